@@ -1,0 +1,320 @@
+"""Settings: `config.yaml`, overridden by `SIDECAR__SECTION__KEY`, secrets by `SIDECAR__..._FILE`.
+
+Everything is checked before anything starts, and all problems are reported in one go. Unknown
+settings are errors, in the file and in the environment alike. The models are below; how they are
+filled is in `load`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from sidecar.errors import ConfigError
+from sidecar.units import Rate, parse_duration, parse_rate, parse_size
+
+ENV_PREFIX = "SIDECAR__"
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+Size = Annotated[int, BeforeValidator(parse_size)]
+RateSetting = Annotated[Rate, BeforeValidator(parse_rate)]
+Score = Annotated[float, Field(ge=0, le=1)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+Situation = Literal["block", "allow"]
+LayerSituation = Literal["block", "skip"]
+
+
+class Section(BaseModel):
+    """A part of the settings: frozen, and strict about names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Listen(Section):
+    """Where the data plane listens: scan API, inline door, `/health`."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8080
+
+
+class Admin(Section):
+    """Where metrics, readiness and (later) the dashboard listen."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8081
+
+
+class Upstream(Section):
+    """The OpenAI-compatible service behind the inline door."""
+
+    url: str = "echo://"
+    api_key_file: Path | None = None
+    connect_timeout: Duration = 5.0
+    first_byte_timeout: Duration = 120.0
+    idle_timeout: Duration = 60.0
+    connections: int = Field(default=256, ge=1)
+
+    @model_validator(mode="after")
+    def _known_scheme(self) -> Upstream:
+        scheme = self.url.partition("://")[0]
+        if scheme not in {"echo", "local", "http", "https"}:
+            raise ValueError(f"url {self.url!r}: the scheme must be http, https, echo or local")
+        return self
+
+
+class Inline(Section):
+    """What the inline door serves beside the routes that it knows."""
+
+    prefixes: tuple[str, ...] = ("/v1", "/openai/deployments/{deployment}")
+    routes: tuple[str, ...] = ()
+    files: Literal["scan_jsonl", "allow", "deny"] = "deny"
+    scan_roles: tuple[Literal["assistant", "system"], ...] = ()
+
+
+class Scan(Section):
+    """The verdict's threshold, and the bounds of one scan."""
+
+    threshold: Score = 0.6
+    deadline: Duration = 4.0
+    concurrency: int = Field(default=64, ge=1)
+    queue: int = Field(default=256, ge=0)
+
+
+class RulesLayer(Section):
+    """Deterministic patterns."""
+
+    enabled: bool = True
+
+
+class SemanticLayer(Section):
+    """The embedding model: nearest known attacks and a trained head."""
+
+    enabled: bool = True
+    engine: Literal["onnx", "sentence-transformers"] = "onnx"
+    model: Path | None = None
+    threads: int = Field(default=1, ge=1, le=64)
+    windows: int = Field(default=256, ge=1)
+    batch_tokens: int = Field(default=4096, ge=128)
+
+
+class JudgeLayer(Section):
+    """A language model that gives a second opinion inside the uncertain band; off without a URL."""
+
+    url: str | None = None
+    model: str = ""
+    api_key_file: Path | None = None
+    between: tuple[Score, Score] = (0.35, 0.75)
+    mode: Literal["decide", "advise"] = "decide"
+    timeout: Duration = 3.0
+    attempts: int = Field(default=2, ge=1, le=5)
+    concurrency: int = Field(default=4, ge=1)
+    queue: int = Field(default=16, ge=0)
+    calls: RateSetting = Rate(120, 60.0)
+    tokens: RateSetting = Rate(200_000, 60.0)
+    cache: int = Field(default=10_000, ge=0)
+    breaker_failures: int = Field(default=5, ge=1)
+    breaker_pause: Duration = 30.0
+
+    @model_validator(mode="after")
+    def _complete(self) -> JudgeLayer:
+        if self.between[0] > self.between[1]:
+            raise ValueError("between: the lower bound is above the upper one")
+        if self.url and not self.model:
+            raise ValueError("model: a judge needs the name of its model")
+        return self
+
+
+class Layers(Section):
+    """The three detection layers."""
+
+    rules: RulesLayer = RulesLayer()
+    semantic: SemanticLayer = SemanticLayer()
+    llm_judge: JudgeLayer = JudgeLayer()
+
+
+class InputFailure(Section):
+    """What happens to a body of which some part cannot be scanned, kind by kind."""
+
+    oversize: Situation = "block"
+    malformed: Situation = "block"
+    encoding: Situation = "block"
+    media: Situation = "allow"
+    token_ids: Situation = "block"
+    reference: Situation = "allow"
+
+
+class Failure(Section):
+    """Fail open or fail closed, situation by situation."""
+
+    rules: LayerSituation = "block"
+    semantic: LayerSituation = "block"
+    llm_judge: LayerSituation = "skip"
+    all: Situation = "block"
+    overload: Situation = "block"
+    input: InputFailure = InputFailure()
+    unknown_route: Situation = "block"
+
+
+class Block(Section):
+    """How the inline door says no."""
+
+    style: Literal["error", "refusal"] = "error"
+    status: int = Field(default=400, ge=400, le=499)
+    message: str = "The prompt was refused by the prompt scanner."
+
+    @model_validator(mode="after")
+    def _never_retried(self) -> Block:
+        if self.status in {408, 409, 429}:
+            raise ValueError(f"status {self.status}: client libraries retry it, so a block would be sent again")
+        return self
+
+
+class Store(Section):
+    """The database of keys and decisions."""
+
+    url: str = "sqlite:///sidecar.db"
+    queue: int = Field(default=10_000, ge=1)
+    batch: int = Field(default=100, ge=1)
+    flush: Duration = 0.5
+
+
+class Limits(Section):
+    """Bounds on what clients may send."""
+
+    url: str = "memory://"
+    rate: RateSetting = Rate(600, 60.0)
+    burst: int = Field(default=60, ge=1)
+    body_bytes: Size = 10 * 1024 * 1024
+    body_timeout: Duration = 15.0
+    header_timeout: Duration = 15.0
+    depth: int = Field(default=64, ge=8, le=512)
+
+
+class Auth(Section):
+    """Who must show a key. The scan API always asks for one."""
+
+    inline: Literal["optional", "required"] = "optional"
+    cache: Duration = 5.0
+    pepper_file: Path | None = None
+
+
+class Log(Section):
+    """What is written down."""
+
+    format: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    prompts: Literal["none", "redacted", "full"] = "none"
+    required: bool = False
+    retention: Duration = 30 * 86400.0
+
+
+class Drain(Section):
+    """How a shutdown goes."""
+
+    timeout: Duration = 30.0
+
+
+class Settings(Section):
+    """All settings, each with its default."""
+
+    listen: Listen = Listen()
+    admin: Admin = Admin()
+    mode: Literal["enforce", "monitor"] = "enforce"
+    upstream: Upstream = Upstream()
+    inline: Inline = Inline()
+    scan: Scan = Scan()
+    layers: Layers = Layers()
+    failure: Failure = Failure()
+    block: Block = Block()
+    history: Literal["enforce", "strip"] = "enforce"
+    policies: tuple[Path, ...] = ()
+    store: Store = Store()
+    limits: Limits = Limits()
+    auth: Auth = Auth()
+    log: Log = Log()
+    drain: Drain = Drain()
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the file (default `config.yaml`, if there is one) and the environment.
+
+    Raises `ConfigError` with every problem found, each with the place where it was set.
+    """
+    environ = os.environ if environ is None else environ
+    values = _read_file(path)
+    problems: list[str] = []
+    origin = _override(values, environ, problems)
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as error:
+        problems += [_describe(item, origin) for item in error.errors()]
+    if problems:
+        raise ConfigError(f"{path or 'configuration'}: {len(problems)} problem(s)", problems)
+    return settings
+
+
+def _read_file(path: Path | None) -> dict[str, Any]:
+    chosen = path or Path("config.yaml")
+    if path is None and not chosen.exists():
+        return {}
+    try:
+        values = yaml.safe_load(chosen.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{chosen} cannot be read", [" ".join(str(error).split())]) from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{chosen} cannot be read", ["the top level must be a mapping of settings"])
+    return values
+
+
+def _override(values: dict[str, Any], environ: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+    """Merge the environment into `values`; returns which setting came from which variable."""
+    origin: dict[str, str] = {}
+    for name in sorted(environ):
+        if not name.upper().startswith(ENV_PREFIX):
+            continue
+        keys = name[len(ENV_PREFIX) :].lower().split("__")
+        try:
+            keys, value = _value(keys, environ[name])
+            _put(values, keys, value)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
+            problems.append(f"{name}: {error}")
+        origin[".".join(keys)] = name
+    return origin
+
+
+def _value(keys: list[str], text: str) -> tuple[list[str], Any]:
+    """A `..._FILE` variable that is no setting of its own names the file that holds the value."""
+    if keys[-1].endswith("_file") and not _is_setting(keys):
+        return [*keys[:-1], keys[-1].removesuffix("_file")], Path(text).read_text("utf-8").strip()
+    return keys, yaml.safe_load(text) if text else text
+
+
+def _is_setting(keys: list[str]) -> bool:
+    model: Any = Settings
+    for key in keys:
+        if not (isinstance(model, type) and issubclass(model, Section) and key in model.model_fields):
+            return False
+        model = model.model_fields[key].annotation
+    return True
+
+
+def _put(values: dict[str, Any], keys: list[str], value: object) -> None:
+    for key in keys[:-1]:
+        values = values.setdefault(key, {})
+        if not isinstance(values, dict):
+            raise TypeError(f"{key} is a single value, it has no settings below it")
+    values[keys[-1]] = value
+
+
+def _describe(item: Any, origin: Mapping[str, str]) -> str:
+    place = ".".join(str(part) for part in item["loc"])
+    said = "unknown setting" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
+    source = next((f" (from {name})" for key, name in origin.items() if place.startswith(key)), "")
+    return f"{place}: {said}{source}" if place else f"{said}{source}"

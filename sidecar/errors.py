@@ -1,0 +1,118 @@
+"""The error tree. A class exists only where someone catches it apart.
+
+SidecarError
+├── ConfigError            wrong settings: every problem at once, exit 2
+├── PolicyError            a policy that does not load or prove itself
+├── ModelError             semantic model missing or damaged
+├── StoreError             the database does not answer
+├── LayerError             a layer has no answer; `.cause` is a snake_case word
+└── RequestError           the client is answered with `.status`; `detail` says what and where
+    ├── Unauthorized       401, one body for every cause
+    ├── RateLimited        429, carries `retry_after`
+    ├── RouteNotAllowed    403
+    ├── BodyError          400 / 413 / 415 / 422, `.kind` names the line of `failure.input`
+    ├── Unavailable        503, carries `retry_after`
+    └── UpstreamError      502 / 504
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class SidecarError(Exception):
+    """Whatever this program raises on purpose."""
+
+
+class ProblemsError(SidecarError):
+    """Several problems found in one go; `str()` lists them a line each."""
+
+    def __init__(self, what: str, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join([what, *(f"  - {problem}" for problem in problems)]))
+
+
+class ConfigError(ProblemsError):
+    """The configuration is wrong."""
+
+
+class PolicyError(ProblemsError):
+    """A policy file is wrong, or a rule fails its own examples."""
+
+
+class ModelError(SidecarError):
+    """The semantic model is missing or damaged; the message names the file."""
+
+
+class StoreError(SidecarError):
+    """The database did not answer."""
+
+
+class LayerError(SidecarError):
+    """A layer has no answer. `cause` is one snake_case word for headers, logs and metrics."""
+
+    def __init__(self, cause: str, message: str = "") -> None:
+        self.cause = cause
+        super().__init__(message or cause)
+
+
+class RequestError(SidecarError):
+    """The request is answered with an error: `status`, OpenAI `code`, and a text for people."""
+
+    status = 400
+    code = "invalid_request"
+
+    def __init__(self, detail: str, *, param: str | None = None, retry_after: int | None = None) -> None:
+        self.detail = detail
+        self.param = param
+        self.retry_after = retry_after
+        super().__init__(detail)
+
+
+class Unauthorized(RequestError):
+    """The key is missing, unknown, revoked or expired."""
+
+    status = 401
+    code = "invalid_api_key"
+
+
+class RateLimited(RequestError):
+    """Too many requests; `retry_after` says for how many seconds to wait."""
+
+    status = 429
+    code = "rate_limit_exceeded"
+
+
+class RouteNotAllowed(RequestError):
+    """The inline door does not know this route, and unknown routes are refused."""
+
+    status = 403
+    code = "route_not_allowed"
+
+
+class BodyError(RequestError):
+    """The body cannot be read as what it claims to be. `kind` names the line of `failure.input`."""
+
+    code = "invalid_body"
+
+    def __init__(self, kind: str, detail: str, *, status: int = 400, param: str | None = None) -> None:
+        super().__init__(detail, param=param)
+        self.kind = kind
+        self.status = status
+
+
+class Unavailable(RequestError):
+    """The scan could not be done, or no room is left; closed by policy."""
+
+    status = 503
+    code = "scanner_unavailable"
+
+
+class UpstreamError(RequestError):
+    """The upstream refused the connection (502) or did not answer in time (504)."""
+
+    code = "upstream_error"
+
+    def __init__(self, detail: str, *, status: int = 502) -> None:
+        super().__init__(detail)
+        self.status = status

@@ -1,0 +1,60 @@
+"""Structured logs on standard error: `event` is a constant noun_verb, facts are keys.
+
+Client-made strings (paths, models, key names) are escaped before they are rendered, so a log line is
+one line and carries no terminal control sequences. Prompt text is never passed to a logger.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Literal
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+
+def _escape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Control characters, line separators and lone surrogates become visible escapes."""
+    for key, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[key] = value.encode("unicode_escape", "backslashreplace").decode("ascii")
+    return event
+
+
+def _one_line_errors(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """An exception becomes its type and text: a stack trace is for `level: debug`."""
+    error = event.pop("error", None)
+    if isinstance(error, BaseException):
+        event["error"] = f"{type(error).__name__}: {error}"
+    elif error is not None:
+        event["error"] = error
+    return event
+
+
+def configure(style: Literal["console", "json"], level: str) -> None:
+    """Set up structlog and the standard library's logging, once, at start."""
+    renderer: Processor = (
+        structlog.processors.JSONRenderer()
+        if style == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _one_line_errors,
+            _escape,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+
+
+def get(name: str) -> structlog.typing.FilteringBoundLogger:
+    """A logger that says which module speaks."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
+    return logger

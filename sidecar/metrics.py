@@ -1,0 +1,36 @@
+"""The counters, gauges and histograms that Prometheus scrapes from the admin port.
+
+One registry of our own per process, so that tests can read it and nothing leaks in from libraries.
+Label values are always from a closed set: no client can make a new time series.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+REGISTRY = CollectorRegistry()
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
+    return Counter(name, text, labels, registry=REGISTRY)
+
+
+DECISIONS = _counter("sidecar_decisions_total", "Scans by door and action taken.", ("door", "action"))
+THREATS = _counter("sidecar_threats_total", "Threat labels found.", ("label",))
+UNSCANNED = _counter("sidecar_unscanned_forward_total", "Requests forwarded unscanned, by cause.", ("cause",))
+LAYER_FAILURES = _counter("sidecar_layer_failures_total", "Layers without an answer.", ("layer", "cause"))
+REFUSED = _counter("sidecar_refused_total", "Requests answered with an error, by status.", ("door", "status"))
+LOG_DROPPED = _counter("sidecar_log_dropped_total", "Decisions that the scan log had no room or no store for.")
+LOG_WRITTEN = _counter("sidecar_log_written_total", "Decisions written to the scan log.")
+JUDGE_CALLS = _counter("sidecar_judge_calls_total", "Calls to the judge, by outcome.", ("outcome",))
+JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens the judge reports to have used.")
+CACHE = _counter("sidecar_cache_total", "Verdict cache look-ups.", ("cache", "outcome"))
+
+SCAN_SECONDS = Histogram("sidecar_scan_seconds", "Time of one scan.", ("door",), buckets=_SECONDS, registry=REGISTRY)
+LAYER_SECONDS = Histogram(
+    "sidecar_layer_seconds", "Time of one layer in one scan.", ("layer",), buckets=_SECONDS, registry=REGISTRY
+)
+IN_FLIGHT = Gauge("sidecar_scans_in_flight", "Scans running or waiting.", registry=REGISTRY)
+LOG_QUEUE = Gauge("sidecar_log_queue", "Decisions waiting to be written.", registry=REGISTRY)
+READY = Gauge("sidecar_ready", "1 when ready to serve, else 0.", registry=REGISTRY)

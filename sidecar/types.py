@@ -1,0 +1,182 @@
+"""The nouns that every other module speaks: segments, findings, reports, verdicts, decisions.
+
+Pure values and protocols, no I/O. A *layer* turns a `ScanRequest` into a `LayerReport`; the *engine*
+turns reports into one `Verdict`; a `Decision` is a verdict with its circumstances. All scores are
+floats from 0.0 (safe) to 1.0 (dangerous); all times are seconds unless a name says `_ms`; all offsets
+count code points of the segment's original text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+
+class Label(StrEnum):
+    """The five threat labels of the interface specification."""
+
+    PROMPT_INJECTION = "prompt_injection"
+    JAILBREAK = "jailbreak"
+    SYSTEM_PROMPT_EXTRACTION = "system_prompt_extraction"
+    PII_DETECTED = "pii_detected"
+    TOKEN_SMUGGLING = "token_smuggling"  # noqa: S105 - a threat label, not a secret
+
+
+class Action(StrEnum):
+    """What is recommended, or at the inline door done, with a prompt."""
+
+    ALLOW = "allow"
+    BLOCK = "block"
+
+
+class LayerName(StrEnum):
+    """The detection layers, in the order in which they run."""
+
+    RULES = "rules"
+    SEMANTIC = "semantic"
+    LLM_JUDGE = "llm_judge"
+
+
+class Role(StrEnum):
+    """Who speaks in a segment, as the request body says."""
+
+    USER = "user"
+    SYSTEM = "system"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    OTHER = "other"
+
+
+class Channel(StrEnum):
+    """Whether a text comes from the speaker (direct) or was read by the model (tool result, document)."""
+
+    DIRECT = "direct"
+    INDIRECT = "indirect"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One text with its role and its place in the request, such as `messages.2.content.0.text`."""
+
+    text: str
+    role: Role = Role.USER
+    path: str = "prompt"
+    channel: Channel = Channel.DIRECT
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What a layer is given: the segments to judge, and the application's system prompt if known."""
+
+    segments: tuple[Segment, ...]
+    system_prompt: str | None = None
+    model: str | None = None
+
+    @property
+    def length(self) -> int:
+        """Code points over all segments."""
+        return sum(len(segment.text) for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason for suspicion. `start` and `end` lie inside the segment's original text, or are None."""
+
+    rule: str
+    label: Label
+    score: float
+    layer: LayerName
+    path: str
+    start: int | None = None
+    end: int | None = None
+    view: str = "raw"
+    decides: bool = True
+    """False for rules with status `test`: scored and logged, never part of the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerReport:
+    """What one layer says of one request.
+
+    `score` is the highest deciding score, `None` if the layer has no answer; `failure` then names the
+    cause in one snake_case word (`deadline`, `unavailable`, `error`, `budget`, ...). `detail` holds
+    figures for `/explain` (windows read, cache hits), never text of the prompt.
+    """
+
+    layer: LayerName
+    score: float | None
+    findings: tuple[Finding, ...] = ()
+    elapsed: float = 0.0
+    failure: str | None = None
+    reasoning: str | None = None
+    detail: Mapping[str, float | int | str] = field(default_factory=dict)
+
+
+class Layer(Protocol):
+    """A detector. It scores and never decides; it may raise, the engine turns that into a report."""
+
+    @property
+    def name(self) -> LayerName:
+        """Which of the three it is."""
+        ...
+
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+        """Score the request; `prior` holds what the layers before it found."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The engine's answer: the six fields of the specification, and what they rest on.
+
+    `failure` is the cause when no verdict could be reached ("could not scan"); `action` then follows
+    the failure policy: `block` means refuse with an error, `allow` means forward and say so.
+    """
+
+    risk_score: float
+    action: Action
+    threats: tuple[Label, ...]
+    latency_ms: int
+    layer_used: LayerName
+    reasoning: str | None = None
+    failure: str | None = None
+    reports: tuple[LayerReport, ...] = ()
+    revision: str = ""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings of all layers, in the order of the layers."""
+        return tuple(finding for report in self.reports for finding in report.findings)
+
+    @property
+    def path(self) -> str | None:
+        """The segment that weighs most: what an error answer names as `param`."""
+        ranked = sorted((f for f in self.findings if f.decides), key=lambda f: -f.score)
+        return ranked[0].path if ranked else None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict with its circumstances: answered, logged, counted and stored as one record.
+
+    `text` is empty unless `log.prompts` says otherwise; `digest` is an HMAC, never a plain hash.
+    `action` is what was done, which under `mode: monitor` differs from `verdict.action`.
+    """
+
+    id: str
+    at: datetime
+    door: str
+    route: str
+    verdict: Verdict
+    action: str
+    status: int
+    key_id: str | None = None
+    model: str | None = None
+    length: int = 0
+    segments: int = 0
+    digest: str = ""
+    unscanned: str | None = None
+    text: str = ""

@@ -1,0 +1,59 @@
+"""Durations, sizes and rates as people write them: `30s`, `15m`, `10MiB`, `600/minute`."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"": 1, "b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
+_PERIODS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
+
+
+class Rate(NamedTuple):
+    """So many requests per so many seconds."""
+
+    count: int
+    period: float
+
+
+def _split(text: str) -> tuple[float, str]:
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    value = float(number)
+    if not math.isfinite(value) or value < 0:
+        raise ValueError("not a positive number")
+    return value, text[len(number) :].strip().lower()
+
+
+def _measure(value: object, table: dict[str, float] | dict[str, int], what: str, example: str) -> float:
+    try:
+        number, unit = _split(str(value).strip())
+        return number * table[unit]
+    except (ValueError, KeyError):
+        raise ValueError(f"{value!r} is not a {what}; write it like {example}") from None
+
+
+def parse_duration(value: object) -> float:
+    """`30s`, `15m`, `24h`, `90d`, `250ms` -> seconds. Plain numbers are refused: they name no unit."""
+    if isinstance(value, float) and math.isfinite(value) and value >= 0:
+        return value
+    return _measure(value, _SECONDS, "duration", "250ms, 30s, 15m, 24h or 90d")
+
+
+def parse_size(value: object) -> int:
+    """`10MiB`, `500kB` or a plain number -> bytes."""
+    return int(_measure(value, _BYTES, "size", "500kB, 10MiB or 1048576"))
+
+
+def parse_rate(value: object) -> Rate:
+    """`600/minute` -> (600, 60.0)."""
+    if isinstance(value, Rate):
+        return value
+    count, _, period = str(value).partition("/")
+    try:
+        rate = Rate(int(count), _PERIODS[period.strip()])
+    except (ValueError, KeyError):
+        raise ValueError(f"{value!r} is not a rate; write it like 600/minute") from None
+    if rate.count < 1:
+        raise ValueError(f"{value!r} allows nothing; the count must be at least 1")
+    return rate
