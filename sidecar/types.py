@@ -22,7 +22,7 @@ class Label(StrEnum):
     JAILBREAK = "jailbreak"
     SYSTEM_PROMPT_EXTRACTION = "system_prompt_extraction"
     PII_DETECTED = "pii_detected"
-    TOKEN_SMUGGLING = "token_smuggling"  # noqa: S105 - a threat label, not a secret
+    TOKEN_SMUGGLING = "token_smuggling"
 
 
 class Action(StrEnum):

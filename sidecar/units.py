@@ -13,7 +13,7 @@ _PERIODS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
 class Rate(NamedTuple):
     """So many requests per so many seconds."""
 
-    count: int
+    requests: int
     period: float
 
 
@@ -54,6 +54,6 @@ def parse_rate(value: object) -> Rate:
         rate = Rate(int(count), _PERIODS[period.strip()])
     except (ValueError, KeyError):
         raise ValueError(f"{value!r} is not a rate; write it like 600/minute") from None
-    if rate.count < 1:
+    if rate.requests < 1:
         raise ValueError(f"{value!r} allows nothing; the count must be at least 1")
     return rate
