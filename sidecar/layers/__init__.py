@@ -1,0 +1,1 @@
+"""The three detection layers; each scores and none decides."""

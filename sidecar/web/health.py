@@ -1,0 +1,57 @@
+"""Probes and metrics: `/health` touches nothing, `/ready` says why not, `/metrics` is for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import orjson
+from aiohttp import web
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from sidecar.metrics import READY, REGISTRY
+
+Problems = Callable[[], Sequence[str]]
+
+
+async def health(_request: web.Request) -> web.Response:
+    """Alive: the process answers. No dependency is asked."""
+    return web.json_response({"status": "ok"})
+
+
+async def metrics(_request: web.Request) -> web.Response:
+    """All series of this process, in Prometheus' text format."""
+    return web.Response(body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+class Readiness:
+    """Answers `/ready` and `/startup` from a function that lists what is amiss right now."""
+
+    def __init__(self, problems: Problems, revision: Callable[[], str]) -> None:
+        self._problems = problems
+        self._revision = revision
+
+    async def ready(self, _request: web.Request) -> web.Response:
+        """200 when traffic may come, else 503, with the reasons and the policy revision."""
+        problems = list(self._problems())
+        READY.set(0 if problems else 1)
+        body = {
+            "status": "degraded" if problems else "ok",
+            "problems": problems,
+            "policy_revision": self._revision(),
+        }
+        return web.Response(status=503 if problems else 200, body=orjson.dumps(body), content_type="application/json")
+
+
+def data_routes() -> list[web.RouteDef]:
+    """What the data port answers beside its doors."""
+    return [web.get("/health", health)]
+
+
+def admin_routes(readiness: Readiness) -> list[web.RouteDef]:
+    """What the admin port answers."""
+    return [
+        web.get("/health", health),
+        web.get("/ready", readiness.ready),
+        web.get("/startup", readiness.ready),
+        web.get("/metrics", metrics),
+    ]

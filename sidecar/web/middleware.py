@@ -1,0 +1,116 @@
+"""What stands around every handler: the request id, the error boundary, the key and the rate.
+
+Errors leave in the dialect of the door: `{"detail": ...}` on the scan API and the sidecar's own pages,
+OpenAI's (or Anthropic's) envelope on the inline door. No traceback and no library text reaches a client.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import traceback
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from sidecar import logs
+from sidecar.apikeys import ApiKey, KeyRing
+from sidecar.config import Settings
+from sidecar.errors import RateLimited, RequestError
+from sidecar.limits import Limiter
+from sidecar.metrics import REFUSED
+from sidecar.web.answers import DECISION, detail_response, error_response
+
+_log = logs.get("web")
+OWN_PATHS = ("/api/", "/health", "/ready", "/startup", "/metrics", "/openapi.json")
+
+
+def is_own(path: str) -> bool:
+    """Whether a path belongs to the sidecar itself and not to the inline door."""
+    return path in {"/", "/api"} or path.startswith(OWN_PATHS)
+
+
+def new_decision_id() -> str:
+    """`dec_` and 26 hexadecimal digits."""
+    return f"dec_{secrets.token_hex(13)}"
+
+
+def boundary() -> Middleware:
+    """Every request gets an id; every error becomes an answer in the door's dialect."""
+
+    @web.middleware
+    async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
+        request["decision_id"] = new_decision_id()
+        try:
+            return await handler(request)
+        except RequestError as error:
+            return _answer(request, error)
+        except web.HTTPException as error:
+            return _answer(request, _from_http(error))
+        except ConnectionResetError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, the client gets a 500
+            _log.error("request_failed", kind=type(error).__name__, at=_where(error))
+            return _answer(request, _Internal("Internal server error."))
+
+    return handle
+
+
+class _Internal(RequestError):
+    status = 500
+    code = "internal_error"
+
+
+class _NoSuchRoute(RequestError):
+    status = 404
+    code = "not_found"
+
+
+class _NotAllowed(RequestError):
+    status = 405
+    code = "method_not_allowed"
+
+
+def _from_http(error: web.HTTPException) -> RequestError:
+    if error.status == 404:
+        return _NoSuchRoute("There is no such route.")
+    if error.status == 405:
+        return _NotAllowed("This route does not take that method.")
+    found = RequestError(error.reason)
+    found.status = error.status
+    return found
+
+
+def _answer(request: web.Request, error: RequestError) -> web.StreamResponse:
+    own = is_own(request.path)
+    REFUSED.labels("own" if own else "inline", str(error.status)).inc()
+    answer = detail_response(error) if own else error_response(error, request.get("dialect", "openai"))
+    answer.headers.setdefault(DECISION, request["decision_id"])
+    if error.status == 405:
+        answer.headers.setdefault("Allow", "GET, POST")
+    return answer
+
+
+def _where(error: BaseException) -> str:
+    """Module and line of the failure: never its text, which may quote a prompt."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "unknown"
+
+
+class Gatekeeper:
+    """Checks the key, then the rate, in that order."""
+
+    def __init__(self, keyring: KeyRing, limiter: Limiter, settings: Settings) -> None:
+        self._keyring = keyring
+        self._limiter = limiter
+        self._limits = settings.limits
+
+    async def admit(self, request: web.Request, value: str | None) -> ApiKey:
+        """The valid key behind `value`; raises `Unauthorized`, `RateLimited` or `Unavailable`."""
+        key = await self._keyring.authenticate(value)
+        wait = await self._limiter.take(key.id, key.rate or self._limits.rate, key.burst or self._limits.burst)
+        if wait > 0:
+            seconds = max(1, math.ceil(wait))
+            raise RateLimited(f"Rate limit exceeded; try again in {seconds} s.", retry_after=seconds)
+        request["key_id"] = key.id
+        return key
