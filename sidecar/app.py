@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,12 +22,12 @@ from sidecar.layers.rules import RulesLayer
 from sidecar.layers.semantic import SemanticLayer
 from sidecar.policy import Policy
 from sidecar.store import Store
-from sidecar.types import Action, Layer
+from sidecar.types import Action
 from sidecar.web.api import ScanApi
 from sidecar.web.health import Readiness, admin_routes, data_routes
 from sidecar.web.middleware import Gatekeeper, boundary
 from sidecar.web.proxy import Proxy
-from sidecar.web.server import DataSite
+from sidecar.web.server import Site
 
 _log = logs.get("app")
 
@@ -87,8 +88,9 @@ def _terms(settings: Settings, rules: Policy) -> Terms:
 class Sidecar:
     """A running sidecar: two listening sites over one pipeline. Use as an async context manager."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, share_ports: bool = False) -> None:
         self.settings = settings
+        self._share_ports = share_ports
         self.keyring: KeyRing
         self.store: Store
         self.policy: Policy
@@ -149,29 +151,26 @@ class Sidecar:
 
     async def _listen(self, data: web.Application, admin: web.Application) -> None:
         settings, drain = self.settings, self.settings.drain.timeout
-        data_site = DataSite(data, settings.limits, drain)
+        data_site = Site(data, settings.limits, drain)
         self._stack.push_async_callback(data_site.close)
-        self.data_port = await data_site.listen(settings.listen.host, settings.listen.port)
-        admin_site = DataSite(admin, settings.limits, drain)
+        self.data_port = await data_site.listen(settings.listen.host, settings.listen.port, share=self._share_ports)
+        admin_site = Site(admin, settings.limits, drain)
         self._stack.push_async_callback(admin_site.close)
-        self.admin_port = await admin_site.listen(settings.admin.host, settings.admin.port)
+        self.admin_port = await admin_site.listen(settings.admin.host, settings.admin.port, share=self._share_ports)
         _log.info("listen_started", host=settings.listen.host, port=self.data_port, admin_port=self.admin_port)
 
 
-async def run(settings: Settings, started: asyncio.Event | None = None) -> None:
-    """Serve until SIGTERM or SIGINT; a second signal stops at once."""
+async def until_signal() -> None:
+    """Wait for SIGTERM or SIGINT; a second signal ends the process at once."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
 
     def on_signal() -> None:
         if stop.is_set():
-            raise SystemExit(1)
+            os._exit(1)
         stop.set()
 
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    async with Sidecar(settings):
-        if started is not None:
-            started.set()
-        await stop.wait()
-        _log.info("drain_started", timeout=settings.drain.timeout)
+    await stop.wait()
+    _log.info("drain_started")

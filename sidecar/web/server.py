@@ -31,7 +31,7 @@ class Connection(RequestHandler):  # type: ignore[type-arg]
         request: web.BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
-        message: str | None = None,
+        message: str | None = None,  # noqa: ARG002 - may quote the request, so it is not shown
     ) -> web.StreamResponse:
         """Answer what could not be parsed (400) or what no boundary caught (500), and close."""
         _log.warning("request_unreadable", status=status, kind=type(exc).__name__)
@@ -42,7 +42,7 @@ class Connection(RequestHandler):  # type: ignore[type-arg]
         answer.force_close()
         return answer
 
-    def log_exception(self, *args: object, **kw: Any) -> None:
+    def log_exception(self, *_args: object, **kw: Any) -> None:
         """One line with the type: the text of an exception may quote what a client sent."""
         _log.error("connection_failed", kind=type(kw.get("exc_info")).__name__)
 
@@ -64,7 +64,7 @@ class _Runner(web.AppRunner):
         )
 
 
-class DataSite:
+class Site:
     """Serves one application on one address, bounded in header size and time, and drains on close."""
 
     def __init__(self, app: web.Application, limits: Limits, drain: float) -> None:
@@ -78,10 +78,10 @@ class DataSite:
             shutdown_timeout=drain,
         )
 
-    async def listen(self, host: str, port: int) -> int:
-        """Start to listen; returns the port, which matters where 0 was asked for."""
+    async def listen(self, host: str, port: int, *, share: bool = False) -> int:
+        """Start to listen; returns the port, which matters where 0 was asked for. `share`: SO_REUSEPORT."""
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, backlog=BACKLOG)
+        site = web.TCPSite(self._runner, host, port, backlog=BACKLOG, reuse_port=share or None)
         await site.start()
         return _port(self._runner.addresses)
 

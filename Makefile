@@ -1,0 +1,37 @@
+# The two commands of a newcomer are `make run` and `make test`; everything else is for those who work on it.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: run test quick lint lock train clean help
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+$(INSTALLED): requirements.lock pyproject.toml tools/install.sh
+	@tools/install.sh $(PYTHON)
+	@touch $@
+
+tests/node/node_modules/.installed: tests/node/package-lock.json $(INSTALLED)
+	@$(BIN)/python tools/npm.py ci --prefix tests/node --no-audit --no-fund --loglevel=error
+	@touch $@
+
+run: $(INSTALLED) ## install once, then serve on 127.0.0.1:8080 with a small real model as upstream
+	@SIDECAR__UPSTREAM__URL=$${SIDECAR__UPSTREAM__URL:-local://} $(BIN)/sidecar serve
+
+test: $(INSTALLED) tests/node/node_modules/.installed lint ## install once, then run the whole test suite
+	@$(BIN)/python -m pytest
+
+quick: $(INSTALLED) ## the tests without the slow ones
+	@$(BIN)/python -m pytest -m "not slow"
+
+lint: $(INSTALLED) ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check -q .
+	@$(BIN)/mypy
+
+lock: ## write requirements.lock anew
+	@tools/lock.sh
+
+clean: ## remove the environment and what tests left
+	@rm -rf .venv tests/node/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

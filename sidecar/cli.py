@@ -1,0 +1,301 @@
+"""The command `sidecar`: arguments in, exit code out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
+import click
+import orjson
+import uvloop
+
+from sidecar import __version__, app, config, console, evaluation, logs
+from sidecar.apikeys import ApiKey, KeyRing
+from sidecar.config import Settings
+from sidecar.errors import ConfigError, SidecarError
+from sidecar.evaluation import Outcome, Row
+from sidecar.store import Store
+from sidecar.types import Action, ScanRequest, Segment
+from sidecar.units import parse_duration
+from sidecar.web.api import explanation, result
+from sidecar.workers import supervise
+
+P = ParamSpec("P")
+CONFIG = click.option(
+    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings [default: config.yaml]"
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+
+
+def _entry(function: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, None]:
+    """Run an async command; what this program raises on purpose ends in one message and exit code 2."""
+
+    @wraps(function)
+    def command(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = uvloop.run(function(*args, **kwargs))
+        except SidecarError as error:
+            console.err.print(str(error), style="red", markup=False)
+            code = 2
+        except KeyboardInterrupt:
+            code = 130
+        sys.exit(code)
+
+    return command
+
+
+class _Duration(click.ParamType):
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        try:
+            return timedelta(seconds=parse_duration(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sidecar")
+def main() -> None:
+    r"""Scan prompts before they reach a large language model.
+
+    \b
+    sidecar serve                      start the scan API and the inline proxy
+    sidecar scan "text" --explain      one verdict, with its reasons
+    sidecar keys create "my app"       a key for a client
+    """
+
+
+def _settings(path: Path | None) -> Settings:
+    settings = config.load(path)
+    logs.configure(settings.log.format, settings.log.level)
+    return settings
+
+
+@main.command()
+@CONFIG
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes on one port.")
+@click.option("--worker", "worker", is_flag=True, hidden=True, help="Set by the supervisor: share the ports.")
+@click.option("--first-key/--no-first-key", default=True, help="Print a first API key when the store holds none.")
+@_entry
+async def serve(config_file: Path | None, workers: int, worker: bool, first_key: bool) -> int:
+    """Serve the scan API and the inline proxy until SIGTERM."""
+    settings = _settings(config_file)
+    if workers > 1:
+        return await supervise(config_file, workers)
+    for warning in console.warnings(settings):
+        logs.get("cli").warning("setting_risky", setting=warning)
+    async with app.Sidecar(settings, share_ports=worker) as running:
+        if first_key and not await running.keyring.list():
+            _, value = await running.keyring.create("first key", environment="development")
+            console.greet(value, running.data_port, settings)
+        await app.until_signal()
+    return 0
+
+
+@main.command()
+@CONFIG
+@_entry
+async def check(config_file: Path | None) -> int:
+    """Validate the configuration and prove the policies; start nothing."""
+    settings = _settings(config_file)
+    async with app.pipeline(settings) as built:
+        console.show_settings(settings, built.policy)
+    return 0
+
+
+@main.command()
+@click.argument("text")
+@click.option("--system-prompt", help="The application's system prompt, to detect its extraction.")
+@click.option("--explain", is_flag=True, help="All findings, spans and layers.")
+@JSON
+@CONFIG
+@_entry
+async def scan(text: str, system_prompt: str | None, explain: bool, as_json: bool, config_file: Path | None) -> int:
+    """Scan one TEXT, or standard input with "-". Exit code 0: allow, 1: block, 2: error."""
+    prompt = _read_stdin() if text == "-" else text
+    async with app.pipeline(_settings(config_file), prove=False) as built:
+        verdict = await built.engine.scan(ScanRequest((Segment(prompt),), system_prompt))
+        if as_json:
+            shape = explanation if explain else result
+            _emit({**shape(verdict), **({"failure": verdict.failure} if verdict.failure else {})})
+        else:
+            console.show_verdict(verdict, built.policy, explain=explain)
+    if verdict.failure:
+        return 2
+    return 1 if verdict.action is Action.BLOCK else 0
+
+
+def _read_stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError("standard input cannot be read", [f"not UTF-8 at byte {error.start}"]) from None
+
+
+@main.command("eval")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--layers", help="Comma-separated: rules,semantic,llm_judge [default: as configured]")
+@click.option("--out", "out_file", type=click.Path(dir_okay=False, path_type=Path), help="A JSON line per row.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first N rows.")
+@click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Rows at a time.")
+@JSON
+@CONFIG
+@_entry
+async def evaluate(
+    file: Path,
+    layers: str | None,
+    out_file: Path | None,
+    limit: int | None,
+    concurrency: int,
+    as_json: bool,
+    config_file: Path | None,
+) -> int:
+    """Measure recall and false positives on a labelled FILE (.jsonl or .jsonl.gz)."""
+    settings = _choose(_settings(config_file), layers)
+    rows = evaluation.read_rows(file)[:limit]
+    async with app.pipeline(settings, prove=False) as built:
+        outcomes = await _run_rows(built, rows, concurrency)
+    if out_file:
+        await asyncio.to_thread(_write_rows, out_file, outcomes)
+    found = evaluation.report(outcomes)
+    if as_json:
+        _emit(found)
+    else:
+        console.show_report(found)
+    return 0
+
+
+def _write_rows(path: Path, outcomes: list[Outcome]) -> None:
+    path.write_bytes(b"".join(orjson.dumps(outcome.line()) + b"\n" for outcome in outcomes))
+
+
+def _choose(settings: Settings, layers: str | None) -> Settings:
+    """The same settings with just these layers."""
+    if layers is None:
+        return settings
+    wanted = {name.strip() for name in layers.split(",")}
+    if unknown := wanted - {"rules", "semantic", "llm_judge"}:
+        raise ConfigError("--layers", [f"unknown layer {name!r}" for name in sorted(unknown)])
+    if "llm_judge" in wanted and settings.layers.llm_judge.url is None:
+        raise ConfigError("--layers", ["llm_judge needs layers.llm_judge.url"])
+    chosen = settings.layers.model_dump()
+    chosen["rules"]["enabled"] = "rules" in wanted
+    chosen["semantic"]["enabled"] = "semantic" in wanted
+    chosen["llm_judge"]["url"] = settings.layers.llm_judge.url if "llm_judge" in wanted else None
+    return settings.model_copy(update={"layers": config.Layers.model_validate(chosen)})
+
+
+async def _run_rows(built: app.Pipeline, rows: list[Row], concurrency: int) -> list[Outcome]:
+    loop, waiting = asyncio.get_running_loop(), iter(enumerate(rows))
+    outcomes: dict[int, Outcome] = {}
+    with console.progress() as bar:
+        task = bar.add_task("scanning", total=len(rows))
+
+        async def work() -> None:
+            for index, row in waiting:
+                started = loop.time()
+                verdict = await built.engine.scan(row.request())
+                outcomes[index] = Outcome(row, verdict, loop.time() - started)
+                bar.advance(task)
+
+        await asyncio.gather(*(work() for _ in range(concurrency)))
+    return [outcomes[index] for index in sorted(outcomes)]
+
+
+def _emit(value: object) -> None:
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+@main.group()
+def keys() -> None:
+    """Create, list, revoke and rotate API keys; works beside a running server on the same store."""
+
+
+@asynccontextmanager
+async def _keyring(config_file: Path | None) -> AsyncIterator[KeyRing]:
+    settings = _settings(config_file)
+    store = await Store.open(settings.store.url)
+    try:
+        yield KeyRing(store, settings.auth)
+    finally:
+        await store.close()
+
+
+def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
+    """The value goes to standard output once; what people want to read beside it goes to standard error."""
+    if as_json:
+        expires = key.expires_at.isoformat() if key.expires_at else None
+        _emit({"id": key.id, "name": key.name, "key": value, "expires_at": expires})
+        return 0
+    console.err.print(f"key {key.id} ({key.environment}) created; its value is shown this once:", markup=False)
+    click.echo(value)
+    return 0
+
+
+@keys.command("create")
+@click.argument("name")
+@click.option("--expires", type=_Duration(), help="Valid for this long, such as 90d [default: for ever]")
+@click.option(
+    "--environment",
+    type=click.Choice(["development", "staging", "production"]),
+    default="development",
+    show_default=True,
+)
+@JSON
+@CONFIG
+@_entry
+async def create_key(
+    name: str, expires: timedelta | None, environment: str, as_json: bool, config_file: Path | None
+) -> int:
+    """Create a key called NAME and print its value once."""
+    async with _keyring(config_file) as ring:
+        key, value = await ring.create(name, environment=environment, expires=expires)
+    return _show_new(key, value, as_json=as_json)
+
+
+@keys.command("list")
+@JSON
+@CONFIG
+@_entry
+async def list_keys(as_json: bool, config_file: Path | None) -> int:
+    """List all keys with their states; never their values."""
+    now = datetime.now(UTC)
+    async with _keyring(config_file) as ring:
+        found = await ring.list()
+    if as_json:
+        _emit([{**key.as_dict(), "state": str(key.state(now))} for key in found])
+    else:
+        console.show_keys(found, now)
+    return 0
+
+
+@keys.command("revoke")
+@click.argument("key_id", metavar="ID")
+@CONFIG
+@_entry
+async def revoke_key(key_id: str, config_file: Path | None) -> int:
+    """Revoke the key with this ID: it stops to authenticate, everywhere within 5 s."""
+    async with _keyring(config_file) as ring:
+        await ring.revoke(key_id)
+    console.err.print(f"key {key_id} revoked", markup=False)
+    return 0
+
+
+@keys.command("rotate")
+@click.argument("key_id", metavar="ID")
+@click.option("--grace", type=_Duration(), default="24h", show_default=True, help="How long the old key stays valid.")
+@JSON
+@CONFIG
+@_entry
+async def rotate_key(key_id: str, grace: timedelta, as_json: bool, config_file: Path | None) -> int:
+    """Create a successor of the key with this ID; the old one stays valid for the grace period."""
+    async with _keyring(config_file) as ring:
+        key, value = await ring.rotate(key_id, grace)
+    return _show_new(key, value, as_json=as_json)

