@@ -1,0 +1,85 @@
+"""Twin of sidecar/config.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar import config
+from sidecar.errors import ConfigError
+
+
+def write(folder: Path, text: str) -> Path:
+    """A settings file with this text."""
+    path = folder / "settings.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_without_a_file_the_defaults_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No config.yaml is no error: everything has a default."""
+    monkeypatch.chdir(tmp_path)
+    assert config.load(None, {}) == config.Settings()
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    """A file that was asked for and is not there is an error that names it."""
+    with pytest.raises(ConfigError, match=r"absent\.yaml"):
+        config.load(tmp_path / "absent.yaml", {})
+
+
+def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
+    """SIDECAR__SECTION__KEY wins over the file, parsed as YAML."""
+    path = write(tmp_path, "scan: {threshold: 0.7, deadline: 2s}")
+    environ = {"SIDECAR__SCAN__THRESHOLD": "0.8", "SIDECAR__FAILURE__INPUT__MEDIA": "block", "OTHER": "1"}
+    settings = config.load(path, environ)
+    assert (settings.scan.threshold, settings.scan.deadline) == (0.8, 2.0)
+    assert settings.failure.input.media == "block"
+
+
+def test_a_secret_comes_from_the_file_that_the_environment_names(tmp_path: Path) -> None:
+    """SIDECAR__STORE__URL_FILE reads the value; UPSTREAM__API_KEY_FILE is a setting of its own and stays a path."""
+    secret = tmp_path / "url"
+    secret.write_text("sqlite:///elsewhere.db\n", "utf-8")
+    environ = {"SIDECAR__STORE__URL_FILE": str(secret), "SIDECAR__UPSTREAM__API_KEY_FILE": str(secret)}
+    settings = config.load(write(tmp_path, ""), environ)
+    assert settings.store.url == "sqlite:///elsewhere.db"
+    assert settings.upstream.api_key_file == secret
+
+
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
+    """Every problem is in one error, each with its place and, from the environment, its variable."""
+    path = write(tmp_path, "scan: {threshold: 2, deadlin: 1s}\nlisten: {port: 99999}\nnonsense: 1")
+    environ = {"SIDECAR__LIMITS__RATE": "often", "SIDECAR__STORE__URL_FILE": str(tmp_path / "absent")}
+    with pytest.raises(ConfigError) as caught:
+        config.load(path, environ)
+    places = [problem.split(":")[0] for problem in caught.value.problems]
+    assert sorted(places) == sorted(
+        ["SIDECAR__STORE__URL_FILE", "scan.threshold", "scan.deadlin", "listen.port", "limits.rate", "nonsense"]
+    )
+    assert "SIDECAR__LIMITS__RATE" in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 399])
+def test_a_block_never_uses_a_status_that_clients_retry(tmp_path: Path, status: int) -> None:
+    """SDKs send 408, 409, 429 and 5xx again, so the settings refuse them for blocks."""
+    with pytest.raises(ConfigError, match="block"):
+        config.load(write(tmp_path, f"block: {{status: {status}}}"), {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "layers: {llm_judge: {between: [0.8, 0.2], url: 'http://x', model: m}}",
+        "layers: {llm_judge: {url: 'http://x'}}",
+        "upstream: {url: 'ftp://x'}",
+        "- a list",
+        "scan: [",
+        "scan: {deadline: 5}",
+    ],
+)
+def test_settings_that_contradict_themselves_are_refused(tmp_path: Path, text: str) -> None:
+    """Bands upside down, judges without a model, unknown schemes, wrong shapes: each is an error."""
+    with pytest.raises(ConfigError):
+        config.load(write(tmp_path, text), {})

@@ -1,0 +1,216 @@
+"""Twin of sidecar/engine.py: layers here are small real objects, no model, network or YAML."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from sidecar.engine import Engine, Stage, Terms
+from sidecar.errors import LayerError
+from sidecar.limits import Concurrency
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
+
+REQUEST = ScanRequest((Segment("some text"),))
+
+
+def finding(label: Label, score: float, layer: LayerName, *, decides: bool = True) -> Finding:
+    """A finding somewhere in the prompt."""
+    return Finding("T-1", label, score, layer, "prompt", 0, 4, decides=decides)
+
+
+@dataclass
+class Fixed:
+    """A layer that answers what it is told to, and remembers how often it was asked."""
+
+    name: LayerName
+    score: float | None = 0.0
+    label: Label = Label.PROMPT_INJECTION
+    error: Exception | None = None
+    pause: float = 0.0
+    reasoning: str | None = None
+    extra: tuple[Finding, ...] = ()
+    priors: list[Sequence[Finding]] = field(default_factory=list)
+
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+        """Answer as told."""
+        self.priors.append(prior)
+        await asyncio.sleep(self.pause)
+        if self.error:
+            raise self.error
+        found = (finding(self.label, self.score, self.name),) if self.score else ()
+        return LayerReport(self.name, self.score, (*found, *self.extra), reasoning=self.reasoning)
+
+
+def rules(score: float | None = 0.0, **options: object) -> Fixed:
+    """A stand-in for the rules layer."""
+    return Fixed(LayerName.RULES, score, **options)  # type: ignore[arg-type]
+
+
+def semantic(score: float | None = 0.0, **options: object) -> Fixed:
+    """A stand-in for the semantic layer."""
+    return Fixed(LayerName.SEMANTIC, score, **options)  # type: ignore[arg-type]
+
+
+def judge(score: float | None = 0.0, **options: object) -> Fixed:
+    """A stand-in for the judge."""
+    return Fixed(LayerName.LLM_JUDGE, score, reasoning="It asks for secrets.", **options)  # type: ignore[arg-type]
+
+
+def engine(*stages: Stage, **terms: object) -> Engine:
+    """An engine over these stages with room for all."""
+    return Engine(stages, Terms(**terms), Concurrency(8, 8))  # type: ignore[arg-type]
+
+
+async def test_the_highest_score_decides_and_names_its_layer() -> None:
+    """Scores are not summed: the highest stands, and `layer_used` is who gave it."""
+    verdict = await engine(Stage(rules(0.3)), Stage(semantic(0.5))).scan(REQUEST)
+    assert (verdict.risk_score, verdict.layer_used, verdict.action) == (0.5, LayerName.SEMANTIC, Action.ALLOW)
+    verdict = await engine(Stage(rules(0.9)), Stage(semantic(0.5))).scan(REQUEST)
+    assert (verdict.layer_used, verdict.action) == (LayerName.RULES, Action.BLOCK)
+
+
+@pytest.mark.parametrize(
+    ("score", "action"), [(0.59994, "allow"), (0.59996, "block"), (0.6, "block"), (0.5999, "allow")]
+)
+async def test_the_score_is_rounded_before_it_is_compared(score: float, action: str) -> None:
+    """Four decimals first, then the threshold: score and action never disagree."""
+    verdict = await engine(Stage(rules(score))).scan(REQUEST)
+    assert (verdict.action, verdict.risk_score) == (action, round(score, 4))
+
+
+async def test_a_certain_score_spares_the_later_layers() -> None:
+    """A stage outside its band is not asked at all."""
+    later = semantic(0.1)
+    await engine(Stage(rules(0.9)), Stage(later, between=(0.0, 0.6))).scan(REQUEST)
+    assert later.priors == []
+
+
+async def test_the_judge_replaces_the_score_inside_its_band_and_gives_reasons() -> None:
+    """In the band the judge's score stands, upwards and downwards, with its reasoning."""
+    for given, action in ((0.05, Action.ALLOW), (0.95, Action.BLOCK)):
+        stages = (Stage(semantic(0.7)), Stage(judge(given), between=(0.4, 0.8), replaces=True))
+        verdict = await engine(*stages).scan(REQUEST)
+        assert (verdict.risk_score, verdict.action, verdict.layer_used) == (given, action, LayerName.LLM_JUDGE)
+        assert verdict.reasoning == "It asks for secrets."
+
+
+@pytest.mark.parametrize("score", [0.39, 0.8, 0.95])
+async def test_the_judge_is_not_asked_outside_its_band(score: float) -> None:
+    """Outside the band there is no call, and no reasoning."""
+    asked = judge(0.0)
+    verdict = await engine(Stage(semantic(score)), Stage(asked, between=(0.4, 0.8), replaces=True)).scan(REQUEST)
+    assert (asked.priors, verdict.reasoning, verdict.risk_score) == ([], None, score)
+
+
+async def test_an_advising_judge_is_recorded_and_ignored() -> None:
+    """`decides=False`: the opinion is in the reports, the verdict is not touched, not even by its failure."""
+    for asked in (judge(0.99), judge(error=LayerError("unavailable"))):
+        stages = (Stage(semantic(0.5)), Stage(asked, "block", (0.4, 0.8), replaces=True, decides=False))
+        verdict = await engine(*stages).scan(REQUEST)
+        assert (verdict.risk_score, verdict.layer_used, verdict.failure) == (0.5, LayerName.SEMANTIC, None)
+        assert len(verdict.reports) == 2
+
+
+async def test_the_judge_cannot_lower_what_pii_is_worth() -> None:
+    """PII scored by policy survives a judge that finds the text harmless."""
+    pii = rules(0.65, label=Label.PII_DETECTED)
+    verdict = await engine(Stage(pii), Stage(judge(0.0), between=(0.4, 0.8), replaces=True)).scan(REQUEST)
+    assert (verdict.risk_score, verdict.action, verdict.threats) == (0.65, Action.BLOCK, (Label.PII_DETECTED,))
+
+
+async def test_pii_is_listed_whatever_its_score() -> None:
+    """PII below the threshold allows, and is still a threat; other labels below it are not listed."""
+    layer = rules(0.3, label=Label.PII_DETECTED, extra=(finding(Label.JAILBREAK, 0.4, LayerName.RULES),))
+    verdict = await engine(Stage(layer)).scan(REQUEST)
+    assert (verdict.action, verdict.threats) == (Action.ALLOW, (Label.PII_DETECTED,))
+
+
+async def test_rules_under_test_never_decide() -> None:
+    """A finding that does not decide is reported and not listed as a threat."""
+    layer = rules(0.0, extra=(finding(Label.JAILBREAK, 0.9, LayerName.RULES, decides=False),))
+    verdict = await engine(Stage(layer)).scan(REQUEST)
+    assert (verdict.action, verdict.threats, len(verdict.findings)) == (Action.ALLOW, (), 1)
+
+
+FAULTS = [
+    (rules(error=RuntimeError("secret text")), "error"),
+    (rules(error=LayerError("unavailable")), "unavailable"),
+    (rules(pause=5), "deadline"),
+    (rules(float("nan")), "error"),
+]
+
+
+@pytest.mark.parametrize(("broken", "cause"), FAULTS)
+async def test_a_failing_layer_closed_means_could_not_scan(broken: Fixed, cause: str) -> None:
+    """on_failure=block: the verdict is a refusal that names the cause, whatever other layers would say."""
+    verdict = await engine(Stage(broken), Stage(semantic(0.0)), deadline=0.05).scan(REQUEST)
+    assert (verdict.failure, verdict.action, verdict.reports[0].failure) == (cause, Action.BLOCK, cause)
+    assert "secret text" not in repr(verdict)
+
+
+@pytest.mark.parametrize(("broken", "cause"), FAULTS[:2] + FAULTS[3:])
+async def test_a_failing_layer_skipped_leaves_it_to_the_others(broken: Fixed, cause: str) -> None:
+    """on_failure=skip: the other layers decide, and the failure stands in the report."""
+    verdict = await engine(Stage(broken, "skip"), Stage(semantic(0.7))).scan(REQUEST)
+    assert (verdict.failure, verdict.action, verdict.layer_used) == (None, Action.BLOCK, LayerName.SEMANTIC)
+    assert verdict.reports[0].failure == cause
+
+
+@pytest.mark.parametrize("policy", [Action.BLOCK, Action.ALLOW])
+async def test_with_no_answer_at_all_the_last_word_is_failure_all(policy: Action) -> None:
+    """Every layer skipped: `failure.all` decides, and the verdict says that nothing was scanned."""
+    stages = (Stage(rules(error=LayerError("unavailable")), "skip"), Stage(semantic(error=LayerError("error")), "skip"))
+    verdict = await engine(*stages, all_failed=policy).scan(REQUEST)
+    assert (verdict.failure, verdict.action, verdict.risk_score) == ("unavailable", policy, 0.0)
+
+
+async def test_a_layer_behind_silent_ones_is_asked_outside_its_band() -> None:
+    """While nobody has answered, a judge is asked whatever its band."""
+    stages = (Stage(rules(error=LayerError("error")), "skip"), Stage(judge(0.9), between=(0.4, 0.8), replaces=True))
+    verdict = await engine(*stages).scan(REQUEST)
+    assert (verdict.action, verdict.layer_used) == (Action.BLOCK, LayerName.LLM_JUDGE)
+
+
+async def test_a_text_that_is_too_long_is_the_clients_doing() -> None:
+    """`too_long` follows its own line, even where the layer itself may be skipped."""
+    stages = (Stage(rules(0.1)), Stage(semantic(error=LayerError("too_long")), "skip"))
+    verdict = await engine(*stages).scan(REQUEST)
+    assert (verdict.failure, verdict.action) == ("too_long", Action.BLOCK)
+    verdict = await engine(*stages, too_long=Action.ALLOW).scan(REQUEST)
+    assert (verdict.failure, verdict.action) == ("too_long", Action.ALLOW)
+
+
+async def test_overload_is_refused_at_once() -> None:
+    """With all places and the queue taken, the next scan fails without waiting."""
+    slow = Engine([Stage(rules(0.1, pause=0.3))], Terms(), Concurrency(1, 1))
+    async with asyncio.TaskGroup() as group:
+        scans = [group.create_task(slow.scan(REQUEST)) for _ in range(3)]
+    causes = [scan.result().failure for scan in scans]
+    assert sorted(cause or "" for cause in causes) == ["", "", "overload"]
+
+
+async def test_cancelling_a_scan_frees_its_place() -> None:
+    """A client that leaves does not keep a place in the gate."""
+    slow = Engine([Stage(rules(0.1, pause=0.2))], Terms(), Concurrency(1, 0))
+    task = asyncio.ensure_future(slow.scan(REQUEST))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await slow.scan(REQUEST)).failure is None
+
+
+async def test_later_layers_see_what_earlier_ones_found() -> None:
+    """The findings so far are handed on, so that a judge can look at the right place."""
+    last = judge(0.2)
+    await engine(Stage(rules(0.5)), Stage(last)).scan(REQUEST)
+    assert [found.rule for found in last.priors[0]] == ["T-1"]
+
+
+async def test_the_verdict_names_the_segment_that_weighs_most() -> None:
+    """`path` is what an error answer names as `param`."""
+    verdict = await engine(Stage(rules(0.9))).scan(REQUEST)
+    assert verdict.path == "prompt"

@@ -1,0 +1,40 @@
+"""Twin of sidecar/units.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.units import Rate, parse_duration, parse_rate, parse_size
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("15m", 900), ("24h", 86400), ("90d", 7776000), ("250ms", 0.25), ("1.5s", 1.5)]
+)
+def test_durations_become_seconds(text: str, seconds: float) -> None:
+    """Durations are written with a unit and become seconds."""
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "-1s", "1y", "s", "inf s", None, 5])
+def test_a_duration_without_a_known_unit_is_refused(text: object) -> None:
+    """What names no unit, is negative or endless is refused with an example."""
+    with pytest.raises(ValueError, match="is not a duration; write it like"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(("text", "size"), [("10MiB", 10485760), ("500kB", 500000), ("7", 7), (1048576, 1048576)])
+def test_sizes_become_bytes(text: object, size: int) -> None:
+    """Sizes take decimal and binary units and plain bytes."""
+    assert parse_size(text) == size
+
+
+def test_rates_become_count_and_period() -> None:
+    """`600/minute` is 600 requests in 60 seconds."""
+    assert parse_rate("600/minute") == Rate(600, 60.0)
+
+
+@pytest.mark.parametrize("text", ["600", "600/fortnight", "x/minute", "0/minute", "-1/second"])
+def test_a_rate_that_means_nothing_is_refused(text: str) -> None:
+    """A rate needs a positive count and a known period."""
+    with pytest.raises(ValueError, match=r"rate|allows nothing"):
+        parse_rate(text)
