@@ -9,8 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-
-from conftest import RULES_ONLY, SidecarProcess, StartSidecar
+from support import RULES_ONLY, SidecarProcess, StartSidecar
 
 SCAN = "/api/v1/prompt/scan"
 BENIGN = "What is the capital of France?"

@@ -1,0 +1,119 @@
+"""A real sidecar in a child process, and small helpers that more than one test module needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import yaml
+
+START_SECONDS = 60.0
+
+
+def free_port() -> int:
+    """A port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without settings of a sidecar."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("SIDECAR__")}
+
+
+@dataclass
+class SidecarProcess:
+    """A real `sidecar serve` in a child process, with a store of its own."""
+
+    folder: Path
+    settings: Mapping[str, object]
+    arguments: tuple[str, ...] = ()
+    port: int = field(default_factory=free_port)
+    admin_port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def base(self) -> str:
+        """Base URL of the data port."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def admin(self) -> str:
+        """Base URL of the admin port."""
+        return f"http://127.0.0.1:{self.admin_port}"
+
+    @property
+    def config(self) -> Path:
+        """The settings file."""
+        return self.folder / "config.yaml"
+
+    @property
+    def output(self) -> str:
+        """What it has written so far, to both streams."""
+        return (self.folder / "output").read_text("utf-8", "replace")
+
+    def write_config(self) -> None:
+        """Write the settings file: what the test asked for, on ports and a store of our own."""
+        listen = {"listen": {"port": self.port}, "admin": {"port": self.admin_port}}
+        store = {"store": {"url": f"sqlite:///{self.folder}/sidecar.db"}}
+        self.config.write_text(yaml.safe_dump({**listen, **store, **self.settings}), "utf-8")
+
+    def start(self) -> SidecarProcess:
+        """Start and wait until it is ready."""
+        self.write_config()
+        command = [sys.executable, "-m", "sidecar", "serve", "--config", str(self.config), *self.arguments]
+        with (self.folder / "output").open("ab") as output:
+            self.process = subprocess.Popen(
+                command, stdout=output, stderr=output, cwd=self.folder, env=clean_environment()
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"sidecar ended with {self.process.returncode}:\n{self.output}")
+            try:
+                if httpx.get(f"{self.admin}/ready", timeout=2).status_code == 200:
+                    return self
+            except httpx.TransportError:
+                time.sleep(0.05)
+        raise RuntimeError(f"sidecar was not ready in time:\n{self.output}")
+
+    def stop(self) -> int:
+        """Terminate and return the exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+    def cli(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+        """Run a `sidecar` command on the same settings."""
+        command = [sys.executable, "-m", "sidecar", *arguments]
+        return subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            cwd=self.folder,
+            env=clean_environment(),
+            timeout=120,
+            check=False,
+        )
+
+    def new_key(self, name: str = "test", *options: str) -> dict[str, str]:
+        """A fresh key made by the command line beside the running server."""
+        made = self.cli("keys", "create", name, "--json", "--config", str(self.config), *options)
+        assert made.returncode == 0, made.stderr
+        found: dict[str, str] = json.loads(made.stdout)
+        return found
+
+
+StartSidecar = Callable[..., SidecarProcess]
+RULES_ONLY = {"layers": {"semantic": {"enabled": False}}}
