@@ -7,7 +7,7 @@ import sqlite3
 import time
 from typing import Any
 
-import httpx
+import httpx2 as httpx
 import pytest
 from support import RULES_ONLY, SidecarProcess, StartSidecar
 

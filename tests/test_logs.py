@@ -1,0 +1,40 @@
+"""Twin of sidecar/logs.py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+SCRIPT = """
+import sys
+from sidecar import logs
+logs.configure(sys.argv[1], "info")
+log = logs.get("test")
+log.debug("hidden_event")
+log.info("thing_happened", path="/v1/\\r\\nforged\\x1b[31m\\u2028", count=3, error=ValueError("bad"))
+"""
+
+
+def written(style: str) -> str:
+    """What a real process writes to standard error."""
+    done = subprocess.run([sys.executable, "-c", SCRIPT, style], capture_output=True, check=True, text=True)
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_a_line_is_one_line_without_control_characters() -> None:
+    """Line breaks, terminal codes and separators made by a client are shown as escapes."""
+    for style in ("console", "json"):
+        text = written(style)
+        assert len(text.splitlines()) == 1
+        assert "\x1b[31m" not in text
+        assert "forged" in text
+
+
+def test_json_lines_hold_facts_as_keys() -> None:
+    """JSON lines have a constant event, a level, a time and the facts; errors are their type and text."""
+    line = json.loads(written("json"))
+    assert (line["event"], line["level"], line["count"]) == ("thing_happened", "info", 3)
+    assert line["error"] == "ValueError: bad"
+    assert line["timestamp"].endswith("Z")
