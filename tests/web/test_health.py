@@ -1,0 +1,41 @@
+"""Twin of sidecar/web/health.py."""
+
+from __future__ import annotations
+
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from sidecar.web.health import Readiness, admin_routes
+
+
+async def get(app: web.Application, path: str) -> tuple[int, str]:
+    """Status and text of one GET."""
+    async with TestServer(app) as server, ClientSession() as session, session.get(server.make_url(path)) as answer:
+        return answer.status, await answer.text()
+
+
+def admin(problems: list[str]) -> web.Application:
+    """An admin application with these problems."""
+    app = web.Application()
+    app.add_routes(admin_routes(Readiness(lambda: problems, lambda: "abc123")))
+    return app
+
+
+async def test_ready_says_why_not() -> None:
+    """503 with the reasons while something is amiss, 200 otherwise, with the policy revision."""
+    status, text = await get(admin(["draining"]), "/ready")
+    assert (status, "draining" in text) == (503, True)
+    status, text = await get(admin([]), "/ready")
+    assert (status, "abc123" in text) == (200, True)
+
+
+async def test_health_asks_no_dependency() -> None:
+    """Alive is alive, whatever is amiss."""
+    assert await get(admin(["everything"]), "/health") == (200, '{"status": "ok"}')
+
+
+async def test_metrics_are_in_prometheus_format() -> None:
+    """The series of this process, with help texts."""
+    status, text = await get(admin([]), "/metrics")
+    assert status == 200
+    assert "# HELP sidecar_decisions_total" in text

@@ -1,0 +1,110 @@
+"""Twin of sidecar/web/server.py: raw sockets against a real site."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from sidecar.config import Limits
+from sidecar.web.server import FIELD_BYTES, Site
+
+
+async def hello(_request: web.Request) -> web.Response:
+    """Any answer."""
+    return web.Response(text="hello")
+
+
+async def broken(_request: web.Request) -> web.Response:
+    """A handler with no boundary around it."""
+    raise RuntimeError("secret text")
+
+
+async def slow(_request: web.Request) -> web.Response:
+    """A handler that takes a while."""
+    await asyncio.sleep(0.3)
+    return web.Response(text="done")
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[tuple[Site, int]]:
+    """A site on a free port, with short deadlines."""
+    app = web.Application()
+    app.router.add_get("/hello", hello)
+    app.router.add_get("/broken", broken)
+    app.router.add_get("/slow", slow)
+    made = Site(app, Limits(header_timeout=0.5), drain=5)
+    port = await made.listen("127.0.0.1", 0)
+    yield made, port
+    await made.close()
+
+
+async def talk(port: int, sent: bytes) -> bytes:
+    """Send raw bytes, and read until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    await writer.drain()
+    async with asyncio.timeout(10):
+        answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /hello HTTP/9.9x\r\n\r\n",
+        b"GET /hello HTTP/1.1\r\nbad header\r\n\r\n",
+        b"POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET /hello HTTP/1.1\r\nHost: x\r\nX: " + b"a" * (FIELD_BYTES + 10) + b"\r\n\r\n",
+    ],
+    ids=["nonsense", "version", "header", "negative-length", "two-lengths", "large-field"],
+)
+async def test_what_is_not_http_gets_a_json_error_in_both_dialects(
+    site: tuple[Site, int], sent: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Unreadable requests are answered 400 in JSON, with no traceback here or there."""
+    answer = await talk(site[1], sent)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith((b"HTTP/1.1 400", b"HTTP/1.0 400"))
+    found = json.loads(body)
+    assert found["detail"] == found["error"]["message"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+async def test_long_header_fields_are_read(site: tuple[Site, int]) -> None:
+    """Tokens of several kilobytes are ordinary in authorisation headers."""
+    sent = b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: " + b"a" * 20_000 + b"\r\n\r\n"
+    assert (await talk(site[1], sent)).endswith(b"hello")
+
+
+async def test_an_error_below_every_boundary_says_nothing_of_itself(
+    site: tuple[Site, int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Even with no boundary, neither the client nor the log learns the text of an exception."""
+    answer = await talk(site[1], b"GET /broken HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 500")
+    assert b"secret text" not in answer
+    assert "secret text" not in capfd.readouterr().err
+
+
+async def test_headers_have_a_deadline(site: tuple[Site, int]) -> None:
+    """A client that never finishes its headers is disconnected."""
+    assert await talk(site[1], b"GET /hello HTTP/1.1\r\nHost:") == b""
+
+
+async def test_closing_lets_requests_in_flight_end(site: tuple[Site, int]) -> None:
+    """A request that has begun is answered although the site closes meanwhile."""
+    made, port = site
+    talking = asyncio.ensure_future(talk(port, b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+    await asyncio.sleep(0.1)
+    await made.close()
+    assert (await talking).endswith(b"done")
+    with pytest.raises(OSError, match=r"[Cc]onnect"):
+        await asyncio.open_connection("127.0.0.1", port)
