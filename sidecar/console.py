@@ -123,7 +123,7 @@ def warnings(settings: Settings) -> list[str]:
         found.append("failure.overload: allow lets a client that causes overload through unscanned")
     if settings.failure.all == "allow":
         found.append("failure.all: allow forwards unscanned when no layer can answer")
-    opened = [name for name, value in settings.failure.input if name != "media" and value == "allow"]
+    opened = [name for name, value in settings.failure.input if name not in {"media", "reference"} and value == "allow"]
     found += [f"failure.input.{name}: allow forwards what was not read" for name in opened]
     if settings.failure.unknown_route == "allow":
         found.append("failure.unknown_route: allow forwards routes that nobody classified")

@@ -14,6 +14,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from sidecar import logs
 from sidecar.config import Limits
+from sidecar.errors import SidecarError
 
 _log = logs.get("server")
 FIELD_BYTES = 32 * 1024
@@ -82,7 +83,10 @@ class Site:
         """Start to listen; returns the port, which matters where 0 was asked for. `share`: SO_REUSEPORT."""
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, backlog=BACKLOG, reuse_port=share or None)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            raise SidecarError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         return _port(self._runner.addresses)
 
     async def close(self) -> None:

@@ -1,0 +1,60 @@
+"""Twin of sidecar/workers.py: real worker processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import httpx2 as httpx
+from support import RULES_ONLY, StartSidecar
+
+
+def children(parent: int) -> set[int]:
+    """The process ids of a process' children."""
+    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii")
+    return {int(number) for number in listed.split()}
+
+
+def wait_until(condition: object, seconds: float = 30.0) -> None:
+    """Wait until a callable says yes."""
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+def alive(url: str) -> bool:
+    """Whether /health answers."""
+    try:
+        return httpx.get(url + "/health", timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_a_worker_that_dies_is_started_again_and_all_stop_together(start_sidecar: StartSidecar) -> None:
+    """Kill -9 of one worker leaves the port served and two workers again; SIGTERM ends all with code 0."""
+    running = start_sidecar(RULES_ONLY, "--workers", "2")
+    assert running.process is not None
+    parent = running.process.pid
+    wait_until(lambda: len(children(parent)) == 2)
+    victim = min(children(parent))
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: victim not in children(parent) and len(children(parent)) == 2)
+    wait_until(lambda: alive(running.base))
+    workers = children(parent)
+    assert running.stop() == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def test_a_configuration_error_stops_the_supervisor(start_sidecar: StartSidecar, tmp_path: Path) -> None:
+    """Exit code 2 of a worker means that no restart helps: the supervisor ends with it."""
+    bad = {**RULES_ONLY, "policies": [str(tmp_path / "absent")]}
+    process = None
+    try:
+        start_sidecar(bad, "--workers", "2")
+    except RuntimeError as error:
+        process = str(error)
+    assert process is not None
+    assert "ended with 2" in process

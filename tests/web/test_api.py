@@ -1,0 +1,98 @@
+"""Twin of sidecar/web/api.py: what a verdict becomes on the wire. The happy rows are in tests/test_spec.py."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from sidecar.apikeys import KeyRing
+from sidecar.config import Settings
+from sidecar.engine import Engine, Stage, Terms
+from sidecar.errors import LayerError
+from sidecar.journal import Journal
+from sidecar.limits import Concurrency, MemoryLimiter
+from sidecar.store import Store
+from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
+from sidecar.web.api import ScanApi
+from sidecar.web.middleware import Gatekeeper, boundary
+
+
+@dataclass
+class Broken:
+    """A layer that has no answer."""
+
+    cause: str
+    name: LayerName = LayerName.SEMANTIC
+
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+        """Fail for the stated cause."""
+        raise LayerError(self.cause)
+
+
+@asynccontextmanager
+async def door(folder: Path, engine: Engine) -> AsyncIterator[tuple[TestServer, str]]:
+    """The scan door over this engine, and a valid key."""
+    settings = Settings()
+    store = await Store.open(f"sqlite:///{folder}/api.db")
+    ring = KeyRing(store, settings.auth)
+    _, key = await ring.create("k", environment="development")
+    journal = Journal(store, settings.store, settings.log)
+    await journal.start()
+    app = web.Application(middlewares=[boundary()])
+    app.add_routes(ScanApi(engine, journal, Gatekeeper(ring, MemoryLimiter(), settings), settings).routes())
+    async with TestServer(app) as server:
+        yield server, key
+    await journal.close()
+    await store.close()
+
+
+async def ask(server: TestServer, key: str, path: str = "/api/v1/prompt/scan") -> tuple[int, object, dict[str, str]]:
+    """One scan: status, JSON, headers."""
+    body: object = [{"prompt": "x"}] if path.endswith("batch") else {"prompt": "x"}
+    async with (
+        ClientSession(headers={"X-API-Key": key}) as session,
+        session.post(server.make_url(path), json=body) as answer,
+    ):
+        return answer.status, await answer.json(), dict(answer.headers)
+
+
+@pytest.mark.parametrize(
+    ("cause", "status"), [("error", 503), ("deadline", 503), ("unavailable", 503), ("too_long", 422)]
+)
+@pytest.mark.parametrize("path", ["/api/v1/prompt/scan", "/api/v1/prompt/explain", "/api/v1/prompt/batch"])
+async def test_a_scan_that_could_not_be_done_is_an_error_when_closed(
+    tmp_path: Path, cause: str, status: int, path: str
+) -> None:
+    """Closed: no result is made up; the client learns that there is none."""
+    engine = Engine([Stage(Broken(cause))], Terms(), Concurrency(4, 4))
+    async with door(tmp_path, engine) as (server, key):
+        found, body, headers = await ask(server, key, path)
+    assert found == status
+    assert isinstance(body, dict)
+    assert list(body) == ["detail"]
+    assert status == 422 or headers["Retry-After"] == "1"
+
+
+async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -> None:
+    """Open: the action is allow, and the header says that nothing was scanned."""
+    engine = Engine([Stage(Broken("unavailable"), "skip")], Terms(all_failed=Action.ALLOW), Concurrency(4, 4))
+    async with door(tmp_path, engine) as (server, key):
+        status, body, headers = await ask(server, key)
+    assert isinstance(body, dict)
+    assert (status, body["action"], headers["x-sidecar-unscanned"]) == (200, "allow", "unavailable")
+
+
+async def test_overload_is_429_with_retry_after(tmp_path: Path) -> None:
+    """No place to scan is the rate limit's status on this door."""
+    engine = Engine([Stage(Broken("error"))], Terms(), Concurrency(1, 0))
+    async with door(tmp_path, engine) as (server, key), engine._gate:
+        status, body, headers = await ask(server, key)
+    assert (status, headers["Retry-After"]) == (429, "1")
+    assert isinstance(body, dict)
+    assert list(body) == ["detail"]
