@@ -120,6 +120,8 @@ class Sidecar:
         built = await stack.enter_async_context(pipeline(settings))
         self.policy = built.policy
         self.keyring = KeyRing(self.store, settings.auth)
+        await self.keyring.start()
+        stack.push_async_callback(self.keyring.close)
         limiter = await limits.open(settings.limits.url)
         stack.push_async_callback(limiter.close)
         journal = Journal(self.store, settings.store, settings.log)

@@ -10,6 +10,7 @@ SidecarError
     ├── Unauthorized       401, one body for every cause
     ├── RateLimited        429, carries `retry_after`
     ├── RouteNotAllowed    403
+    ├── NoSuchKey          404, there is no API key with that id
     ├── BodyError          400 / 413 / 415 / 422, `.kind` names the line of `failure.input`
     ├── Unavailable        503, carries `retry_after`
     └── UpstreamError      502 / 504
@@ -88,6 +89,13 @@ class RouteNotAllowed(RequestError):
 
     status = 403
     code = "route_not_allowed"
+
+
+class NoSuchKey(RequestError):
+    """There is no API key with that id."""
+
+    status = 404
+    code = "not_found"
 
 
 class BodyError(RequestError):

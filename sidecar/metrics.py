@@ -23,6 +23,7 @@ LAYER_FAILURES = _counter("sidecar_layer_failures_total", "Layers without an ans
 REFUSED = _counter("sidecar_refused_total", "Requests answered with an error, by status.", ("door", "status"))
 LOG_DROPPED = _counter("sidecar_log_dropped_total", "Decisions that the scan log had no room or no store for.")
 LOG_WRITTEN = _counter("sidecar_log_written_total", "Decisions written to the scan log.")
+LIMITS_LOCAL = _counter("sidecar_limits_local_total", "Requests limited in this process because Redis was gone.")
 JUDGE_CALLS = _counter("sidecar_judge_calls_total", "Calls to the judge, by outcome.", ("outcome",))
 JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens the judge reports to have used.")
 CACHE = _counter("sidecar_cache_total", "Verdict cache look-ups.", ("cache", "outcome"))

@@ -104,7 +104,7 @@ class ScanApi:
             segments=len(wanted.segments),
             digest=self._journal.digest(text),
             unscanned=verdict.failure if verdict.action is Action.ALLOW else None,
-            text=self._journal.text_for_log(text, verdict),
+            text=self._journal.text_for_log(wanted.segments, verdict),
         )
 
     def _answer(

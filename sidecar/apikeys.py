@@ -1,0 +1,237 @@
+"""API keys: their format, their authentication with short-lived caches, and their life.
+
+A value is `psk_`, 8 characters of id, 43 characters of secret (256 random bits) and 6 characters of
+CRC32, all base 62. What fails its checksum is refused without asking the store. At rest there is the
+SHA-256 of the value (HMAC-SHA256 where `auth.pepper_file` is set): 256 random bits need no slow hash.
+A key found valid is believed for at most 5 s, which bounds how long a revocation made by another
+process goes unnoticed; an expiry needs no look-up and holds at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import string
+import time
+import zlib
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import get_args
+
+from sidecar import logs
+from sidecar.config import Auth
+from sidecar.errors import ConfigError, NoSuchKey, RequestError, StoreError, Unauthorized, Unavailable
+from sidecar.store import LONGEST_NAME, ApiKey, KeyState, Mode, Store
+from sidecar.tasks import Background
+from sidecar.units import Rate
+
+__all__ = ["ApiKey", "KeyRing", "KeyState", "digest", "generate", "well_formed"]
+
+PREFIX = "psk_"
+ENVIRONMENTS = ("development", "staging", "production")
+LONGEST_TRUST = 5.0
+NEGATIVE_TRUST = 1.0
+CACHED_KEYS = 10_000
+TOUCH_EVERY = 10.0
+_BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_ID, _SECRET, _CRC = 8, 43, 6
+_LENGTH = len(PREFIX) + _ID + _SECRET + _CRC
+_SHORTEST_PEPPER = 16
+_log = logs.get("apikeys")
+
+
+def generate() -> tuple[str, str]:
+    """A new `(value, id)`."""
+    body = PREFIX + "".join(secrets.choice(_BASE62) for _ in range(_ID + _SECRET))
+    return body + _checksum(body), _id(body)
+
+
+def well_formed(value: str) -> bool:
+    """Whether the value could be a key: length, prefix, characters and checksum."""
+    if len(value) != _LENGTH or not value.startswith(PREFIX) or not value.isascii():
+        return False
+    return _checksum(value[:-_CRC]) == value[-_CRC:]
+
+
+def digest(value: str, pepper: bytes | None = None) -> bytes:
+    """What is kept of a value: 32 bytes."""
+    raw = value.encode()
+    return hashlib.sha256(raw).digest() if pepper is None else hmac.digest(pepper, raw, "sha256")
+
+
+def _id(value: str) -> str:
+    return value[len(PREFIX) : len(PREFIX) + _ID]
+
+
+def _checksum(body: str) -> str:
+    number, digits = zlib.crc32(body.encode()), ""
+    for _ in range(_CRC):
+        number, rest = divmod(number, 62)
+        digits = _BASE62[rest] + digits
+    return digits
+
+
+class KeyRing:
+    """Authenticates values and manages keys. `start` and `close` are for servers: they write last uses down."""
+
+    def __init__(self, store: Store, settings: Auth) -> None:
+        self._keys = store.keys
+        self._pepper = _read_pepper(settings.pepper_file)
+        self._trust = min(settings.cache, LONGEST_TRUST)
+        self._known: dict[bytes, tuple[ApiKey | None, float]] = {}
+        self._asking: dict[bytes, asyncio.Task[ApiKey | None]] = {}
+        self._used: dict[str, datetime] = {}
+        self._background = Background()
+
+    async def start(self) -> None:
+        """Write last uses down from time to time."""
+        self._background.repeat("keys_touch", self._touch, TOUCH_EVERY)
+
+    async def close(self) -> None:
+        """Write the last uses that are still in memory."""
+        await self._background.close()
+        await self._touch()
+
+    async def authenticate(self, value: str | None) -> ApiKey:
+        """The valid key behind `value`; else `Unauthorized`, or `Unavailable` if the store does not answer."""
+        if value is None or not well_formed(value):
+            raise _refused()
+        hashed = digest(value, self._pepper)
+        key, until = self._known.get(hashed, (None, 0.0))
+        if until <= time.monotonic():
+            key = await self._ask(_id(value), hashed)
+        now = datetime.now(UTC)
+        if key is None or key.state(now) is not KeyState.VALID:
+            raise _refused()
+        self._used[key.id] = now
+        return key
+
+    async def create(
+        self,
+        name: str,
+        *,
+        environment: str = "development",
+        expires: timedelta | None = None,
+        rate: Rate | None = None,
+        burst: int | None = None,
+        threshold: float | None = None,
+        mode: Mode | None = None,
+    ) -> tuple[ApiKey, str]:
+        """A new key and its value, which nobody can show again. Raises `RequestError` for a bad argument."""
+        _check(name, environment, burst, threshold, mode)
+        value, key_id = generate()
+        now = datetime.now(UTC)
+        ends = None if expires is None else now + expires
+        key = ApiKey(key_id, name, environment, now, ends, rate=rate, burst=burst, threshold=threshold, mode=mode)
+        await self._keys.add(key, digest(value, self._pepper))
+        _log.info("key_created", key_id=key.id, environment=environment)
+        return key, value
+
+    async def list(self) -> list[ApiKey]:
+        """All keys, the oldest first."""
+        return await self._keys.list()
+
+    async def revoke(self, key_id: str) -> None:
+        """From now on here, and within 5 s on every other replica, the key is refused."""
+        if not await self._keys.revoke(key_id, datetime.now(UTC)):
+            raise NoSuchKey(f"There is no key with the id {key_id}.")
+        self._forget(key_id)
+        _log.info("key_revoked", key_id=key_id)
+
+    async def delete(self, key_id: str) -> None:
+        """As `revoke`, and the record of the key is gone."""
+        if not await self._keys.delete(key_id):
+            raise NoSuchKey(f"There is no key with the id {key_id}.")
+        self._forget(key_id)
+        _log.info("key_deleted", key_id=key_id)
+
+    async def rotate(self, key_id: str, grace: timedelta) -> tuple[ApiKey, str]:
+        """A successor with the same name and limits, and its value; the old key expires after `grace`."""
+        value, heir_id = generate()
+        now = datetime.now(UTC)
+        heir = await self._keys.rotate(key_id, ApiKey(heir_id, "", "", now), digest(value, self._pepper), now + grace)
+        if heir is None:
+            raise await self._no_rotation(key_id)
+        self._forget(key_id)
+        _log.info("key_rotated", key_id=key_id, successor=heir.id)
+        return heir, value
+
+    async def _no_rotation(self, key_id: str) -> RequestError:
+        found = await self._keys.get(key_id)
+        if found is None:
+            return NoSuchKey(f"There is no key with the id {key_id}.")
+        key = found[0]
+        if key.successor:
+            return RequestError(f"Key {key_id} was rotated already; its successor is {key.successor}.")
+        return RequestError(f"Key {key_id} is {key.state(datetime.now(UTC))}; only a valid key can be rotated.")
+
+    async def _ask(self, key_id: str, hashed: bytes) -> ApiKey | None:
+        """Ask the store, once for all requests that wait for the same key; a client that leaves stops nothing."""
+        asking = self._asking.get(hashed)
+        if asking is None:
+            asking = self._asking[hashed] = self._background.spawn(self._look_up(key_id, hashed))
+            asking.add_done_callback(lambda _: self._asking.pop(hashed, None))
+        try:
+            return await asyncio.shield(asking)
+        except StoreError:
+            raise Unavailable("The key cannot be checked now; try again in 1 s.", retry_after=1) from None
+
+    async def _look_up(self, key_id: str, hashed: bytes) -> ApiKey | None:
+        asked = time.monotonic()
+        found = await self._keys.get(key_id)
+        key, stored = found or (None, bytes(32))
+        if not hmac.compare_digest(stored, hashed):
+            key = None
+        self._remember(hashed, key, asked + (self._trust if key else min(self._trust, NEGATIVE_TRUST)))
+        return key
+
+    def _remember(self, hashed: bytes, key: ApiKey | None, until: float) -> None:
+        self._known.pop(hashed, None)
+        while len(self._known) >= CACHED_KEYS:
+            del self._known[next(iter(self._known))]
+        self._known[hashed] = (key, until)
+
+    def _forget(self, key_id: str) -> None:
+        self._known = {hashed: (key, until) for hashed, (key, until) in self._known.items() if key and key.id != key_id}
+
+    async def _touch(self) -> None:
+        used, self._used = self._used, {}
+        if not used:
+            return
+        try:
+            await self._keys.touch(used)
+        except StoreError as error:
+            self._used = {**used, **self._used}
+            _log.warning("keys_touch_failed", error=error)
+
+
+def _refused() -> Unauthorized:
+    """The same words for every cause, so that nobody learns which part was wrong."""
+    return Unauthorized("The API key is missing or not valid.")
+
+
+def _check(name: str, environment: str, burst: int | None, threshold: float | None, mode: str | None) -> None:
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise RequestError(f"A key needs a name of 1 to {LONGEST_NAME} printable characters.", param="name")
+    if environment not in ENVIRONMENTS:
+        raise RequestError(f"The environment must be one of {', '.join(ENVIRONMENTS)}.", param="environment")
+    if burst is not None and burst < 1:
+        raise RequestError("The burst must be at least 1.", param="burst")
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise RequestError("The threshold must lie between 0 and 1.", param="threshold")
+    if mode is not None and mode not in get_args(Mode):
+        raise RequestError("The mode must be enforce or monitor.", param="mode")
+
+
+def _read_pepper(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        pepper = path.read_bytes().strip()
+    except OSError as error:
+        raise ConfigError("auth.pepper_file cannot be read", [f"{path}: {error.strerror}"]) from None
+    if len(pepper) < _SHORTEST_PEPPER:
+        raise ConfigError("auth.pepper_file is too short", [f"{path}: at least {_SHORTEST_PEPPER} bytes"])
+    return pepper

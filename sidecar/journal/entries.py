@@ -1,0 +1,109 @@
+"""From a decision to its line in the scan log: plain, bounded values, and no word of a prompt unless asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sidecar.store import LONGEST_NAME, Entry, storable
+from sidecar.types import Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
+
+_LARGEST = 2**31 - 1
+_MOST_FINDINGS = 100
+_KNOWN = """
+    arguments content contents custom description documents function function_call functions input instructions
+    json_schema messages metadata name output parameters parts prediction prompt query refusal response_format
+    results role schema stop suffix summary system system_prompt text tool_calls tool_results tools user variables
+"""
+_PATH_WORDS = frozenset(_KNOWN.split())
+
+
+def entry(decision: Decision) -> Entry:
+    """The row. The judge's reasoning may quote the prompt: it is kept only where the text is kept."""
+    verdict = decision.verdict
+    return Entry(
+        id=decision.id,
+        at=decision.at,
+        door=decision.door,
+        route=storable(decision.route, LONGEST_NAME),
+        action=decision.action,
+        recommended=str(verdict.action),
+        status=decision.status,
+        risk_score=_number(verdict.risk_score) or 0.0,
+        layer_used=str(verdict.layer_used),
+        threats=" ".join(verdict.threats),
+        latency_ms=min(verdict.latency_ms, _LARGEST),
+        key_id=decision.key_id,
+        model=decision.model and storable(decision.model, LONGEST_NAME),
+        length=min(decision.length, _LARGEST),
+        segments=min(decision.segments, _LARGEST),
+        digest=decision.digest,
+        failure=verdict.failure,
+        unscanned=decision.unscanned,
+        revision=verdict.revision,
+        findings=[_finding(finding) for finding in verdict.findings[:_MOST_FINDINGS]],
+        layers=[_layer(report) for report in verdict.reports],
+        text=decision.text or None,
+        reasoning=verdict.reasoning if decision.text else None,
+    )
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "label": str(finding.label),
+        "score": _number(finding.score),
+        "layer": str(finding.layer),
+        "path": _path(finding.path),
+        "start": finding.start,
+        "end": finding.end,
+        "view": finding.view,
+        "decides": finding.decides,
+    }
+
+
+def _layer(report: LayerReport) -> dict[str, Any]:
+    return {
+        "layer": str(report.layer),
+        "score": None if report.score is None else _number(report.score),
+        "elapsed_ms": _number(report.elapsed * 1000),
+        "failure": report.failure,
+    }
+
+
+def _number(value: float) -> float | None:
+    """JSON and databases know no NaN."""
+    return round(value, 4) if math.isfinite(value) else None
+
+
+def _path(path: str) -> str:
+    """Object keys are the client's text too: what is no known word of a request body becomes `*`."""
+    parts = path.split(".")[:32]
+    return ".".join(part if part in _PATH_WORDS or (part.isdigit() and len(part) < 8) else "*" for part in parts)
+
+
+def redacted(segments: Sequence[Segment], verdict: Verdict) -> str:
+    """The text with every span that was found replaced by its label.
+
+    Empty if the rules did not answer: then nobody knows what there is to hide.
+    """
+    if not any(report.layer is LayerName.RULES and report.score is not None for report in verdict.reports):
+        return ""
+    return "\n".join(_redact(segment, verdict.findings) for segment in segments)
+
+
+def _redact(segment: Segment, findings: Iterable[Finding]) -> str:
+    """PII without a place hides the whole segment."""
+    here = [finding for finding in findings if finding.path == segment.path]
+    if any(finding.start is None and finding.label is Label.PII_DETECTED for finding in here):
+        return f"[{Label.PII_DETECTED}]"
+    parts, done = [], 0
+    for finding in sorted((f for f in here if f.start is not None), key=lambda f: f.start or 0):
+        start, end = finding.start or 0, finding.end or 0
+        if end <= done:
+            continue
+        if start >= done:
+            parts += [segment.text[done:start], f"[{finding.label}]"]
+        done = end
+    return "".join([*parts, segment.text[done:]])

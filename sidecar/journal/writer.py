@@ -1,0 +1,168 @@
+"""Every decision becomes one log line, some metrics and one row; nothing here ever holds up an answer.
+
+Rows wait in a bounded queue and are written in batches; while the store does not take them they are
+kept, and what the queue has no room for is dropped and counted. By default none of the three sinks gets
+a word of a prompt: a text is known by its length and by an HMAC whose secret is random, shared by all
+replicas, replaced from time to time, and deleted once no row refers to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sidecar import config, logs, metrics
+from sidecar.errors import StoreError
+from sidecar.journal.entries import entry, redacted
+from sidecar.store import Entry, Secret, Store
+from sidecar.tasks import Background
+from sidecar.types import Decision, Segment, Verdict
+
+SECRET = "scan_log"
+SECRET_LIFE = timedelta(days=30)
+HOUSEKEEPING = 3600.0
+RETRY_PAUSE = 1.0
+CLOSE_TIMEOUT = 5.0
+_log = logs.get("journal")
+
+
+class Journal:
+    """Records decisions. `start` it before the first `digest`; `close` writes what still waits."""
+
+    def __init__(self, store: Store | None, settings: config.Store, log: config.Log) -> None:
+        self._store = store
+        self._settings = settings
+        self._log_settings = log
+        self._secret = Secret.new(0, datetime.now(UTC))
+        self._queue: deque[Entry] = deque()
+        self._filled = asyncio.Event()
+        self._failing = False
+        self._background = Background()
+
+    @property
+    def healthy(self) -> bool:
+        """False while the scan log is required (`log.required`) and cannot be written."""
+        return not (self._log_settings.required and self._failing)
+
+    async def start(self) -> None:
+        """Fetch the shared secret and begin to write. May raise `StoreError`."""
+        if self._store is None:
+            return
+        await self._renew_secret(self._store)
+        self._background.repeat("journal_write", self._write_when_filled, 0.0)
+        self._background.repeat("journal_housekeeping", self._keep_house, HOUSEKEEPING)
+
+    async def close(self) -> None:
+        """Write what waits, for at most `CLOSE_TIMEOUT` seconds; the rest is dropped and counted."""
+        await self._background.close()
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._write()
+        except TimeoutError:
+            _log.warning("log_close_timeout")
+        metrics.LOG_DROPPED.inc(len(self._queue))
+        self._queue.clear()
+
+    def record(self, decision: Decision) -> None:
+        """Log, count and queue. Never waits, never raises for the trouble of the store."""
+        made = entry(decision)
+        with suppress(OSError):  # nobody reads our standard error any more: no reason to refuse requests
+            _log.info("decision_made", **_facts(made))
+        _count(decision)
+        if self._store is None:
+            return
+        if len(self._queue) >= self._settings.queue:
+            metrics.LOG_DROPPED.inc()
+            return
+        self._queue.append(made)
+        metrics.LOG_QUEUE.set(len(self._queue))
+        if len(self._queue) >= self._settings.batch:
+            self._filled.set()
+
+    def digest(self, text: str) -> str:
+        """`GENERATION.HMAC`: equal for equal texts while the secret lives, and not to be guessed without it."""
+        raw = text.encode("utf-8", "surrogatepass")
+        return f"{self._secret.generation}.{hmac.new(self._secret.value, raw, 'sha256').hexdigest()}"
+
+    def text_for_log(self, segments: Sequence[Segment], verdict: Verdict) -> str:
+        """What `log.prompts` lets into the table: nothing, the text without what was found in it, or all of it."""
+        if self._log_settings.prompts == "none":
+            return ""
+        if self._log_settings.prompts == "redacted":
+            return redacted(segments, verdict)
+        return "\n".join(segment.text for segment in segments)
+
+    async def _write_when_filled(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.flush):
+                await self._filled.wait()
+        except TimeoutError:
+            pass
+        self._filled.clear()
+        if not await self._write():
+            await asyncio.sleep(RETRY_PAUSE)
+
+    async def _write(self) -> bool:
+        """Write batch after batch. An entry leaves the queue when it is written, and not before."""
+        while self._queue and self._store is not None:
+            size = min(self._settings.batch, len(self._queue))
+            try:
+                await self._store.decisions.add([self._queue[index] for index in range(size)])
+            except StoreError as error:
+                self._note_failure(error)
+                return False
+            for _ in range(size):
+                self._queue.popleft()
+            self._note_success(size)
+        return True
+
+    def _note_failure(self, error: StoreError) -> None:
+        if not self._failing:
+            _log.error("log_write_failed", error=error)
+        self._failing = True
+
+    def _note_success(self, size: int) -> None:
+        if self._failing:
+            _log.info("log_write_recovered", waiting=len(self._queue))
+        self._failing = False
+        metrics.LOG_WRITTEN.inc(size)
+        metrics.LOG_QUEUE.set(len(self._queue))
+
+    async def _keep_house(self) -> None:
+        """Renew the secret when it is due, and delete what is older than the retention."""
+        if self._store is None:
+            return
+        await self._renew_secret(self._store)
+        horizon = datetime.now(UTC) - timedelta(seconds=self._log_settings.retention)
+        if gone := await self._store.decisions.purge(horizon):
+            _log.info("log_purged", rows=gone)
+        await self._store.secrets.purge(SECRET, horizon - SECRET_LIFE)
+
+    async def _renew_secret(self, store: Store) -> None:
+        self._secret = await store.secrets.current(SECRET, datetime.now(UTC), SECRET_LIFE)
+
+
+def _facts(made: Entry) -> dict[str, Any]:
+    """The metadata of an entry, without what is empty."""
+    hidden = {"at", "findings", "layers", "text", "reasoning"}
+    facts = {name: getattr(made, name) for name in Entry.__slots__ if name not in hidden}
+    return {name: value for name, value in facts.items() if value not in {None, ""}}
+
+
+def _count(decision: Decision) -> None:
+    verdict = decision.verdict
+    metrics.DECISIONS.labels(decision.door, decision.action).inc()
+    metrics.SCAN_SECONDS.labels(decision.door).observe(verdict.latency_ms / 1000)
+    for label in verdict.threats:
+        metrics.THREATS.labels(label).inc()
+    if decision.unscanned:
+        metrics.UNSCANNED.labels(decision.unscanned).inc()
+    for report in verdict.reports:
+        metrics.LAYER_SECONDS.labels(report.layer).observe(report.elapsed)
+        if report.failure:
+            metrics.LAYER_FAILURES.labels(report.layer, report.failure).inc()

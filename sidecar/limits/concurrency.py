@@ -1,0 +1,37 @@
+"""How many may run at once, and how many may wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+from sidecar.errors import SidecarError
+
+
+class QueueFull(SidecarError):
+    """As many run as may, and as many wait as may: told at once, without waiting."""
+
+
+class Concurrency:
+    """`async with gate:` for at most `limit` at a time; at most `queue` wait, in order; others get `QueueFull`."""
+
+    def __init__(self, limit: int, queue: int) -> None:
+        self._free = asyncio.Semaphore(limit)
+        self._queue = queue
+        self._waiting = 0
+
+    async def __aenter__(self) -> None:
+        """Come in, or wait, or raise `QueueFull`."""
+        if self._free.locked() and self._waiting >= self._queue:
+            raise QueueFull(f"{self._waiting} are waiting already")
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Make room for the next."""
+        self._free.release()

@@ -1,0 +1,94 @@
+"""The rate limit of all workers and replicas together, in Redis, on Redis' clock.
+
+While Redis is gone each process limits by itself, which is counted, and asks Redis again every second:
+a request is never refused, and never kept waiting for long, because Redis is not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from sidecar import logs
+from sidecar.errors import ConfigError
+from sidecar.limits.rate import Limiter
+from sidecar.metrics import LIMITS_LOCAL
+from sidecar.units import Rate
+
+TIMEOUT = 0.25
+PAUSE = 1.0
+CONNECTIONS = 32
+_log = logs.get("limits")
+
+# KEYS[1]: when the earnings of the key are used up, on Redis' clock, in microseconds.
+# ARGV: the interval between two requests, and how far ahead of it a key may be, in microseconds.
+_GCRA = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local interval, ahead = tonumber(ARGV[1]), tonumber(ARGV[2])
+local due = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now) + interval
+local wait = due - now - ahead
+if wait > 0 then return math.ceil(wait) end
+redis.call('SET', KEYS[1], string.format('%.0f', due), 'PX', math.ceil((due - now) / 1000))
+return 0
+"""
+
+
+class RedisLimiter:
+    """The shared limit; `local` stands in while Redis does not answer."""
+
+    def __init__(self, url: str, local: Limiter) -> None:
+        self._client = Redis(connection_pool=_pool(url))
+        self._script = self._client.register_script(_GCRA)
+        self._local = local
+        self._gone = False
+        self._again_at = 0.0
+
+    async def take(self, key: str, rate: Rate, burst: int) -> float:
+        """See `Limiter`. Waits for Redis for at most `TIMEOUT` seconds, and while it is gone once in `PAUSE`."""
+        if time.monotonic() >= self._again_at:
+            try:
+                return await self._ask(key, rate, burst)
+            except (RedisError, OSError) as error:
+                self._lose(error)
+        LIMITS_LOCAL.inc()
+        return await self._local.take(key, rate, burst)
+
+    async def _ask(self, key: str, rate: Rate, burst: int) -> float:
+        interval = rate.period / rate.requests * 1e6
+        async with asyncio.timeout(TIMEOUT):
+            wait = await self._script([f"sidecar:rate:{key}"], [interval, interval * burst])
+        if self._gone:
+            self._gone = False
+            _log.info("redis_back")
+        return int(wait) / 1e6
+
+    def _lose(self, error: Exception) -> None:
+        if not self._gone:
+            _log.warning("redis_gone", kind=type(error).__name__)
+        self._gone = True
+        self._again_at = time.monotonic() + PAUSE
+
+    async def close(self) -> None:
+        """Close the connections to Redis."""
+        await self._client.aclose()
+
+
+def _pool(url: str) -> BlockingConnectionPool:
+    """One retry at once: it finds a connection that Redis has closed in the meantime."""
+    try:
+        return BlockingConnectionPool.from_url(
+            url,
+            max_connections=CONNECTIONS,
+            timeout=TIMEOUT,
+            socket_timeout=TIMEOUT,
+            socket_connect_timeout=TIMEOUT,
+            retry=Retry(NoBackoff(), 1),
+        )
+    except ValueError:
+        raise ConfigError("limits.url", ["not a URL of Redis; write it like redis://HOST:6379/0"]) from None

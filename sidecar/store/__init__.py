@@ -1,0 +1,50 @@
+"""Keys, decisions and secrets in one database: SQLite by default, PostgreSQL for replicas.
+
+`schema` names the tables, `database` opens and migrates them; each of the other modules serves one.
+"""
+
+from __future__ import annotations
+
+from sidecar.store.database import Database
+from sidecar.store.decisions import Decisions, Entry, Filter
+from sidecar.store.keys import ApiKey, Keys, KeyState, Mode
+from sidecar.store.schema import LONGEST_NAME, storable
+from sidecar.store.secrets import Secret, Secrets
+
+__all__ = [
+    "LONGEST_NAME",
+    "ApiKey",
+    "Entry",
+    "Filter",
+    "KeyState",
+    "Keys",
+    "Mode",
+    "Secret",
+    "Secrets",
+    "Store",
+    "storable",
+]
+
+
+class Store:
+    """The open store. Whatever is asked of it may raise `StoreError`, which never shows a password."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.keys = Keys(database)
+        self.decisions = Decisions(database)
+        self.secrets = Secrets(database)
+
+    @classmethod
+    async def open(cls, url: str) -> Store:
+        """Connect to `sqlite:///FILE` or `postgresql://...` and bring the tables up to date."""
+        return cls(await Database.open(url))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._database.close()
+
+    @property
+    def name(self) -> str:
+        """Which database it is, without credentials."""
+        return self._database.name

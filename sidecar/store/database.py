@@ -1,0 +1,198 @@
+"""One database behind one engine: opened, migrated, read and written, with every trouble as `StoreError`.
+
+SQLite runs in WAL mode; a writer takes the lock at once (BEGIN IMMEDIATE) and waits for others, so
+several processes can share the file. Its synchronous mode is FULL: a revocation that was reported
+survives a power failure. PostgreSQL is reached through asyncpg, which reads the usual `libpq` options
+of the URL by itself. No error text holds the password, a statement or its parameters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from sqlalchemy import Table, event, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, Connection
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from sidecar.errors import StoreError
+
+TIMEOUT = 5.0
+MIGRATION_TIMEOUT = 60.0
+POOL = 5
+_MIGRATIONS = Path(__file__).parent.parent / "migrations"
+_MIGRATION_LOCK = 0x70736B5F  # any number that every replica agrees on
+
+
+class Database:
+    """An open database. `name` says which one in messages, without credentials."""
+
+    def __init__(self, engine: AsyncEngine, name: str) -> None:
+        self._engine = engine
+        self.name = name
+
+    @classmethod
+    async def open(cls, url: str) -> Database:
+        """Connect and migrate. Raises `StoreError` when that cannot be done."""
+        found = _postgresql(url) if url.startswith(("postgresql://", "postgres://")) else await _sqlite(url)
+        try:
+            await found.migrate()
+        except BaseException:
+            await found.close()
+            raise
+        return found
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._engine.dispose()
+
+    @asynccontextmanager
+    async def read(self, timeout: float = TIMEOUT) -> AsyncIterator[AsyncConnection]:  # noqa: ASYNC109
+        """A connection for single statements that change nothing."""
+        with self._translated():
+            async with asyncio.timeout(timeout), self._engine.connect() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def write(self, timeout: float = TIMEOUT) -> AsyncIterator[AsyncConnection]:  # noqa: ASYNC109
+        """A connection in a transaction that is committed at the end, or rolled back on an error."""
+        with self._translated():
+            async with asyncio.timeout(timeout), self._engine.connect() as connection:
+                await connection.execution_options(writes=True)
+                async with connection.begin():
+                    yield connection
+
+    async def insert_new(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Insert rows, skipping those whose primary key is there already; returns how many were new."""
+        dialect = sqlite if self._engine.dialect.name == "sqlite" else postgresql
+        statement = dialect.insert(table).on_conflict_do_nothing()
+        async with self.write() as connection:
+            return (await connection.execute(statement, rows)).rowcount
+
+    async def migrate(self) -> None:
+        """Bring the tables up to date. Replicas that start together take turns."""
+        async with self.write(MIGRATION_TIMEOUT) as connection:
+            if self._engine.dialect.name == "postgresql":
+                await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+            await connection.run_sync(_upgrade, self.name)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError:
+            raise StoreError(f"{self.name} does not answer in time") from None
+        except (SQLAlchemyError, OSError) as error:
+            raise StoreError(f"{self.name}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """The driver's own words on one line, without the statement."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    return " ".join(str(cause).split())[:300] or type(cause).__name__
+
+
+def _upgrade(connection: Connection, name: str) -> None:
+    from alembic import command  # noqa: PLC0415 - 0.1 s that `sidecar scan` need not wait for
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.util import CommandError  # noqa: PLC0415
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise StoreError(f"{name} cannot be migrated; was it written by a newer version? ({error})") from None
+
+
+def _postgresql(url: str) -> Database:
+    name = _name(url)
+    try:
+        import asyncpg  # noqa: PLC0415 - an optional extra
+    except ImportError:
+        raise StoreError(f"{name}: install prompt-sidecar[postgres]") from None
+    refused = (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+    async def connect(**_options: Any) -> Any:
+        try:
+            return await asyncpg.connect(url, timeout=TIMEOUT, command_timeout=MIGRATION_TIMEOUT)
+        except refused as error:
+            reason = _without(str(error) or type(error).__name__, urlsplit(url).password)
+            raise StoreError(f"{name}: {reason}") from None
+
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=connect,
+        pool_size=POOL,
+        pool_timeout=TIMEOUT,
+        pool_pre_ping=True,
+        hide_parameters=True,
+    )
+    return Database(engine, name)
+
+
+def _name(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        where = f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
+    except ValueError:
+        raise StoreError("store.url is not a URL; write it like postgresql://user@host:5432/database") from None
+    return f"PostgreSQL at {where}"
+
+
+def _without(message: str, password: str | None) -> str:
+    """Drivers do not quote the password; should one begin to, it stops here."""
+    for secret in {password, unquote(password or "")} - {None, ""}:
+        message = message.replace(str(secret), "***")
+    return " ".join(message.split())[:300]
+
+
+async def _sqlite(url: str) -> Database:
+    path = url.removeprefix("sqlite:///")
+    if path == url or not path or path.startswith(":"):
+        raise StoreError("store.url must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
+    try:
+        await asyncio.to_thread(_prepare, path)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"SQLite file {path}: {_reason(error)}") from None
+    engine = create_async_engine(
+        URL.create("sqlite+aiosqlite", database=path),
+        connect_args={"timeout": TIMEOUT, "isolation_level": None},
+        pool_size=POOL,
+        pool_timeout=TIMEOUT,
+        hide_parameters=True,
+    )
+    event.listen(engine.sync_engine, "connect", _configure)
+    event.listen(engine.sync_engine, "begin", _begin)
+    return Database(engine, f"SQLite file {path}")
+
+
+def _prepare(path: str) -> None:
+    """Make the file readable for its owner alone, and switch it to WAL, which it then stays in."""
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    connection = sqlite3.connect(path, timeout=TIMEOUT)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+
+
+def _configure(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    """Reads need no transaction; a write takes the lock before its first read, so that it never has to give up."""
+    if connection.get_execution_options().get("writes"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,136 @@
+"""The tables: one schema for SQLite and PostgreSQL.
+
+Two column types keep the databases alike and client-made text harmless: `Moment` is always an aware
+UTC datetime, `Bounded` text is cut to its length and holds nothing that a database refuses.
+`migrations/` builds these tables; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    DateTime,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeEngine
+
+LONGEST_NAME = 200
+LONGEST_TEXT = 100_000
+
+
+def storable(text: str, length: int) -> str:
+    """The text without NUL and lone surrogates, which PostgreSQL and SQLite refuse, cut to `length`."""
+    return text[:length].replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
+
+
+class Moment(TypeDecorator[datetime]):
+    """A point in time, in UTC, with its time zone on both databases."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
+        """SQLite keeps no zone: what goes in is UTC."""
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
+        """What comes out says that it is UTC."""
+        return None if value is None else value.replace(tzinfo=UTC)
+
+
+class Bounded(TypeDecorator[str]):
+    """Text of at most so many code points; longer text is cut, what cannot be stored is replaced."""
+
+    impl = String
+    cache_ok = True
+
+    def __init__(self, length: int) -> None:
+        super().__init__(length)
+        self.length = length
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str]:
+        """Long text needs a type without a length."""
+        return dialect.type_descriptor(Text() if self.length >= LONGEST_TEXT else String(self.length))
+
+    def process_bind_param(self, value: str | None, _dialect: Dialect) -> str | None:
+        """Cut and clean."""
+        return None if value is None else storable(value, self.length)
+
+
+metadata = MetaData()
+
+
+def _text(name: str, length: int, **options: Any) -> Column[str]:
+    return Column(name, Bounded(length), **{"nullable": False, **options})
+
+
+keys = Table(
+    "api_keys",
+    metadata,
+    _text("id", 8, primary_key=True),
+    _text("name", LONGEST_NAME),
+    _text("environment", 16),
+    Column("digest", LargeBinary(32), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment),
+    Column("revoked_at", Moment),
+    Column("last_used_at", Moment),
+    Column("rate_requests", Integer),
+    Column("rate_period", Float),
+    Column("burst", Integer),
+    Column("threshold", Float),
+    _text("mode", 16, nullable=True),
+    _text("successor", 8, nullable=True),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    _text("id", 64, primary_key=True),
+    Column("at", Moment, nullable=False),
+    _text("door", 16),
+    _text("route", LONGEST_NAME),
+    _text("action", 16),
+    _text("recommended", 16),
+    Column("status", Integer, nullable=False),
+    Column("risk_score", Float, nullable=False),
+    _text("layer_used", 16),
+    _text("threats", 200),
+    Column("latency_ms", Integer, nullable=False),
+    _text("key_id", 8, nullable=True),
+    _text("model", LONGEST_NAME, nullable=True),
+    Column("length", Integer, nullable=False),
+    Column("segments", Integer, nullable=False),
+    _text("digest", 100),
+    _text("failure", 64, nullable=True),
+    _text("unscanned", 64, nullable=True),
+    _text("revision", 64),
+    Column("findings", JSON, nullable=False),
+    Column("layers", JSON, nullable=False),
+    _text("text", LONGEST_TEXT, nullable=True),
+    _text("reasoning", LONGEST_TEXT, nullable=True),
+    Index("decisions_by_time", "at", "id"),
+    Index("decisions_by_key", "key_id", "at"),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    _text("name", 32, primary_key=True),
+    Column("generation", Integer, primary_key=True, autoincrement=False),
+    Column("value", LargeBinary(32), nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
