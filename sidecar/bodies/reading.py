@@ -1,0 +1,168 @@
+"""Bytes in, one JSON value out, or a `BodyError` that says what and where without quoting the text.
+
+Stricter than any one parser, so that no upstream can read something else than what was scanned: UTF-8
+only, one content coding at most, no duplicate names (orjson keeps the last in silence), no name that
+a case-folding decoder takes for a known one, no integer outside 64 bits, bounded depth and size.
+
+That no name was given twice is seen without reading names: the value is written back, which says it
+once, and if the body holds as many colons as that, nothing was lost (every member has one colon, and
+those inside strings are the same in both, unless escaped). Only a body that fails this is read a second
+time, by the exact and slower reader.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from itertools import chain
+from typing import TypeAlias
+
+import orjson
+
+from sidecar.bodies.paths import KNOWN, is_free, mistakable
+from sidecar.errors import BodyError
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+
+_WINDOW_BITS = {"gzip": 31, "deflate": 15}
+_DEEPER = frozenset({dict, list, float})
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+_LARGE = float(2**63)
+
+
+def decode(raw: bytes, *, content_type: str | None, content_encoding: str | None, limit: int) -> bytes:
+    """The JSON bytes of a body of at most `limit` bytes after inflating.
+
+    Raises `BodyError`: `encoding` (415) for another media type, charset or coding than ours,
+    `malformed` (400) for a damaged one, `oversize` (413).
+    """
+    _check_type(content_type)
+    return inflate(raw, content_encoding, limit=limit)
+
+
+def _check_type(content_type: str | None) -> None:
+    media, *parameters = (content_type or "").split(";")
+    media = media.strip().lower()
+    if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
+        raise BodyError("encoding", "The body must be JSON with Content-Type: application/json.", status=415)
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower().startswith("charset") and value.strip().strip('"').lower() not in {"utf-8", "utf8"}:
+            raise BodyError("encoding", "The body must be UTF-8; its Content-Type names another charset.", status=415)
+
+
+def inflate(raw: bytes, content_encoding: str | None, *, limit: int) -> bytes:
+    """Undo one gzip or deflate coding, reading at most `limit` bytes out of it."""
+    if content_encoding is None:
+        return _bounded(raw, limit)
+    bits = _WINDOW_BITS.get(content_encoding.strip().lower())
+    if bits is None:
+        raise BodyError("encoding", "Content-Encoding must be absent, gzip or deflate, once.", status=415)
+    stream = zlib.decompressobj(bits)
+    try:
+        plain = stream.decompress(raw, limit + 1)
+    except zlib.error:
+        raise BodyError("malformed", "The body is not what its Content-Encoding says.") from None
+    _bounded(plain, limit)
+    if not stream.eof:
+        raise BodyError("malformed", "The compressed body is cut off before its end.")
+    if stream.unused_data:
+        raise BodyError("malformed", "The compressed body is followed by more bytes.")
+    return plain
+
+
+def _bounded(body: bytes, limit: int) -> bytes:
+    if len(body) > limit:
+        raise BodyError("oversize", f"The body is larger than {limit} bytes (limits.body_bytes).", status=413)
+    return body
+
+
+def parse(raw: bytes, *, depth: int) -> JsonValue:
+    """The one value that these bytes can mean, nested at most `depth` deep.
+
+    Raises `BodyError` with kind `malformed` (400) for whatever is no JSON, or not the same JSON to every reader.
+    """
+    try:
+        value: JsonValue = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise BodyError("malformed", f"The body is not valid JSON: {error}.") from None
+    if _survey(value, depth) or not _nothing_lost(value, raw):
+        _read_exactly(raw)
+    return value
+
+
+def _survey(value: JsonValue, depth: int) -> bool:
+    """Look at every container, level by level: its depth, and names that can be mistaken for known ones.
+
+    True if a number is so large that it may have been an integer beyond 64 bits. Plain loops, because
+    this is what reading costs beside the parser itself.
+    """
+    named: list[JsonValue] = [value]
+    free: list[JsonValue] = []
+    large = False
+    for _ in range(depth + 1):
+        large = large or any(type(node) is float and abs(node) >= _LARGE for node in chain(named, free))
+        free_below = _below_free(free)
+        named = _below_named(named, free_below)
+        free = free_below
+        if not named and not free:
+            return large
+    raise BodyError("malformed", f"The body is nested deeper than {depth} levels (limits.depth).")
+
+
+def _below_named(nodes: list[JsonValue], free_below: list[JsonValue]) -> list[JsonValue]:
+    """What lies below nodes whose names come from the API; what the client names goes to `free_below`."""
+    below: list[JsonValue] = []
+    for node in nodes:
+        if type(node) is dict:
+            if not KNOWN.issuperset(node):
+                _refuse_mistakable(node)
+            for name, child in node.items():
+                if type(child) in _DEEPER:
+                    (free_below if is_free(name, child) else below).append(child)
+        elif type(node) is list:
+            for child in node:
+                if type(child) in _DEEPER:
+                    below.append(child)  # noqa: PERF401 - measured: a comprehension is a function call here
+    return below
+
+
+def _below_free(nodes: list[JsonValue]) -> list[JsonValue]:
+    below: list[JsonValue] = []
+    for node in nodes:
+        for child in node.values() if type(node) is dict else node if type(node) is list else ():
+            if type(child) in _DEEPER:
+                below.append(child)  # noqa: PERF401 - as above
+    return below
+
+
+def _refuse_mistakable(node: dict[str, JsonValue]) -> None:
+    for name in node:
+        if name not in KNOWN and (meant := mistakable(name)):
+            raise BodyError("malformed", f"A name in the body differs from {meant!r} but can be read as it.")
+
+
+def _nothing_lost(value: JsonValue, raw: bytes) -> bool:
+    try:
+        written = orjson.dumps(value)
+    except orjson.JSONEncodeError:  # nested deeper than orjson writes
+        return False
+    return written == raw or (b"\\u003" not in raw and raw.count(b":") == written.count(b":"))
+
+
+def _read_exactly(raw: bytes) -> None:
+    """Read again with every name and number in view. Knows from orjson that the bytes are JSON in UTF-8."""
+    json.loads(raw.decode(), object_pairs_hook=_check_names, parse_int=_check_integer)
+
+
+def _check_names(pairs: list[tuple[str, object]]) -> None:
+    names = dict(pairs)
+    if len(names) != len(pairs):
+        twice = next(name for name in names if sum(name == other for other, _ in pairs) > 1)
+        said = f"the name {twice!r}" if twice in KNOWN else "a name"
+        raise BodyError("malformed", f"An object in the body gives {said} twice.")
+
+
+def _check_integer(digits: str) -> None:
+    if len(digits) > 20 or not _SMALLEST <= int(digits) <= _LARGEST:
+        raise BodyError("malformed", "An integer in the body does not fit into 64 bits.")

@@ -1,0 +1,216 @@
+"""Which operation a request target names, decided before a byte of the body is read.
+
+A target that two servers could read differently (`%2F`, `//`, `/./`, `..`, `;x`, a trailing slash, the
+wrong case) is refused, never repaired: what was classified is forwarded byte for byte. The query never
+changes the class. A route that is not in the table is `UNKNOWN`, which the web layer refuses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Literal
+
+from sidecar.errors import BodyError
+
+Dialect = Literal["openai", "anthropic"]
+_Segments = tuple[str, ...]
+_Patterns = tuple[tuple[str, _Segments], ...]
+
+
+class RouteKind(StrEnum):
+    """What a route does with text, and so how its body is treated."""
+
+    INFERENCE = "inference"
+    """A JSON body that a model reads now."""
+    STATEFUL = "stateful"
+    """A JSON body whose text is stored and used later."""
+    FILES = "files"
+    """An upload, or a reference to one: `inline.files` decides."""
+    MULTIPART = "multipart"
+    """A form (or JSON) whose text fields are prompts, beside media."""
+    WEBSOCKET = "websocket"
+    """A socket on which text would pass unseen."""
+    PASS = "pass"
+    """No text in the request: a body here is refused."""
+    UNKNOWN = "unknown"
+    """Not in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A classified request target. `path` is the target as received, to be forwarded byte for byte."""
+
+    kind: RouteKind
+    operation: str
+    path: str
+    prefix: str
+    dialect: Dialect = "openai"
+
+
+# What a POST does. A GET, HEAD or DELETE of any of these passes, but for the sockets below.
+_POST = {
+    RouteKind.INFERENCE: """
+        /chat/completions /completions /responses /responses/compact /responses/input_tokens
+        /embeddings /moderations /images/generations /audio/speech /videos/{id}/remix /threads/runs
+        /messages /messages/count_tokens /messages/batches
+    """,
+    RouteKind.STATEFUL: """
+        /chat/completions/{id}
+        /assistants /assistants/{id} /threads /threads/{id} /threads/{id}/messages /threads/{id}/messages/{id}
+        /threads/{id}/runs /threads/{id}/runs/{id} /threads/{id}/runs/{id}/submit_tool_outputs
+        /conversations /conversations/{id} /conversations/{id}/items
+        /realtime/client_secrets /realtime/sessions /realtime/transcription_sessions
+        /realtime/calls/{id}/accept /realtime/calls/{id}/reject /realtime/calls/{id}/refer
+        /chatkit/sessions /evals /evals/{id} /evals/{id}/runs
+        /fine_tuning/jobs /fine_tuning/alpha/graders/run /fine_tuning/alpha/graders/validate
+        /fine_tuning/checkpoints/{id}/permissions
+        /vector_stores /vector_stores/{id} /vector_stores/{id}/search /containers
+    """,
+    RouteKind.FILES: """
+        /files /uploads /uploads/{id}/parts /uploads/{id}/complete /batches
+        /skills /skills/{id} /skills/{id}/versions /containers/{id}/files
+        /vector_stores/{id}/files /vector_stores/{id}/files/{id} /vector_stores/{id}/file_batches
+    """,
+    RouteKind.MULTIPART: """
+        /audio/transcriptions /audio/translations /audio/voices /audio/voice_consents /audio/voice_consents/{id}
+        /images/edits /images/variations /videos /videos/characters /videos/edits /videos/extensions
+        /realtime/calls
+    """,
+    RouteKind.PASS: """
+        /responses/{id}/cancel /threads/{id}/runs/{id}/cancel /batches/{id}/cancel /uploads/{id}/cancel
+        /messages/batches/{id}/cancel /chatkit/sessions/{id}/cancel /realtime/calls/{id}/hangup
+        /evals/{id}/runs/{id} /vector_stores/{id}/file_batches/{id}/cancel
+        /fine_tuning/jobs/{id}/cancel /fine_tuning/jobs/{id}/pause /fine_tuning/jobs/{id}/resume
+    """,
+    RouteKind.UNKNOWN: """
+        /realtime /models /models/{id} /chat/completions/{id}/messages /responses/{id} /responses/{id}/input_items
+        /conversations/{id}/items/{id} /threads/{id}/runs/{id}/steps /threads/{id}/runs/{id}/steps/{id}
+        /files/{id} /files/{id}/content /batches/{id} /messages/batches/{id} /messages/batches/{id}/results
+        /videos/{id} /videos/{id}/content /videos/characters/{id} /audio/voices/{id}
+        /chatkit/threads /chatkit/threads/{id} /chatkit/threads/{id}/items
+        /evals/{id}/runs/{id}/output_items /evals/{id}/runs/{id}/output_items/{id}
+        /fine_tuning/jobs/{id} /fine_tuning/jobs/{id}/events /fine_tuning/jobs/{id}/checkpoints
+        /fine_tuning/checkpoints/{id}/permissions/{id}
+        /vector_stores/{id}/files/{id}/content /vector_stores/{id}/file_batches/{id}
+        /vector_stores/{id}/file_batches/{id}/files
+        /skills/{id}/content /skills/{id}/versions/{id} /skills/{id}/versions/{id}/content
+        /containers/{id} /containers/{id}/files/{id} /containers/{id}/files/{id}/content
+    """,
+}
+_SOCKETS = frozenset({"/realtime", "/responses"})
+_BODILESS = frozenset({"GET", "HEAD", "DELETE"})
+_WRITES = frozenset({"POST", "PUT", "PATCH"})
+_KINDS = {pattern: kind for kind, lines in _POST.items() for pattern in lines.split()}
+
+# `%3A` and `%40` (`:` and `@` in the id of a fine-tuned model) are the only escapes that clients need.
+_PATH = re.compile(r"(?:/(?:[A-Za-z0-9\-._~!$&'()*+,=:@]|%3A|%40)+)+|/")
+_FAULTS = (
+    (re.compile(r"[^!-~]"), "holds a character outside printable ASCII"),
+    (re.compile(r"#"), "holds a fragment"),
+    (re.compile(r"\\"), "holds a backslash"),
+)
+_PATH_FAULTS = (
+    (re.compile(r"^[^/]|^$"), "is not an absolute path"),
+    (re.compile(r"//"), "holds an empty segment"),
+    (re.compile(r"/\.{1,2}(?:/|$)"), "holds a dot segment"),
+    (re.compile(r"./$"), "ends in a slash"),
+    (re.compile(r";"), "holds a path parameter"),
+    (re.compile(r"%(?:2[fF]|5[cC]|3[fF]|23|3[bB]|25)"), "holds an encoded delimiter"),
+    (re.compile(r"%(?:[01][0-9A-Fa-f]|20|7[fF])"), "holds an encoded control character or blank"),
+    (re.compile(r"%"), "holds an escape that is not canonical"),
+)
+
+
+def classify(method: str, raw_path: str, *, prefixes: Sequence[str], extra: Sequence[str] = ()) -> Route:
+    """The route that `method` and the request target as received name.
+
+    `prefixes` may hold `{placeholders}` and may be empty strings; `extra` are whole paths of the
+    operator's own, whose bodies are read as JSON and scanned like an inference. Raises `BodyError`
+    with kind `path` (status 400) for a target that is not in its one canonical form.
+    """
+    segments = tuple(_canonical(raw_path).split("/")[1:])
+    table, own = _cut(tuple(prefixes)), _cut(tuple(extra))
+    found = _find(segments, table, own)
+    folded = _find(tuple(segment.lower() for segment in segments), _lower(table), _lower(own))
+    if folded is not None and (found is None or found[1] != folded[1]):
+        raise _refused("differs from a known route in upper and lower case")
+    if found is None:
+        return Route(RouteKind.UNKNOWN, "", raw_path, "")
+    length, operation = found
+    prefix = "".join(f"/{segment}" for segment in segments[:length])
+    return Route(_kind(method, operation), operation, raw_path, prefix, _dialect(operation))
+
+
+def _dialect(operation: str) -> Dialect:
+    return "anthropic" if operation in _KINDS and operation.startswith("/messages") else "openai"
+
+
+def _kind(method: str, operation: str) -> RouteKind:
+    if method in _BODILESS:
+        return RouteKind.WEBSOCKET if method == "GET" and operation in _SOCKETS else RouteKind.PASS
+    if operation not in _KINDS:
+        return RouteKind.INFERENCE if method in _WRITES else RouteKind.UNKNOWN
+    return _KINDS[operation] if method == "POST" else RouteKind.UNKNOWN
+
+
+def _canonical(target: str) -> str:
+    """The path of a target in canonical form; anything else raises."""
+    for fault, said in _FAULTS:
+        if fault.search(target):
+            raise _refused(said)
+    path = target.partition("?")[0]
+    if not _PATH.fullmatch(path) or path.endswith(("/.", "/..")) or "/./" in path or "/../" in path:
+        raise _refused(next((said for fault, said in _PATH_FAULTS if fault.search(path)), "holds a reserved character"))
+    return path
+
+
+def _refused(said: str) -> BodyError:
+    return BodyError("path", f"The request path {said}; only the canonical path is served.")
+
+
+@lru_cache(maxsize=32)
+def _cut(patterns: tuple[str, ...]) -> _Patterns:
+    """Patterns with their segments, the longest first, so that `/v1` goes before an empty prefix."""
+    cut = [(pattern, tuple(pattern.strip("/").split("/")) if pattern.strip("/") else ()) for pattern in patterns]
+    return tuple(sorted(cut, key=lambda item: -len(item[1])))
+
+
+@lru_cache(maxsize=32)
+def _lower(patterns: _Patterns) -> _Patterns:
+    return tuple((name, tuple(segment.lower() for segment in pattern)) for name, pattern in patterns)
+
+
+def _find(segments: _Segments, prefixes: _Patterns, own: _Patterns) -> tuple[int, str] | None:
+    """Length of the prefix and operation of the first known route, else the operator's own route, else None."""
+    for _, pattern in prefixes:
+        operation = _operation(segments[len(pattern) :])
+        if operation is not None and _fits(segments[: len(pattern)], pattern):
+            return len(pattern), operation
+    return next(((0, name) for name, pattern in own if _fits(segments, pattern)), None)
+
+
+def _operation(segments: _Segments) -> str | None:
+    candidates = _TABLE.get((len(segments), segments[0]), ()) if segments else ()
+    return next((name for name, pattern in candidates if _fits(segments, pattern)), None)
+
+
+def _fits(segments: _Segments, pattern: _Segments) -> bool:
+    return len(segments) == len(pattern) and all(
+        want == have or want.startswith("{") for have, want in zip(segments, pattern, strict=True)
+    )
+
+
+def _table() -> dict[tuple[int, str], _Patterns]:
+    """Known routes by length and first segment; among equals, literals go before `{id}`."""
+    table: dict[tuple[int, str], _Patterns] = {}
+    for name, pattern in sorted(_cut(tuple(_KINDS)), key=lambda item: [part.startswith("{") for part in item[1]]):
+        key = (len(pattern), pattern[0])
+        table[key] = (*table.get(key, ()), (name, pattern))
+    return table
+
+
+_TABLE = _table()
