@@ -117,6 +117,8 @@ class JudgeLayer(Section):
     calls: RateSetting = Rate(120, 60.0)
     tokens: RateSetting = Rate(200_000, 60.0)
     cache: int = Field(default=10_000, ge=0)
+    excerpt: int = Field(default=6_000, ge=500, le=200_000)
+    control: bool = True
     breaker_failures: int = Field(default=5, ge=1)
     breaker_pause: Duration = 30.0
 
@@ -200,6 +202,7 @@ class Auth(Section):
 
     inline: Literal["optional", "required"] = "optional"
     cache: Duration = 5.0
+    stale_grace: Duration = 0.0
     pepper_file: Path | None = None
 
 

@@ -1,0 +1,157 @@
+"""Reads the judge's answer: exactly one verdict, in the agreed shape, for this call, or an error.
+
+A grade is one digit, 0 to 9. Where the server offers log-probabilities, a grade becomes the expected value over
+the digits that the model weighed at that place (probability-weighted grading, after G-Eval, Liu et al. 2023),
+which is finer and better calibrated than the digit alone. Garbage never counts as safe.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import re2
+
+from sidecar.errors import LayerError
+
+MAX_CONTENT = 16_384
+MAX_REASONING = 300
+MAX_QUOTE = 5
+_HIGHEST = 9
+
+_WORD = re2.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[\pL\pM\pN]+")
+_GRADE = re2.compile(r'"(q\d+)"\s*:\s*(\d)')
+_SENTENCE = re2.compile(r"^(?:.*?[.!?。！？](?:\s|$)){1,2}")
+_THOUGHT = re2.compile(r"(?s)^\s*<think>.*?</think>")
+_FENCE = re2.compile(r"(?s)^\s*```(?:json)?\s*\n(.*?)\n\s*```\s*$")
+_SECRETIVE = re2.compile(r"\S+@\S+|\S*\d\S*\d\S*\d\S*|\S{24,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One verdict: for each question how sure the judge is of a yes (0..1), and its words, not yet cleaned."""
+
+    grades: tuple[float, ...]
+    reasoning: str
+
+
+def read(envelope: Any, marker: str, names: Sequence[str]) -> Answer:
+    """The verdict in a chat completion. Raises `LayerError` with cause `garbage` or `refusal`."""
+    try:
+        choice = _only_choice(envelope)
+        content = _content(choice)
+        verdict = _verdict(content)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise LayerError("garbage") from None
+    if set(verdict) != {"id", *names, "reasoning"} or verdict["id"] != marker:
+        raise LayerError("garbage", "not a verdict of this call")
+    grades = [verdict[name] for name in names]
+    if not all(type(grade) is int and 0 <= grade <= _HIGHEST for grade in grades):
+        raise LayerError("garbage", "a grade is not a digit")
+    if not isinstance(verdict["reasoning"], str):
+        raise LayerError("garbage", "no reasoning")
+    weighed = _weighed(choice, content)
+    return Answer(
+        tuple(weighed.get(name, grade / _HIGHEST) for name, grade in zip(names, grades, strict=True)),
+        verdict["reasoning"],
+    )
+
+
+def _only_choice(envelope: Any) -> Any:
+    choices = envelope["choices"]
+    if not isinstance(choices, list) or len(choices) != 1:
+        raise ValueError("not exactly one choice")
+    return choices[0]
+
+
+def _content(choice: Any) -> str:
+    message = choice["message"]
+    if message.get("refusal") or choice.get("finish_reason") == "content_filter":
+        raise LayerError("refusal")
+    content = message["content"]
+    if not isinstance(content, str) or len(content) > MAX_CONTENT or message.get("tool_calls"):
+        raise ValueError("not a text of reasonable length")
+    if choice.get("finish_reason") not in {"stop", None}:
+        raise ValueError("cut short")
+    return content
+
+
+def _verdict(content: str) -> dict[str, Any]:
+    """The single JSON object that the content is, a thought before and a code fence around it aside."""
+    text = _THOUGHT.sub("", content, count=1)
+    fenced = _FENCE.search(text)
+    verdict = json.loads(fenced.group(1) if fenced else text, object_pairs_hook=_unique, parse_constant=_refuse)
+    if not isinstance(verdict, dict):
+        raise TypeError("not an object")
+    return verdict
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two values under one name are two verdicts."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key twice")
+    return found
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _weighed(choice: Any, content: str) -> dict[str, float]:
+    """Expected grade, 0..1, by name, for the grades whose digits came with log-probabilities."""
+    try:
+        tokens = choice["logprobs"]["content"]
+        places = {match.start(2): match.group(1) for match in _GRADE.finditer(content)}
+        return dict(_expectations(tokens, content, places))
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        return {}
+
+
+def _expectations(tokens: Any, content: str, places: dict[int, str]) -> Iterator[tuple[str, float]]:
+    at = 0
+    for token in tokens:
+        text = token["token"]
+        if content[at : at + len(text)] != text:
+            return
+        inside = [place for place in range(at, at + len(text)) if place in places]
+        if inside and (expected := _expectation(token["top_logprobs"])) is not None:
+            yield places[inside[0]], expected
+        at += len(text)
+
+
+def _expectation(alternatives: Any) -> float | None:
+    total = weight = 0.0
+    for alternative in alternatives:
+        digits = "".join(char for char in alternative["token"] if char in "0123456789")
+        if len(digits) == 1 and alternative["logprob"] <= 0:
+            chance = math.exp(alternative["logprob"])
+            total, weight = total + chance * int(digits), weight + chance
+    return total / weight / _HIGHEST if weight > 0 else None
+
+
+def clean(reasoning: str, shown: str) -> str | None:
+    """At most two sentences, free of control characters; None if nothing is left or it quotes what was shown."""
+    text = " ".join("".join(char if char.isprintable() else " " for char in reasoning).split())
+    if (two := _SENTENCE.search(text)) is not None:
+        text = two.group(0).strip()
+    text = text if len(text) <= MAX_REASONING else text[: MAX_REASONING - 1] + "…"
+    return None if not text or _quotes(text, shown) else text
+
+
+def _quotes(text: str, shown: str) -> bool:
+    """Whether more than `MAX_QUOTE` words in a row, or one thing that looks private, also stand in `shown`."""
+    if any(match.group(0).strip(".,;:()\"'").casefold() in shown.casefold() for match in _SECRETIVE.finditer(text)):
+        return True
+    size = MAX_QUOTE + 1
+    said, known = _words(text), _words(shown)
+    runs = {tuple(known[at : at + size]) for at in range(len(known) - size + 1)}
+    return any(tuple(said[at : at + size]) in runs for at in range(len(said) - size + 1))
+
+
+def _words(text: str) -> list[str]:
+    """Words, and single characters of scripts that write without spaces."""
+    return [match.group(0) for match in _WORD.finditer(text.casefold())]

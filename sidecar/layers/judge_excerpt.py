@@ -1,0 +1,163 @@
+"""What of a request the judge is shown: bounded windows around the suspicious spans, escaped to one line each.
+
+Two promises. *Nothing in the text can look like us*: line breaks, brackets, braces and invisible
+characters are written as escapes, so every line that begins with `[` is ours, chat-template tokens are
+inert, and a forged JSON verdict is no JSON. *We know what was not shown*: `complete` is true if the judge
+saw the whole request, or at least everything that made earlier layers suspicious.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sidecar.types import Finding, Label, ScanRequest, Segment
+
+MARGIN = 300
+ENDS = 600
+EXPANSION = 2
+MAX_WINDOWS = 48
+HEADER = 48
+"""What showing a part costs beside its text."""
+_STRUCTURAL = frozenset("{}[]<>`")
+_NAMED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """`rendered` goes to the judge; `shown` is the same text unescaped, to find quotes of it."""
+
+    rendered: str
+    shown: str
+    complete: bool
+
+
+def excerpt(request: ScanRequest, prior: Sequence[Finding], budget: int) -> Excerpt:
+    """At most `budget` code points of the request, suspicious places first."""
+    suspects = sorted((f for f in prior if _suspicious(f)), key=lambda f: -f.score)
+    if request.length + HEADER * len(request.segments) <= budget:
+        windows = {index: [(0, len(segment.text))] for index, segment in enumerate(request.segments)}
+    else:
+        windows = _chosen(request.segments, suspects, budget)
+    rendered, cut = _render(request.segments, windows, budget * EXPANSION)
+    shown = "\n".join(request.segments[i].text[a:b] for i in sorted(windows) for a, b in windows[i])
+    return Excerpt(rendered, shown, not cut and _covers(request.segments, windows, suspects))
+
+
+def escape(text: str) -> str:
+    """One line in which brackets, braces, back-ticks and everything invisible are written as escapes."""
+    return text.translate(_ESCAPES)
+
+
+class _Escapes(dict[int, str]):
+    """Remembers the common plane, so that escaping costs a look-up a character and bounded memory."""
+
+    def __missing__(self, code: int) -> str:
+        value = _escaped(chr(code))
+        if code <= 0xFFFF:
+            self[code] = value
+        return value
+
+
+_ESCAPES = _Escapes()
+
+
+def _escaped(char: str) -> str:
+    if char in _NAMED:
+        return _NAMED[char]
+    if char in _STRUCTURAL or not char.isprintable() or _selects_variation(char):
+        return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
+    return char
+
+
+def _selects_variation(char: str) -> bool:
+    """Variation selectors print nothing and can carry a hidden message, though Unicode calls them printable."""
+    return char >= "\u180b" and "VARIATION SELECTOR" in unicodedata.name(char, "")
+
+
+def _suspicious(finding: Finding) -> bool:
+    return finding.decides and finding.label is not Label.PII_DETECTED
+
+
+def _span(finding: Finding, segment: Segment) -> Interval:
+    if finding.start is None or finding.end is None:
+        return (0, len(segment.text))
+    return (finding.start, finding.end)
+
+
+def _wishes(segments: Sequence[Segment], suspects: Sequence[Finding]) -> Iterator[tuple[int, Interval]]:
+    """Windows in order of importance: around the findings, then both ends of the segments, the latest first."""
+    places = {segment.path: index for index, segment in enumerate(segments)}
+    for finding in suspects[:MAX_WINDOWS]:
+        if (index := places.get(finding.path)) is not None:
+            start, end = _span(finding, segments[index])
+            yield index, (max(0, start - MARGIN), min(len(segments[index].text), end + MARGIN))
+    for index in range(len(segments) - 1, max(-1, len(segments) - 1 - MAX_WINDOWS), -1):
+        length = len(segments[index].text)
+        yield index, (max(0, length - ENDS), length)
+        yield index, (0, min(length, ENDS))
+
+
+def _chosen(segments: Sequence[Segment], suspects: Sequence[Finding], budget: int) -> dict[int, list[Interval]]:
+    """Take each wish that still fits as a whole."""
+    windows: dict[int, list[Interval]] = {}
+    left = budget
+    for index, wish in _wishes(segments, suspects):
+        have = windows.get(index, [])
+        merged = _merge([*have, wish])
+        cost = _size(merged) - _size(have) + (0 if have else HEADER)
+        if cost <= left:
+            windows[index], left = merged, left - cost
+    return windows
+
+
+def _merge(intervals: list[Interval]) -> list[Interval]:
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _size(intervals: Sequence[Interval]) -> int:
+    return sum(end - start for start, end in intervals)
+
+
+def _covers(segments: Sequence[Segment], windows: dict[int, list[Interval]], suspects: Sequence[Finding]) -> bool:
+    """Everything shown, or every suspicious span of some suspicion."""
+    if _size([window for found in windows.values() for window in found]) == sum(len(s.text) for s in segments):
+        return True
+    places = {segment.path: index for index, segment in enumerate(segments)}
+    return bool(suspects) and all(
+        (index := places.get(f.path)) is not None and _inside(_span(f, segments[index]), windows.get(index, []))
+        for f in suspects
+    )
+
+
+def _inside(span: Interval, windows: Sequence[Interval]) -> bool:
+    return any(start <= span[0] and span[1] <= end for start, end in windows)
+
+
+def _render(segments: Sequence[Segment], windows: dict[int, list[Interval]], limit: int) -> tuple[str, bool]:
+    """The lines for the judge, and whether escapes made them longer than `limit`, so that the rest is cut."""
+    lines: list[str] = []
+    left, cut = limit, False
+    for index in sorted(windows):
+        segment, at = segments[index], 0
+        lines.append(f"[part {index + 1} of {len(segments)}, role {segment.role}, {segment.channel}]")
+        for start, end in windows[index]:
+            lines += _gap(start - at)
+            line = escape(segment.text[start:end])
+            lines.append(line[:left])
+            cut, left, at = cut or len(line) > left, max(0, left - len(line)), end
+        lines += _gap(len(segment.text) - at)
+    return "\n".join(lines), cut
+
+
+def _gap(characters: int) -> list[str]:
+    return [f"[{characters} characters left out]"] if characters > 0 else []

@@ -1,0 +1,181 @@
+"""A judge on loopback that speaks the protocol and misbehaves on command, for tests and benchmarks.
+
+`JudgeServer(answer)` calls `answer(case)` for each completion; the answers below are what judges do on good and on
+bad days. The server counts calls, remembers bodies, and knows how many were in flight at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+TEXT = re.compile(r"<<<(\w+) begins>>>\n(.*)\n<<<\1 ends>>>", re.DOTALL)
+ATTACK = re.compile(r"(?i)\b(?:ignore|forget|disregard|without safety|hack)\b")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call as the judge sees it: the marker, the rendered text, and the names of the grades."""
+
+    request: web.Request
+    body: dict[str, Any]
+    marker: str
+    text: str
+    names: list[str]
+
+    @property
+    def plain(self) -> str:
+        """The text with its escapes undone: the most that an obedient model could make of it."""
+        undone = re.sub(r"\\u([0-9a-f]{4})|\\U([0-9a-f]{8})", lambda m: chr(int(m[1] or m[2], 16)), self.text)
+        return undone.replace("\\n", "\n").replace("\\\\", "\\")
+
+    def verdict(self, grade: int, reasoning: str = "It says so.", *, question: int = 0) -> str:
+        """A verdict in the right form, with one grade set and the others 0."""
+        grades = dict.fromkeys(self.names, 0) | {self.names[question]: grade}
+        return json.dumps({"id": self.marker, **grades, "reasoning": reasoning})
+
+
+Answer = Callable[[Case], Awaitable[web.StreamResponse]]
+
+
+def completion(content: str | None, *, tokens: int = 500, **choice: Any) -> web.Response:
+    """A chat completion with this content."""
+    message = {"role": "assistant", "content": content, **choice.pop("message", {})}
+    one = {"index": 0, "message": message, "finish_reason": "stop", **choice}
+    usage = {"prompt_tokens": tokens - 10, "completion_tokens": 10, "total_tokens": tokens}
+    return web.json_response({"object": "chat.completion", "choices": [one], "usage": usage})
+
+
+async def honest(case: Case) -> web.Response:
+    """Grades 9 if the text holds an obvious attack, else 0."""
+    return completion(case.verdict(9 if ATTACK.search(case.plain) else 0))
+
+
+def grading(grade: int) -> Answer:
+    """Gives this grade to the first question whatever the text, but sees the planted attack of a control."""
+
+    async def answer(case: Case) -> web.Response:
+        return completion(case.verdict(9 if ATTACK.search(case.plain) else grade))
+
+    return answer
+
+
+def saying(content: str | None, **choice: Any) -> Answer:
+    """Always the same content; `MARKER` in it becomes the marker of the call."""
+
+    async def answer(case: Case) -> web.Response:
+        return completion(content and content.replace("MARKER", case.marker), **choice)
+
+    return answer
+
+
+def failing(status: int, headers: dict[str, str] | None = None, *, times: int = 1_000_000) -> Answer:
+    """Answers with this status so many times, honestly from then on."""
+    left = times
+
+    async def answer(case: Case) -> web.StreamResponse:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return await honest(case)
+        return web.json_response({"error": {"message": "no"}}, status=status, headers=headers)
+
+    return answer
+
+
+def slow(seconds: float, then: Answer = honest) -> Answer:
+    """Waits, then answers."""
+
+    async def answer(case: Case) -> web.StreamResponse:
+        await asyncio.sleep(seconds)
+        return await then(case)
+
+    return answer
+
+
+async def drip(case: Case) -> web.StreamResponse:
+    """Headers at once, then a byte of white space every 20 ms, for ever: no read is slow, the whole is."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(case.request)
+    while True:
+        await response.write(b" ")
+        await asyncio.sleep(0.02)
+
+
+async def reset(case: Case) -> web.StreamResponse:
+    """Closes the connection without an answer."""
+    assert case.request.transport is not None
+    case.request.transport.abort()
+    return web.Response()
+
+
+async def flood(case: Case) -> web.StreamResponse:
+    """An answer without end, as fast as it is taken."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(case.request)
+    while True:
+        await response.write(b" " * 65536)
+
+
+def raw(body: bytes, content_type: str = "application/json") -> Answer:
+    """Status 200 with this body."""
+
+    async def answer(case: Case) -> web.Response:
+        return web.Response(body=body, content_type=content_type)
+
+    return answer
+
+
+@dataclass
+class JudgeServer:
+    """An OpenAI-compatible server on loopback; use as an async context manager. `answer` may be changed at any time."""
+
+    answer: Answer = honest
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    in_flight: int = 0
+    peak: int = 0
+    url: str = ""
+    keep: bool = True
+    calls: int = 0
+
+    async def __aenter__(self) -> JudgeServer:
+        """Listen on a free port."""
+        app = web.Application(client_max_size=1 << 24)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop; calls still running are cut."""
+        await self._runner.cleanup()
+
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.calls += 1
+        if self.keep:
+            self.bodies.append(body)
+            self.headers.append(dict(request.headers))
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            return await self.answer(_case(request, body))
+        finally:
+            self.in_flight -= 1
+
+
+def _case(request: web.Request, body: dict[str, Any]) -> Case:
+    found = TEXT.search(body["messages"][-1]["content"])
+    assert found is not None
+    form = body["messages"][-1]["content"].rpartition("form: ")[2]
+    return Case(request, body, found[1], found[2], re.findall(r'"(q\d+)"', form))
