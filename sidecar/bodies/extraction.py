@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sidecar.bodies import joining, paths
 from sidecar.bodies.reading import JsonValue
-from sidecar.types import Segment
+from sidecar.bodies.walk import Leaf, Place, Walk
+from sidecar.errors import BodyError
+from sidecar.types import Role, Segment
+
+UnscannableKind = Literal["media", "token_ids", "reference"]
 
 
 @dataclass(frozen=True, slots=True)
 class Unscannable:
     """A part that holds no text to scan: `media`, `token_ids`, or a `reference` to a stored object."""
 
-    kind: Literal["media", "token_ids", "reference"]
+    kind: UnscannableKind
     path: str
 
 
@@ -22,7 +28,8 @@ class Extraction:
     """What one request body says.
 
     `joined` holds what stands apart in the body but is read together: the last turns, the parts of a
-    message, the items of a list. It repeats text of `segments` and is scanned beside them.
+    message, the items of a list. It repeats text of `segments` and is scanned beside them. The system
+    prompt is there twice: as segments of `Role.SYSTEM`, and joined as `system_prompt`.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -36,6 +43,44 @@ class Extraction:
 def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
     """Every text of `document`, the JSON body of `operation` (as `routes.classify` names it).
 
-    Raises `BodyError` (malformed, oversize) for a document that is no object or holds too many texts.
+    Raises `BodyError` for a document that is no object (malformed, 400) or holds too many texts
+    (oversize, 413).
     """
-    raise NotImplementedError
+    if not isinstance(document, dict):
+        raise BodyError("malformed", "The body must be a JSON object.")
+    # The items of an embedding request are texts of their own; nobody reads them in a row.
+    walk = Walk(paths.shape(operation, dialect), join_lists=operation != "/embeddings")
+    walk.run(document, Place())
+    model = document.get("model")
+    return Extraction(
+        segments=tuple(_segments(walk.leaves)),
+        system_prompt=_system_prompt(walk.leaves),
+        model=model if isinstance(model, str) else None,
+        stream=document.get("stream") is True,
+        unscannable=tuple(_unscannable(walk)),
+        joined=joining.join(walk.leaves),
+    )
+
+
+def _segments(leaves: Sequence[Leaf]) -> Iterator[Segment]:
+    """One segment for each text; the same text in the same role is read once."""
+    seen: set[tuple[str, Role, str]] = set()
+    for text, place, _ in leaves:
+        key = (text, place.role, place.channel)
+        if key not in seen:
+            seen.add(key)
+            yield Segment(text, place.role, place.path, place.channel)
+
+
+def _system_prompt(leaves: Sequence[Leaf]) -> str | None:
+    texts = [leaf.text for leaf in leaves if leaf.prose and leaf.place.role is Role.SYSTEM]
+    return "\n\n".join(texts) if texts else None
+
+
+def _unscannable(walk: Walk) -> Iterator[Unscannable]:
+    found: tuple[tuple[UnscannableKind, list[str]], ...] = (
+        ("media", walk.media),
+        ("token_ids", walk.token_ids),
+        ("reference", walk.references),
+    )
+    return (Unscannable(kind, path) for kind, paths_found in found for path in paths_found)

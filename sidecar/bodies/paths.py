@@ -8,6 +8,8 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 
+from sidecar.types import Role
+
 _FREE_FORM = """
     metadata parameters input_schema output_schema schema properties attributes variables headers env item sample
     arguments input annotations chunking_strategy logit_bias extra_body chat_template_kwargs $defs definitions
@@ -75,7 +77,166 @@ def is_free(name: str, value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Where an operation keeps its turns and the application's own instructions."""
+    """Where an operation keeps its turns (`""`: the body is one) and the application's own instructions."""
 
-    turns: tuple[str, ...] = ()
-    system: tuple[str, ...] = ()
+    turns: frozenset[str] = frozenset({"messages[]"})
+    system: frozenset[str] = frozenset()
+
+
+def _shape(turns: str = "", system: str = "") -> Shape:
+    return Shape(frozenset(turns.split()), frozenset(system.split()))
+
+
+_RESPONSE = _shape("input[] response.input[]", "instructions")
+_RUN = _shape("additional_messages[] thread.messages[]", "instructions additional_instructions")
+_EVAL = _shape("data_source.input_messages.template[]")
+_SHAPES = {
+    "/responses": _RESPONSE,
+    "/responses/compact": _RESPONSE,
+    "/responses/input_tokens": _RESPONSE,
+    "/conversations": _shape("items[]"),
+    "/conversations/{id}/items": _shape("items[]"),
+    "/threads": _shape("messages[]"),
+    "/threads/{id}/messages": Shape(turns=frozenset({""})),
+    "/threads/runs": _RUN,
+    "/threads/{id}/runs": _RUN,
+    "/assistants": _shape("", "instructions"),
+    "/assistants/{id}": _shape("", "instructions"),
+    "/realtime/client_secrets": _shape("", "session.instructions"),
+    "/realtime/sessions": _shape("", "instructions"),
+    "/realtime/calls/{id}/accept": _shape("", "instructions"),
+    "/evals/{id}/runs": _EVAL,
+}
+_ANTHROPIC = _shape("messages[] requests[].params.messages[]", "system requests[].params.system")
+_OTHER = Shape()
+
+
+def shape(operation: str, dialect: str) -> Shape:
+    """The shape of an operation's body; one that is not in the table may hold chat messages."""
+    return _ANTHROPIC if dialect == "anthropic" else _SHAPES.get(operation, _OTHER)
+
+
+ROLES = {
+    "user": Role.USER,
+    "system": Role.SYSTEM,
+    "developer": Role.SYSTEM,
+    "assistant": Role.ASSISTANT,
+    "tool": Role.TOOL,
+    "function": Role.TOOL,
+}
+"""What `role` says; any other value is `Role.OTHER`."""
+
+_SPOKEN = """
+    apply_patch_call code_interpreter_call compaction computer_call custom_tool_call file_search_call function_call
+    image_generation_call item_reference local_shell_call mcp_approval_request mcp_call program reasoning shell_call
+    tool_search_call web_search_call
+"""
+SPOKEN = frozenset(_SPOKEN.split())
+"""Items of a conversation that the model made itself and that name no role."""
+
+USER_FIELDS = frozenset({"prompt", "input", "query", "suffix"})
+"""Fields of the body in which the user speaks without a turn."""
+
+RESULTS = frozenset({"output", "outputs", "results", "result", "error"})
+"""Fields that hold what a tool answered, whoever's turn it is."""
+
+DOCUMENTS = frozenset({"documents", "document", "search_result", "input_file", "file", "mcp_list_tools"})
+"""Fields and part types that hold what the model reads, not what it is told."""
+
+PROSE = frozenset(
+    {
+        "content",
+        "text",
+        "input_text",
+        "instructions",
+        "additional_instructions",
+        "system",
+        "output",
+        "prompt",
+        "input",
+        "query",
+        "queries",
+        "stop",
+    }
+)
+"""Fields whose texts are read in a row, so that a sentence may be split over them."""
+
+_ENUMS = {
+    "type": """
+        text input_text output_text refusal image_url input_image image input_audio file input_file document message
+        function custom json_schema json_object grammar content tool_use tool_result tool thinking redacted_thinking
+        ephemeral auto any none base64 url file_search web_search web_search_preview web_search_call code_interpreter
+        computer_use_preview computer_call computer_call_output image_generation image_generation_call local_shell
+        local_shell_call local_shell_call_output shell_call shell_call_output function_call function_call_output
+        custom_tool_call custom_tool_call_output reasoning summary_text reasoning_text item_reference mcp mcp_call
+        mcp_list_tools mcp_approval_request mcp_approval_response file_search_call url_citation file_citation
+        container_file_citation file_path enabled disabled adaptive allowed_tools search exec image_file
+        string number integer boolean object array null realtime transcription server_vad semantic_vad
+    """,
+    "role": "user system developer assistant tool function",
+    "status": "in_progress completed incomplete failed searching",
+    "detail": "auto low high original",
+    "effort": "none minimal low medium high xhigh max",
+    "reasoning_effort": "none minimal low medium high xhigh max",
+    "summary": "auto concise detailed",
+    "verbosity": "low medium high",
+    "tool_choice": "auto none required any",
+    "function_call": "auto none",
+    "service_tier": "auto default flex scale priority standard_only",
+    "truncation": "auto disabled",
+    "encoding_format": "float base64",
+    "response_format": "json text srt verbose_json vtt diarized_json url b64_json mp3 opus aac flac wav pcm",
+    "format": "wav mp3 flac opus pcm16 pcm aac date date-time time email uuid uri int32 int64 float double",
+    "modalities": "text audio image",
+    "object": "chat.completion response list",
+    "completion_window": "24h",
+    "prompt_cache_retention": "in_memory 24h",
+}
+ENUMS = {name: frozenset(words.split()) for name, words in _ENUMS.items()}
+"""Values that a field takes by definition: under their name, and only there, they say nothing."""
+
+_SCHEMA_WORDS = """
+    $defs $ref $schema additionalProperties allOf anyOf const default description enum examples exclusiveMaximum
+    exclusiveMinimum format items maxItems maxLength maximum minItems minLength minimum name not nullable oneOf
+    pattern properties required strict title type
+"""
+SCHEMA_WORDS = frozenset(_SCHEMA_WORDS.split())
+"""Names that JSON Schema gives a meaning to: no news in a tool's parameters."""
+
+_REFERENCES = """
+    assistant_id container_id conversation file_id file_ids file_url input_file_id previous_response_id
+    skill_id source_file_id vector_store_ids
+"""
+REFERENCES = frozenset(_REFERENCES.split())
+"""Fields that name a stored or remote object, whose text the model reads and we do not see."""
+REFERENCE_OBJECTS = frozenset({"conversation", "prompt", "item_reference"})
+"""Objects that do so by their `id`."""
+
+MEDIA = frozenset(
+    {"image_url", "file_data", "data", "b64_json", "image", "result", "partial_image_b64", "prompt_embeds"}
+)
+"""Fields that hold base64 or the address of media; the value decides, not the name."""
+
+TOKEN_LISTS = frozenset({"prompt", "input", "prompt_token_ids", "token_ids"})
+"""Lists that may hold token ids instead of text."""
+
+_ITEM_IDS = """
+    id call_id approval_request_id container_id caller.caller_id encrypted_content content[].file_id output.file_id
+    output[].file_id results[].file_id content[].annotations[].file_id content[].annotations[].container_id
+    pending_safety_checks[].id acknowledged_safety_checks[].id action.sources[].type
+"""
+_IDS = """
+    model previous_response_id conversation conversation.id prompt.id prompt.version assistant_id input_file_id
+    moderation.model session.model data_source.model voice voice.id audio.voice audio.voice.id
+    messages[].tool_call_id messages[].tool_calls[].id messages[].audio.id messages[].content[].file.file_id
+    messages[].content[].id messages[].content[].tool_use_id messages[].content[].signature
+    messages[].content[].source.file_id messages[].content[].source.media_type messages[].content[].image_file.file_id
+    tool_outputs[].tool_call_id attachments[].file_id content[].image_file.file_id images[].file_id mask.file_id
+    tools[].vector_store_ids[] tools[].container tools[].container.file_ids[] tools[].input_image_mask.file_id
+    tool_resources.code_interpreter.file_ids[] tool_resources.file_search.vector_store_ids[]
+"""
+IDS = frozenset(_IDS.split()) | {f"{items}[].{name}" for items in ("input", "items") for name in _ITEM_IDS.split()}
+"""The ignore list: exact places of names and ids that no model reads, if the value looks like one."""
+
+OPAQUE = frozenset({"encrypted_content", "signature"})
+"""Those of them whose value is ciphertext of any length."""

@@ -1,0 +1,78 @@
+"""Text inside text: `data:` URLs, base64, JSON in a string. Tells media from text by the bytes, not by the label."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+import orjson
+
+from sidecar.bodies.reading import JsonValue
+
+LONGEST_JSON = 1024 * 1024
+_HEADER = re.compile(r"[A-Za-z0-9!#$&^_.+/-]*(?:;[A-Za-z0-9_-]+=[\w.+%-]*)*(?:;base64)?", re.IGNORECASE | re.ASCII)
+_TEXT_TYPES = ("text/", "+json", "+xml", "/json", "/xml", "javascript", "yaml", "csv")
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What a string holds beside itself: `text` if it decodes to text, else it is media."""
+
+    text: str | None
+
+
+def data_url(value: str) -> Embedded | None:
+    """What a `data:` URL holds; None for a string that is none, or none that can be read."""
+    header, comma, body = value[5:].partition(",")
+    if value[:5].lower() != "data:" or not comma or len(header) > 200 or not _HEADER.fullmatch(header):
+        return None
+    media = header.partition(";")[0].lower()
+    data = _from_base64(body) if header.lower().endswith(";base64") else unquote_to_bytes(body)
+    declared = not media or any(kind in media for kind in _TEXT_TYPES)
+    return None if data is None else Embedded(_as_text(data, declared=declared))
+
+
+def base64_value(value: str) -> Embedded | None:
+    """What a bare base64 string holds; None if it is no base64."""
+    data = _from_base64(value) if len(value) >= 16 else None
+    return None if data is None else Embedded(_as_text(data, declared=False))
+
+
+def _from_base64(value: str) -> bytes | None:
+    """Strict, but for line ends and the two alphabets: what a reader would have to guess at is no base64."""
+    try:
+        plain = value.encode("ascii").translate(bytes.maketrans(b"-_", b"+/"), b"\r\n")
+        return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
+    except (UnicodeEncodeError, binascii.Error):
+        return None
+
+
+def _as_text(data: bytes, *, declared: bool) -> str | None:
+    """The text that these bytes are. What is declared as text is read as some text in any case."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _in_old_encoding(data) if declared else None
+    return text if declared or "\x00" not in text else None
+
+
+def _in_old_encoding(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    return data.decode("latin-1")
+
+
+def json_value(value: str) -> JsonValue:
+    """The object or array that a string holds as JSON with escapes; None for any other string.
+
+    Without a backslash every leaf stands in the string as it is read, so there is nothing to unfold.
+    """
+    if "\\" not in value or len(value) > LONGEST_JSON or value.lstrip()[:1] not in {"{", "["}:
+        return None
+    try:
+        found: JsonValue = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None
+    return found

@@ -1,0 +1,226 @@
+"""Walks a JSON body from the top and collects every string in it, with its role and its place.
+
+Two regions. Where the API gives the names, a string is a leaf of its own and the table says whose it is.
+Where the client makes the names (tool parameters, metadata, anything unknown), names are text too, and
+the single words of one object or list are read together as one line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from sidecar.bodies import embedded
+from sidecar.bodies.paths import (
+    DOCUMENTS,
+    ENUMS,
+    IDS,
+    KNOWN,
+    MEDIA,
+    OPAQUE,
+    PROSE,
+    REFERENCE_OBJECTS,
+    REFERENCES,
+    RESULTS,
+    ROLES,
+    SCHEMA_WORDS,
+    SPOKEN,
+    TOKEN_LISTS,
+    USER_FIELDS,
+    Shape,
+    is_free,
+)
+from sidecar.bodies.reading import JsonValue
+from sidecar.errors import BodyError
+from sidecar.types import Channel, Role
+
+MOST_LEAVES = 10_000
+DEEPEST_JSON = 3
+SHORTEST_MEDIA = 512
+"""Base64 below this length is scanned as it stands, too: it may be words without blanks."""
+_WORD = re.compile(r"[A-Za-z0-9_.:/@+-]{1,40}")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+=~-]{0,199}")
+_OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
+_MEDIA_URLS = ("image_url.url", "source.url")
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}")
+
+
+class Place(NamedTuple):
+    """Where the walk is. `pattern` is empty in regions of the client's own names."""
+
+    path: str = ""
+    pattern: str = ""
+    name: str = ""
+    role: Role = Role.OTHER
+    channel: Channel = Channel.DIRECT
+    free: bool = False
+    turn: str = ""
+    nested: int = 0
+
+
+class Leaf(NamedTuple):
+    """A text and its place; `prose` if it may be one piece of a text that is read in a row."""
+
+    text: str
+    place: Place
+    prose: bool
+
+
+class Walk:
+    """One walk over one document: `leaves` in document order, and the paths that hold no text."""
+
+    def __init__(self, shape: Shape, *, join_lists: bool = True) -> None:
+        self.leaves: list[Leaf] = []
+        self.media: list[str] = []
+        self.token_ids: list[str] = []
+        self.references: list[str] = []
+        self._shape = shape
+        self._join_lists = join_lists
+        self._waiting: list[tuple[JsonValue, Place]] = []
+
+    def run(self, document: JsonValue, start: Place) -> None:
+        """Visit everything below `document`. Raises `BodyError` when it holds too many texts."""
+        self._waiting.append((document, start))
+        while self._waiting:
+            node, at = self._waiting.pop()
+            below = len(self._waiting)
+            if isinstance(node, str):
+                self._string(node, at)
+            elif isinstance(node, dict):
+                (self._free_object if at.free else self._object)(node, at)
+            elif isinstance(node, list):
+                (self._free_list if at.free else self._list)(node, at)
+            self._waiting[below:] = self._waiting[below:][::-1]
+
+    def _object(self, node: dict[str, JsonValue], at: Place) -> None:
+        at = self._spoken(node, at)
+        for name, child in node.items():
+            if name not in KNOWN:
+                self._add(name, _step(at, name, free=True), prose=False)
+            if _may_hold_text(name, child):
+                self._waiting.append((child, self._below(at, name, child)))
+
+    def _spoken(self, node: dict[str, JsonValue], at: Place) -> Place:
+        """The place with the role and channel that an object's own `role` and `type` give it."""
+        kind, said = node.get("type"), node.get("role")
+        kind = kind if isinstance(kind, str) else ""
+        role, channel, turn = at.role, at.channel, at.turn
+        if at.pattern in self._shape.turns:
+            turn = at.path or "content"
+            role = ROLES.get(said, Role.OTHER) if isinstance(said, str) else _unnamed(kind, at.role)
+            channel = Channel.INDIRECT if role is Role.TOOL else Channel.DIRECT
+        if kind == "item_reference":
+            self.references.append(at.path)
+        if kind.endswith(("call_output", "tool_result")):
+            role, channel = Role.TOOL, Channel.INDIRECT
+        elif kind in DOCUMENTS:
+            channel = Channel.INDIRECT
+        return at._replace(role=role, channel=channel, turn=turn)
+
+    def _below(self, at: Place, name: str, child: JsonValue) -> Place:
+        """The place of a member of an object whose names the API gives."""
+        place = _step(at, name, free=is_free(name, child))
+        if place.pattern in self._shape.system:
+            return place._replace(role=Role.SYSTEM)
+        if name in RESULTS:
+            return place._replace(role=Role.TOOL, channel=Channel.INDIRECT)
+        if name in DOCUMENTS:
+            return place._replace(channel=Channel.INDIRECT)
+        if not at.pattern and not at.turn and name in USER_FIELDS:
+            return place._replace(role=Role.USER)
+        return place
+
+    def _list(self, node: list[JsonValue], at: Place) -> None:
+        if at.name in TOKEN_LISTS and any(type(item) is int for item in node):
+            self.token_ids.append(at.path)
+        if self._join_lists and not at.turn and node and isinstance(node[0], str):
+            at = at._replace(turn=at.path)
+        pattern = f"{at.pattern}[]"
+        for index, item in enumerate(node):
+            if _may_hold_text(at.name, item):
+                self._waiting.append((item, at._replace(path=f"{at.path}.{index}", pattern=pattern)))
+
+    def _free_object(self, node: dict[str, JsonValue], at: Place) -> None:
+        words: list[str] = []
+        for name, child in node.items():
+            place = _step(at, name, free=True)
+            if name not in SCHEMA_WORDS:
+                self._word_or_leaf(name, place, words)
+            if _may_hold_text(name, child):
+                self._word_or_leaf(child, place, words)
+        self._add(" ".join(words), at, prose=False)
+
+    def _free_list(self, node: list[JsonValue], at: Place) -> None:
+        words: list[str] = []
+        for index, item in enumerate(node):
+            if _may_hold_text("", item):
+                self._word_or_leaf(item, at._replace(path=f"{at.path}.{index}"), words)
+        self._add(" ".join(words), at, prose=False)
+
+    def _word_or_leaf(self, value: JsonValue, at: Place, words: list[str]) -> None:
+        if isinstance(value, str) and _WORD.fullmatch(value):
+            words.append(value)
+        else:
+            self._waiting.append((value, at))
+
+    def _string(self, text: str, at: Place) -> None:
+        """A string that is no single word: what it refers to, what it holds, and itself."""
+        if not at.free:
+            self._note_reference(at)
+            if _is_ignored(text, at):
+                return
+        if self._holds_other(text, at):
+            return
+        self._add(text, at, prose=not at.free and at.name in PROSE)
+        inner = embedded.json_value(text) if at.nested < DEEPEST_JSON else None
+        if inner is not None:
+            self._waiting.append((inner, at._replace(free=True, nested=at.nested + 1)))
+
+    def _note_reference(self, at: Place) -> None:
+        owner = at.pattern.removesuffix(".id").rpartition(".")[2]
+        if at.name in REFERENCES or (at.name == "id" and owner in REFERENCE_OBJECTS):
+            self.references.append(at.path)
+
+    def _holds_other(self, text: str, at: Place) -> bool:
+        """True if the string is nothing but an envelope: text inside is taken out, media are noted."""
+        found = embedded.data_url(text)
+        if found is None and not at.free and (at.name in MEDIA or at.pattern.endswith(_MEDIA_URLS)):
+            found = embedded.base64_value(text)
+            if found is None and text[:8].lower().startswith(("http://", "https://")):
+                self.media.append(at.path)
+        if found is None:
+            return False
+        if found.text is not None:
+            self._add(found.text, at._replace(channel=Channel.INDIRECT), prose=False)
+            return True
+        self.media.append(at.path)
+        return len(text) > SHORTEST_MEDIA
+
+    def _add(self, text: str, at: Place, *, prose: bool) -> None:
+        if not text:
+            return
+        if len(self.leaves) >= MOST_LEAVES:
+            raise BodyError("oversize", f"The body holds more than {MOST_LEAVES} texts.", status=413)
+        self.leaves.append(Leaf(text, at, prose))
+
+
+def _step(at: Place, name: str, *, free: bool) -> Place:
+    shown = name if _NAME.fullmatch(name) else "*"
+    path = f"{at.path}.{shown}" if at.path else shown
+    pattern = "" if free else f"{at.pattern}.{name}" if at.pattern else name
+    return at._replace(path=path, pattern=pattern, name=name, free=at.free or free)
+
+
+def _may_hold_text(name: str, value: JsonValue) -> bool:
+    return isinstance(value, (dict, list)) or (isinstance(value, str) and value not in ENUMS.get(name, ()))
+
+
+def _unnamed(kind: str, role: Role) -> Role:
+    """The role of an item that names none: made by the model, or whoever holds the list."""
+    return Role.ASSISTANT if kind in SPOKEN else role
+
+
+def _is_ignored(text: str, at: Place) -> bool:
+    if at.pattern not in IDS:
+        return False
+    return bool((_OPAQUE if at.name in OPAQUE else _ID).fullmatch(text))
