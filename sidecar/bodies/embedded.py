@@ -40,6 +40,11 @@ def base64_value(value: str) -> Embedded | None:
     return None if data is None else Embedded(_as_text(data, declared=False))
 
 
+def text_of(data: bytes) -> str | None:
+    """The text that a file's bytes are; None for anything else."""
+    return _as_text(data, declared=False)
+
+
 def _from_base64(value: str) -> bytes | None:
     """Strict, but for line ends and the two alphabets: what a reader would have to guess at is no base64."""
     try:

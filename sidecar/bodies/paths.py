@@ -5,6 +5,7 @@ Paths are written as in `messages[].content[].text`. Whatever is not named here 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 
@@ -114,6 +115,14 @@ _OTHER = Shape()
 def shape(operation: str, dialect: str) -> Shape:
     """The shape of an operation's body; one that is not in the table may hold chat messages."""
     return _ANTHROPIC if dialect == "anthropic" else _SHAPES.get(operation, _OTHER)
+
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+=~-]{0,199}")
+
+
+def looks_like_id(text: str) -> bool:
+    """Whether a text is a short word such as ids, names of models and enums are."""
+    return _ID.fullmatch(text) is not None
 
 
 ROLES = {

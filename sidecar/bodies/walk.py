@@ -29,6 +29,7 @@ from sidecar.bodies.paths import (
     USER_FIELDS,
     Shape,
     is_free,
+    looks_like_id,
 )
 from sidecar.bodies.reading import JsonValue
 from sidecar.errors import BodyError
@@ -39,7 +40,6 @@ DEEPEST_JSON = 3
 SHORTEST_MEDIA = 512
 """Base64 below this length is scanned as it stands, too: it may be words without blanks."""
 _WORD = re.compile(r"[A-Za-z0-9_.:/@+-]{1,40}")
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+=~-]{0,199}")
 _OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
 _MEDIA_URLS = ("image_url.url", "source.url")
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}")
@@ -223,4 +223,4 @@ def _unnamed(kind: str, role: Role) -> Role:
 def _is_ignored(text: str, at: Place) -> bool:
     if at.pattern not in IDS:
         return False
-    return bool((_OPAQUE if at.name in OPAQUE else _ID).fullmatch(text))
+    return bool(_OPAQUE.fullmatch(text)) if at.name in OPAQUE else looks_like_id(text)
