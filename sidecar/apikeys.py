@@ -80,8 +80,10 @@ class KeyRing:
         self._keys = store.keys
         self._pepper = _read_pepper(settings.pepper_file)
         self._trust = min(settings.cache, LONGEST_TRUST)
+        self._grace = settings.stale_grace
         self._known: dict[bytes, tuple[ApiKey | None, float]] = {}
         self._asking: dict[bytes, asyncio.Task[ApiKey | None]] = {}
+        self._changes = 0
         self._used: dict[str, datetime] = {}
         self._background = Background()
 
@@ -176,15 +178,23 @@ class KeyRing:
         try:
             return await asyncio.shield(asking)
         except StoreError:
-            raise Unavailable("The key cannot be checked now; try again in 1 s.", retry_after=1) from None
+            return self._stale(hashed)
+
+    def _stale(self, hashed: bytes) -> ApiKey:
+        """While the store is down, a key found valid is believed for `auth.stale_grace` longer."""
+        key, until = self._known.get(hashed, (None, 0.0))
+        if key is None or until + self._grace <= time.monotonic():
+            raise Unavailable("The key cannot be checked now; try again in 1 s.", retry_after=1)
+        return key
 
     async def _look_up(self, key_id: str, hashed: bytes) -> ApiKey | None:
-        asked = time.monotonic()
+        asked, changes = time.monotonic(), self._changes
         found = await self._keys.get(key_id)
         key, stored = found or (None, bytes(32))
         if not hmac.compare_digest(stored, hashed):
             key = None
-        self._remember(hashed, key, asked + (self._trust if key else min(self._trust, NEGATIVE_TRUST)))
+        if changes == self._changes:  # else a revocation may have come in between
+            self._remember(hashed, key, asked + (self._trust if key else min(self._trust, NEGATIVE_TRUST)))
         return key
 
     def _remember(self, hashed: bytes, key: ApiKey | None, until: float) -> None:
@@ -194,6 +204,7 @@ class KeyRing:
         self._known[hashed] = (key, until)
 
     def _forget(self, key_id: str) -> None:
+        self._changes += 1
         self._known = {hashed: (key, until) for hashed, (key, until) in self._known.items() if key and key.id != key_id}
 
     async def _touch(self) -> None:

@@ -1,11 +1,15 @@
-"""Fixtures that more than one test module needs: real sidecar processes on loopback."""
+"""Fixtures that more than one test module needs: real sidecars, databases and Redis, all on loopback."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 
 import pytest
+import servers
 from support import RULES_ONLY, SidecarProcess, StartSidecar
+
+from sidecar.store import Store
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +38,34 @@ def rules_sidecar(start_sidecar: StartSidecar) -> SidecarProcess:
 def full_sidecar(start_sidecar: StartSidecar) -> SidecarProcess:
     """A sidecar with rules and semantic layer, as shipped."""
     return start_sidecar()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[servers.PostgreSql]:
+    """A PostgreSQL server for the whole session."""
+    with servers.postgresql() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[servers.RedisServer]:
+    """A Redis server for the whole session."""
+    with servers.redis() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database of each kind: what is asked of a store is asked of both."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    running: servers.PostgreSql = request.getfixturevalue("postgres")
+    return running.new_database()
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[Store]:
+    """An open, empty store of each kind."""
+    opened = await Store.open(store_url)
+    yield opened
+    await opened.close()

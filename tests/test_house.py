@@ -15,15 +15,15 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "sidecar"
 TESTS = ROOT / "tests"
 
+# On the second floor everybody may use these; they use nobody but floor 1 and each other.
+COMMON = {"config", "logs", "metrics", "tasks"}
 FLOORS = {
     1: {"types", "errors", "units"},
-    2: {"config", "logs", "metrics", "tasks", "policy", "views", "bodies", "layers", "upstream", "store", "limits", "apikeys"},
+    2: {*COMMON, "policy", "views", "bodies", "layers", "upstream", "store", "limits", "apikeys"},
     3: {"engine", "journal", "proof", "evaluation"},
     4: {"web"},
     5: {"app", "cli", "console", "workers", "__main__"},
 }
-# On the second floor everybody may use these; they use nobody but floor 1 and each other.
-COMMON = {"config", "logs", "metrics", "tasks"}
 # Neighbours that may be used, each for its reason.
 ALLOWED = {
     ("layers", "views"),  # patterns are matched on views of the text

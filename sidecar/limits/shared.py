@@ -43,7 +43,7 @@ class RedisLimiter:
     """The shared limit; `local` stands in while Redis does not answer."""
 
     def __init__(self, url: str, local: Limiter) -> None:
-        self._client = Redis(connection_pool=_pool(url))
+        self._client = Redis.from_pool(_pool(url))
         self._script = self._client.register_script(_GCRA)
         self._local = local
         self._gone = False

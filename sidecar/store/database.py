@@ -33,16 +33,18 @@ _MIGRATION_LOCK = 0x70736B5F  # any number that every replica agrees on
 
 
 class Database:
-    """An open database. `name` says which one in messages, without credentials."""
+    """An open database: `name` is for messages and holds no credentials, `within` bounds a transaction in seconds."""
 
-    def __init__(self, engine: AsyncEngine, name: str) -> None:
+    def __init__(self, engine: AsyncEngine, name: str, within: float) -> None:
         self._engine = engine
+        self._within = within
         self.name = name
 
     @classmethod
-    async def open(cls, url: str) -> Database:
+    async def open(cls, url: str, within: float = TIMEOUT) -> Database:
         """Connect and migrate. Raises `StoreError` when that cannot be done."""
-        found = _postgresql(url) if url.startswith(("postgresql://", "postgres://")) else await _sqlite(url)
+        remote = url.startswith(("postgresql://", "postgres://"))
+        found = _postgresql(url, within) if remote else await _sqlite(url, within)
         try:
             await found.migrate()
         except BaseException:
@@ -55,27 +57,27 @@ class Database:
         await self._engine.dispose()
 
     @asynccontextmanager
-    async def read(self, timeout: float = TIMEOUT) -> AsyncIterator[AsyncConnection]:  # noqa: ASYNC109
+    async def read(self, within: float | None = None) -> AsyncIterator[AsyncConnection]:
         """A connection for single statements that change nothing."""
         with self._translated():
-            async with asyncio.timeout(timeout), self._engine.connect() as connection:
+            async with asyncio.timeout(within or self._within), self._engine.connect() as connection:
                 yield connection
 
     @asynccontextmanager
-    async def write(self, timeout: float = TIMEOUT) -> AsyncIterator[AsyncConnection]:  # noqa: ASYNC109
+    async def write(self, within: float | None = None) -> AsyncIterator[AsyncConnection]:
         """A connection in a transaction that is committed at the end, or rolled back on an error."""
         with self._translated():
-            async with asyncio.timeout(timeout), self._engine.connect() as connection:
+            async with asyncio.timeout(within or self._within), self._engine.connect() as connection:
                 await connection.execution_options(writes=True)
                 async with connection.begin():
                     yield connection
 
-    async def insert_new(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Insert rows, skipping those whose primary key is there already; returns how many were new."""
+    async def insert_new(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows, all or nothing, skipping those whose primary key is there already."""
         dialect = sqlite if self._engine.dialect.name == "sqlite" else postgresql
         statement = dialect.insert(table).on_conflict_do_nothing()
         async with self.write() as connection:
-            return (await connection.execute(statement, rows)).rowcount
+            await connection.execute(statement, rows)
 
     async def migrate(self) -> None:
         """Bring the tables up to date. Replicas that start together take turns."""
@@ -113,7 +115,7 @@ def _upgrade(connection: Connection, name: str) -> None:
         raise StoreError(f"{name} cannot be migrated; was it written by a newer version? ({error})") from None
 
 
-def _postgresql(url: str) -> Database:
+def _postgresql(url: str, within: float) -> Database:
     name = _name(url)
     try:
         import asyncpg  # noqa: PLC0415 - an optional extra
@@ -123,7 +125,7 @@ def _postgresql(url: str) -> Database:
 
     async def connect(**_options: Any) -> Any:
         try:
-            return await asyncpg.connect(url, timeout=TIMEOUT, command_timeout=MIGRATION_TIMEOUT)
+            return await asyncpg.connect(url, timeout=within, command_timeout=MIGRATION_TIMEOUT)
         except refused as error:
             reason = _without(str(error) or type(error).__name__, urlsplit(url).password)
             raise StoreError(f"{name}: {reason}") from None
@@ -132,11 +134,11 @@ def _postgresql(url: str) -> Database:
         "postgresql+asyncpg://",
         async_creator=connect,
         pool_size=POOL,
-        pool_timeout=TIMEOUT,
+        pool_timeout=within,
         pool_pre_ping=True,
         hide_parameters=True,
     )
-    return Database(engine, name)
+    return Database(engine, name, within)
 
 
 def _name(url: str) -> str:
@@ -155,30 +157,30 @@ def _without(message: str, password: str | None) -> str:
     return " ".join(message.split())[:300]
 
 
-async def _sqlite(url: str) -> Database:
+async def _sqlite(url: str, within: float) -> Database:
     path = url.removeprefix("sqlite:///")
     if path == url or not path or path.startswith(":"):
         raise StoreError("store.url must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
     try:
-        await asyncio.to_thread(_prepare, path)
+        await asyncio.to_thread(_prepare, path, within)
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"SQLite file {path}: {_reason(error)}") from None
     engine = create_async_engine(
         URL.create("sqlite+aiosqlite", database=path),
-        connect_args={"timeout": TIMEOUT, "isolation_level": None},
+        connect_args={"timeout": within, "isolation_level": None},
         pool_size=POOL,
-        pool_timeout=TIMEOUT,
+        pool_timeout=within,
         hide_parameters=True,
     )
     event.listen(engine.sync_engine, "connect", _configure)
     event.listen(engine.sync_engine, "begin", _begin)
-    return Database(engine, f"SQLite file {path}")
+    return Database(engine, f"SQLite file {path}", within)
 
 
-def _prepare(path: str) -> None:
+def _prepare(path: str, within: float) -> None:
     """Make the file readable for its owner alone, and switch it to WAL, which it then stays in."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    connection = sqlite3.connect(path, timeout=TIMEOUT)
+    connection = sqlite3.connect(path, timeout=within)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
     finally:

@@ -71,10 +71,10 @@ class Decisions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, entries: Sequence[Entry]) -> int:
+    async def add(self, entries: Sequence[Entry]) -> None:
         """Write a batch, all or nothing. An entry that is there already is skipped, so a retry is safe."""
         rows = [{name: getattr(entry, name) for name in _NAMES} for entry in entries]
-        return await self._database.insert_new(table, rows)
+        await self._database.insert_new(table, rows)
 
     async def query(self, wanted: Filter | None = None, limit: int = 100) -> list[Entry]:
         """The newest entries that match, at most `limit`."""

@@ -21,11 +21,9 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
-    Text,
     TypeDecorator,
 )
 from sqlalchemy.engine import Dialect
-from sqlalchemy.types import TypeEngine
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 100_000
@@ -57,17 +55,13 @@ class Bounded(TypeDecorator[str]):
     impl = String
     cache_ok = True
 
-    def __init__(self, length: int) -> None:
-        super().__init__(length)
-        self.length = length
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str]:
-        """Long text needs a type without a length."""
-        return dialect.type_descriptor(Text() if self.length >= LONGEST_TEXT else String(self.length))
+    def __init__(self, longest: int) -> None:
+        super().__init__(longest if longest < LONGEST_TEXT else None)
+        self.longest = longest
 
     def process_bind_param(self, value: str | None, _dialect: Dialect) -> str | None:
         """Cut and clean."""
-        return None if value is None else storable(value, self.length)
+        return None if value is None else storable(value, self.longest)
 
 
 metadata = MetaData()

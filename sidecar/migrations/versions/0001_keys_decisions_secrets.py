@@ -68,8 +68,8 @@ def _decisions() -> None:
         sa.Column("revision", sa.String(64), nullable=False),
         sa.Column("findings", sa.JSON, nullable=False),
         sa.Column("layers", sa.JSON, nullable=False),
-        sa.Column("text", sa.Text),
-        sa.Column("reasoning", sa.Text),
+        sa.Column("text", sa.String),
+        sa.Column("reasoning", sa.String),
     )
     op.create_index("decisions_by_time", "decisions", ["at", "id"])
     op.create_index("decisions_by_key", "decisions", ["key_id", "at"])
