@@ -1,0 +1,38 @@
+"""The child process of `local://`: serves one GGUF model until its standard input is closed.
+
+Run by path, so that none of this program is imported: `python local_server.py MODEL_FILE MODEL_NAME`.
+Writes one line, the address that it listens on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+CONTEXT = 8192
+SLOTS = 4
+
+
+def main() -> None:
+    """Serve until the parent closes the pipe or is gone."""
+    import xllamacpp  # noqa: PLC0415 - an optional extra
+
+    model, name = sys.argv[1:]
+    params = xllamacpp.CommonParams()
+    params.model.path = model
+    params.model_alias = {name}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.n_ctx = CONTEXT
+    params.n_parallel = SLOTS
+    params.ui = False
+    server = xllamacpp.Server(params)
+    sys.stdout.write(server.listening_address + "\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    # No orderly end: a server in the middle of an answer would hold the process open.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The sidecar's own answers: verdict headers, errors in the dialect of each door, and the block answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from sidecar.config import Block
+from sidecar.errors import RequestError
+from sidecar.types import Verdict
+
+DECISION = "x-sidecar-decision"
+ACTION = "x-sidecar-action"
+RISK = "x-sidecar-risk-score"
+THREATS = "x-sidecar-threats"
+UNSCANNED = "x-sidecar-unscanned"
+# Clients retry what they take for a passing failure; a block is none.
+NO_RETRY = {"x-should-retry": "false"}
+JSON = "application/json"
+
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+def verdict_headers(decision_id: str, action: str, verdict: Verdict, unscanned: str | None = None) -> dict[str, str]:
+    """What every answer of the inline door carries; `unscanned` names what went up unseen."""
+    headers = {
+        DECISION: decision_id,
+        ACTION: action,
+        RISK: str(verdict.risk_score),
+        THREATS: ",".join(verdict.threats),
+    }
+    return headers | {UNSCANNED: unscanned} if unscanned else headers
+
+
+def detail_response(error: RequestError) -> web.Response:
+    """An error of the scan door: `{"detail": ...}`."""
+    return _json(error.status, {"detail": error.detail}, _retry_after(error))
+
+
+def error_response(error: RequestError, dialect: str) -> web.Response:
+    """An error of the inline door, in the envelope that the clients of `dialect` read."""
+    return _json(error.status, error_body(error, dialect), _retry_after(error))
+
+
+def error_body(error: RequestError, dialect: str) -> dict[str, Any]:
+    """The envelope itself, which is also the last event of a stream that breaks off."""
+    if dialect == "anthropic":
+        return {"type": "error", "error": {"type": _anthropic_type(error.status), "message": error.detail}}
+    kind = _OPENAI_TYPES.get(error.status) or ("server_error" if error.status >= 500 else "invalid_request_error")
+    return {"error": {"message": error.detail, "type": kind, "param": error.param, "code": error.code}}
+
+
+def blocked_response(verdict: Verdict, decision_id: str, block: Block, dialect: str) -> web.Response:
+    """The block answer as an error. Without the verdict headers, which every answer gets."""
+    error = RequestError(block.message, param=verdict.path)
+    error.status, error.code = block.status, "content_filter"
+    body = error_body(error, dialect)
+    if dialect != "anthropic":
+        body["error"]["type"] = "invalid_request_error"
+    body["error"]["sidecar"] = {
+        "decision": decision_id,
+        "risk_score": verdict.risk_score,
+        "threats": list(verdict.threats),
+        "layer_used": verdict.layer_used,
+    }
+    return _json(block.status, body, NO_RETRY)
+
+
+def _anthropic_type(status: int) -> str:
+    return _ANTHROPIC_TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
+
+
+def _retry_after(error: RequestError) -> dict[str, str]:
+    return {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+
+
+def _json(status: int, value: object, headers: Mapping[str, str]) -> web.Response:
+    return web.Response(status=status, body=orjson.dumps(value), content_type=JSON, headers=headers)

@@ -1,0 +1,92 @@
+"""Which header fields pass, up and down. What is not named here passes untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from multidict import CIMultiDict, MultiMapping
+
+HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+# An upstream that obeys one of these would do something else than what was classified and scanned.
+_OVERRIDES = frozenset(
+    {
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-original-url",
+        "x-original-uri",
+        "x-rewrite-url",
+    }
+)
+# The client made these for its connection to us.
+_OURS = frozenset({"host", "content-length", "expect"})
+OWN_PREFIX = "x-sidecar-"
+KEY_PREFIX = "psk_"
+KEY_HEADERS = ("X-API-Key", "Authorization", "Api-Key")
+
+
+def upward(received: MultiMapping[str], *, decoded: bool) -> CIMultiDict[str]:
+    """The fields of a request that go up. `decoded`: the body goes up without its content coding.
+
+    Neither the sidecar's own keys nor names that only the sidecar may set ever go up.
+    """
+    dropped = HOP_BY_HOP | _OVERRIDES | _OURS | _named_in_connection(received)
+    if decoded:
+        dropped |= {"content-encoding"}
+    return CIMultiDict(
+        (name, value)
+        for name, value in received.items()
+        if (low := name.lower()) not in dropped
+        and not low.startswith(OWN_PREFIX)
+        and not _bare(low, value).startswith(KEY_PREFIX)
+    )
+
+
+def downward(received: MultiMapping[str]) -> CIMultiDict[str]:
+    """The fields of an answer that go down. Its length stays: the body passes as it is."""
+    dropped = HOP_BY_HOP | _named_in_connection(received)
+    return CIMultiDict(
+        (name, value)
+        for name, value in received.items()
+        if (low := name.lower()) not in dropped and not low.startswith(OWN_PREFIX)
+    )
+
+
+def own_key(received: MultiMapping[str]) -> str | None:
+    """The sidecar's own key among the credentials of a request, if there is one."""
+    return next((value for value in _credentials(received) if value.startswith(KEY_PREFIX)), None)
+
+
+def is_websocket(received: MultiMapping[str]) -> bool:
+    """Whether the client asks to change over to a socket, on which nothing could be scanned."""
+    return any("websocket" in value.lower() for value in received.getall("Upgrade", ()))
+
+
+def _credentials(received: MultiMapping[str]) -> Iterator[str]:
+    for name in KEY_HEADERS:
+        yield from (_bare(name.lower(), value) for value in received.getall(name, ()))
+
+
+def _bare(low_name: str, value: str) -> str:
+    """The credential in a field: after the scheme, where there is one."""
+    if low_name not in {"authorization", "x-api-key", "api-key"}:
+        return ""
+    scheme, _, rest = value.strip().partition(" ")
+    return rest.strip() if scheme.lower() == "bearer" else value.strip()
+
+
+def _named_in_connection(received: MultiMapping[str]) -> frozenset[str]:
+    tokens = (token.strip().lower() for value in received.getall("Connection", ()) for token in value.split(","))
+    return frozenset(token for token in tokens if token)

@@ -1,0 +1,138 @@
+"""What a request of the inline door holds: its body as it will go up, and the texts in it.
+
+Reads the body once, by the kind of its route, and applies `failure.input` to what cannot be scanned:
+refused, or forwarded and named in `unscanned`. Under `mode: monitor` every such line is open. A body
+that did not arrive whole is never forwarded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from aiohttp import web
+
+from sidecar.bodies import extraction, reading
+from sidecar.bodies.extraction import Extraction
+from sidecar.bodies.routes import Route, RouteKind
+from sidecar.config import Settings
+from sidecar.errors import BodyError, RouteNotAllowed
+from sidecar.web.headers import is_websocket
+from sidecar.web.receive import Oversize, receive
+
+# Reading a body of this size takes about as long as the event loop may be held (5 ms).
+THREAD_BYTES = 128 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A body to forward. `texts` is None when nothing in it was or can be scanned.
+
+    `decoded`: the content coding was undone. `unscanned`: what goes up unseen, in the words of `failure`.
+    """
+
+    body: bytes | AsyncIterator[bytes]
+    texts: Extraction | None = None
+    decoded: bool = False
+    unscanned: tuple[str, ...] = ()
+
+
+class Intake:
+    """Reads requests under given settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limits = settings.limits
+        self._inline = settings.inline
+        self._failure = settings.failure
+        self._monitor = settings.mode == "monitor"
+
+    async def read(self, request: web.Request, route: Route) -> Payload:
+        """The payload. Raises `RouteNotAllowed` or `BodyError` for what is refused."""
+        cause = self._admit_route(request, route)
+        payload = await self._receive(request)
+        if cause is not None:
+            return replace(payload, unscanned=(cause,))
+        if isinstance(payload.body, bytes):
+            return await self._open(request, route, payload.body)
+        return payload
+
+    def opens(self, kind: str) -> bool:
+        """Whether a body of which `kind` cannot be scanned goes up all the same."""
+        return self._monitor or getattr(self._failure.input, kind, "block") == "allow"
+
+    def _admit_route(self, request: web.Request, route: Route) -> str | None:
+        """Refuse what policy refuses by its route alone; the cause if it goes up unscanned, else None."""
+        if route.kind is RouteKind.WEBSOCKET or is_websocket(request.headers):
+            raise RouteNotAllowed("Websockets are not served: what passes on them could not be scanned.")
+        if route.kind is RouteKind.UNKNOWN:
+            if self._failure.unknown_route == "block" and not self._monitor:
+                raise RouteNotAllowed("This method and path are not served (inline.routes, failure.unknown_route).")
+            return "unknown_route"
+        if route.kind is RouteKind.FILES:
+            if self._inline.files != "allow" and not self._monitor:
+                raise RouteNotAllowed("Files are not accepted (inline.files).")
+            return "files"
+        return None
+
+    async def _receive(self, request: web.Request) -> Payload:
+        try:
+            return Payload(await receive(request, self._limits))
+        except Oversize as error:
+            if not self.opens("oversize"):
+                raise
+            return Payload(self._whole(error.head, request), unscanned=("oversize",))
+
+    async def _whole(self, head: list[bytes], request: web.Request) -> AsyncIterator[bytes]:
+        """What was read of a body, and then the rest as it arrives."""
+        for chunk in head:
+            yield chunk
+        while not request.content.at_eof():
+            async with asyncio.timeout(self._limits.body_timeout):
+                chunk = await request.content.readany()
+            if chunk:
+                yield chunk
+
+    async def _open(self, request: web.Request, route: Route, raw: bytes) -> Payload:
+        """Look into a body. A kind that the policy opens goes up as it was sent."""
+        try:
+            if route.kind is RouteKind.PASS:
+                return _without_body(raw)
+            if len(raw) > THREAD_BYTES:
+                return await asyncio.to_thread(self._parse, request, route, raw)
+            return self._parse(request, route, raw)
+        except BodyError as error:
+            if not self.opens(error.kind):
+                raise
+            return Payload(raw, unscanned=(error.kind,))
+
+    def _parse(self, request: web.Request, route: Route, raw: bytes) -> Payload:
+        coding = request.headers.getall("Content-Encoding", [])
+        plain = reading.decode(
+            raw,
+            content_type=_only(request, "Content-Type"),
+            content_encoding=", ".join(coding) if coding else None,
+            limit=self._limits.body_bytes,
+        )
+        document = reading.parse(plain, depth=self._limits.depth)
+        texts = extraction.extract(document, route.operation, route.dialect)
+        kinds = tuple(dict.fromkeys(part.kind for part in texts.unscannable))
+        for part in texts.unscannable:
+            if not self.opens(part.kind):
+                said = f"The body holds what cannot be scanned (failure.input.{part.kind})."
+                raise BodyError(part.kind, said, status=422, param=part.path)
+        return Payload(plain, texts, decoded=bool(coding), unscanned=kinds)
+
+
+def _without_body(raw: bytes) -> Payload:
+    if raw:
+        raise BodyError("malformed", "This method and path take no body.")
+    return Payload(raw)
+
+
+def _only(request: web.Request, name: str) -> str | None:
+    """The one value of a field: two servers could believe different ones of several."""
+    values = request.headers.getall(name, [])
+    if len(values) > 1:
+        raise BodyError("encoding", f"{name} is given more than once.", status=415)
+    return values[0] if values else None

@@ -1,0 +1,126 @@
+"""Passes an upstream's answer down as it arrives, and never ends cleanly what did not end cleanly.
+
+Plain bodies pass chunk by chunk. Server-sent events pass event by event: a client cannot use half an
+event, and so an error can be said between two of them when the upstream breaks off. What is written is
+waited for, so a client that reads slowly slows the upstream down, and nothing is buffered but one event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Mapping
+
+import orjson
+from aiohttp import web
+
+from sidecar import logs
+from sidecar.errors import UpstreamError
+from sidecar.upstream import Answer
+from sidecar.web.answers import error_body
+from sidecar.web.headers import downward
+
+EVENT_BYTES = 1024 * 1024
+_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+_RESET = struct.pack("ii", 1, 0)
+_log = logs.get("relay")
+
+
+async def relay(
+    request: web.Request, answer: Answer, extra: Mapping[str, str], *, dialect: str, patience: float
+) -> web.StreamResponse:
+    """Answer `request` with what the upstream says, and `extra` header fields.
+
+    `patience`: seconds for which a client may take nothing before it is let go of. The connection is
+    broken off if the upstream's body breaks off; the caller returns the response in any case.
+    """
+    headers = downward(answer.headers)
+    headers.update(extra)
+    response = web.StreamResponse(status=answer.status, reason=answer.reason or None, headers=headers)
+    try:
+        await response.prepare(request)
+        async for part in _parts(answer):
+            await _write(response, part, patience)
+    except UpstreamError as error:
+        _log.warning("answer_cut", decision=request.get("decision_id"), cause=error.detail)
+        await _say(response, answer, error, dialect, patience)
+        _break_off(request, response)
+    except TimeoutError:
+        _log.warning("client_stuck", decision=request.get("decision_id"))
+        _drop(request)
+    except ConnectionError:
+        _log.info("client_closed", decision=request.get("decision_id"))
+    return response
+
+
+def is_event_stream(answer: Answer) -> bool:
+    """Whether the body is server-sent events that can be read: not compressed."""
+    content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    return content_type == "text/event-stream" and "Content-Encoding" not in answer.headers
+
+
+async def whole_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes, cut behind the end of an event. What follows the last event comes at the end.
+
+    Raises `UpstreamError` for an event over `EVENT_BYTES`, and whatever `chunks` raises, having
+    swallowed the event that was not complete.
+    """
+    held = bytearray()
+    async for chunk in chunks:
+        seen = max(0, len(held) - 3)
+        held += chunk
+        if end := max(_behind(held, mark, seen) for mark in _ENDS):
+            yield bytes(held[:end])
+            del held[:end]
+        if len(held) > EVENT_BYTES:
+            raise UpstreamError("The upstream sent an event that is too large.")
+    if held:
+        yield bytes(held)
+
+
+def _behind(held: bytearray, mark: bytes, start: int) -> int:
+    """The offset behind the last `mark` at or after `start`; 0 if there is none."""
+    found = held.rfind(mark, start)
+    return found + len(mark) if found >= 0 else 0
+
+
+def _parts(answer: Answer) -> AsyncIterator[bytes]:
+    return whole_events(answer.chunks()) if is_event_stream(answer) else answer.chunks()
+
+
+async def _write(response: web.StreamResponse, part: bytes, patience: float) -> None:
+    async with asyncio.timeout(patience):
+        await response.write(part)
+
+
+async def _say(
+    response: web.StreamResponse, answer: Answer, error: UpstreamError, dialect: str, patience: float
+) -> None:
+    """The error as an event: clients raise it, where a mere end of the stream would look complete to them."""
+    if not is_event_stream(answer):
+        return
+    name = b"event: error\n" if dialect == "anthropic" else b""
+    try:
+        await _write(response, name + b"data: " + orjson.dumps(error_body(error, dialect)) + b"\n\n", patience)
+    except (TimeoutError, ConnectionError):
+        return
+
+
+def _break_off(request: web.Request, response: web.StreamResponse) -> None:
+    """Close without the mark of an end. Where the end of the connection is that mark, reset it."""
+    if response.content_length is not None or request.version >= (1, 1):
+        request.protocol.force_close()
+    else:
+        _drop(request)
+
+
+def _drop(request: web.Request) -> None:
+    """Reset the connection: what is still waiting to be sent is thrown away."""
+    transport = request.transport
+    if transport is not None:
+        found: socket.socket | None = transport.get_extra_info("socket")
+        if found is not None:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        transport.abort()
+    request.protocol.force_close()

@@ -1,0 +1,189 @@
+"""A recording upstream: a real server on loopback that keeps every byte it gets, and answers as badly as asked.
+
+It speaks raw sockets, so that nothing between the wire and the test tidies up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as it came over the wire; the body without its chunked framing."""
+
+    head: bytes
+    body: bytes
+
+    @property
+    def line(self) -> str:
+        """The request line."""
+        return self.head.split(b"\r\n")[0].decode("latin-1")
+
+    @property
+    def target(self) -> str:
+        """Path and query as sent."""
+        return self.line.split(" ")[1]
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """Header fields in order, names in lower case."""
+        lines = self.head.decode("latin-1").split("\r\n")[1:]
+        pairs = (line.partition(":") for line in lines if line)
+        return [(name.lower(), value.strip()) for name, _, value in pairs]
+
+    def header(self, name: str) -> str | None:
+        """The first value of a field."""
+        return next((value for key, value in self.fields if key == name.lower()), None)
+
+    def json(self) -> dict:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+Script = Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass
+class Recording:
+    """What has come in so far, and what is answered next."""
+
+    script: Script
+    requests: list[Received] = field(default_factory=list)
+    connections: int = 0
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the other side closes while an answer is being given."""
+    port: int = 0
+    writers: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    @property
+    def url(self) -> str:
+        """Base URL."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """All bodies that came in."""
+        return [received.body for received in self.requests]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        self.connections += 1
+        self.writers.add(writer)
+        try:
+            while (received := await _read(reader)) is not None:
+                self.requests.append(received)
+                await self.answer(received, reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self.left.set()
+        finally:
+            self.writers.discard(writer)
+            writer.close()
+
+    async def answer(self, received: Received, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Run the script, and watch for the other side to leave."""
+        answering = asyncio.ensure_future(self.script(received, writer))
+        watching = asyncio.ensure_future(reader.read(1))
+        await asyncio.wait((answering, watching), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            self.left.set()
+            answering.cancel()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        results = await asyncio.gather(answering, return_exceptions=True)
+        if isinstance(results[0], BaseException):
+            raise ConnectionError
+
+
+@asynccontextmanager
+async def recording(script: Script | None = None) -> AsyncIterator[Recording]:
+    """A running recorder. Without a script it answers every request with an empty JSON object."""
+    made = Recording(script or whole(b"{}"))
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0, limit=2**24)
+    made.port = server.sockets[0].getsockname()[1]
+    yield made
+    server.close()
+    for writer in list(made.writers):
+        writer.transport.abort()
+    await server.wait_closed()
+
+
+async def _read(reader: asyncio.StreamReader) -> Received | None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    received = Received(head[:-4], b"")
+    if (received.header("transfer-encoding") or "").lower() == "chunked":
+        return Received(head[:-4], await _chunked(reader))
+    return Received(head[:-4], await reader.readexactly(int(received.header("content-length") or 0)))
+
+
+async def _chunked(reader: asyncio.StreamReader) -> bytes:
+    parts = []
+    while size := int((await reader.readline()).split(b";")[0], 16):
+        parts.append(await reader.readexactly(size))
+        await reader.readexactly(2)
+    await reader.readline()
+    return b"".join(parts)
+
+
+def head(status: str = "200 OK", content_type: str = "application/json", *more: str) -> bytes:
+    """Status line and fields of an answer."""
+    return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Type: {content_type}", *more, "", ""]).encode("latin-1")
+
+
+def whole(body: bytes, status: str = "200 OK", content_type: str = "application/json", *more: str) -> Script:
+    """A complete answer with a length, which for HEAD is all there is."""
+
+    async def script(received: Received, writer: asyncio.StreamWriter) -> None:
+        fields = head(status, content_type, f"Content-Length: {len(body)}", *more)
+        writer.write(fields if received.line.startswith("HEAD ") else fields + body)
+        await writer.drain()
+
+    return script
+
+
+def stream(parts: Sequence[bytes], *, pause: float = 0.0, end: str = "clean", content_type: str = "") -> Script:
+    """Server-sent events, a chunk per part; then a clean end, a `cut` (FIN), a `reset` (RST), or a `stall`."""
+
+    async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(head("200 OK", content_type or "text/event-stream", "Transfer-Encoding: chunked"))
+        for part in parts:
+            writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+            await writer.drain()
+            await asyncio.sleep(pause)
+        await _end(writer, end)
+
+    return script
+
+
+def raw(data: bytes, *, end: str = "cut") -> Script:
+    """Any bytes as an answer."""
+
+    async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+        await writer.drain()
+        await _end(writer, end)
+
+    return script
+
+
+async def _end(writer: asyncio.StreamWriter, end: str) -> None:
+    if end == "clean":
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+    elif end == "stall":
+        await asyncio.sleep(3600)
+    elif end == "reset":
+        found = writer.get_extra_info("socket")
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+    else:
+        writer.close()

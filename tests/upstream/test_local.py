@@ -1,0 +1,144 @@
+"""Twin of sidecar/upstream/local.py: the real small model in its child process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from multidict import CIMultiDict
+
+from sidecar.config import Upstream as Settings
+from sidecar.errors import ConfigError, UpstreamError
+from sidecar.upstream.local import LocalUpstream, model_file
+from sidecar.upstream.message import Outgoing
+
+PACKAGE = Path(__file__).parents[2] / "sidecar"
+CHAT = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 8, "temperature": 0}
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[LocalUpstream]:
+    """The model, up."""
+    made = await LocalUpstream.start(Settings(url="local://"))
+    yield made
+    await made.close()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists that is no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - no file, a view of the kernel
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def post(body: dict[str, object]) -> Outgoing:
+    """A chat request."""
+    headers = CIMultiDict({"Content-Type": "application/json"})
+    return Outgoing("POST", "/v1/chat/completions", headers, json.dumps(body).encode())
+
+
+async def test_a_real_model_answers_whole_and_token_by_token(model: LocalUpstream) -> None:
+    """The same words, once in one body and once in several events."""
+    async with model.send(post(CHAT)) as answer:
+        whole = json.loads(b"".join([chunk async for chunk in answer.chunks()]))
+    async with model.send(post(CHAT | {"stream": True})) as answer:
+        stream = b"".join([chunk async for chunk in answer.chunks()]).decode()
+    events = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
+    said = [event["choices"][0]["delta"].get("content") or "" for event in events]
+    assert whole["choices"][0]["message"]["content"] == "".join(said) != ""
+    assert len([part for part in said if part]) > 2
+    assert stream.rstrip().endswith("data: [DONE]")
+
+
+async def test_closing_ends_the_child(model: LocalUpstream) -> None:
+    """Nothing is left running."""
+    assert alive(model.pid)
+    await model.close()
+    assert not alive(model.pid)
+
+
+async def test_a_killed_child_is_an_upstream_that_is_gone(model: LocalUpstream) -> None:
+    """502, as with any other upstream."""
+    os.kill(model.pid, signal.SIGKILL)
+    await model._process.wait()
+    with pytest.raises(UpstreamError) as caught:
+        async with model.send(post(CHAT)):
+            pass
+    assert caught.value.status == 502
+
+
+def test_the_child_dies_with_its_parent() -> None:
+    """Even when the parent is killed and can do nothing about it."""
+    code = (
+        "import asyncio, sys\n"
+        "from sidecar.config import Upstream\n"
+        "from sidecar.upstream.local import LocalUpstream\n"
+        "async def main():\n"
+        "    made = await LocalUpstream.start(Upstream(url='local://'))\n"
+        "    print(made.pid, flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert alive(child)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 10
+    while alive(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not alive(child)
+
+
+def test_a_missing_extra_is_named_with_what_to_install(tmp_path: Path) -> None:
+    """Where the package does not exist, the error says how to get the model."""
+    shutil.copytree(PACKAGE, tmp_path / "sidecar", ignore=shutil.ignore_patterns("__pycache__"))
+    needed = (
+        "pydantic",
+        "pydantic_core",
+        "annotated_types",
+        "typing_extensions",
+        "typing_inspection",
+        "yaml",
+        "orjson",
+    )
+    needed += ("aiohttp", "multidict", "yarl", "propcache", "frozenlist", "aiosignal", "attr", "attrs", "idna")
+    needed += ("aiohappyeyeballs", "tenacity", "typing_extensions.py", "structlog")
+    site = Path(aiohttp.__file__).parent.parent
+    for name in needed:
+        if (site / name).exists() and not (tmp_path / name).exists():
+            (tmp_path / name).symlink_to(site / name)
+    code = "from sidecar.upstream.local import model_file; model_file()"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "prompt-sidecar[demo]" in done.stderr
+
+
+def test_the_weights_are_found_without_importing_their_package() -> None:
+    """The package wants others that are not needed here."""
+    code = "import sys; from sidecar.upstream.local import model_file; print(model_file()); print('llm' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(model_file()), "False"]
+
+
+async def test_a_model_that_cannot_be_loaded_is_a_configuration_error(tmp_path: Path) -> None:
+    """Not a traceback of the child."""
+    with pytest.raises(ConfigError, match="did not start"):
+        await LocalUpstream.start(Settings(url="local://"), model=tmp_path / "missing.gguf")

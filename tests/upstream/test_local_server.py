@@ -1,0 +1,35 @@
+"""Twin of sidecar/upstream/local_server.py: the child by itself, as a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from sidecar.upstream import local_server
+from sidecar.upstream.local import MODEL_NAME, model_file
+
+
+def test_it_says_where_it_listens_and_ends_with_its_input() -> None:
+    """One line on standard output; a closed standard input is the end, without an error."""
+    command = [sys.executable, str(Path(local_server.__file__)), str(model_file()), MODEL_NAME]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        address = child.stdout.readline().strip()
+        with urllib.request.urlopen(f"{address}/v1/models", timeout=10) as answer:  # noqa: S310 - loopback
+            assert MODEL_NAME.encode() in answer.read()
+        child.stdin.close()
+        assert child.wait(timeout=10) == 0
+        assert child.stdout.read() == ""
+
+
+def test_a_model_file_that_is_none_ends_it_with_an_error(tmp_path: Path) -> None:
+    """The parent reads the end of the output as a failed start."""
+    (tmp_path / "x.gguf").write_bytes(b"no model")
+    command = [sys.executable, str(Path(local_server.__file__)), str(tmp_path / "x.gguf"), MODEL_NAME]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
+    assert (done.returncode != 0, done.stdout) == (True, b"")
