@@ -1,0 +1,160 @@
+"""The rules layer: the policies' patterns over every view of the text, in well under a millisecond.
+
+One pass over each view says which rules are met; exact places are looked up for those only. A rule counts
+once a segment, in the first view that shows it, so a finding in `base64` means that the plain text did not.
+What was met only after undoing a trick is also reported by the `hidden_in` rule that names the trick.
+
+Texts longer than `OFFLOAD` code points are worked on in a thread: the event loop is never held for 5 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from sidecar.errors import PolicyError
+from sidecar.layers.checks import CHECKS
+from sidecar.layers.matcher import Matcher
+from sidecar.layers.overlap import Overlap
+from sidecar.policy import Policy, Rule
+from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment
+from sidecar.views import STEPS, View, views
+
+OFFLOAD = 4_000
+"""Code points that plain scanning gets through in about a millisecond."""
+PLACES = 256
+"""Places of one rule reported in one segment, and candidates that a check is asked about."""
+NEAR = 80
+"""Code points around a hit in which a context word counts."""
+CERTAIN = 0.6
+"""What a hit must be worth before hiding it counts as smuggling."""
+
+
+class RulesLayer:
+    """A `Layer`. Raises `PolicyError` for rules that ask for what it does not have."""
+
+    name = LayerName.RULES
+
+    def __init__(self, policy: Policy) -> None:
+        live = [rule for rule in policy.rules if rule.status != "retired"]
+        self._rules = [rule for rule in live if rule.patterns]
+        self._hiding = [rule for rule in live if rule.hidden_in]
+        _demand(live)
+        owned = [(rule, pattern) for rule in self._rules for pattern in rule.patterns]
+        self._owner = [rule for rule, _ in owned]
+        self._matcher = Matcher([pattern for _, pattern in owned])
+
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
+        """Findings of all segments. Only patterns decide; the same text has the same findings."""
+        if request.length + len(request.system_prompt or "") <= OFFLOAD:
+            findings = self._scan(request)
+        else:
+            findings = await asyncio.to_thread(self._scan, request)
+        score = max((finding.score for finding in findings if finding.decides), default=0.0)
+        return LayerReport(self.name, score, findings)
+
+    def _scan(self, request: ScanRequest) -> tuple[Finding, ...]:
+        overlap = Overlap(request.system_prompt) if request.system_prompt else None
+        findings: list[Finding] = []
+        for segment in request.segments:
+            seen = views(segment.text)
+            findings += self._segment(segment, seen)
+            if overlap:
+                findings += overlap.findings(segment, seen)
+        return tuple(findings)
+
+    def _segment(self, segment: Segment, seen: Sequence[View]) -> list[Finding]:
+        findings: list[Finding] = []
+        done: set[str] = set()
+        for view in seen:
+            for finding in self._view(segment, view, done):
+                findings.append(finding)
+                findings += self._smuggled(segment, view, finding, done)
+        return findings
+
+    def _view(self, segment: Segment, view: View, done: set[str]) -> Iterator[Finding]:
+        """Rules met in this view that no earlier view has shown."""
+        met: dict[str, list[int]] = {}
+        for number in self._matcher.met(view.text.encode()):
+            met.setdefault(self._owner[number].id, []).append(number)
+        for numbers in met.values():
+            rule = self._owner[numbers[0]]
+            if rule.id in done or not _looks(rule, segment, view):
+                continue
+            found = list(self._places(rule, numbers, segment, view))
+            if found:
+                done.add(rule.id)
+            yield from found
+
+    def _places(self, rule: Rule, numbers: Sequence[int], segment: Segment, view: View) -> Iterator[Finding]:
+        """The first place of the rule; every place of a rule that is about data rather than intent."""
+        every = rule.label is Label.PII_DETECTED
+        for number in numbers:
+            for _, (start, end) in zip(range(PLACES), self._matcher.spans(number, view.text), strict=False):
+                if rule.check and not CHECKS[rule.check](view.text[start:end]):
+                    continue
+                yield _finding(rule, segment, view, start, end)
+                if not every:
+                    return
+
+    def _smuggled(self, segment: Segment, view: View, cause: Finding, done: set[str]) -> Iterator[Finding]:
+        """The rules about hiding, if what was found deserves it and was hidden in their way."""
+        if cause.score < CERTAIN or cause.label in (Label.PII_DETECTED, Label.TOKEN_SMUGGLING):
+            return
+        for rule in self._hiding:
+            if rule.id not in done and view.kinds.intersection(rule.hidden_in) and segment.channel in rule.channels:
+                done.add(rule.id)
+                score = rule.score_on(segment.channel) or 0.0
+                yield Finding(
+                    rule.id,
+                    rule.label,
+                    score,
+                    LayerName.RULES,
+                    segment.path,
+                    cause.start,
+                    cause.end,
+                    view.name,
+                    decides=rule.status == "stable",
+                )
+
+
+def _demand(rules: Sequence[Rule]) -> None:
+    """Every name that a rule uses must exist."""
+    known = {*STEPS, "raw", "folded", "hidden"}
+    problems = [
+        f"{rule.id}: no view is called {name}"
+        for rule in rules
+        for name in (*rule.views, *rule.hidden_in)
+        if name not in known
+    ]
+    problems += [f"{rule.id}: no check is called {rule.check}" for rule in rules if rule.check not in {None, *CHECKS}]
+    if problems:
+        raise PolicyError("policies ask for what the rules layer does not have", problems)
+
+
+def _looks(rule: Rule, segment: Segment, view: View) -> bool:
+    return segment.channel in rule.channels and (not rule.views or bool(view.kinds.intersection(rule.views)))
+
+
+def _finding(rule: Rule, segment: Segment, view: View, start: int, end: int) -> Finding:
+    score = rule.score_on(segment.channel) or 0.0
+    if rule.context_score is not None and _near(rule.context, view.text, start, end):
+        score = rule.context_score
+    begin, stop = view.locate(start, end)
+    return Finding(
+        rule.id,
+        rule.label,
+        score,
+        LayerName.RULES,
+        segment.path,
+        begin,
+        stop,
+        view.name,
+        decides=rule.status == "stable",
+    )
+
+
+def _near(words: Sequence[str], text: str, start: int, end: int) -> bool:
+    """Whether a context word stands close by, in any case."""
+    around = text[max(0, start - NEAR) : end + NEAR].casefold()
+    return any(word.casefold() in around for word in words)

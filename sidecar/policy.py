@@ -1,0 +1,200 @@
+"""Policies: YAML files of rules, one file per threat family, read into one frozen `Policy`.
+
+A rule says what it looks for in exactly one way: `patterns` (RE2, rules layer), `hidden_in` (rules layer:
+another rule of this policy was met only after undoing one of these tricks), `similar_to` (semantic layer)
+or `question` (judge). It carries its own proof: `match`, `no_match`, `misses`; `sidecar.proof` runs them.
+
+Patterns ignore case unless they say `(?-i)`. `{name}` in a pattern stands for the alternation that the
+file defines under `words:`, so that a rule reads as a sentence. All problems of all files are reported at
+once. `policies/README.md` is the guide for rule writers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import re2
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sidecar.errors import PolicyError
+from sidecar.types import Channel, Label
+
+Score = Annotated[float, Field(ge=0, le=1)]
+Lines = tuple[Annotated[str, Field(min_length=1)], ...]
+KINDS = ("patterns", "hidden_in", "similar_to", "question")
+_WORD = re2.compile(r"\{([a-z_]+)\}")
+
+
+class Rule(BaseModel):
+    """One reason for suspicion, with its worth and its proof."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    id: str = Field(pattern=r"^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$")
+    title: str = Field(min_length=1, max_length=120)
+    label: Label
+    score: Score
+    indirect_score: Score | None = None
+    status: Literal["stable", "test", "retired"] = "stable"
+    languages: tuple[str, ...] = Field(min_length=1)
+    channels: tuple[Channel, ...] = (Channel.DIRECT, Channel.INDIRECT)
+    patterns: Lines = ()
+    hidden_in: Lines = ()
+    similar_to: Lines = ()
+    question: str = ""
+    views: tuple[str, ...] = ()
+    check: str | None = Field(default=None, alias="validate")
+    context: Lines = ()
+    context_score: Score | None = None
+    match: Lines
+    no_match: Lines
+    misses: Lines = ()
+    references: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _sound(self) -> Rule:
+        if sum(bool(getattr(self, kind)) for kind in KINDS) != 1:
+            raise ValueError(f"needs exactly one of {', '.join(KINDS)}")
+        if not (self.match and self.no_match):
+            raise ValueError("needs at least one match and one no_match line")
+        if bool(self.context) != (self.context_score is not None):
+            raise ValueError("context and context_score belong together")
+        for pattern in self.patterns:
+            compiled(pattern)
+        return self
+
+    def score_on(self, channel: Channel) -> float | None:
+        """What a hit is worth on this channel; None where the rule does not look."""
+        if channel not in self.channels:
+            return None
+        indirect = channel is Channel.INDIRECT and self.indirect_score is not None
+        return self.indirect_score if indirect else self.score
+
+
+class Policy(BaseModel):
+    """All rules, in the order of the files, and the digest that names this very set."""
+
+    model_config = ConfigDict(frozen=True)
+
+    rules: tuple[Rule, ...]
+    revision: str
+
+
+class _File(BaseModel):
+    """The outer shape of a policy file; its rules are read one by one, so that each names itself in errors."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    family: Label
+    words: dict[Annotated[str, Field(pattern="^[a-z_]+$")], str] = {}
+    rules: list[dict[str, Any]]
+
+
+def options() -> re2.Options:
+    """How every pattern of a policy is compiled, alone or in a set."""
+    chosen = re2.Options()
+    chosen.case_sensitive = False
+    chosen.log_errors = False
+    chosen.never_capture = True
+    return chosen
+
+
+def compiled(pattern: str) -> Any:
+    """The pattern as a search of its own. Raises `ValueError` with RE2's reason."""
+    try:
+        return re2.compile(pattern, options())
+    except re2.error as error:
+        reason = error.args[0]
+        raise ValueError(f"pattern {pattern!r}: {reason.decode() if isinstance(reason, bytes) else reason}") from None
+
+
+def shipped() -> Path:
+    """The folder of the policies that come with the program: in the wheel, else at the root of the checkout."""
+    here = Path(__file__).parent
+    inside = here / "_policies"
+    return inside if inside.is_dir() else here.parent / "policies"
+
+
+def load(paths: Sequence[Path] = ()) -> Policy:
+    """Read files, and folders of `*.yaml`; none = the shipped ones. Raises `PolicyError` with every problem."""
+    problems: list[str] = []
+    files = list(_files(paths or (shipped(),), problems))
+    digest = hashlib.sha256()
+    rules: list[Rule] = []
+    for file in files:
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            problems.append(f"{file}: {error.strerror}")
+            continue
+        digest.update(content + b"\0")
+        rules += _read(file.name, content, problems)
+    problems += _duplicates(rules)
+    if problems:
+        raise PolicyError("policies cannot be loaded", problems)
+    return Policy(rules=tuple(rules), revision=digest.hexdigest()[:12])
+
+
+def _files(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
+    for path in paths:
+        inside = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        if not inside:
+            problems.append(f"{path}: no *.yaml in this folder")
+        yield from inside
+
+
+def _read(name: str, content: bytes, problems: list[str]) -> list[Rule]:
+    """The rules of one file that are sound; what is not goes to `problems`."""
+    try:
+        outer = _File.model_validate(yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))  # noqa: S506 - both are safe loaders
+    except yaml.YAMLError as error:
+        problems.append(f"{name}: {' '.join(str(error).split())}")
+    except ValidationError as error:
+        problems += [f"{name}: {_describe(item)}" for item in error.errors()]
+    else:
+        return [rule for values in outer.rules if (rule := _rule(name, outer, values, problems))]
+    return []
+
+
+def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) -> Rule | None:
+    where = f"{name}: {values.get('id', 'a rule without id')}"
+    try:
+        patterns = values.get("patterns")
+        if isinstance(patterns, list):
+            values = {**values, "patterns": [_expanded(str(pattern), outer.words) for pattern in patterns]}
+        return Rule.model_validate({**values, "label": outer.family})
+    except ValidationError as error:
+        problems += [f"{where}: {_describe(item)}" for item in error.errors()]
+    except ValueError as error:
+        problems.append(f"{where}: {error}")
+    return None
+
+
+def _expanded(pattern: str, words: Mapping[str, str], depth: int = 4) -> str:
+    """`{name}` replaced by what `words` says; definitions may use each other, a few levels deep."""
+    found = _WORD.search(pattern)
+    if found is None:
+        return pattern
+    if found.group(1) not in words:
+        raise ValueError(f"{found.group()} is not defined under words")
+    if not depth:
+        raise ValueError(f"{found.group()} is defined by itself, or too deep")
+    begin, end = found.span()
+    inner = _expanded(words[found.group(1)], words, depth - 1)
+    return f"{pattern[:begin]}(?:{inner}){_expanded(pattern[end:], words, depth)}"
+
+
+def _duplicates(rules: Sequence[Rule]) -> list[str]:
+    seen: set[str] = set()
+    twice = [rule.id for rule in rules if rule.id in seen or seen.add(rule.id)]  # type: ignore[func-returns-value]
+    return [f"{name}: this id is used twice" for name in twice]
+
+
+def _describe(item: Any) -> str:
+    place = ".".join(str(part) for part in item["loc"])
+    said = "unknown key" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
+    return f"{place}: {said}" if place else str(said)

@@ -1,0 +1,47 @@
+"""Proof: every rule meets its own examples, by the layer that will run it.
+
+A rule must be met by each `match` line on every channel that it lists, by no `no_match` line, and by no
+`misses` line: a gap that has closed is a `match` line by now. Rules of a layer that is not there are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from sidecar.policy import Policy, Rule
+from sidecar.types import Layer, LayerName, ScanRequest, Segment
+
+LONGEST = 60
+"""Characters of an example that a problem quotes."""
+
+
+async def prove(policy: Policy, layers: Sequence[Layer]) -> list[str]:
+    """What is wrong, a line each; empty if every rule keeps its word."""
+    present = {layer.name: layer for layer in layers}
+    return [problem for rule in policy.rules async for problem in _problems(rule, present)]
+
+
+async def _problems(rule: Rule, layers: Mapping[LayerName, Layer]) -> AsyncIterator[str]:
+    layer = layers.get(_layer_of(rule))
+    if layer is None or rule.status == "retired":
+        return
+    for expected, kind in ((True, "match"), (False, "no_match"), (False, "misses")):
+        for line in getattr(rule, kind):
+            for channel in rule.channels:
+                if await _met(rule, layer, Segment(line, channel=channel)) is not expected:
+                    yield f"{rule.id}: {kind} {_short(line)} is {'not met' if expected else 'met'} ({channel})"
+
+
+def _layer_of(rule: Rule) -> LayerName:
+    if rule.similar_to:
+        return LayerName.SEMANTIC
+    return LayerName.LLM_JUDGE if rule.question else LayerName.RULES
+
+
+async def _met(rule: Rule, layer: Layer, segment: Segment) -> bool:
+    report = await layer.scan(ScanRequest((segment,)), ())
+    return any(finding.rule == rule.id for finding in report.findings)
+
+
+def _short(line: str) -> str:
+    return repr(line if len(line) <= LONGEST else line[:LONGEST] + "...")

@@ -1,0 +1,91 @@
+"""Views of a text: what a reader sees and what a model would decode, each with the way back.
+
+`views(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that is met
+buys the view it hints at, and what comes out is looked at once more, so that nesting is undone to depth 2.
+The views together are at most `ROOM` times as long as the text (and `ROOM_LEAST` is always granted): a text
+that wants more has hidden itself in more ways than anybody honest, and the last view says so by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import re2
+
+from sidecar.views import ciphers, codecs, folding, spelling
+from sidecar.views.view import Run, View, assemble
+
+__all__ = ["CODEC_NAMES", "DEPTH", "ROOM", "ROOM_LEAST", "STEPS", "Run", "View", "views"]
+
+DEPTH = 2
+ROOM = 6
+ROOM_LEAST = 64_000
+"""Code points that the views of a short text may have together."""
+
+_CODECS = {codec.name: (codec, re2.compile(codec.pattern)) for codec in codecs.CODECS}
+CODEC_NAMES = tuple(_CODECS)
+_CIPHERS = dict(ciphers.spelled())
+STEPS = ("unhidden", "folded", *_CODECS, *spelling.HINTS, *_CIPHERS)
+"""Every step that can occur in the path of a view."""
+
+
+def _hints() -> tuple[re2.Set, tuple[str, ...]]:
+    """One set that says which steps are worth taking."""
+    wanted = {**{name: codec.pattern for name, (codec, _) in _CODECS.items()}, **spelling.HINTS, **_CIPHERS}
+    options = re2.Options()
+    options.never_capture, options.log_errors = True, False
+    options.max_mem = 64 << 20
+    chosen = re2.Set.SearchSet(options)
+    for pattern in wanted.values():
+        chosen.Add(pattern)
+    chosen.Compile()
+    return chosen, tuple(wanted)
+
+
+_HINTS, _HINTED = _hints()
+
+
+def views(text: str) -> Sequence[View]:
+    """The text itself and every other reading of it, shallow ones first. Never raises."""
+    raw = View(_encodable(text))
+    found = [raw, *folding.readings(raw)]
+    room = max(ROOM_LEAST, ROOM * len(text))
+    seen = {view.text for view in found}
+    level = found
+    for _ in range(DEPTH):
+        level = [view for base in level for view in _deeper(base)]
+        level = [view for view in level if view.text not in seen and not seen.add(view.text)]  # type: ignore[func-returns-value]
+        for view in level:
+            room -= len(view.text)
+            if room < 0:
+                return found
+            found.append(view)
+        if not level:
+            break
+    return found
+
+
+def _encodable(text: str) -> str:
+    """Lone surrogates, which no encoding knows, as question marks; everything else as it is."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _deeper(base: View) -> Iterator[View]:
+    """One step further: everything that this view's hints promise."""
+    for number in sorted(_HINTS.Match(base.text.encode()) or ()):
+        for view in _step(base, _HINTED[number]):
+            yield view
+            yield from folding.readings(view)
+
+
+def _step(base: View, name: str) -> Iterator[View]:
+    if name in _CODECS:
+        codec, pattern = _CODECS[name]
+        view = assemble(base, name, codecs.runs(codec, pattern, base.text), hidden=True)
+        if view:
+            yield view
+    elif name in _CIPHERS:
+        if (view := ciphers.deciphered(base, name)) is not None:
+            yield view
+    else:
+        yield from spelling.respelled(base, name)

@@ -1,0 +1,53 @@
+"""Letter-for-letter ciphers: rotations, Atbash, ROT47, and text written backwards.
+
+Trying every cipher on every text would cost a pass each. Instead one set of patterns looks for words that an
+attack on a model can hardly do without, as each cipher would spell them; only those ciphers are undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from string import ascii_lowercase, ascii_uppercase
+
+import re2
+
+from sidecar.views.view import View, translated, turned
+
+_WORDS = (
+    "ignore disregard forget previous prior instruct system prompt reveal output repeat respond respons answer "
+    "please include follow print your display secret password jailbreak without restrict "
+    "ignorier vergiss anweisung ignorez oublie instrucc olvida sistema"
+)
+_TELLING = _WORDS.split()
+REVERSED = "reversed"
+
+
+def _rotation(by: int) -> dict[int, str]:
+    plain = ascii_lowercase + ascii_uppercase
+    moved = "".join(alphabet[(i + by) % 26] for alphabet in (ascii_lowercase, ascii_uppercase) for i in range(26))
+    return {ord(a): b for a, b in zip(plain, moved, strict=True)}
+
+
+def _atbash() -> dict[int, str]:
+    plain, turned_round = ascii_lowercase + ascii_uppercase, ascii_lowercase[::-1] + ascii_uppercase[::-1]
+    return {ord(a): b for a, b in zip(plain, turned_round, strict=True)}
+
+
+_DECIPHER = {
+    **{f"rot{by}": _rotation(-by) for by in range(1, 26)},
+    "atbash": _atbash(),
+    "rot47": {code: chr(33 + (code - 33 + 47) % 94) for code in range(33, 127)},
+}
+_ENCIPHER = {name: {ord(plain): chr(code) for code, plain in table.items()} for name, table in _DECIPHER.items()}
+
+
+def spelled() -> Iterator[tuple[str, str]]:
+    """For each cipher its name and a pattern that finds the telling words as it spells them."""
+    for name, table in _ENCIPHER.items():
+        yield name, "(?i)" + "|".join(re2.escape(word.translate(table)) for word in _TELLING)
+    yield REVERSED, "(?i)" + "|".join(word[::-1] for word in _TELLING)
+
+
+def deciphered(view: View, name: str) -> View | None:
+    """The text with this cipher undone."""
+    return turned(view, name) if name == REVERSED else translated(view, name, _DECIPHER[name], hidden=True)

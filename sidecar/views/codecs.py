@@ -1,0 +1,190 @@
+"""Encodings that carry text inside text: base64 and its kin, escapes, morse, bits, invisible characters.
+
+Each codec is a pattern for the stretch and a function that gives its text, or None where there is none.
+Only text that is readable counts, so hashes, keys, images and random bytes make no view.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import re2
+
+from sidecar.views.view import Run
+
+Decode = Callable[[str], str | None]
+PROBE = 64
+"""Characters that dear decoders try first, before they take on the whole stretch."""
+
+
+class Codec(NamedTuple):
+    """`pattern` finds the stretches, `decode` reads one."""
+
+    name: str
+    pattern: str
+    decode: Decode
+
+
+def _text(data: bytes) -> str | None:
+    """Bytes as text, if they are readable text: UTF-8, or UTF-16 as some tools write it."""
+    if data[1:8:2] == b"\0\0\0\0"[: len(data[1:8:2])] and len(data) > 8:
+        data = data[::2]
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        if error.start < max(4, len(data) - 3):
+            return None
+        text = data[: error.start].decode()
+    return text if _readable(text) else None
+
+
+def _readable(text: str) -> bool:
+    bare = text.replace("\n", "").replace("\t", "").replace("\r", "")
+    return len(bare) >= 4 and (bare.isprintable() or _mostly(bare)) and any(c.isalpha() for c in bare[:200])
+
+
+def _mostly(text: str) -> bool:
+    return sum(c.isprintable() or c in "\u200b\u200c\u200d\ufeff" for c in text[:2000]) >= 0.97 * min(len(text), 2000)
+
+
+def _base64(stretch: str) -> str | None:
+    bare = "".join(stretch.split()).rstrip("=").replace("-", "+").replace("_", "/")
+    bare = bare[: len(bare) - (len(bare) % 4 == 1)]
+    return _tried(lambda s: base64.b64decode(s + "=" * (-len(s) % 4)), bare)
+
+
+def _base32(stretch: str) -> str | None:
+    bare = stretch.rstrip("=").upper()
+    bare = bare[: len(bare) - (0, 1, 0, 1, 0, 0, 1, 0)[len(bare) % 8]]
+    return _tried(lambda s: base64.b32decode(s + "=" * (-len(s) % 8)), bare)
+
+
+def _base85(stretch: str) -> str | None:
+    if stretch.startswith("<~"):
+        return _tried(base64.a85decode, stretch.removeprefix("<~").removesuffix("~>"))
+    return _tried(base64.b85decode, stretch) or _tried(base64.a85decode, stretch)
+
+
+def _tried(decode: Callable[[str], bytes], stretch: str) -> str | None:
+    """Decoded, if the beginning already reads as text."""
+    try:
+        if len(stretch) > 2 * PROBE and _text(decode(stretch[: PROBE - PROBE % 40])) is None:
+            return None
+        return _text(decode(stretch))
+    except ValueError:
+        return None
+
+
+_NO_HEX = str.maketrans("", "", " \t\r\n:,;-xX\\")
+
+
+def _hex(stretch: str) -> str | None:
+    bare = stretch.replace("0x", "").translate(_NO_HEX)
+    return _text(bytes.fromhex(bare[: len(bare) // 2 * 2]))
+
+
+def _binary(stretch: str) -> str | None:
+    words = stretch.replace(",", " ").split()
+    if len(words) == 1:
+        words = [words[0][i : i + 8] for i in range(0, len(words[0]) - 7, 8)]
+    return _text(bytes(int(word[-8:], 2) for word in words))
+
+
+def _decimal(stretch: str) -> str | None:
+    codes = [int(code) for code in stretch.replace(",", " ").replace(";", " ").split()]
+    if any(not (32 <= code < 127 or code in {10, 13}) for code in codes):
+        return None
+    text = "".join(map(chr, codes))
+    return text if sum(c.isalpha() or c == " " for c in text) >= 0.8 * len(text) else None
+
+
+def _url(stretch: str) -> str | None:
+    return urllib.parse.unquote_plus(stretch, errors="replace")
+
+
+def _quoted(stretch: str) -> str | None:
+    return urllib.parse.unquote(stretch.replace("%", "%25").replace("=", "%"), errors="replace")
+
+
+_ESCAPE = re2.compile(
+    r"(?i)\\u\{([0-9a-f]{1,6})\}|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})|\\x([0-9a-f]{2})|u\+([0-9a-f]{4,6}) ?"
+)
+
+
+def _escapes(stretch: str) -> str | None:
+    text: str = _ESCAPE.sub(lambda m: _character(next(code for code in m.groups() if code)), stretch)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(code: str) -> str:
+    number = int(code, 16)
+    return chr(number) if number < 0x110000 else "\ufffd"
+
+
+_MORSE = (
+    "a.- b-... c-.-. d-.. e. f..-. g--. h.... i.. j.--- k-.- l.-.. m-- n-. o--- p.--. q--.- r.-. s... t- u..- v...- "
+    "w.-- x-..- y-.-- z--.. 0----- 1.---- 2..--- 3...-- 4....- 5..... 6-.... 7--... 8---.. 9----."
+)
+_LETTER = {pair[1:]: pair[0] for pair in _MORSE.split()}
+_SIGNS = str.maketrans("·•–—−_|\n", "..----/ ")
+
+
+def _morse(stretch: str) -> str | None:
+    words = stretch.translate(_SIGNS).split("/")
+    text = " ".join("".join(_LETTER.get(code, "") for code in word.split()) for word in words)
+    return text if sum(c.isalpha() for c in text) >= 5 else None
+
+
+def _tags(stretch: str) -> str | None:
+    return "".join(chr(ord(c) - 0xE0000) for c in stretch if 0xE0020 <= ord(c) < 0xE007F)
+
+
+def _selectors(stretch: str) -> str | None:
+    """A byte per variation selector, as payloads behind an emoji are written."""
+    return _text(bytes(ord(c) - 0xFE00 if ord(c) < 0x10000 else ord(c) - 0xE0100 + 16 for c in stretch))
+
+
+def _invisible_bits(stretch: str) -> str | None:
+    """Two invisible characters as 0 and 1, whichever way round."""
+    marks = sorted(set(stretch))
+    if len(marks) != 2:
+        return None
+    bits = stretch.replace(marks[0], "0").replace(marks[1], "1")
+    flipped = bits.translate({48: 49, 49: 48})
+    return _binary(bits) or _binary(flipped)
+
+
+CODECS = (
+    Codec("base64", r"(?:[A-Za-z0-9+/]{60,76}\r?\n)*[A-Za-z0-9+/_-]{16,}={0,2}", _base64),
+    Codec("base32", r"(?:[A-Z2-7]{16,}|[a-z2-7]{24,})={0,6}", _base32),
+    Codec("base85", r"<~[!-u\s]{10,}~>|[!-~]{24,}", _base85),
+    Codec("hex", r"(?i)(?:(?:0x|\\x)?[0-9a-f]{2}[\s:,;-]{0,2}){10,}", _hex),
+    Codec("binary", r"(?:[01]{8}){4,}|(?:[01]{7,8}[\s,]{1,2}){3,}[01]{7,8}", _binary),
+    Codec("decimal", r"(?:[0-9]{2,3}[\s,;]{1,2}){9,}[0-9]{2,3}", _decimal),
+    Codec("url", r"(?:[^\s%]{0,40}%[0-9A-Fa-f]{2}){3,}[^\s%]{0,40}", _url),
+    Codec("quoted", r"(?:[^\s=]{0,40}=[0-9A-F]{2}){4,}[^\s=]{0,40}", _quoted),
+    Codec("entities", r"(?:[^\s&]{0,20}&#(?:[0-9]{2,7}|x[0-9a-fA-F]{2,6});){3,}[^\s&]{0,20}", html.unescape),
+    Codec(
+        "escapes",
+        r"(?i)(?:[^\s\\]{0,12}(?:\\u\{[0-9a-f]{1,6}\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|u\+[0-9a-f]{4,6} ?)){3,}"
+        r"[^\s\\]{0,12}",
+        _escapes,
+    ),
+    Codec("morse", r"(?:[.\-·•–—−_]{1,6}(?:[ \t]+|\s*[/|\n]\s*)){5,}[.\-·•–—−_]{1,6}", _morse),
+    Codec("tags", r"[\x{e0020}-\x{e007e}]{2,}", _tags),
+    Codec("selectors", r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}]{4,}", _selectors),
+    Codec("bits", r"[\x{200b}-\x{200d}\x{2060}\x{2062}-\x{2064}\x{feff}]{32,}", _invisible_bits),
+)
+
+
+def runs(codec: Codec, pattern: re2._Regexp, text: str) -> Iterator[Run]:
+    """The stretches of this codec that hold text."""
+    for found in pattern.finditer(text):
+        start, end = found.span()
+        decoded = codec.decode(text[start:end])
+        if decoded and decoded != text[start:end]:
+            yield Run(start, end, decoded)

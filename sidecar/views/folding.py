@@ -1,0 +1,93 @@
+"""What a reader sees: invisible characters gone, compatibility forms and look-alikes as plain letters.
+
+Two views, for text that is not ASCII: `unhidden` drops format characters and applies NFKC letter by letter,
+so that rules in any script meet their words again; `folded` goes on to drop accents from Latin, Greek and
+Cyrillic letters and to replace what looks like an ASCII letter by it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator
+
+import re2
+
+from sidecar.views.confusables import LOOKALIKES
+from sidecar.views.view import View, translated
+
+FORMAT = (
+    r"\x{ad}\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}"
+    r"\x{2060}-\x{206f}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{fff9}-\x{fffb}\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}"
+)
+"""Characters that show nothing, as the inside of an RE2 class."""
+
+_COMPATIBLE = (
+    r"\x{a0}\x{aa}\x{b2}\x{b3}\x{b9}\x{ba}\x{1d2c}-\x{1d6a}\x{2000}-\x{200a}\x{202f}\x{2070}-\x{209c}\x{2100}-\x{214f}"
+    r"\x{2460}-\x{24ff}\x{3000}\x{ff10}-\x{ff19}\x{ff21}-\x{ff3a}\x{ff41}-\x{ff5a}\x{1d400}-\x{1d7ff}\x{1f100}-\x{1f1ff}"
+)
+_ACCENTED = r"\x{c0}-\x{24f}\x{300}-\x{36f}\x{1ab0}-\x{1aff}\x{1e00}-\x{1eff}\x{20d0}-\x{20ff}"
+_LOOKS = {ord(letter): ascii_letter for ascii_letter, letters in LOOKALIKES.items() for letter in letters}
+_LIKE = "".join(f"\\x{{{code:x}}}" for code in sorted(_LOOKS))
+
+_NEEDS_UNHIDING = re2.compile(f"[{FORMAT}{_COMPATIBLE}]")
+_NEEDS_FOLDING = re2.compile(f"[{_ACCENTED}{_LIKE}]")
+_SHOWS_NOTHING = re2.compile(f"[{FORMAT}]")
+_ROOM = 50_000
+"""Letters a table remembers; there are 1.1 million, and a client chooses which come."""
+
+
+class _Table(dict[int, str]):
+    """A translation table that fills itself."""
+
+    def __init__(self, rule: Callable[[str], str]) -> None:
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, code: int) -> str:
+        if len(self) >= _ROOM:
+            self.clear()
+        self[code] = shown = self._rule(chr(code))
+        return shown
+
+
+def _unhide(letter: str) -> str:
+    if _is_surrogate(letter):
+        return "\ufffd"
+    return "" if _SHOWS_NOTHING.search(letter) else unicodedata.normalize("NFKC", letter)
+
+
+def _fold(letter: str) -> str:
+    if ord(letter) in _LOOKS:
+        return _LOOKS[ord(letter)]
+    shown = _unhide(letter)
+    if unicodedata.combining(shown[:1] or " ") and ord(letter) < 0x2100 and _is_western_mark(letter):
+        return ""
+    base = unicodedata.normalize("NFD", shown)
+    if len(base) > 1 and ord(base[0]) < 0x530:
+        base = "".join(part for part in base if not unicodedata.combining(part))
+    else:
+        base = shown
+    return "".join(_LOOKS.get(ord(part), part) for part in base)
+
+
+def _is_western_mark(letter: str) -> bool:
+    return 0x300 <= ord(letter) < 0x370 or 0x1AB0 <= ord(letter) < 0x1B00 or 0x20D0 <= ord(letter) < 0x2100
+
+
+def _is_surrogate(letter: str) -> bool:
+    return 0xD800 <= ord(letter) < 0xE000
+
+
+_UNHIDDEN, _FOLDED = _Table(_unhide), _Table(_fold)
+
+
+def readings(view: View) -> Iterator[View]:
+    """The views of this text that a reader would see differently; none for ASCII."""
+    if view.text.isascii():
+        return
+    seen = view
+    if _NEEDS_UNHIDING.search(view.text) and (unhidden := translated(view, "unhidden", _UNHIDDEN, hidden=False)):
+        seen = unhidden
+        yield unhidden
+    if _NEEDS_FOLDING.search(seen.text) and (folded := translated(seen, "folded", _FOLDED, hidden=False)):
+        yield folded

@@ -1,0 +1,59 @@
+"""Words spelled so that a reader still reads them: l3375p34k, l.e.t.t.e.r.s apart, words broken by signs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import re2
+
+from sidecar.views.view import Run, View, assemble, translated
+
+LEET = "leet"
+SPACED = "spaced"
+HINTS = {
+    LEET: r"(?is)(?:[a-z][013457@$!|][a-z].*){3}|\b[a-z]{1,2}[013457@$][a-z]{1,3}[013457@$]"
+    r"|\b[013457@$][a-z]+[013457@$]",
+    SPACED: r"(?:\pL[\s._*|~·/\-]){3,}\pL|(?:\b\pL{1,3}[._*|~·\-]\pL){2}",
+}
+_LEET = str.maketrans("0134578@$!|9+", "oieastbasiigt")
+_LEET_L = str.maketrans("0134578@$!|9+", "oleastbasllgt")
+_APART = re2.compile(
+    r"(?:(?:^|\b)\pL(?:[._*|~·/\-]{1,2}\pL)+(?:$|\b))|(?:\pL[ \t]){2,}\pL(?:$|\b)|(?:\pL[\r\n]+){3,}\pL(?:$|\b)"
+)
+_SEPARATORS = str.maketrans("", "", " \t\r\n._*|~·/-")
+_WORDS = (
+    "ignore ignoring disregard forget override bypass all any previous prior above earlier preceding instructions "
+    "instruction rules guidelines prompts directions reveal show print output repeat display tell give write "
+    "system prompt prompts your you are now the and this that follow instead secret password hidden developer mode "
+    "without restrictions me my of to do is new from with everything said before"
+)
+_VOCABULARY = re2.compile("(?i)" + "|".join(sorted(_WORDS.split(), key=len, reverse=True)))
+
+
+def respelled(view: View, name: str) -> Iterator[View]:
+    """The views in which words are written as usual."""
+    if name == SPACED:
+        view_or_none = assemble(view, SPACED, _joined(view.text), hidden=False)
+        return iter([view_or_none] if view_or_none else [])
+    return _unleeted(view)
+
+
+def _unleeted(view: View) -> Iterator[View]:
+    """Two readings of `1`, as i and as l; the second only where the text holds a one."""
+    first = translated(view, LEET, _LEET, hidden=False)
+    if first:
+        yield first
+    if "1" in view.text and (second := translated(view, LEET, _LEET_L, hidden=False)):
+        yield second
+
+
+def _joined(text: str) -> Iterator[Run]:
+    for found in _APART.finditer(text):
+        start, end = found.span()
+        word = text[start:end].translate(_SEPARATORS)
+        yield Run(start, end, _resegmented(word) if len(word) > 9 else word)
+
+
+def _resegmented(letters: str) -> str:
+    """`ignoreallprevious` as words again, as far as the vocabulary reaches."""
+    return " ".join(_VOCABULARY.sub(r" \g<0> ", letters).split())
