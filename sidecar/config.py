@@ -182,7 +182,7 @@ class Store(Section):
     url: str = "sqlite:///sidecar.db"
     queue: int = Field(default=10_000, ge=1)
     batch: int = Field(default=100, ge=1)
-    flush: Duration = 0.5
+    flush: Duration = Field(default=0.5, ge=0.01)
 
 
 class Limits(Section):

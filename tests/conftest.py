@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 import servers
+import structlog
 from support import RULES_ONLY, SidecarProcess, StartSidecar
 
 from sidecar.store import Store
+
+
+@pytest.fixture(autouse=True)
+def fresh_logs() -> Iterator[None]:
+    """A test that sets up the logs does so for itself alone."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -134,6 +134,7 @@ def _postgresql(url: str, within: float) -> Database:
         "postgresql+asyncpg://",
         async_creator=connect,
         pool_size=POOL,
+        max_overflow=POOL,
         pool_timeout=within,
         pool_pre_ping=True,
         hide_parameters=True,
@@ -169,6 +170,7 @@ async def _sqlite(url: str, within: float) -> Database:
         URL.create("sqlite+aiosqlite", database=path),
         connect_args={"timeout": within, "isolation_level": None},
         pool_size=POOL,
+        max_overflow=POOL,
         pool_timeout=within,
         hide_parameters=True,
     )

@@ -30,6 +30,11 @@ def run(code: str, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=-1, stderr=-1, stdin=-1)
 
 
+def modes(folder: Path) -> dict[str, int]:
+    """The files of a folder and who may do what with them."""
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
 async def refusal(url: str) -> str:
     """The words with which a database refuses to open."""
     with pytest.raises(StoreError) as caught:
@@ -105,9 +110,10 @@ async def test_a_sqlite_file_that_cannot_be_opened_is_named(tmp_path: Path) -> N
 
 async def test_a_sqlite_file_is_for_its_owner_alone(tmp_path: Path) -> None:
     """Digests, and prompts where they are kept, are not for other users of the machine."""
-    path = tmp_path / "100% new.db"
-    await (await Store.open(f"sqlite:///{path}")).close()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    store = await Store.open(f"sqlite:///{tmp_path}/100% new.db")
+    await store.secrets.current("x", datetime.now(UTC), timedelta(days=1))
+    assert modes(tmp_path) == {"100% new.db": 0o600, "100% new.db-wal": 0o600, "100% new.db-shm": 0o600}
+    await store.close()
 
 
 async def test_a_busy_sqlite_file_is_an_error_in_time(tmp_path: Path) -> None:

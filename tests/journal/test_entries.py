@@ -1,0 +1,99 @@
+"""From decision to entry: nothing of the prompt by default, nothing a database refuses, redaction by span."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.journal.entries import entry, redacted
+from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
+
+
+def finding(start: int | None, end: int | None, label: Label = Label.PII_DETECTED, path: str = "prompt") -> Finding:
+    """A finding of the rules layer."""
+    return Finding("R-1", label, 0.5, LayerName.RULES, path, start, end)
+
+
+def verdict(*findings: Finding, score: float | None = 0.9) -> Verdict:
+    """A verdict that rests on these findings."""
+    report = LayerReport(LayerName.RULES, score, findings, elapsed=0.001)
+    return Verdict(0.9, Action.BLOCK, (Label.JAILBREAK,), 3, LayerName.RULES, "it said canary", reports=(report,))
+
+
+def decision(judged: Verdict, **changes: object) -> Decision:
+    """A decision of the scan door."""
+    made = Decision("dec_1", datetime.now(UTC), "api", "/api/v1/prompt/scan", judged, "block", 200, model="m")
+    return replace(made, **changes)
+
+
+def test_reasoning_is_kept_only_with_the_text() -> None:
+    """The judge may quote the prompt."""
+    assert entry(decision(verdict())).reasoning is None
+    assert entry(decision(verdict(), text="canary")).reasoning == "it said canary"
+
+
+def test_object_keys_of_the_client_do_not_become_paths() -> None:
+    """Known words and small indices stay, everything else is a star."""
+    made = entry(
+        decision(verdict(finding(0, 1, path="messages.12.content.0.text"), finding(0, 1, path="metadata.my canary")))
+    )
+    assert [found["path"] for found in made.findings] == ["messages.12.content.0.text", "metadata.*"]
+    long = entry(decision(verdict(finding(0, 1, path=".".join(["x" * 1000] * 1000) + ".123456789012"))))
+    assert set(long.findings[0]["path"]) <= {"*", "."}
+    assert len(long.findings[0]["path"]) < 100
+
+
+def test_numbers_that_databases_refuse_are_replaced() -> None:
+    """NaN, infinity and integers beyond 32 bits."""
+    odd = replace(finding(0, 1), score=math.nan)
+    made = entry(decision(replace(verdict(odd, score=math.inf), latency_ms=2**40), length=2**40))
+    assert made.findings[0]["score"] is None
+    assert made.layers[0]["score"] is None
+    assert made.latency_ms == made.length == 2**31 - 1
+
+
+def test_many_findings_are_cut() -> None:
+    """One row stays small whatever a prompt holds."""
+    assert len(entry(decision(verdict(*[finding(0, 1)] * 5000))).findings) == 100
+
+
+def test_spans_are_replaced_by_their_label() -> None:
+    """Also when they overlap, lie inside each other or touch the ends."""
+    segment = Segment("mail ann@example.org or bob@example.org now")
+    assert redacted([segment], verdict(finding(5, 20), finding(24, 39))) == "mail [pii_detected] or [pii_detected] now"
+    assert redacted([segment], verdict(finding(5, 20), finding(9, 30), finding(6, 8))) == (
+        "mail [pii_detected]ample.org now"
+    )
+    assert redacted([segment], verdict(finding(0, 43))) == "[pii_detected]"
+
+
+def test_each_segment_is_redacted_by_its_own_findings() -> None:
+    """The same offsets in another segment mean another text."""
+    segments = [Segment("secret one", path="a"), Segment("public two", path="b")]
+    assert redacted(segments, verdict(finding(0, 6, path="a"))) == "[pii_detected] one\npublic two"
+
+
+def test_what_was_found_without_a_place_hides_the_segment() -> None:
+    """PII somewhere in a segment hides all of it; an attack without a span hides nothing."""
+    segments = [Segment("ann lives here")]
+    assert redacted(segments, verdict(finding(None, None))) == "[pii_detected]"
+    assert redacted(segments, verdict(finding(None, None, Label.JAILBREAK))) == "ann lives here"
+
+
+def test_nothing_is_kept_when_the_rules_did_not_answer() -> None:
+    """Then nobody knows what there is to hide."""
+    assert redacted([Segment("ann")], verdict(score=None)) == ""
+    assert redacted([Segment("ann")], replace(verdict(), reports=())) == ""
+
+
+@given(st.text(max_size=40), st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=6))
+def test_no_code_point_of_a_span_survives(text: str, spans: list[tuple[int, int]]) -> None:
+    """Whatever spans are found, what lies in none of them stays, in order, and nothing else."""
+    ordered = [(min(span), max(span)) for span in spans if span[0] != span[1]]
+    shown = redacted([Segment(text)], verdict(*(finding(*span) for span in ordered)))
+    kept = [c for place, c in enumerate(text) if not any(start <= place < end for start, end in ordered)]
+    assert shown.replace("[pii_detected]", "") == "".join(kept).replace("[pii_detected]", "")
