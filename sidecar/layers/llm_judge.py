@@ -1,8 +1,8 @@
 """The judge layer: a second opinion by a language model that cannot be talked round by the text it reads.
 
 How a scan goes: an excerpt of the request, the memory of earlier verdicts, one call, and before an acquittal
-is believed a second call, the *control*: the same text with a plain attack added at its end. A judge that finds
-nothing there either has been steered by the text, or is too weak to acquit anybody; both raise
+is believed a second call, the *control*: the same text with a plain attack added at its end. A judge that would
+acquit that too either has been steered by the text, or is too weak to acquit anybody; both raise
 `LayerError("swayed")`. The idea is known-answer detection (Liu et al., "Formalizing and benchmarking prompt
 injection attacks and defenses", 2024). An acquittal also needs that the judge saw whatever was suspicious
 (`LayerError("partial")` else). So no text lowers its own score by addressing the judge.
@@ -113,7 +113,7 @@ class LlmJudgeLayer:
             if not self._needs_control(opinion, acquits_below):
                 return opinion
             control = await self._ask(marker, _with_attack(text), system_prompt, ends)
-        if self._score(control) < YES:
+        if self._score(control) < acquits_below:
             raise LayerError("swayed")
         return replace(opinion, tokens=opinion.tokens + control.tokens, controlled=1)
 
