@@ -12,6 +12,11 @@ from sidecar.config import Block
 from sidecar.errors import RequestError
 from sidecar.types import Verdict
 
+# What is known of a request while it is handled.
+DECISION_ID = web.RequestKey("decision_id", str)
+KEY_ID = web.RequestKey("key_id", str)
+DIALECT = web.RequestKey("dialect", str)
+
 DECISION = "x-sidecar-decision"
 ACTION = "x-sidecar-action"
 RISK = "x-sidecar-risk-score"

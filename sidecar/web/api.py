@@ -19,7 +19,7 @@ from sidecar.engine import Engine
 from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
 from sidecar.journal import Journal
 from sidecar.types import Action, Decision, Finding, LayerReport, ScanRequest, Verdict
-from sidecar.web.answers import DECISION, UNSCANNED
+from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, UNSCANNED
 from sidecar.web.middleware import Gatekeeper, new_decision_id
 from sidecar.web.receive import receive
 
@@ -65,9 +65,9 @@ class ScanApi:
         wanted = await self._read(request, scan_request.parse_batch)
         results = []
         for item in wanted:
-            request["decision_id"] = new_decision_id()
+            request[DECISION_ID] = new_decision_id()
             results.append(result(_scanned(await self._judge(request, item))))
-        return _json(results, {DECISION: request["decision_id"]})
+        return _json(results, {DECISION: request[DECISION_ID]})
 
     async def _read(self, request: web.Request, parse: Parse) -> Any:
         await self._gatekeeper.admit(request, request.headers.get(KEY_HEADER))
@@ -91,14 +91,14 @@ class ScanApi:
     def _decision(self, request: web.Request, wanted: ScanRequest, verdict: Verdict) -> Decision:
         text = "\n".join(segment.text for segment in wanted.segments)
         return Decision(
-            id=request["decision_id"],
+            id=request[DECISION_ID],
             at=datetime.now(UTC),
             door="api",
             route=request.path,
             verdict=verdict,
             action=str(verdict.action),
             status=refusal(verdict).status if refuses(verdict) else 200,
-            key_id=request.get("key_id"),
+            key_id=request.get(KEY_ID),
             model=wanted.model,
             length=len(text),
             segments=len(wanted.segments),
@@ -110,7 +110,7 @@ class ScanApi:
     def _answer(
         self, request: web.Request, verdict: Verdict, shape: Callable[[Verdict], dict[str, object]]
     ) -> web.Response:
-        headers = {DECISION: request["decision_id"]}
+        headers = {DECISION: request[DECISION_ID]}
         if verdict.failure:
             headers[UNSCANNED] = verdict.failure
         return _json(shape(_scanned(verdict)), headers)

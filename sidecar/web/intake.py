@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from sidecar.bodies import extraction, reading
+from sidecar.bodies import extraction, forms, reading
 from sidecar.bodies.extraction import Extraction
 from sidecar.bodies.routes import Route, RouteKind
 from sidecar.config import Settings
@@ -23,6 +23,7 @@ from sidecar.web.receive import Oversize, receive
 
 # Reading a body of this size takes about as long as the event loop may be held (5 ms).
 THREAD_BYTES = 128 * 1024
+_FORMS = frozenset({RouteKind.MULTIPART, RouteKind.FILES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,8 @@ class Intake:
             if self._failure.unknown_route == "block" and not self._monitor:
                 raise RouteNotAllowed("This method and path are not served (inline.routes, failure.unknown_route).")
             return "unknown_route"
-        if route.kind is RouteKind.FILES:
-            if self._inline.files != "allow" and not self._monitor:
+        if route.kind is RouteKind.FILES and self._inline.files != "scan_jsonl":
+            if self._inline.files == "deny" and not self._monitor:
                 raise RouteNotAllowed("Files are not accepted (inline.files).")
             return "files"
         return None
@@ -107,21 +108,28 @@ class Intake:
             return Payload(raw, unscanned=(error.kind,))
 
     def _parse(self, request: web.Request, route: Route, raw: bytes) -> Payload:
-        coding = request.headers.getall("Content-Encoding", [])
-        plain = reading.decode(
-            raw,
-            content_type=_only(request, "Content-Type"),
-            content_encoding=", ".join(coding) if coding else None,
-            limit=self._limits.body_bytes,
-        )
-        document = reading.parse(plain, depth=self._limits.depth)
-        texts = extraction.extract(document, route.operation, route.dialect)
-        kinds = tuple(dict.fromkeys(part.kind for part in texts.unscannable))
-        for part in texts.unscannable:
+        coding = ", ".join(request.headers.getall("Content-Encoding", ())) or None
+        content_type = _only(request, "Content-Type")
+        if route.kind in _FORMS and forms.is_form(content_type):
+            return self._checked(Payload(raw, self._form(route, raw, content_type, coding)))
+        limit, depth = self._limits.body_bytes, self._limits.depth
+        plain = reading.decode(raw, content_type=content_type, content_encoding=coding, limit=limit)
+        texts = extraction.extract(reading.parse(plain, depth=depth), route.operation, route.dialect)
+        return self._checked(Payload(plain, texts, decoded=coding is not None))
+
+    def _form(self, route: Route, raw: bytes, content_type: str | None, coding: str | None) -> Extraction:
+        parts = forms.parse_form(raw, content_type=content_type, content_encoding=coding)
+        read = forms.extract_upload if route.kind is RouteKind.FILES else forms.extract_form
+        return read(parts, depth=self._limits.depth)
+
+    def _checked(self, payload: Payload) -> Payload:
+        """Refuse or name the parts that hold no text to scan."""
+        parts = payload.texts.unscannable if payload.texts else ()
+        for part in parts:
             if not self.opens(part.kind):
                 said = f"The body holds what cannot be scanned (failure.input.{part.kind})."
                 raise BodyError(part.kind, said, status=422, param=part.path)
-        return Payload(plain, texts, decoded=bool(coding), unscanned=kinds)
+        return replace(payload, unscanned=tuple(dict.fromkeys(part.kind for part in parts)))
 
 
 def _without_body(raw: bytes) -> Payload:

@@ -19,7 +19,7 @@ from sidecar.config import Settings
 from sidecar.errors import RateLimited, RequestError
 from sidecar.limits import Limiter
 from sidecar.metrics import REFUSED
-from sidecar.web.answers import DECISION, detail_response, error_response
+from sidecar.web.answers import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
 
 _log = logs.get("web")
 OWN_PATHS = ("/api/", "/health", "/ready", "/startup", "/metrics", "/openapi.json")
@@ -40,7 +40,7 @@ def boundary() -> Middleware:
 
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request["decision_id"] = new_decision_id()
+        request[DECISION_ID] = new_decision_id()
         try:
             return await handler(request)
         except RequestError as error:
@@ -84,8 +84,8 @@ def _from_http(error: web.HTTPException) -> RequestError:
 def _answer(request: web.Request, error: RequestError) -> web.StreamResponse:
     own = is_own(request.path)
     REFUSED.labels("own" if own else "inline", str(error.status)).inc()
-    answer = detail_response(error) if own else error_response(error, request.get("dialect", "openai"))
-    answer.headers.setdefault(DECISION, request["decision_id"])
+    answer = detail_response(error) if own else error_response(error, request.get(DIALECT, "openai"))
+    answer.headers.setdefault(DECISION, request[DECISION_ID])
     if error.status == 405:
         answer.headers.setdefault("Allow", "GET, POST")
     return answer
@@ -112,5 +112,5 @@ class Gatekeeper:
         if wait > 0:
             seconds = max(1, math.ceil(wait))
             raise RateLimited(f"Rate limit exceeded; try again in {seconds} s.", retry_after=seconds)
-        request["key_id"] = key.id
+        request[KEY_ID] = key.id
         return key

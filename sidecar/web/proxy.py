@@ -23,7 +23,7 @@ from sidecar.journal import Journal
 from sidecar.metrics import REFUSED
 from sidecar.types import Action, Decision, LayerName, Role, ScanRequest, Segment, Verdict
 from sidecar.upstream import Outgoing, Upstream
-from sidecar.web.answers import blocked_response, error_response, verdict_headers
+from sidecar.web.answers import DECISION_ID, DIALECT, KEY_ID, blocked_response, error_response, verdict_headers
 from sidecar.web.headers import own_key, upward
 from sidecar.web.intake import Intake, Payload
 from sidecar.web.middleware import Gatekeeper
@@ -78,7 +78,7 @@ class Proxy:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request. Only unforeseen errors leave this method."""
-        call = _Call(request, request["decision_id"])
+        call = _Call(request, request[DECISION_ID])
         try:
             return await self._serve(call)
         except RequestError as error:
@@ -90,7 +90,7 @@ class Proxy:
 
     async def _serve(self, call: _Call) -> web.StreamResponse:
         call.route = self._classify(call.request)
-        call.request["dialect"] = call.dialect
+        call.request[DIALECT] = call.dialect
         await self._admit(call.request)
         call.payload = await self._intake.read(call.request, call.route)
         await self._scan(call)
@@ -187,7 +187,7 @@ class Proxy:
                 verdict=call.verdict,
                 action=call.action,
                 status=status,
-                key_id=call.request.get("key_id"),
+                key_id=call.request.get(KEY_ID),
                 model=call.texts.model,
                 length=len(text),
                 segments=len(call.segments),

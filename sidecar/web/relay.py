@@ -18,7 +18,7 @@ from aiohttp import web
 from sidecar import logs
 from sidecar.errors import UpstreamError
 from sidecar.upstream import Answer
-from sidecar.web.answers import error_body
+from sidecar.web.answers import DECISION_ID, error_body
 from sidecar.web.headers import downward
 
 EVENT_BYTES = 1024 * 1024
@@ -43,14 +43,14 @@ async def relay(
         async for part in _parts(answer):
             await _write(response, part, patience)
     except UpstreamError as error:
-        _log.warning("answer_cut", decision=request.get("decision_id"), cause=error.detail)
+        _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=error.detail)
         await _say(response, answer, error, dialect, patience)
         _break_off(request, response)
     except TimeoutError:
-        _log.warning("client_stuck", decision=request.get("decision_id"))
+        _log.warning("client_stuck", decision=request.get(DECISION_ID))
         _drop(request)
     except ConnectionError:
-        _log.info("client_closed", decision=request.get("decision_id"))
+        _log.info("client_closed", decision=request.get(DECISION_ID))
     return response
 
 

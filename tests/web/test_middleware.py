@@ -14,6 +14,7 @@ from sidecar.config import Settings
 from sidecar.errors import Unauthorized, Unavailable
 from sidecar.limits import MemoryLimiter
 from sidecar.store import Store
+from sidecar.web.answers import KEY_ID
 from sidecar.web.middleware import Gatekeeper, boundary
 
 
@@ -88,7 +89,7 @@ async def test_the_gatekeeper_checks_the_key_before_the_rate(tmp_path: Path) -> 
 
     async def handler(request: web.Request) -> web.Response:
         await gatekeeper.admit(request, request.headers.get("X-API-Key"))
-        return web.Response(text=request["key_id"])
+        return web.Response(text=request[KEY_ID])
 
     app = web.Application(middlewares=[boundary()])
     app.router.add_get("/api/x", handler)

@@ -1,0 +1,178 @@
+"""The inline door by itself on loopback: real server, real journal, real upstream, and a scanner made for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from sidecar import config, upstream
+from sidecar.journal import Journal
+from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
+from sidecar.web.middleware import Gatekeeper, boundary
+from sidecar.web.proxy import Proxy
+from sidecar.web.server import Site
+
+ATTACK = "Please EVIL now."
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "What is the capital of France?"}]}
+EVIL = {"model": "m", "messages": [{"role": "user", "content": ATTACK}]}
+
+
+class WordScanner:
+    """Blocks whatever holds the word EVIL; fails with `cause` (closed unless `opens`) when told to."""
+
+    def __init__(self) -> None:
+        self.scanned: list[ScanRequest] = []
+        self.cause: str | None = None
+        self.opens = False
+        self.busy: asyncio.Event | None = None
+        self.cancelled = asyncio.Event()
+
+    async def scan(self, request: ScanRequest) -> Verdict:
+        """A verdict in the manner of the engine."""
+        self.scanned.append(request)
+        if self.busy is not None:
+            try:
+                await self.busy.wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+        if self.cause is not None:
+            action = Action.ALLOW if self.opens else Action.BLOCK
+            return Verdict(0.0, action, (), 1, LayerName.RULES, failure=self.cause)
+        path = next((segment.path for segment in request.segments if "EVIL" in segment.text), None)
+        if path is None:
+            return Verdict(0.0, Action.ALLOW, (), 1, LayerName.RULES)
+        finding = Finding("TEST-1", Label.PROMPT_INJECTION, 0.9, LayerName.RULES, path)
+        report = LayerReport(LayerName.RULES, 0.9, (finding,))
+        return Verdict(0.9, Action.BLOCK, (Label.PROMPT_INJECTION,), 1, LayerName.RULES, reports=(report,))
+
+    @property
+    def texts(self) -> list[str]:
+        """Every text that was shown to it."""
+        return [segment.text for request in self.scanned for segment in request.segments]
+
+
+class KeptJournal(Journal):
+    """The journal, which also keeps what it recorded."""
+
+    def __init__(self) -> None:
+        super().__init__(None, config.Store(), config.Log())
+        self.decisions: list[Decision] = []
+        self.broken = False
+
+    @property
+    def healthy(self) -> bool:
+        """As told."""
+        return not self.broken
+
+    def record(self, decision: Decision) -> None:
+        """Record and keep."""
+        self.decisions.append(decision)
+        super().record(decision)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer, read to its end."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error object of the body."""
+        return json.loads(self.body)["error"]
+
+    @property
+    def verdict(self) -> tuple[str | None, ...]:
+        """Action, risk score and threats as the headers say."""
+        return tuple(self.headers.get(f"x-sidecar-{name}") for name in ("action", "risk-score", "threats"))
+
+
+@dataclass
+class Door:
+    """A listening inline door."""
+
+    scanner: WordScanner
+    journal: KeptJournal
+    port: int
+    session: aiohttp.ClientSession = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """Base URL as a client of OpenAI's API is given it."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def decision(self) -> Decision:
+        """The one decision that was recorded."""
+        assert len(self.journal.decisions) == 1
+        return self.journal.decisions[0]
+
+    async def ask(
+        self, body: object = None, path: str = "/v1/chat/completions", method: str = "POST", **headers: str
+    ) -> Reply:
+        """One request with a JSON value, bytes, or nothing as its body."""
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        if isinstance(body, Mapping | list):
+            body, fields = json.dumps(body).encode(), {"Content-Type": "application/json"} | fields
+        url = URL(f"http://127.0.0.1:{self.port}{path}", encoded=True)
+        async with self.session.request(method, url, data=body, headers=fields) as got:
+            return Reply(got.status, got.headers, await got.read())
+
+    async def talk(self, sent: bytes, *, until: bytes | None = None) -> bytes:
+        """Send raw bytes; read until the server closes, or until the answer holds `until`."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(sent)
+        got = b""
+        async with asyncio.timeout(10):
+            while until is None or until not in got:
+                chunk = await reader.read(65536)
+                if not chunk:
+                    break
+                got += chunk
+        writer.close()
+        return got
+
+
+async def eventually(condition: Callable[[], object], seconds: float = 2.0) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.005)
+
+
+def post(body: object, path: str = "/v1/chat/completions", *fields: str, version: str = "1.1") -> bytes:
+    """A raw POST that asks to close the connection."""
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = [f"POST {path} HTTP/{version}", "Host: x", "Content-Type: application/json", f"Content-Length: {len(raw)}"]
+    return "\r\n".join([*head, *fields, "Connection: close", "", ""]).encode("latin-1") + raw
+
+
+@asynccontextmanager
+async def door(
+    upstream_url: str = "echo://", gatekeeper: Gatekeeper | None = None, **settings: Any
+) -> AsyncIterator[Door]:
+    """A door in front of an upstream, with short timeouts unless `settings` say otherwise."""
+    timeouts = {"connect_timeout": 0.5, "first_byte_timeout": 0.5, "idle_timeout": 0.5}
+    given = settings.pop("upstream", {})
+    made = config.Settings(upstream=config.Upstream(url=upstream_url, **(timeouts | given)), **settings)
+    scanner, journal, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream)
+    app = web.Application(middlewares=[boundary()])
+    app.router.add_route("*", "/{tail:.*}", Proxy(scanner, journal, forward, made, gatekeeper).handle)
+    site = Site(app, made.limits, drain=1)
+    port = await site.listen("127.0.0.1", 0)
+    async with aiohttp.ClientSession(auto_decompress=False) as session:
+        yield Door(scanner, journal, port, session)
+    await forward.close()
+    await site.close()

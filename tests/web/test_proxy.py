@@ -1,0 +1,356 @@
+"""Twin of sidecar/web/proxy.py: scan, then forward or refuse; verdict headers and one decision for every request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from door import ATTACK, CHAT, EVIL, door, eventually, post
+from recording import recording, stream, whole
+from support import free_port
+
+from sidecar.apikeys import KeyRing
+from sidecar.config import Auth, Settings
+from sidecar.limits import MemoryLimiter
+from sidecar.metrics import REGISTRY
+from sidecar.store import Store
+from sidecar.web.middleware import Gatekeeper
+
+ANSWER = b'{ "id": "x", "unknown": 1.50, "choices": [] }'
+BLOCKED = ("block", "0.9", "prompt_injection")
+ALLOWED = ("allow", "0.0", "")
+
+
+async def test_a_benign_request_and_its_answer_pass_byte_for_byte() -> None:
+    """Neither the body nor the answer is written anew; unknown fields and odd spacing survive."""
+    body = b'{"model": "m",  "messages":[{"role":"user","content":"hi \\u00e9"}], "x_unknown": 1.0}'
+    script = whole(ANSWER, "200 OK", "application/json", "openai-version: 7")
+    async with recording(script) as upstream, door(upstream.url) as made:
+        reply = await made.ask(body, Content_Type="application/json")
+    assert upstream.bodies == [body]
+    assert (reply.status, reply.body, reply.headers["openai-version"]) == (200, ANSWER, "7")
+    assert reply.verdict == ALLOWED
+    assert (made.decision.action, made.decision.status, made.decision.model) == ("allow", 200, "m")
+    assert reply.headers["x-sidecar-decision"] == made.decision.id
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_an_attack_is_refused_before_anything_goes_up(streaming: bool) -> None:
+    """400 in OpenAI's envelope, never retried, with the place and the verdict; the upstream is not even connected."""
+    async with recording() as upstream, door(upstream.url) as made:
+        reply = await made.ask(EVIL | {"stream": streaming})
+    assert upstream.connections == 0
+    assert (reply.status, reply.headers["x-should-retry"], reply.verdict) == (400, "false", BLOCKED)
+    sidecar = reply.error.pop("sidecar", None) or json.loads(reply.body)["error"]["sidecar"]
+    assert {name: reply.error[name] for name in ("type", "code", "param")} == {
+        "type": "invalid_request_error",
+        "code": "content_filter",
+        "param": "messages.0.content",
+    }
+    assert sidecar == {
+        "decision": reply.headers["x-sidecar-decision"],
+        "risk_score": 0.9,
+        "threats": ["prompt_injection"],
+        "layer_used": "rules",
+    }
+    assert (made.decision.action, made.decision.status) == ("block", 400)
+
+
+async def test_the_refused_text_is_nowhere_in_answer_or_log(capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither the client nor the log reads back what was sent."""
+    async with door() as made:
+        reply = await made.ask(EVIL)
+    assert b"EVIL" not in reply.body
+    assert "EVIL" not in "".join(capfd.readouterr())
+    assert made.decision.text == ""
+
+
+async def test_monitor_forwards_and_says_what_it_would_have_done() -> None:
+    """The verdict is recorded as it is, the action as it was."""
+    async with recording(whole(ANSWER)) as upstream, door(upstream.url, mode="monitor") as made:
+        reply = await made.ask(EVIL)
+        clean = await made.ask(CHAT)
+    assert (reply.status, reply.verdict) == (200, ("monitor", "0.9", "prompt_injection"))
+    assert clean.verdict == ALLOWED
+    assert [str(d.verdict.action) for d in made.journal.decisions] == ["block", "allow"]
+    assert len(upstream.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("cause", "status", "code"),
+    [
+        ("deadline", 503, "scanner_unavailable"),
+        ("error", 503, "scanner_unavailable"),
+        ("overload", 503, "scanner_unavailable"),
+        ("too_long", 413, "invalid_body"),
+    ],
+)
+async def test_what_cannot_be_scanned_is_refused_when_closed(cause: str, status: int, code: str) -> None:
+    """With the time after which to try again where that can help; nothing goes up."""
+    async with recording() as upstream, door(upstream.url) as made:
+        made.scanner.cause = cause
+        reply = await made.ask(CHAT)
+    assert (upstream.connections, reply.status, reply.error["code"]) == (0, status, code)
+    assert ("Retry-After" in reply.headers) == (status == 503)
+    assert (reply.verdict, "x-sidecar-unscanned" in reply.headers) == (("block", "0.0", ""), False)
+    assert (made.decision.verdict.failure, made.decision.action, made.decision.unscanned) == (cause, "block", None)
+
+
+@pytest.mark.parametrize("mode", ["open", "monitor"])
+async def test_what_cannot_be_scanned_goes_up_marked_when_open(mode: str) -> None:
+    """The cause is in the answer, in the decision and in a counter."""
+    counter = ("sidecar_unscanned_forward_total", {"cause": "deadline"})
+    before = REGISTRY.get_sample_value(*counter) or 0.0
+    settings = {"mode": "monitor"} if mode == "monitor" else {}
+    async with recording(whole(ANSWER)) as upstream, door(upstream.url, **settings) as made:
+        made.scanner.cause, made.scanner.opens = "deadline", mode == "open"
+        reply = await made.ask(CHAT)
+    assert (reply.status, reply.headers["x-sidecar-unscanned"], len(upstream.requests)) == (200, "deadline", 1)
+    assert made.decision.unscanned == "deadline"
+    assert REGISTRY.get_sample_value(*counter) == before + 1
+
+
+async def test_routes_without_text_pass() -> None:
+    """A list of models has nothing to scan, and says so by an empty verdict."""
+    async with door() as made:
+        reply = await made.ask(None, "/v1/models", "GET")
+    assert (reply.status, reply.verdict, made.scanner.scanned) == (200, ALLOWED, [])
+    assert (made.decision.segments, made.decision.unscanned) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/v1/unheard/of", 403),
+        ("PUT", "/v1/chat/completions", 403),
+        ("GET", "/v1/realtime", 403),
+        ("GET", "/v1/responses", 403),
+        ("POST", "/v1/chat%2Fcompletions", 400),
+        ("POST", "//v1/chat/completions", 400),
+        ("POST", "/v1/x/../chat/completions", 400),
+        ("POST", "/V1/chat/completions", 400),
+        ("POST", "/v1/chat/completions/", 400),
+        ("POST", "http://elsewhere/v1/chat/completions", 400),
+    ],
+)
+async def test_other_routes_and_other_spellings_are_refused(method: str, path: str, status: int) -> None:
+    """Nothing is repaired on the way, and the upstream hears of none of it."""
+    body = json.dumps(CHAT).encode()
+    sent = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+    async with recording() as upstream, door(upstream.url) as made:
+        got = await made.talk(sent + body)
+    assert int(got.split(b" ")[1]) == status
+    assert (upstream.connections, made.decision.status, made.decision.action) == (0, status, "block")
+
+
+async def test_an_upgrade_to_a_socket_is_refused_on_every_route() -> None:
+    """What passes on a socket could not be scanned."""
+    upgrade = b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n"
+    async with recording() as upstream, door(upstream.url) as made:
+        got = await made.talk(upgrade, until=b"}}")
+    assert (got.split(b" ")[1], upstream.connections) == (b"403", 0)
+
+
+async def test_the_query_goes_up_as_sent_and_changes_nothing() -> None:
+    """Azure's api-version and whatever else."""
+    async with recording(whole(ANSWER)) as upstream, door(upstream.url) as made:
+        assert (await made.ask(CHAT, "/v1/chat/completions?api-version=2024&x=%2e%2e")).status == 200
+        assert (await made.ask(EVIL, "/v1/chat/completions?stream=true")).status == 400
+    assert [received.target for received in upstream.requests] == ["/v1/chat/completions?api-version=2024&x=%2e%2e"]
+
+
+async def test_only_the_roles_that_are_asked_for_are_scanned() -> None:
+    """The application's own words are trusted unless `inline.scan_roles` says otherwise."""
+    body = {"messages": [{"role": "system", "content": ATTACK}, {"role": "user", "content": "hi"}]}
+    async with door() as made:
+        assert (await made.ask(body)).status == 200
+        assert made.scanner.scanned[0].system_prompt == ATTACK
+    async with door(inline={"scan_roles": ["system"]}) as made:
+        assert (await made.ask(body)).status == 400
+
+
+async def test_a_payload_split_over_messages_is_seen_together() -> None:
+    """The last turns are scanned joined too."""
+    parts = [{"type": "text", "text": "E"}, {"type": "text", "text": "VIL"}]
+    async with door() as made:
+        await made.ask({"messages": [{"role": "user", "content": parts}]})
+    assert len(made.scanner.texts) > 2
+
+
+@pytest.mark.parametrize("status", ["400 Bad Request", "401 Unauthorized", "429 Slow Down", "500 Oops", "301 Moved"])
+async def test_the_upstreams_own_errors_pass_untouched(status: str) -> None:
+    """Body and fields as they came; the verdict headers say that we had no objection."""
+    script = whole(b'{"error":{"code":"theirs"}}', status, "application/json", "Retry-After: 7", "x-request-id: r1")
+    async with recording(script) as upstream, door(upstream.url) as made:
+        made.session._auto_decompress = False
+        async with made.session.post(f"{made.url}/chat/completions", json=CHAT, allow_redirects=False) as got:
+            body = await got.read()
+    assert (got.status, body) == (int(status[:3]), b'{"error":{"code":"theirs"}}')
+    assert (got.headers["Retry-After"], got.headers["x-request-id"], got.reason) == ("7", "r1", status[4:])
+    assert got.headers["x-sidecar-action"] == "allow"
+    assert made.decision.status == got.status
+
+
+async def test_an_upstream_that_is_gone_is_502() -> None:
+    """The request had been allowed; the envelope says what failed."""
+    async with door(f"http://127.0.0.1:{free_port()}") as made:
+        reply = await made.ask(CHAT)
+    assert (reply.status, reply.error["code"], reply.verdict) == (502, "upstream_error", ALLOWED)
+    assert (made.decision.status, made.decision.action) == (502, "allow")
+
+
+async def test_an_upstream_that_is_silent_is_504_and_is_let_go() -> None:
+    """After `first_byte_timeout`."""
+    async with recording(stream([], end="stall")) as upstream, door(upstream.url) as made:
+        upstream.script = silent
+        reply = await made.ask(CHAT)
+        async with asyncio.timeout(1):
+            await upstream.left.wait()
+    assert (reply.status, reply.error["code"]) == (504, "upstream_error")
+
+
+async def silent(_received: object, _writer: object) -> None:
+    """Never answer."""
+    await asyncio.sleep(3600)
+
+
+async def test_a_client_that_leaves_ends_the_scan() -> None:
+    """Within a second, and the decision says that the client closed."""
+    async with recording() as upstream, door(upstream.url) as made:
+        made.scanner.busy = asyncio.Event()
+        _, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(CHAT))
+        await eventually(lambda: made.scanner.scanned)
+        writer.close()
+        async with asyncio.timeout(1):
+            await made.scanner.cancelled.wait()
+        await eventually(lambda: made.journal.decisions)
+    assert (made.decision.status, upstream.connections) == (499, 0)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_client_that_leaves_ends_the_upstream_call(begun: bool) -> None:
+    """Before the first byte and in mid-stream; the upstream would otherwise work on for nobody."""
+    script = stream([b"data: 1\n\n"], end="stall") if begun else silent
+    patient = {"first_byte_timeout": 30.0, "idle_timeout": 30.0}
+    async with recording(script) as upstream, door(upstream.url, upstream=patient) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(CHAT))
+        if begun:
+            await reader.readuntil(b"data: 1\n\n")
+        await eventually(lambda: upstream.requests)
+        writer.close()
+        async with asyncio.timeout(1):
+            await upstream.left.wait()
+        await eventually(lambda: made.journal.decisions)
+    assert made.decision.status == (200 if begun else 499)
+
+
+async def test_a_required_scan_log_that_fails_stops_traffic() -> None:
+    """`log.required`: what could not be recorded is not forwarded."""
+    async with recording() as upstream, door(upstream.url) as made:
+        made.journal.broken = True
+        reply = await made.ask(CHAT)
+    assert (reply.status, upstream.connections, "Retry-After" in reply.headers) == (503, 0, True)
+
+
+@pytest.mark.parametrize(("style", "streaming"), [("error", False), ("refusal", False), ("refusal", True)])
+async def test_styles_of_a_block_on_a_route_without_answers_in_text(style: str, streaming: bool) -> None:
+    """Embeddings have no words to refuse with, so it is the error in any style."""
+    async with door(block={"style": style}) as made:
+        reply = await made.ask({"input": ATTACK, "model": "m", "stream": streaming}, "/v1/embeddings")
+    assert (reply.status, reply.error["code"]) == (400, "content_filter")
+
+
+async def test_a_refusal_is_an_answer_of_the_api_itself() -> None:
+    """200, with the verdict in the headers and the decision recorded as a block."""
+    async with recording() as upstream, door(upstream.url, block={"style": "refusal", "message": "No."}) as made:
+        reply = await made.ask(EVIL)
+        chunks = await made.ask(EVIL | {"stream": True})
+    choice = json.loads(reply.body)["choices"][0]
+    assert (reply.status, choice["message"]["content"], choice["finish_reason"]) == (200, "No.", "content_filter")
+    assert (chunks.headers["Content-Type"], chunks.body[-14:]) == (
+        "text/event-stream; charset=utf-8",
+        b"data: [DONE]\n\n",
+    )
+    assert reply.verdict == chunks.verdict == BLOCKED
+    assert [d.action for d in made.journal.decisions] == ["block", "block"]
+    assert upstream.connections == 0
+
+
+async def test_status_and_message_of_a_block_are_the_operators() -> None:
+    """Any status that clients do not retry."""
+    async with door(block={"status": 451, "message": "Ask Ann."}) as made:
+        reply = await made.ask(EVIL)
+    assert (reply.status, reply.error["message"], reply.error["code"]) == (451, "Ask Ann.", "content_filter")
+
+
+async def test_the_messages_api_gets_its_own_envelope() -> None:
+    """Both for a block and for an error, and its own shape where the sidecar refuses in words."""
+    async with door() as made:
+        blocked = await made.ask(EVIL, "/v1/messages")
+        broken = await made.ask(b"{", "/v1/messages", Content_Type="application/json")
+        passed = await made.ask(CHAT, "/v1/messages")
+    assert (blocked.status, json.loads(blocked.body)["type"]) == (400, "error")
+    assert (blocked.error["type"], blocked.error["sidecar"]["risk_score"]) == ("invalid_request_error", 0.9)
+    assert (broken.status, broken.error["type"]) == (400, "invalid_request_error")
+    assert json.loads(passed.body)["content"][0]["text"] == CHAT["messages"][0]["content"]
+
+
+@pytest.fixture
+async def keyring(tmp_path: Path) -> AsyncIterator[KeyRing]:
+    """Keys in a store of their own."""
+    store = await Store.open(f"sqlite:///{tmp_path}/keys.db")
+    yield KeyRing(store, Auth())
+    await store.close()
+
+
+@pytest.mark.parametrize("name", ["X-API-Key", "Authorization", "Api-Key"])
+async def test_the_sidecars_own_key_never_goes_up(keyring: KeyRing, name: str) -> None:
+    """It authenticates here, is recorded by its id, and the client's other credentials pass."""
+    value, key = await create(keyring)
+    gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
+    sent = f"Bearer {value}" if name == "Authorization" else value
+    async with recording(whole(ANSWER)) as upstream, door(upstream.url, gatekeeper) as made:
+        reply = await made.ask(CHAT, **{name: sent, "X_Other": "kept"})
+    assert (reply.status, upstream.requests[0].header("x-other")) == (200, "kept")
+    assert b"psk_" not in upstream.requests[0].head
+    assert made.decision.key_id == key
+
+
+async def create(keyring: KeyRing) -> tuple[str, str]:
+    """Value and id of a new key."""
+    key, value = await keyring.create("test")
+    return value, key.id
+
+
+async def test_a_bad_key_is_401_even_where_keys_are_optional(keyring: KeyRing) -> None:
+    """Authentication never opens; and nobody without a key can fill the scan log."""
+    gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
+    async with recording() as upstream, door(upstream.url, gatekeeper, mode="monitor") as made:
+        reply = await made.ask(CHAT, X_API_Key="psk_wrong")
+    assert (reply.status, reply.error["code"], upstream.connections) == (401, "invalid_api_key", 0)
+    assert made.journal.decisions == []
+
+
+async def test_keys_can_be_required(keyring: KeyRing) -> None:
+    """`auth.inline: required`: a request without one is refused, whatever else it carries."""
+    gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
+    async with recording() as upstream, door(upstream.url, gatekeeper, auth={"inline": "required"}) as made:
+        reply = await made.ask(CHAT, Authorization="Bearer sk-upstream")
+    assert (reply.status, upstream.connections) == (401, 0)
+
+
+async def test_the_upstreams_key_can_live_in_the_sidecar_alone(tmp_path: Path) -> None:
+    """Clients need none, and what they send does not go up; Azure's and Anthropic's header get the bare value."""
+    (tmp_path / "key").write_text("sk-real\n")
+    settings = {"api_key_file": tmp_path / "key"}
+    async with recording(whole(ANSWER)) as upstream, door(upstream.url, upstream=settings) as made:
+        await made.ask(CHAT, Authorization="Bearer sk-client")
+        await made.ask(CHAT, "/openai/deployments/x/chat/completions?api-version=1")
+        await made.ask(CHAT, "/v1/messages")
+    assert [received.header("authorization") for received in upstream.requests] == ["Bearer sk-real", None, None]
+    assert upstream.requests[1].header("api-key") == upstream.requests[2].header("x-api-key") == "sk-real"
