@@ -20,36 +20,52 @@ FREE_FORM = frozenset(_FREE_FORM.split())
 """An object under one of these names has names of the client's own, which are scanned like values."""
 
 _KNOWN = """
-    $defs acknowledged_safety_checks action actions additional_instructions additional_messages allowed_callers
-    allowed_domains allowed_tools always annotations any_of approval_request_id approve approximate arguments
-    assistant_id attachments attributes audio auth authorization authorization_token background batch best_of
-    blocked_domains body cache_control call_id caller caller_id chat_template chat_template_kwargs chunking_strategy
-    citations city code code_interpreter command commands compact_threshold comparison_filter completion_window
-    computer computer_use connector_id container container_id content context context_management conversation country
-    custom custom_id data data_source data_sources definition definitions delay description detail developer
-    dimensions diff display_height display_width documents domain domain_secrets echo effort enabled encoding_format
-    encrypted_content endpoint env environment error exclude expires_after extra_body
-    fields file file_data file_id file_ids file_search file_url filename files filters fingerprint format
-    frequency_penalty function function_call functions generate_summary grammar graders group_id guided_json
-    guided_regex headers height id ids image image_file image_url images include include_obfuscation include_usage
-    index inference_geo input input_audio input_file_id input_fidelity input_image_mask input_messages
-    input_reference input_schema instructions instructions_search is_error item item_reference item_schema items
-    json_schema key keys keywords known_speaker_names known_speaker_references known_speakers language languages
-    logit_bias logprobs logs mask max_completion_tokens max_num_results max_output_tokens max_prompt_tokens
-    max_tokens max_tool_calls max_uses mcp_servers media_type message messages metadata method mime_type min_p
-    modalities mode model moderation n name namespace network_policy never object operation output
-    output_compression output_config output_format output_schema outputs parallel_tool_calls parameters partial_images
-    path pattern pending_safety_checks personality prediction prefix presence_penalty previous_response_id prompt
-    prompt_cache_key prompt_cache_retention properties purpose quality queries query ranker ranking_options reason
-    reasoning reasoning_effort reasoning_content refusal region repetition_penalty requests require_approval response
-    response_format result results rewrite_query role safety_identifier sample sampling_params schema score
-    score_threshold seconds seed server_description server_label server_url service_tier session signature size
-    skill_id skills source speed status stderr stdout stop stop_sequences store stream stream_format stream_options
-    strict structured_outputs style suffix summary system tasks temperature template text thinking thread timezone
-    timestamp_granularities title token tokens tool_call_id tool_calls tool_choice tool_outputs tool_resources
-    tool_use_id tools top_k top_logprobs top_p tracing transcription truncation truncation_strategy tunnel_id type
-    url user user_location users value variables vector_store_ids vector_stores verbosity version voice
-    web_search_options width workflow_name working_directory
+    $defs acknowledged_safety_checks action actions add_generation_prompt add_special_tokens additional_instructions
+    additional_messages after allowed_callers allowed_domains allowed_tools always anchor annotations any_of
+    approval_request_id approve approximate arguments assistant_id attachments attributes audio audio_url auth
+    authorization authorization_token b64_json background bad_words batch before best_of blocked_domains body
+    budget_tokens button bytes cache_control call_id call_type caller caller_id chat_template chat_template_kwargs
+    chatkit_configuration choices chunking_strategy citations cited_text city code code_interpreter command commands
+    compact_threshold compaction comparison_filter completion_tokens completion_window computer computer_use
+    connector_id container container_id content context context_levels context_management continue_final_message
+    conversation country create_response custom custom_id cwd data data_source data_sources days defer_loading
+    definition definitions delay description detail developer diff dimensions disable_parallel_tool_use
+    display_height display_width document_index document_title documents domain domain_secrets dpo eagerness echo
+    edits effort embedding_weight enabled encoding_format encrypted_content encrypted_index end_block_index
+    end_char_index end_index end_page_number endpoint env environment error exclude exit_code expires_after
+    expires_at external_web_access extra_body fields file file_data file_id file_ids file_search file_url filename
+    files filter filters fingerprint format frequency_penalty function function_call functions generate_summary
+    grader graders grammar group_id guided_choice guided_decoding_backend guided_grammar guided_json guided_regex
+    headers height hybrid_search hyperparameters id idle_timeout_ms ids ignore_eos image image_file image_url images
+    include include_obfuscation include_sources include_stop_str_in_output include_usage index inference_geo input
+    input_audio input_audio_format input_audio_transcription input_fidelity input_file_id input_image_mask
+    input_messages input_reference input_schema instructions instructions_search integrations interrupt_response
+    is_error is_final item item_reference item_schema items json_schema keep key keys keywords known_speaker_names
+    known_speaker_references known_speakers language languages last_messages length_penalty logit_bias logprob
+    logprobs logs mask max_completion_tokens max_num_results max_output_length max_output_tokens max_prompt_tokens
+    max_response_output_tokens max_tokens max_tool_calls max_uses mcp_servers md5 media_type message messages
+    metadata method mime_type min_p min_tokens modalities mode model model_sample models moderation n name namespace
+    network network_policy never noise_reduction object operation outcome output output_audio_format
+    output_compression output_config output_format output_modalities output_schema outputs page_age
+    parallel_tool_calls parameters part_ids partial_image_b64 partial_images path pattern pending_safety_checks
+    personality phase plugins prediction prefix prefix_padding_ms presence_penalty previous_response_id priority
+    prompt prompt_cache_breakpoint prompt_cache_key prompt_cache_options prompt_cache_retention prompt_embeds
+    prompt_logprobs prompt_token_ids prompt_tokens properties provider purpose quality queries query ranker
+    ranking_options reason reasoning reasoning_content reasoning_effort refusal region reinforcement
+    repetition_penalty requests require_approval response response_format responses result results retention_ratio
+    return_token_ids revised_prompt rewrite_query role safety_identifier sample sampling_params schema score
+    score_threshold scroll_x scroll_y sdp search_content_types search_context_size search_result_index seconds seed
+    server_description server_label server_url service_tier session signature silence_duration_ms size skill_id
+    skills skip_special_tokens source sources spaces_between_special_tokens speed start_block_index start_char_index
+    start_index start_page_number state_variables static status status_code stderr stdout stop stop_sequences
+    stop_token_ids store stream stream_format stream_options strict structured_outputs style suffix summary
+    supervised svg syntax system target_uri tasks temperature template testing_criteria text text_weight thinking
+    thread thread_id threshold timestamp_granularities timezone title token token_ids tokens tool_call_id tool_calls
+    tool_choice tool_name tool_names tool_outputs tool_resources tool_use_id tools top_k top_logprobs top_p
+    total_tokens tracing training_file transcript transcription transforms trigger truncate_prompt_tokens truncation
+    truncation_strategy ttl tunnel_id turn_detection type url use_beam_search user user_id user_location users
+    validation_file value variables vector_store_ids vector_stores verbosity version video video_url voice
+    web_search_options width workflow workflow_name working_directory x y
 """
 KNOWN = frozenset(_KNOWN.split())
 """Names that the APIs give a meaning to."""

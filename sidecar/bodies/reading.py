@@ -97,17 +97,18 @@ def _survey(value: JsonValue, depth: int) -> bool:
     True if a number is so large that it may have been an integer beyond 64 bits. Plain loops, because
     this is what reading costs beside the parser itself.
     """
-    named: list[JsonValue] = [value]
+    named: list[JsonValue] = [[value]]  # in a list, so that the value itself is the first level
     free: list[JsonValue] = []
     large = False
     for _ in range(depth + 1):
-        large = large or any(type(node) is float and abs(node) >= _LARGE for node in chain(named, free))
         free_below = _below_free(free)
-        named = _below_named(named, free_below)
-        free = free_below
+        named, free = _below_named(named, free_below), free_below
+        large = large or any(type(node) is float and abs(node) >= _LARGE for node in chain(named, free))
         if not named and not free:
             return large
-    raise BodyError("malformed", f"The body is nested deeper than {depth} levels (limits.depth).")
+    if any(type(node) is not float for node in chain(named, free)):
+        raise BodyError("malformed", f"The body is nested deeper than {depth} levels (limits.depth).")
+    return large
 
 
 def _below_named(nodes: list[JsonValue], free_below: list[JsonValue]) -> list[JsonValue]:

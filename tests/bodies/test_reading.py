@@ -1,0 +1,268 @@
+"""What is held of `sidecar.bodies.reading`: one body has one meaning, or is refused within a bound."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import time
+import zlib
+from contextlib import suppress
+
+import orjson
+import pytest
+from bodies import json_cases, strict_json
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sidecar.bodies.reading import decode, inflate, parse
+from sidecar.errors import BodyError
+
+LIMIT = 1000
+
+
+def refusal(raw: bytes, depth: int = 64) -> BodyError | None:
+    """The error that a body is refused with, None if it is read."""
+    try:
+        parse(raw, depth=depth)
+    except BodyError as error:
+        return error
+    return None
+
+
+def refused(raw: bytes, depth: int = 64) -> BodyError:
+    """The error that a body is refused with."""
+    error = refusal(raw, depth)
+    assert error is not None
+    return error
+
+
+def strict(raw: bytes, depth: int = 64) -> bool:
+    """Whether the slow reader takes a body."""
+    try:
+        strict_json.read(raw, depth=depth)
+    except strict_json.NotStrictError:
+        return False
+    return True
+
+
+def test_invalid_json_is_refused() -> None:
+    """Of more invalid documents than the known suite has, none is read, and each answer is a plain 400."""
+    cases = set(json_cases.invalid())
+    assert len(cases) >= 300
+    assert [raw for raw in cases if refusal(raw) is None] == []
+    assert {(error.kind, error.status) for raw in cases if (error := refusal(raw))} == {("malformed", 400)}
+    assert [raw for raw in cases if strict(raw)] == []
+
+
+def test_json_with_two_readings_is_refused() -> None:
+    """Names given twice or mistakable for known ones, and integers that not every reader keeps, are a 400."""
+    cases = set(json_cases.ambiguous())
+    assert len(cases) >= 50
+    assert [raw for raw in cases if refusal(raw) is None] == []
+
+
+@pytest.mark.parametrize("text", json_cases.VALID)
+def test_valid_json_is_read(text: str) -> None:
+    """What is JSON with one reading is taken as every reader takes it."""
+    assert parse(text.encode(), depth=64) == json.loads(text)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('{"messages":[', "]}")])
+def test_depth_is_bounded_exactly(opening: str, closing: str) -> None:
+    """As many levels as the limit are read, one more is refused, and a hundred thousand do no harm."""
+    width = opening.count("[") + opening.count("{")
+    for levels in (8, 64, 512):
+        fits = opening * (levels // width) + "1" + closing * (levels // width)
+        assert parse(fits.encode(), depth=levels) is not None
+        assert "deeper" in refused(f"[{fits}]".encode(), depth=levels).detail
+    assert refused((opening * 100_000).encode()).kind == "malformed"
+    assert refused((opening * 100_000 + "1" + closing * 100_000).encode()).kind == "malformed"
+
+
+def test_errors_say_what_and_where_without_quoting() -> None:
+    """A message names the place or a known name, never a text of the client's."""
+    assert "line 1 column 12" in refused(b'{"prompt": secret}').detail
+    assert "'prompt'" in refused(b'{"prompt":"secret","prompt":"secret"}').detail
+    for raw in (b'{"secret":1,"secret":2}', b'{"x":"secret\xff"}', b'["secret\n"]', b'{"Prompt":"secret"}'):
+        assert "secret" not in refused(raw).detail
+
+
+JSON_TEXT = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from([":", '":', "\\"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["a", "b", ":", '"', "\\", "é"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> bytes:
+    """JSON in several styles, sometimes with a name given twice, sometimes damaged."""
+    value = draw(JSON_TEXT)
+    style = draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", "\t: ")]))
+    text = json.dumps(value, separators=style, ensure_ascii=draw(st.booleans()))
+    if draw(st.booleans()):
+        old, new = draw(
+            st.sampled_from([('"a"', '"b"'), ("a", "\\u0061"), (":", "\\u003a"), ('"', '\\"'), ("[", "{"), ("1", "1e")])
+        )
+        text = text.replace(old, new, draw(st.integers(1, 3)))
+    if draw(st.booleans()):
+        at = draw(st.integers(0, len(text)))
+        text = (
+            text[:at]
+            + draw(st.text(alphabet='{}[]",:\\ue1.-+ \n\x00é😀', max_size=2))
+            + text[at + draw(st.integers(0, 2)) :]
+        )
+    return b'{"metadata":' + text.encode("utf-8", "surrogatepass") + b"}"
+
+
+@settings(max_examples=600)
+@given(documents(), st.integers(1, 6))
+@example(b'{"metadata":{"a":":","\\u0061":1}}', 6)
+@example(b'{"metadata":{"a":"\\u003a","a":1}}', 6)
+@example(b'{"metadata":[1e19,18446744073709551616]}', 6)
+def test_parse_agrees_with_a_slow_strict_reader(raw: bytes, depth: int) -> None:
+    """The quick reader accepts exactly what the grammar and our bounds allow, and reads the same value."""
+    if not strict(raw, depth):
+        assert refusal(raw, depth) is not None
+        return
+    assert _shown(parse(raw, depth=depth)) == _shown(strict_json.read(raw, depth=depth))
+
+
+def _shown(value: object) -> str:
+    """A text that tells 1 from 1.0 and true, but not -0 from 0, which orjson does not either."""
+    return json.dumps(value).replace("-0.0", "0.0")
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_else(raw: bytes) -> None:
+    """Whatever arrives is a value or a `BodyError`."""
+    for attempt in (
+        lambda: parse(raw, depth=8),
+        lambda: inflate(raw, "gzip", limit=LIMIT),
+        lambda: inflate(raw, "deflate", limit=LIMIT),
+        lambda: decode(raw, content_type=raw.decode("latin-1"), content_encoding=raw.decode("latin-1"), limit=LIMIT),
+    ):
+        with suppress(BodyError):
+            attempt()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"a":1,' * 200_000,
+        b"{" + b",".join(b'"\\u0061":1' for _ in range(200_000)) + b"}",
+        b"{" + b",".join(b'"K%d":1' % n for n in range(100_000)) + b"}",
+        b"{" + ",".join(f'"\uff4b{n}":1' for n in range(100_000)).encode() + b"}",
+        b'{"messages": [' + b",".join([b"1e300"] * 300_000) + b"]}",
+        b'"' + b'\\":' * 500_000 + b'"',
+        b"[" * 1_000_000,
+        b'{"seed": ' + b"9" * 1_000_000 + b"}",
+    ],
+    ids=["unclosed", "one name", "many names", "wide names", "floats", "colons", "brackets", "digits"],
+)
+def test_hostile_bodies_end_soon(raw: bytes) -> None:
+    """A megabyte made to be slow is done in far less than the time a client would wait."""
+    started = time.monotonic()
+    refusal(raw)
+    assert time.monotonic() - started < 5
+
+
+def test_a_plain_body_passes_as_it_is() -> None:
+    """JSON without a coding comes back byte for byte."""
+    body = b' {"prompt": "\xc3\xa9"}\n'
+    for content_type in (
+        "application/json",
+        "Application/JSON; charset=UTF-8",
+        'application/json;charset="utf8"',
+        "application/vnd.x+json",
+    ):
+        assert decode(body, content_type=content_type, content_encoding=None, limit=LIMIT) == body
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        None, "", "text/plain", "text/json", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded",
+        "application/json; charset=utf-7", "application/json; charset=utf-16", "application/json;charset=cp037",
+        "application/json; charset=utf-8; charset=utf-7", "application/json; charset=",
+        "application/json; CHARSET=latin-1",
+        "application/json; charset*=utf-7", "application/json, text/plain", "application/jsonx", "json", "*/*",
+    ],
+)  # fmt: skip
+def test_another_type_or_charset_is_refused(content_type: str | None) -> None:
+    """JSON in UTF-8 says so; everything else is a 415."""
+    with pytest.raises(BodyError) as caught:
+        decode(b"{}", content_type=content_type, content_encoding=None, limit=LIMIT)
+    assert (caught.value.kind, caught.value.status) == ("encoding", 415)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", " deflate "])
+def test_one_coding_is_undone(coding: str) -> None:
+    """Both gzip and deflate are undone, in any case of their names."""
+    body = b'{"prompt":"hello"}'
+    packed = gzip.compress(body) if "gzip" in coding.lower() else zlib.compress(body)
+    assert decode(packed, content_type="application/json", content_encoding=coding, limit=LIMIT) == body
+
+
+@pytest.mark.parametrize(
+    "coding", ["br", "zstd", "x-gzip", "gzip, gzip", "gzip,deflate", "identity", "compress", "", "gzip;q=1", "*"]
+)
+def test_another_coding_is_refused(coding: str) -> None:
+    """More than one coding, and any but ours, is a 415: behaviour depends on no installed library."""
+    with pytest.raises(BodyError) as caught:
+        inflate(b"{}", coding, limit=LIMIT)
+    assert (caught.value.kind, caught.value.status) == ("encoding", 415)
+
+
+def test_damaged_codings_are_refused() -> None:
+    """A stream cut anywhere, followed by anything, or of the other kind is a 400, never a prefix."""
+    body = b'{"prompt":"hello"}'
+    for coding, packed in (("gzip", gzip.compress(body)), ("deflate", zlib.compress(body))):
+        broken = [packed[:length] for length in range(len(packed))]
+        broken += [packed + b"x", packed + packed, packed + b"\x00" * 8, body, bytes([packed[0] ^ 1]) + packed[1:]]
+        for raw in broken:
+            with pytest.raises(BodyError) as caught:
+                inflate(raw, coding, limit=LIMIT)
+            assert (caught.value.kind, caught.value.status) == ("malformed", 400)
+    with pytest.raises(BodyError):
+        inflate(zlib.compress(body, wbits=-15), "deflate", limit=LIMIT)
+
+
+def test_bombs_stop_at_the_limit() -> None:
+    """Inflating stops one byte past the limit; a body of exactly the limit is read."""
+    for coding, pack in (("gzip", gzip.compress), ("deflate", zlib.compress)):
+        assert len(inflate(pack(b" " * LIMIT), coding, limit=LIMIT)) == LIMIT
+        for size in (LIMIT + 1, 50_000_000):
+            with pytest.raises(BodyError) as caught:
+                inflate(pack(b" " * size), coding, limit=LIMIT)
+            assert (caught.value.kind, caught.value.status) == ("oversize", 413)
+    with pytest.raises(BodyError):
+        inflate(b" " * (LIMIT + 1), None, limit=LIMIT)
+
+
+def test_numbers_keep_their_value() -> None:
+    """Large floats are floats, however written; large integers are refused, not rounded."""
+    assert parse(b'{"a":1e300,"b":-1E+19,"c":9223372036854775808}', depth=4) == {"a": 1e300, "b": -1e19, "c": 2**63}
+    assert math.isclose(parse(b"0.1", depth=1), 0.1)  # type: ignore[arg-type]
+    assert refused(b"18446744073709551616").kind == "malformed"
+
+
+def test_reading_costs_little_beside_the_parser() -> None:
+    """An ordinary chat of 50 KB as the official clients write it costs a few times the parser alone."""
+    content = "A question about the weather, and some words: more of them. " * 10
+    body = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": content}] * 80})
+    assert _best(lambda: parse(body, depth=64)) < 12 * _best(lambda: orjson.loads(body))
+
+
+def _best(run: object) -> float:
+    times = []
+    for _ in range(30):
+        started = time.perf_counter()
+        run()  # type: ignore[operator]
+        times.append(time.perf_counter() - started)
+    return min(times)
