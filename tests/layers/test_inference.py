@@ -1,0 +1,154 @@
+"""Twin of sidecar/layers/inference.py."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import tiny_model
+from tiny_model import TinyEncoder
+
+from sidecar.errors import LayerError
+from sidecar.layers.inference import TURN, Reader, Text
+from sidecar.layers.windows import Cut
+
+CUT = Cut(size=8, overlap=2, most=100)
+Make = Callable[..., Reader]
+
+
+@pytest.fixture
+async def make() -> AsyncIterator[Make]:
+    """Makes readers, and closes them at the end."""
+    made: list[Reader] = []
+
+    def one(encoder: TinyEncoder, **options: object) -> Reader:
+        settings: dict[str, object] = {"batch_tokens": 4096} | options
+        made.append(Reader(encoder, tiny_model.head(), CUT, **settings))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield one
+    for reader in made:
+        await reader.close()
+
+
+def words(count: int, last: str = "calm") -> str:
+    """So many calm words and a last one."""
+    return " ".join(["calm"] * (count - 1) + [last])
+
+
+async def test_a_long_text_is_read_to_its_end(make: Make) -> None:
+    """The last word of many windows is seen, and nothing of the text is left out."""
+    reading = await make(TinyEncoder()).read([Text(words(300, "attack"))])
+    assert len(reading.read) == reading.totals[0] > TURN
+    assert max(reading.read, key=lambda read: read.logits[0]).window.end == len(words(300, "attack"))
+
+
+async def test_texts_of_one_request_stay_apart(make: Make) -> None:
+    """Each window knows its text, and each text how many windows it has; an empty text has none."""
+    reading = await make(TinyEncoder()).read([Text("calm"), Text(""), Text(words(30, "leak"))])
+    worst = max(reading.read, key=lambda read: read.logits[0])
+    assert (worst.text, reading.totals[:2]) == (2, (1, 0))
+
+
+async def test_requests_at_the_same_time_share_batches_and_one_thread(make: Make) -> None:
+    """Twenty requests need far fewer than twenty runs, all in the one worker thread."""
+    encoder = TinyEncoder(pause=0.02)
+    reader = make(encoder)
+    readings = await asyncio.gather(*(reader.read([Text("attack" if i % 2 else "calm")]) for i in range(20)))
+    assert [reading.read[0].logits[0] > 0 for reading in readings] == [bool(i % 2) for i in range(20)]
+    assert len(encoder.batches) < 10
+    assert encoder.threads == {"semantic"}
+
+
+async def test_a_short_prompt_does_not_wait_for_a_long_document(make: Make) -> None:
+    """Requests take turns, so the short one is through while the long one is still being read."""
+    reader = make(TinyEncoder(pause=0.02))
+    long = asyncio.ensure_future(reader.read([Text(words(590))]))
+    await asyncio.sleep(0.03)
+    await reader.read([Text("calm")])
+    assert not long.done()
+    await long
+
+
+async def test_no_batch_is_over_the_cap(make: Make) -> None:
+    """Memory stays flat: the cap in tokens holds however much waits."""
+    encoder = TinyEncoder()
+    await make(encoder, batch_tokens=30).read([Text(words(300))])
+    assert max(encoder.batches) == 3
+
+
+async def test_a_certain_window_ends_the_reading(make: Make) -> None:
+    """Nothing behind a certain window could change the verdict, so it is not read."""
+    reading = await make(TinyEncoder(), certain=4.0).read([Text("attack " + words(500))])
+    assert len(reading.read) <= TURN < reading.totals[0]
+
+
+async def test_the_budget_counts_all_texts_of_a_request(make: Make) -> None:
+    """Many texts that are each short enough are too long together."""
+    with pytest.raises(LayerError) as raised:
+        await make(TinyEncoder()).read([Text(words(300))] * 3)
+    assert raised.value.cause == "too_long"
+
+
+async def test_the_loop_stays_free_while_the_model_computes(make: Make) -> None:
+    """Other work goes on during a slow run."""
+    reader = make(TinyEncoder(pause=0.2))
+    task = asyncio.ensure_future(reader.read([Text("calm")]))
+    ticks = 0
+    while not task.done():
+        await asyncio.sleep(0.005)
+        ticks += 1
+    assert ticks > 10
+
+
+async def test_a_failing_model_is_an_error_without_its_words_and_the_next_request_is_read(make: Make) -> None:
+    """What the runtime says may hold text of the prompt; the thread outlives it."""
+    encoder = TinyEncoder()
+    encoder.broken = True
+    reader = make(encoder)
+    with pytest.raises(LayerError) as raised:
+        await reader.read([Text("calm")])
+    assert (raised.value.cause, "secret" in str(raised.value)) == ("error", False)
+    encoder.broken = False
+    assert (await reader.read([Text("calm")])).totals == (1,)
+
+
+async def test_more_than_the_queue_holds_is_refused_at_once(make: Make) -> None:
+    """A full queue answers `overload` without waiting, and those inside are served."""
+    reader = make(TinyEncoder(pause=0.1), waiting=2)
+    first = asyncio.ensure_future(reader.read([Text("calm")]))
+    await asyncio.sleep(0.03)
+    outcomes = await asyncio.gather(*(reader.read([Text("calm")]) for _ in range(5)), return_exceptions=True)
+    refused = [outcome for outcome in outcomes if isinstance(outcome, LayerError)]
+    assert [error.cause for error in refused] == ["overload"] * 3
+    assert (await first).totals == (1,)
+
+
+async def test_a_caller_that_left_costs_no_more_computing(make: Make) -> None:
+    """After a cancellation the rest of the text is not read."""
+    encoder = TinyEncoder(pause=0.03)
+    reader = make(encoder, batch_tokens=10)
+    task = asyncio.ensure_future(reader.read([Text(words(590))]))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await reader.read([Text("calm")])
+    assert len(encoder.batches) < 20
+
+
+async def test_closing_fails_what_waits_and_what_comes_and_ends_the_thread(make: Make) -> None:
+    """No caller is left waiting for ever; closing twice is no harm."""
+    reader = make(TinyEncoder(pause=0.05), batch_tokens=10)
+    tasks = [asyncio.ensure_future(reader.read([Text(words(200))])) for _ in range(4)]
+    await asyncio.sleep(0.02)
+    began = time.monotonic()
+    await reader.close()
+    await reader.close()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {getattr(outcome, "cause", None) for outcome in outcomes} == {"unavailable"}
+    assert time.monotonic() - began < 2
+    with pytest.raises(LayerError):
+        await reader.read([Text("calm")])

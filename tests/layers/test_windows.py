@@ -1,0 +1,86 @@
+"""Twin of sidecar/layers/windows.py."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import tiny_model
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from sidecar.errors import LayerError
+from sidecar.layers.windows import STRETCH, Cut, Window, batches, prepared, windows
+
+CUT = Cut(size=8, overlap=2, most=1000)
+TOKENIZER = tiny_model.tokenizer()
+
+
+def text_of(count: int) -> str:
+    """So many words."""
+    return " ".join(["calm"] * count)
+
+
+@given(st.integers(min_value=0, max_value=400))
+def test_every_token_is_in_a_window_and_neighbours_overlap(count: int) -> None:
+    """The windows cover the text without a gap, each at most full, neighbours sharing what was asked for."""
+    found = windows(TOKENIZER, text_of(count), CUT)
+    covered = {position for window in found for position in range(window.start, window.end)}
+    assert all(at in covered for at, letter in enumerate(text_of(count)) if letter != " ")
+    assert all(len(window.ids) <= 8 for window in found)
+    assert all(one.ids[-2:] == next_.ids[:2] and one.end > next_.start for one, next_ in pairwise(found))
+
+
+def test_a_window_knows_where_it_stands() -> None:
+    """Offsets count code points of the text, whatever the letters weigh in bytes."""
+    text = "день 🙂 " + text_of(3)
+    (window,) = windows(TOKENIZER, text, CUT)
+    assert text[window.start : window.end] == text
+
+
+def test_offsets_hold_beyond_the_first_stretch() -> None:
+    """A text longer than what is tokenised at once keeps its offsets."""
+    text = " " * STRETCH + "attack " + text_of(2000) + " leak"
+    found = windows(TOKENIZER, text, CUT)
+    assert text[found[0].start : found[0].start + 6] == "attack"
+    assert text[found[-1].start : found[-1].end].endswith("calm leak")
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 7])
+def test_a_text_over_the_budget_is_refused_not_shortened(most: int) -> None:
+    """As many windows as allowed are read; one token more and the text is too long."""
+    cut = Cut(size=8, overlap=2, most=most)
+    assert len(windows(TOKENIZER, text_of(cut.tokens), cut)) == most
+    with pytest.raises(LayerError) as raised:
+        windows(TOKENIZER, text_of(cut.tokens + 1), cut)
+    assert raised.value.cause == "too_long"
+
+
+def test_a_huge_text_is_refused_after_reading_the_budget() -> None:
+    """What lies beyond the budget is not even tokenised, so refusing costs the same for any length."""
+    with pytest.raises(LayerError):
+        windows(TOKENIZER, text_of(20_000_000 // 5), Cut(size=8, overlap=2, most=16))
+
+
+def test_a_word_without_end_is_cut_into_pieces() -> None:
+    """A tokenizer that would call a long word unknown reads it in pieces, to its last letter."""
+    letters = {
+        letter: number for number, letter in enumerate(["[UNK]", *(f"{p}{c}" for c in "abx" for p in ("", "##"))])
+    }
+    made = Tokenizer(models.WordPiece(letters, unk_token="[UNK]", max_input_chars_per_word=100))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    word = "ab" * 300 + "x"
+    assert made.encode(word).ids == [0]
+    found = windows(prepared(made), word, Cut(most=100))
+    assert 0 not in {number for window in found for number in window.ids}
+    assert found[-1].end == len(word)
+
+
+@given(st.lists(st.integers(min_value=1, max_value=8), max_size=60), st.integers(min_value=10, max_value=50))
+def test_batches_hold_every_window_once_within_the_cap(lengths: list[int], tokens: int) -> None:
+    """Padded to its longest window, no batch is over the cap, and none but a single window may fill it alone."""
+    found = [Window(tuple(range(length)), 0, 1) for length in lengths]
+    grouped = list(batches(found, tokens))
+    assert sorted(index for batch in grouped for index in batch) == list(range(len(found)))
+    assert all(len(batch) * (max(len(found[i].ids) for i in batch) + 2) <= tokens for batch in grouped)

