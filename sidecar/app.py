@@ -20,12 +20,12 @@ from sidecar.journal import Journal
 from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.layers.rules import RulesLayer
 from sidecar.layers.semantic import SemanticLayer
-from sidecar.policy import Policy
+from sidecar.policy import Policy, Rule
 from sidecar.store import Store
-from sidecar.types import Action
+from sidecar.types import Action, LayerName
 from sidecar.web.api import ScanApi
 from sidecar.web.health import Readiness, admin_routes, data_routes
-from sidecar.web.middleware import Gatekeeper, boundary
+from sidecar.web.middleware import Gatekeeper, boundary, is_own, not_here
 from sidecar.web.proxy import Proxy
 from sidecar.web.server import Site
 
@@ -42,14 +42,17 @@ class Pipeline:
 
 @asynccontextmanager
 async def pipeline(settings: Settings, *, prove: bool = True) -> AsyncIterator[Pipeline]:
-    """Load policies and layers, prove every rule, and close the layers at the end.
+    """Load policies and layers, prove every rule of the local layers, and close the layers at the end.
+
+    The judge's questions are not proved here: a start must not wait for, or pay, somebody else's model.
 
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
     rules = policy.load(settings.policies)
     async with AsyncExitStack() as stack:
         stages = await _stages(settings, rules, stack)
-        if prove and (problems := await proof.prove(rules, [stage.layer for stage in stages])):
+        local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
+        if prove and (problems := await proof.prove(rules, local)):
             raise PolicyError("policies fail their own examples", problems)
         gate = limits.Concurrency(settings.scan.concurrency, settings.scan.queue)
         yield Pipeline(Engine(stages, _terms(settings, rules), gate), rules)
@@ -64,14 +67,18 @@ async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack) -> S
     if chosen.rules.enabled:
         stages.append(Stage(RulesLayer(rules), failure.rules, ALWAYS))
     if chosen.semantic.enabled:
-        semantic = await asyncio.to_thread(SemanticLayer.load, chosen.semantic, rules.rules)
+        semantic = await asyncio.to_thread(SemanticLayer.load, chosen.semantic, _rules_of(rules, "similar_to"))
         stack.push_async_callback(semantic.close)
         stages.append(Stage(semantic, failure.semantic, (0.0, settled)))
     if chosen.llm_judge.url is not None:
-        judge = LlmJudgeLayer(chosen.llm_judge, rules.rules)
+        judge = LlmJudgeLayer(chosen.llm_judge, _rules_of(rules, "question"), threshold=settings.scan.threshold)
         stack.push_async_callback(judge.close)
         stages.append(Stage(judge, failure.llm_judge, chosen.llm_judge.between, replaces=True, decides=judged))
     return stages
+
+
+def _rules_of(rules: Policy, kind: str) -> list[Rule]:
+    return [rule for rule in rules.rules if getattr(rule, kind) and rule.status != "retired"]
 
 
 def _terms(settings: Settings, rules: Policy) -> Terms:
@@ -122,6 +129,8 @@ class Sidecar:
         self.keyring = KeyRing(self.store, settings.auth)
         await self.keyring.start()
         stack.push_async_callback(self.keyring.close)
+        await self.keyring.start()
+        stack.push_async_callback(self.keyring.close)
         limiter = await limits.open(settings.limits.url)
         stack.push_async_callback(limiter.close)
         journal = Journal(self.store, settings.store, settings.log)
@@ -136,10 +145,16 @@ class Sidecar:
         self, engine: Engine, journal: Journal, gatekeeper: Gatekeeper, forward: upstream.Upstream
     ) -> web.Application:
         app = web.Application(middlewares=[boundary()])
-        app.add_routes(ScanApi(engine, journal, gatekeeper, self.settings).routes())
-        app.add_routes(data_routes())
+        own = [*ScanApi(engine, journal, gatekeeper, self.settings).routes(), *data_routes()]
+        app.add_routes(own)
         proxy = Proxy(engine, journal, forward, self.settings, gatekeeper)
-        app.router.add_route("*", "/{tail:.*}", proxy.handle)
+
+        async def rest(request: web.Request) -> web.StreamResponse:
+            if is_own(request.path):
+                raise not_here(request, (route.path for route in own))
+            return await proxy.handle(request)
+
+        app.router.add_route("*", "/{tail:.*}", rest)
         return app
 
     def _admin_app(self, journal: Journal) -> web.Application:

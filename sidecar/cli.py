@@ -50,7 +50,7 @@ def _entry(function: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, None]
     return command
 
 
-class _Duration(click.ParamType):
+class _Duration(click.ParamType[timedelta]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
@@ -185,11 +185,14 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
         raise ConfigError("--layers", [f"unknown layer {name!r}" for name in sorted(unknown)])
     if "llm_judge" in wanted and settings.layers.llm_judge.url is None:
         raise ConfigError("--layers", ["llm_judge needs layers.llm_judge.url"])
-    chosen = settings.layers.model_dump()
-    chosen["rules"]["enabled"] = "rules" in wanted
-    chosen["semantic"]["enabled"] = "semantic" in wanted
-    chosen["llm_judge"]["url"] = settings.layers.llm_judge.url if "llm_judge" in wanted else None
-    return settings.model_copy(update={"layers": config.Layers.model_validate(chosen)})
+    given = settings.layers
+    judge_url = given.llm_judge.url if "llm_judge" in wanted else None
+    chosen = config.Layers(
+        rules=given.rules.model_copy(update={"enabled": "rules" in wanted}),
+        semantic=given.semantic.model_copy(update={"enabled": "semantic" in wanted}),
+        llm_judge=given.llm_judge.model_copy(update={"url": judge_url}),
+    )
+    return settings.model_copy(update={"layers": chosen})
 
 
 async def _run_rows(built: app.Pipeline, rows: list[Row], concurrency: int) -> list[Outcome]:

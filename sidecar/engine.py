@@ -100,7 +100,9 @@ class Engine:
             return self._failed("overload", self.terms.overload, (), started)
 
     async def _run(self, request: ScanRequest, started: float) -> Verdict:
-        standing, reports, prior = _Standing(), (), ()
+        standing = _Standing()
+        reports: tuple[LayerReport, ...] = ()
+        prior: tuple[Finding, ...] = ()
         for stage in self.stages:
             if not stage.asks(standing.score):
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 import traceback
+from collections.abc import Iterable
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -28,6 +29,13 @@ OWN_PATHS = ("/api/", "/health", "/ready", "/startup", "/metrics", "/openapi.jso
 def is_own(path: str) -> bool:
     """Whether a path belongs to the sidecar itself and not to the inline door."""
     return path in {"/", "/api"} or path.startswith(OWN_PATHS)
+
+
+def not_here(request: web.Request, served: Iterable[str]) -> RequestError:
+    """404, or 405 for a path that is served under another method."""
+    if request.path in set(served):
+        return _NotAllowed("This route does not take that method.")
+    return _NoSuchRoute("There is no such route.")
 
 
 def new_decision_id() -> str:

@@ -22,7 +22,7 @@ LINE_BYTES = 16 * 1024
 BACKLOG = 1024
 
 
-class Connection(RequestHandler):  # type: ignore[type-arg]
+class Connection(RequestHandler):
     """One client connection; errors below the handlers are answered in JSON and logged in one line."""
 
     __slots__ = ()
