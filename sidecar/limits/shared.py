@@ -1,7 +1,8 @@
 """The rate limit of all workers and replicas together, in Redis, on Redis' clock.
 
-While Redis is gone each process limits by itself, which is counted, and asks Redis again every second:
-a request is never refused, and never kept waiting for long, because Redis is not there.
+A request that gets no answer in time is limited by this process alone, which is counted. Redis counts as
+gone when nobody has had an answer for that long, not when one was late: else a burst of load would be
+enough to multiply the limit. While it is gone one request every second asks whether it is back.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from sidecar.limits.rate import Limiter
 from sidecar.metrics import LIMITS_LOCAL
 from sidecar.units import Rate
 
-TIMEOUT = 0.25
+TIMEOUT = 1.0
 PAUSE = 1.0
-CONNECTIONS = 32
+CONNECTIONS = 8
 _log = logs.get("limits")
 
 # KEYS[1]: when the earnings of the key are used up, on Redis' clock, in microseconds.
@@ -42,52 +43,63 @@ return 0
 class RedisLimiter:
     """The shared limit; `local` stands in while Redis does not answer."""
 
-    def __init__(self, url: str, local: Limiter) -> None:
-        self._client = Redis.from_pool(_pool(url))
+    def __init__(self, url: str, local: Limiter, timeout: float = TIMEOUT) -> None:
+        self._client = Redis.from_pool(_pool(url, timeout))
         self._script = self._client.register_script(_GCRA)
         self._local = local
+        self._timeout = timeout
         self._gone = False
-        self._again_at = 0.0
+        self._answered_at = -timeout
+        self._probe_at = 0.0
 
     async def take(self, key: str, rate: Rate, burst: int) -> float:
-        """See `Limiter`. Waits for Redis for at most `TIMEOUT` seconds, and while it is gone once in `PAUSE`."""
-        if time.monotonic() >= self._again_at:
+        """See `Limiter`. Waits for Redis for at most `timeout` seconds."""
+        if not self._gone or self._probes():
             try:
                 return await self._ask(key, rate, burst)
             except (RedisError, OSError) as error:
-                self._lose(error)
+                self._miss(error)
         LIMITS_LOCAL.inc()
         return await self._local.take(key, rate, burst)
 
     async def _ask(self, key: str, rate: Rate, burst: int) -> float:
         interval = rate.period / rate.requests * 1e6
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(self._timeout):
             wait = await self._script([f"sidecar:rate:{key}"], [interval, interval * burst])
+        self._answered_at = time.monotonic()
         if self._gone:
             self._gone = False
             _log.info("redis_back")
         return int(wait) / 1e6
 
-    def _lose(self, error: Exception) -> None:
-        if not self._gone:
+    def _probes(self) -> bool:
+        """Whether this is the one request that asks again."""
+        now = time.monotonic()
+        if now < self._probe_at:
+            return False
+        self._probe_at = now + self._timeout + PAUSE
+        return True
+
+    def _miss(self, error: Exception) -> None:
+        if not self._gone and time.monotonic() - self._answered_at >= self._timeout:
             _log.warning("redis_gone", kind=type(error).__name__)
-        self._gone = True
-        self._again_at = time.monotonic() + PAUSE
+            self._gone = True
+            self._probe_at = time.monotonic() + PAUSE
 
     async def close(self) -> None:
         """Close the connections to Redis."""
         await self._client.aclose()
 
 
-def _pool(url: str) -> BlockingConnectionPool:
+def _pool(url: str, timeout: float) -> BlockingConnectionPool:
     """One retry at once: it finds a connection that Redis has closed in the meantime."""
     try:
         return BlockingConnectionPool.from_url(
             url,
             max_connections=CONNECTIONS,
-            timeout=TIMEOUT,
-            socket_timeout=TIMEOUT,
-            socket_connect_timeout=TIMEOUT,
+            timeout=timeout,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 1),
         )
     except ValueError:

@@ -99,6 +99,8 @@ class Database:
 def _reason(error: Exception) -> str:
     """The driver's own words on one line, without the statement."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
     return " ".join(str(cause).split())[:300] or type(cause).__name__
 
 
@@ -127,7 +129,7 @@ def _postgresql(url: str, within: float) -> Database:
         try:
             return await asyncpg.connect(url, timeout=within, command_timeout=MIGRATION_TIMEOUT)
         except refused as error:
-            reason = _without(str(error) or type(error).__name__, urlsplit(url).password)
+            reason = _without(_reason(error), urlsplit(url).password)
             raise StoreError(f"{name}: {reason}") from None
 
     engine = create_async_engine(

@@ -1,0 +1,129 @@
+"""What keys, limits and the scan log cost one request, without HTTP around them.
+
+Medians over many single calls on one event loop: authentication from the cache and cold (the store is
+asked), one rate-limit check, one recorded decision; and how many rows a second the writer gets rid of.
+Every run checks itself: the key is the right one, nothing is refused, every row arrives.
+
+    python -m benchmarks.records [--store URL] [--limits URL] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from sidecar import config, limits, logs
+from sidecar.apikeys import KeyRing
+from sidecar.journal import Journal
+from sidecar.store import Store
+from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Verdict
+from sidecar.units import Rate
+
+ROWS = 10_000
+
+
+def check(right: bool, trouble: str) -> None:
+    """A figure of a run that went wrong is no figure."""
+    if not right:
+        sys.exit(trouble)
+
+
+async def median_us(times: int, call: Callable[[], Awaitable[object]]) -> float:
+    """The median time of one call, in microseconds."""
+    taken = []
+    for _ in range(times):
+        started = time.perf_counter()
+        await call()
+        taken.append(time.perf_counter() - started)
+    return round(statistics.median(taken) * 1e6, 1)
+
+
+async def keys(store: Store) -> dict[str, float]:
+    """Authentication, from the cache and with a question to the store."""
+    ring = KeyRing(store, config.Auth())
+    key, value = await ring.create("benchmark")
+
+    async def cold() -> None:
+        ring._forget(key.id)  # noqa: SLF001 - what a revocation does
+        check((await ring.authenticate(value)).id == key.id, "another key")
+
+    asked = await median_us(500, cold)
+    known = await median_us(20_000, lambda: ring.authenticate(value))
+    await ring.delete(key.id)
+    await ring.close()
+    return {"authenticate, cached, us": known, "authenticate, cold, us": asked}
+
+
+async def rates(url: str) -> dict[str, float]:
+    """One check of the rate limit."""
+    limiter = await limits.open(url)
+
+    async def take() -> None:
+        check(await limiter.take("benchmark", Rate(10**6, 1.0), 10**6) == 0.0, "refused")
+
+    taken = await median_us(5000, take)
+    await limiter.close()
+    return {"limit, us": taken}
+
+
+def decision(number: int) -> Decision:
+    """A decision with three findings, as a blocked prompt makes it."""
+    found = Finding("INJ-100", Label.PROMPT_INJECTION, 0.9, LayerName.RULES, "prompt", 0, 10)
+    report = LayerReport(LayerName.RULES, 0.9, (found,) * 3, elapsed=0.001)
+    verdict = Verdict(0.9, Action.BLOCK, (Label.PROMPT_INJECTION,), 1, LayerName.RULES, reports=(report,), revision="r")
+    return Decision(f"bench_{number}", datetime.now(UTC), "api", "/api/v1/prompt/scan", verdict, "block", 200)
+
+
+async def log(store: Store) -> dict[str, float]:
+    """Recording one decision, and the rate at which rows are written."""
+    journal = Journal(store, config.Store(queue=ROWS), config.Log())
+    await journal.start()
+    taken = []
+    for number in range(ROWS):
+        made = decision(number)
+        started = time.perf_counter()
+        journal.record(made)
+        taken.append(time.perf_counter() - started)
+    started = time.perf_counter()
+    await journal.close()
+    written = ROWS / (time.perf_counter() - started)
+    check(await store.decisions.count() >= ROWS, "rows were lost")
+    return {"record, us": round(statistics.median(taken) * 1e6, 1), "rows written a second": round(written)}
+
+
+async def measure(store_url: str, limits_url: str) -> dict[str, float]:
+    """All figures."""
+    store = await Store.open(store_url)
+    found = {**await keys(store), **await rates(limits_url), **await log(store)}
+    await store.close()
+    return found
+
+
+def main() -> None:
+    """Print the figures; the log lines themselves go nowhere."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", help="an empty database [default: a new SQLite file]")
+    parser.add_argument("--limits", default="memory://")
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:  # noqa: PTH123
+        kept, sys.stderr = sys.stderr, nowhere
+        logs.configure("json", "info")
+        found = asyncio.run(measure(chosen.store or f"sqlite:///{folder}/store.db", chosen.limits))
+        sys.stderr = kept
+    if chosen.json:
+        print(json.dumps(found))
+    else:
+        print("\n".join(f"{name:28} {value:>10}" for name, value in found.items()))
+
+
+if __name__ == "__main__":
+    main()
