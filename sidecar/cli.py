@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -196,16 +197,16 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
 
 
 async def _run_rows(built: app.Pipeline, rows: list[Row], concurrency: int) -> list[Outcome]:
-    loop, waiting = asyncio.get_running_loop(), iter(enumerate(rows))
+    waiting = iter(enumerate(rows))
     outcomes: dict[int, Outcome] = {}
     with console.progress() as bar:
         task = bar.add_task("scanning", total=len(rows))
 
         async def work() -> None:
             for index, row in waiting:
-                started = loop.time()
+                started = time.perf_counter()
                 verdict = await built.engine.scan(row.request())
-                outcomes[index] = Outcome(row, verdict, loop.time() - started)
+                outcomes[index] = Outcome(row, verdict, time.perf_counter() - started)
                 bar.advance(task)
 
         await asyncio.gather(*(work() for _ in range(concurrency)))
