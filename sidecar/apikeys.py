@@ -18,7 +18,7 @@ import time
 import zlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import get_args
+from typing import TypeVar, get_args
 
 from sidecar import logs
 from sidecar.config import Auth
@@ -34,11 +34,14 @@ ENVIRONMENTS = ("development", "staging", "production")
 LONGEST_TRUST = 5.0
 NEGATIVE_TRUST = 1.0
 CACHED_KEYS = 10_000
+STRANGERS = 4
+STRANGERS_WAIT = 2.0
 TOUCH_EVERY = 10.0
 _BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _ID, _SECRET, _CRC = 8, 43, 6
 _LENGTH = len(PREFIX) + _ID + _SECRET + _CRC
 _SHORTEST_PEPPER = 16
+T = TypeVar("T")
 _log = logs.get("apikeys")
 
 
@@ -81,7 +84,9 @@ class KeyRing:
         self._pepper = _read_pepper(settings.pepper_file)
         self._trust = min(settings.cache, LONGEST_TRUST)
         self._grace = settings.stale_grace
-        self._known: dict[bytes, tuple[ApiKey | None, float]] = {}
+        self._known: dict[bytes, tuple[ApiKey, float]] = {}
+        self._unknown: dict[bytes, tuple[None, float]] = {}
+        self._strangers = asyncio.Semaphore(STRANGERS)
         self._asking: dict[bytes, asyncio.Task[ApiKey | None]] = {}
         self._changes = 0
         self._used: dict[str, datetime] = {}
@@ -101,7 +106,7 @@ class KeyRing:
         if value is None or not well_formed(value):
             raise _refused()
         hashed = digest(value, self._pepper)
-        key, until = self._known.get(hashed, (None, 0.0))
+        key, until = self._known.get(hashed) or self._unknown.get(hashed) or (None, 0.0)
         if until <= time.monotonic():
             key = await self._ask(_id(value), hashed)
         now = datetime.now(UTC)
@@ -177,7 +182,7 @@ class KeyRing:
             asking.add_done_callback(lambda _: self._asking.pop(hashed, None))
         try:
             return await asyncio.shield(asking)
-        except StoreError:
+        except (StoreError, TimeoutError):
             return self._stale(hashed)
 
     def _stale(self, hashed: bytes) -> ApiKey:
@@ -189,23 +194,28 @@ class KeyRing:
 
     async def _look_up(self, key_id: str, hashed: bytes) -> ApiKey | None:
         asked, changes = time.monotonic(), self._changes
-        found = await self._keys.get(key_id)
-        key, stored = found or (None, bytes(32))
+        key, stored = await self._find(key_id, known=hashed in self._known) or (None, bytes(32))
         if not hmac.compare_digest(stored, hashed):
             key = None
-        if changes == self._changes:  # else a revocation may have come in between
-            self._remember(hashed, key, asked + (self._trust if key else min(self._trust, NEGATIVE_TRUST)))
+        if changes != self._changes:  # a revocation may have come in between
+            return key
+        self._known.pop(hashed, None)
+        if key is None:
+            _put(self._unknown, hashed, (None, asked + min(self._trust, NEGATIVE_TRUST)))
+        else:
+            _put(self._known, hashed, (key, asked + self._trust))
         return key
 
-    def _remember(self, hashed: bytes, key: ApiKey | None, until: float) -> None:
-        self._known.pop(hashed, None)
-        while len(self._known) >= CACHED_KEYS:
-            del self._known[next(iter(self._known))]
-        self._known[hashed] = (key, until)
+    async def _find(self, key_id: str, *, known: bool) -> tuple[ApiKey, bytes] | None:
+        """Strangers take turns at the store: a flood of them does not keep out those who are known."""
+        if known:
+            return await self._keys.get(key_id)
+        async with asyncio.timeout(STRANGERS_WAIT), self._strangers:
+            return await self._keys.get(key_id)
 
     def _forget(self, key_id: str) -> None:
         self._changes += 1
-        self._known = {hashed: (key, until) for hashed, (key, until) in self._known.items() if key and key.id != key_id}
+        self._known = {hashed: entry for hashed, entry in self._known.items() if entry[0].id != key_id}
 
     async def _touch(self) -> None:
         used, self._used = self._used, {}
@@ -216,6 +226,14 @@ class KeyRing:
         except StoreError as error:
             self._used = {**used, **self._used}
             _log.warning("keys_touch_failed", error=error)
+
+
+def _put(cache: dict[bytes, T], hashed: bytes, entry: T) -> None:
+    """Remember as the newest; the oldest makes room."""
+    cache.pop(hashed, None)
+    while len(cache) >= CACHED_KEYS:
+        del cache[next(iter(cache))]
+    cache[hashed] = entry
 
 
 def _refused() -> Unauthorized:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from sidecar.apikeys import CACHED_KEYS, KeyRing, KeyState, _checksum, digest, generate, well_formed
+from sidecar.apikeys import CACHED_KEYS, KeyRing, KeyState, _checksum, _put, digest, generate, well_formed
 from sidecar.config import Auth
 from sidecar.errors import ConfigError, NoSuchKey, RequestError, Unauthorized, Unavailable
 from sidecar.store import Store
@@ -269,14 +269,27 @@ async def test_one_question_serves_all_who_wait_for_the_same_key(ring: KeyRing) 
     assert {one.id for one in found} == {key.id}
 
 
-async def test_the_caches_are_bounded(tmp_path: Path) -> None:
-    """However many keys are tried, what is remembered does not grow beyond the bound."""
-    store = await Store.open(f"sqlite:///{tmp_path}/store.db")
-    ring = KeyRing(store, Auth())
+def test_the_caches_are_bounded() -> None:
+    """However many keys are tried, what is remembered does not grow beyond the bound; the newest stay."""
+    cache: dict[bytes, int] = {}
     for number in range(CACHED_KEYS + 5):
-        ring._remember(number.to_bytes(32, "big"), None, 0.0)
-    assert len(ring._known) == CACHED_KEYS
-    await store.close()
+        _put(cache, number.to_bytes(32, "big"), number)
+    assert len(cache) == CACHED_KEYS
+    assert set(cache.values()) == set(range(5, CACHED_KEYS + 5))
+
+
+async def test_a_flood_of_unknown_keys_does_not_keep_out_known_ones(store: Store) -> None:
+    """A key whose cache time is over passes a thousand well-formed strangers that wait for the store."""
+    ring = KeyRing(store, Auth(cache=0.0))
+    _, value = await ring.create("a")
+    await ring.authenticate(value)
+    strangers = [asyncio.ensure_future(ring.authenticate(generate()[0])) for _ in range(1000)]
+    await asyncio.sleep(0)
+    await ring.authenticate(value)
+    assert sum(not stranger.done() for stranger in strangers) > 500
+    outcomes = await asyncio.gather(*strangers, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} <= {Unauthorized, Unavailable}
+    await ring.close()
 
 
 async def test_a_store_that_is_down_never_opens_unless_a_grace_is_set() -> None:
