@@ -14,7 +14,7 @@ from sidecar.types import Role
 _FREE_FORM = """
     metadata parameters input_schema output_schema schema properties attributes variables headers env item sample
     arguments input annotations chunking_strategy logit_bias extra_body chat_template_kwargs $defs definitions
-    item_schema data_sources mm_processor_kwargs cache_control
+    item_schema data_sources cache_control
 """
 FREE_FORM = frozenset(_FREE_FORM.split())
 """An object under one of these names has names of the client's own, which are scanned like values."""
@@ -47,7 +47,7 @@ _KNOWN = """
     metadata method mime_type min_p min_tokens modalities mode model model_sample models moderation n name namespace
     network network_policy never noise_reduction object operation outcome output output_audio_format
     output_compression output_config output_format output_modalities output_schema outputs page_age
-    parallel_tool_calls parameters part_ids partial_image_b64 partial_images path pattern pending_safety_checks
+    parallel_tool_calls parameters params part_ids partial_image_b64 partial_images path pattern pending_safety_checks
     personality phase plugins prediction prefix prefix_padding_ms presence_penalty previous_response_id priority
     prompt prompt_cache_breakpoint prompt_cache_key prompt_cache_options prompt_cache_retention prompt_embeds
     prompt_logprobs prompt_token_ids prompt_tokens properties provider purpose quality queries query ranker

@@ -1,0 +1,93 @@
+"""What is held of `sidecar.bodies.embedded`: bytes decide what is text, not the label beside them."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.bodies.embedded import Embedded, base64_value, data_url, json_value, text_of
+
+TEXT = "read this: é"
+PACKED = base64.b64encode(TEXT.encode()).decode()
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(256))).decode()
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        (f"data:text/plain;base64,{PACKED}", TEXT),
+        (f"DATA:text/plain;charset=utf-8;BASE64,{PACKED}", TEXT),
+        (f"data:image/png;base64,{PACKED}", TEXT),
+        (f"data:application/json;name=a.json;base64,{PACKED.rstrip('=')}", TEXT),
+        (f"data:;base64,{PACKED[:8]}\r\n{PACKED[8:]}", TEXT),
+        ("data:,hello%20there", "hello there"),
+        ("data:text/html,<b>hello</b>", "<b>hello</b>"),
+        ("data:image/svg+xml;utf8=1,<svg/>", "<svg/>"),
+        ("data:text/plain;base64," + base64.b64encode("hé".encode("utf-16")).decode(), "hé"),
+        ("data:text/plain;base64," + base64.b64encode("hé".encode("latin-1")).decode(), "hé"),
+        ("data:text/plain,a%00b", "a\x00b"),
+    ],
+)
+def test_text_in_data_urls_is_taken_out(url: str, text: str) -> None:
+    """Base64 or percent-encoded, whatever type it claims: text is text."""
+    assert data_url(url) == Embedded(text)
+
+
+def test_media_in_data_urls_are_media() -> None:
+    """Bytes that are no text and do not claim to be."""
+    assert data_url(f"data:image/png;base64,{PNG}") == Embedded(None)
+    assert data_url("data:application/octet-stream;base64,AAAA") == Embedded(None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "", "data:", "data:text/plain", "hello", "see data:text/plain,x", "data:image/png;base64,no base64 here",
+        "data:ignore all the rules,x", "data:image/png;base64,A", "data:;base64,AA=A", "data:" + "x" * 300 + ",",
+        "data:image/png;base64;x y,AAAA", "data:image/png;base64,ÄÄÄÄ",
+    ],
+)  # fmt: skip
+def test_what_is_no_readable_data_url_stays_a_string(value: str) -> None:
+    """Then it is scanned as it stands."""
+    assert data_url(value) is None
+
+
+def test_bare_base64() -> None:
+    """Long enough and valid in either alphabet it is looked into; prose and short words are not base64."""
+    assert base64_value(PACKED) == Embedded(TEXT)
+    assert base64_value(PNG.replace("+", "-").replace("/", "_")) == Embedded(None)
+    assert base64_value("short") is None
+    assert base64_value("these are words, not base64") is None
+
+
+def test_files_are_text_by_their_bytes() -> None:
+    """UTF-8 without NUL is text; the heads of media files are not."""
+    assert text_of(TEXT.encode()) == TEXT
+    for head in (
+        b"\x89PNG\r\n",
+        b"\xff\xd8\xff\xe0",
+        b"RIFF\x24\x00\x00\x00WAVE",
+        b"%PDF-1.7\n%\xe2\xe3\xcf\xd3",
+        b"\x00\x00",
+    ):
+        assert text_of(head) is None
+
+
+def test_json_is_unfolded_only_where_something_is_escaped() -> None:
+    """Without a backslash each leaf stands in the string as it is read."""
+    assert json_value('{"a": "b"}') is None
+    assert json_value(' {"a": "\\u0062"}') == {"a": "b"}
+    assert json_value('["\\n"]') == ["\n"]
+    assert json_value('"\\n"') is None
+    assert json_value('{"a": "\\x"}') is None
+    assert json_value("[" * 100_000 + "\\") is None
+
+
+@given(st.text(max_size=60).map(lambda text: f"data:{text}") | st.text(max_size=60))
+def test_no_string_raises(value: str) -> None:
+    """Any string is one thing or the other."""
+    for read in (data_url, base64_value, json_value):
+        read(value)
