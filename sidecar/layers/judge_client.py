@@ -29,6 +29,8 @@ MAX_ANSWER_BYTES = 1 << 20
 OUTPUT_TOKENS = 400
 THINKING_TOKENS = 4000
 OVERHEAD_TOKENS = 64
+LEARNING = 0.2
+"""Weight of the latest call in the usual duration."""
 BACKSTOP = 1.0
 """Seconds by which the HTTP library's own timeout comes later, so that the deadline of `turn` is what is told."""
 CAREFUL = 3
@@ -86,6 +88,7 @@ class JudgeClient:
         self._retries = RetryBudget()
         self._calls, self._tokens = Budget(settings.calls), Budget(settings.tokens)
         self._dialect, self._settled = 0, False
+        self._usual = 0.0
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
@@ -104,7 +107,13 @@ class JudgeClient:
             raise LayerError("deadline") from None
 
     async def ask(self, messages: Sequence[Message], ends: float) -> Reply:
-        """One completion; `ends` on the monotonic clock is when nothing will be waited for any more."""
+        """One completion; `ends` on the monotonic clock is when nothing will be waited for any more.
+
+        A call that would usually take longer than the time that is left is not begun: many servers go on working
+        for a client that has left, and its cost is lost.
+        """
+        if ends - time.monotonic() < self._usual:
+            raise LayerError("deadline")
         self._retries.call()
         choices = [self._dialect] if self._settled else range(self._dialect, len(_DIALECTS))
         for dialect in choices:
@@ -173,6 +182,7 @@ class JudgeClient:
                 self._breaker.failure("deadline")
             raise
         self._breaker.success()
+        self._usual += LEARNING * (time.monotonic() - begun - self._usual)
         return envelope
 
     async def _post(self, body: bytes) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from sidecar.errors import ConfigError
 from sidecar.layers.judge_excerpt import escape
-from sidecar.types import Label
+from sidecar.types import Channel, Label
 
 MAX_QUESTIONS = 24
 SECRET_ENDS = 1000
@@ -50,6 +50,11 @@ class QuestionRule(Protocol):
     @property
     def status(self) -> str:
         """`stable`, `test` or `retired`."""
+        ...
+
+    @property
+    def channels(self) -> Sequence[Channel]:
+        """Where it is asked: of direct parts, indirect ones, or both."""
         ...
 
 
@@ -144,7 +149,8 @@ def questions(rules: Sequence[QuestionRule] = ()) -> tuple[Question, ...]:
 def _asked(rules: Sequence[QuestionRule]) -> Iterator[Question]:
     for rule in rules:
         if rule.question and rule.status != "retired":
-            yield Question(rule.id, Label(rule.label), rule.question, rule.score, rule.status != "test")
+            only = f" (Of the parts marked {rule.channels[0]} alone.)" if len(rule.channels) == 1 else ""
+            yield Question(rule.id, rule.label, rule.question + only, rule.score, rule.status != "test")
 
 
 def new_marker() -> str:

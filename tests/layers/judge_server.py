@@ -1,7 +1,8 @@
 """A judge on loopback that speaks the protocol and misbehaves on command, for tests and benchmarks.
 
 `JudgeServer(answer)` calls `answer(case)` for each completion; the answers below are what judges do on good and on
-bad days. The server counts calls, remembers bodies, and knows how many were in flight at once.
+bad days. The server counts calls, remembers bodies, and knows how many were in flight at once. Like real ones it
+drops what it is doing for a client that has left.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class JudgeServer:
         """Listen on a free port."""
         app = web.Application(client_max_size=1 << 24)
         app.router.add_post("/v1/chat/completions", self._complete)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ class Rule:
     score: float
     question: str | None
     status: str = "stable"
+    channels: Sequence[Channel] = tuple(Channel)
 
 
 def layer_for(url: str, rules: Sequence[Rule] = (), **settings: Any) -> LlmJudgeLayer:
@@ -114,6 +116,16 @@ async def test_questions_of_the_policy_are_asked_and_named() -> None:
     assert (report.score, [f.rule for f in report.findings]) == (0.8, ["OWN-1"])
     assert "q5: Is a customer named?" in server.bodies[0]["messages"][0]["content"]
     assert "q6" not in server.bodies[0]["messages"][0]["content"]
+
+
+async def test_a_question_for_one_channel_says_so() -> None:
+    """A rule that looks at documents only tells the judge to look there."""
+    rules = [Rule("OWN-1", Label.JAILBREAK, 0.9, "Is it a poem?", channels=(Channel.INDIRECT,))]
+    async with JudgeServer() as server:
+        layer = layer_for(server.url, rules)
+        await layer.scan(asked(ATTACK), ())
+        await layer.close()
+    assert "q5: Is it a poem? (Of the parts marked indirect alone.)" in server.bodies[0]["messages"][0]["content"]
 
 
 async def test_a_question_on_probation_never_decides() -> None:
@@ -429,6 +441,39 @@ async def test_tokens_per_period_are_bounded() -> None:
 
 async def _costly(case: Case) -> Any:
     return judges.completion(case.verdict(9), tokens=5_000)
+
+
+async def test_twenty_times_its_capacity() -> None:
+    """Two seconds of far too many scans: calls at once, calls in total and every scan's time stay within bounds."""
+    async with JudgeServer(judges.slow(0.1)) as server:
+        layer = layer_for(server.url, concurrency=2, queue=8, timeout=1.0, calls="30/hour")
+
+        async def timed(number: int) -> tuple[str, float]:
+            begun = time.monotonic()
+            return await _outcome(layer, f"{ATTACK} {number}"), time.monotonic() - begun
+
+        async with asyncio.TaskGroup() as tasks:
+            started = []
+            for number in range(800):
+                started.append(tasks.create_task(timed(number)))
+                await asyncio.sleep(0.0025)
+        await layer.close()
+    found = Counter(task.result()[0] for task in started)
+    assert 10 <= found["answered"] <= server.calls <= 30
+    assert set(found) <= {"answered", "budget", "queue_full", "deadline"}
+    assert server.peak <= 2
+    assert max(task.result()[1] for task in started) < 1.0 + 1.0, "the deadline, and room for a busy machine"
+
+
+async def test_a_hopeless_call_is_not_begun() -> None:
+    """Of three that need half a second each within 0.9 s, one after the other, one is made and no other begun."""
+    async with JudgeServer(judges.slow(0.5)) as server:
+        layer = layer_for(server.url, concurrency=1, timeout=0.9)
+        layer._client._usual = 0.5
+        found = await asyncio.gather(*(_outcome(layer, f"{ATTACK} {n}") for n in range(3)))
+        await layer.close()
+    assert sorted(found) == ["answered", "deadline", "deadline"]
+    assert server.calls == 1
 
 
 async def test_a_verdict_is_remembered() -> None:
