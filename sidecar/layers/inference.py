@@ -12,18 +12,20 @@ import asyncio
 import math
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sidecar.errors import LayerError
 from sidecar.layers.artefact import Array, Head
 from sidecar.layers.embedding import Encoder
 from sidecar.layers.windows import Cut, Window, batches, windows
+from sidecar.views import View, views
 
 TURN = 8
 """Windows of one request that are read before the others have their turn."""
 IN_HAND = 32
 """Requests that the worker reads at the same time."""
+_EVERYDAY = frozenset({"url", "leet"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,19 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A window that was read: of which text, where, its logits and its features."""
+class Part:
+    """One reading of one text: the text itself or what was decoded from it, and its count of windows."""
 
     text: int
+    view: View
+    windows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A window that was read: of which part, where in it, its logits and its features."""
+
+    part: int
     window: Window
     logits: Array
     features: Array
@@ -46,21 +57,21 @@ class Read:
 
 @dataclass(slots=True)
 class _Job:
-    """A request in hand. `ahead` holds what is still unread, `total` counts the windows of each text."""
+    """A request in hand. `ahead` holds what is still unread: the number of the part, and the window."""
 
     texts: Sequence[Text]
     future: asyncio.Future[Reading]
     ahead: list[tuple[int, Window]] = field(default_factory=list)
-    total: list[int] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     read: list[Read] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of the texts, and how many windows each of them has."""
+    """What was read of the texts, and the parts that were to be read."""
 
     read: tuple[Read, ...]
-    totals: tuple[int, ...]
+    parts: tuple[Part, ...]
 
 
 class Reader:
@@ -141,13 +152,13 @@ class Reader:
 
     def _open(self, job: _Job) -> bool:
         """Cut the texts of a request into windows. False: it is answered already."""
-        left = self._cut.most
         try:
             for number, text in enumerate(job.texts):
-                cut = windows(self._encoder.tokenizer, text.text, Cut(self._cut.size, self._cut.overlap, left))
-                left -= len(cut)
-                job.total.append(len(cut))
-                job.ahead.extend((number, window) for window in cut)
+                for view in readings(text.text):
+                    left = self._cut.most - len(job.ahead)
+                    cut = windows(self._encoder.tokenizer, view.text, Cut(self._cut.size, self._cut.overlap, left))
+                    job.ahead.extend((len(job.parts), window) for window in cut)
+                    job.parts.append(Part(number, view, len(cut)))
         except Exception as error:  # noqa: BLE001 - the thread must outlive any text
             _fail(job, error if isinstance(error, LayerError) else LayerError("error", type(error).__name__))
             return False
@@ -171,19 +182,27 @@ class Reader:
             return
         try:
             features = self._encoder.features(
-                [window.ids for _, _, window in turns], [job.texts[text].indirect for job, text, _ in turns]
+                [window.ids for _, _, window in turns],
+                [job.texts[job.parts[part].text].indirect for job, part, _ in turns],
             )
             logits = self._head.logits(features)
         except Exception as error:  # noqa: BLE001 - the thread must outlive any batch
             for job, _, _ in turns:
                 _fail(job, LayerError("error", type(error).__name__))
             return
-        for (job, text, window), one, row in zip(turns, features, logits, strict=True):
-            job.read.append(Read(text, window, row, one))
+        for (job, part, window), one, row in zip(turns, features, logits, strict=True):
+            job.read.append(Read(part, window, row, one))
+
+
+def readings(text: str) -> Iterator[View]:
+    """The text, and what was hidden in it. Links and look-alike digits are everyday and no second reading."""
+    raw, *others = views(text)
+    yield raw
+    yield from (view for view in others if view.hidden and _EVERYDAY.isdisjoint(view.path))
 
 
 def _finish(job: _Job) -> None:
-    _answer(job, Reading(tuple(job.read), tuple(job.total)))
+    _answer(job, Reading(tuple(job.read), tuple(job.parts)))
 
 
 def _fail(job: _Job, error: LayerError) -> None:

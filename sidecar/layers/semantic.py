@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from sidecar.layers.embedding import open_encoder
 from sidecar.layers.inference import Read, Reader, Reading, Text
 from sidecar.layers.similar import Neighbours, SimilarRule
 from sidecar.layers.windows import Cut
-from sidecar.types import Channel, Finding, LayerName, LayerReport, ScanRequest, Segment
+from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
 FLOOR = 0.1
 """Findings below this score say nothing worth a line."""
@@ -58,44 +59,54 @@ class SemanticLayer:
         segments = request.segments
         reading = await self._reader.read([Text(s.text, s.channel is Channel.INDIRECT) for s in segments])
         findings = (*self._trained(segments, reading), *self._similar(segments, reading))
-        score = max((self._probability(reading, number) for number in range(len(segments))), default=0.0)
-        score = max([score, *(f.score for f in findings if f.decides)])
-        detail = {"windows": sum(reading.totals), "windows_read": len(reading.read)}
-        return LayerReport(self.name, score, findings, detail=detail)
+        score = max((f.score for f in findings if f.decides), default=0.0)
+        calm = max((self._probability(reading, read) for read in self._worst(reading)), default=0.0)
+        detail = {"windows": sum(part.windows for part in reading.parts), "windows_read": len(reading.read)}
+        return LayerReport(self.name, max(score, calm), findings, detail=detail)
 
-    def _worst(self, reading: Reading, number: int) -> Read | None:
-        read = [read for read in reading.read if read.text == number]
-        return max(read, key=lambda r: r.logits[self._head.attack], default=None)
+    def _worst(self, reading: Reading) -> list[Read]:
+        """The worst window of each part that has any."""
+        worst: dict[int, Read] = {}
+        for read in reading.read:
+            known = worst.get(read.part)
+            if known is None or read.logits[self._head.attack] > known.logits[self._head.attack]:
+                worst[read.part] = read
+        return list(worst.values())
 
-    def _probability(self, reading: Reading, number: int) -> float:
-        worst = self._worst(reading, number)
-        if worst is None:
-            return 0.0
-        return self._manifest.calibration.probability(float(worst.logits[self._head.attack]), reading.totals[number])
+    def _probability(self, reading: Reading, read: Read) -> float:
+        windows = reading.parts[read.part].windows
+        return self._manifest.calibration.probability(float(read.logits[self._head.attack]), windows)
 
     def _trained(self, segments: Sequence[Segment], reading: Reading) -> Iterator[Finding]:
-        """The labels of each segment's worst window; the likeliest has the whole score."""
-        for number, segment in enumerate(segments):
-            worst, score = self._worst(reading, number), self._probability(reading, number)
-            if worst is None or score < FLOOR:
+        """The labels of each part's worst window; the likeliest has the whole score."""
+        for worst in self._worst(reading):
+            score = self._probability(reading, worst)
+            if score < FLOOR:
                 continue
             chances = {label: _sigmoid(float(worst.logits[row])) for label, row in self._head.labels.items()}
+            if reading.parts[worst.part].view.hidden:
+                chances[Label.TOKEN_SMUGGLING] = max(chances.values())
             top = max(chances.values())
             for label, chance in sorted(chances.items(), key=lambda pair: -pair[1]):
                 if (shared := score * chance / top) >= FLOOR:
-                    start, end = worst.window.start, worst.window.end
-                    yield Finding(f"SEM-{label}", label, shared, self.name, segment.path, start, end)
+                    yield self._finding(segments, reading, worst, f"SEM-{label}", label, shared)
 
     def _similar(self, segments: Sequence[Segment], reading: Reading) -> Iterator[Finding]:
         """What the rules of the policies say by their examples."""
         if not reading.read:
             return
-        channels = [segments[read.text].channel for read in reading.read]
+        channels = [segments[reading.parts[read.part].text].channel for read in reading.read]
         for hit in self._neighbours.hits(np.stack([read.features for read in reading.read]), channels):
-            read, rule = reading.read[hit.window], hit.rule
-            path, window = segments[read.text].path, read.window
-            decides = rule.status != "test"
-            yield Finding(rule.id, rule.label, rule.score, self.name, path, window.start, window.end, decides=decides)
+            rule, read = hit.rule, reading.read[hit.window]
+            found = self._finding(segments, reading, read, rule.id, rule.label, rule.score)
+            yield replace(found, decides=rule.status != "test")
+
+    def _finding(
+        self, segments: Sequence[Segment], reading: Reading, read: Read, rule: str, label: Label, score: float
+    ) -> Finding:
+        part = reading.parts[read.part]
+        start, end = part.view.locate(read.window.start, read.window.end)
+        return Finding(rule, label, score, self.name, segments[part.text].path, start, end, part.view.name)
 
 
 def _folder(settings: config.SemanticLayer) -> Path:

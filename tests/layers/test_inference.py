@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import AsyncIterator, Callable
 
@@ -41,7 +42,7 @@ def words(count: int, last: str = "calm") -> str:
 async def test_a_long_text_is_read_to_its_end(make: Make) -> None:
     """The last word of many windows is seen, and nothing of the text is left out."""
     reading = await make(TinyEncoder()).read([Text(words(300, "attack"))])
-    assert len(reading.read) == reading.totals[0] > TURN
+    assert len(reading.read) == reading.parts[0].windows > TURN
     assert max(reading.read, key=lambda read: read.logits[0]).window.end == len(words(300, "attack"))
 
 
@@ -49,7 +50,7 @@ async def test_texts_of_one_request_stay_apart(make: Make) -> None:
     """Each window knows its text, and each text how many windows it has; an empty text has none."""
     reading = await make(TinyEncoder()).read([Text("calm"), Text(""), Text(words(30, "leak"))])
     worst = max(reading.read, key=lambda read: read.logits[0])
-    assert (worst.text, reading.totals[:2]) == (2, (1, 0))
+    assert (reading.parts[worst.part].text, [part.windows for part in reading.parts[:2]]) == (2, [1, 0])
 
 
 async def test_requests_at_the_same_time_share_batches_and_one_thread(make: Make) -> None:
@@ -82,7 +83,7 @@ async def test_no_batch_is_over_the_cap(make: Make) -> None:
 async def test_a_certain_window_ends_the_reading(make: Make) -> None:
     """Nothing behind a certain window could change the verdict, so it is not read."""
     reading = await make(TinyEncoder(), certain=4.0).read([Text("attack " + words(500))])
-    assert len(reading.read) <= TURN < reading.totals[0]
+    assert len(reading.read) <= TURN < reading.parts[0].windows
 
 
 async def test_the_budget_counts_all_texts_of_a_request(make: Make) -> None:
@@ -112,7 +113,7 @@ async def test_a_failing_model_is_an_error_without_its_words_and_the_next_reques
         await reader.read([Text("calm")])
     assert (raised.value.cause, "secret" in str(raised.value)) == ("error", False)
     encoder.broken = False
-    assert (await reader.read([Text("calm")])).totals == (1,)
+    assert len((await reader.read([Text("calm")])).read) == 1
 
 
 async def test_more_than_the_queue_holds_is_refused_at_once(make: Make) -> None:
@@ -123,7 +124,7 @@ async def test_more_than_the_queue_holds_is_refused_at_once(make: Make) -> None:
     outcomes = await asyncio.gather(*(reader.read([Text("calm")]) for _ in range(5)), return_exceptions=True)
     refused = [outcome for outcome in outcomes if isinstance(outcome, LayerError)]
     assert [error.cause for error in refused] == ["overload"] * 3
-    assert (await first).totals == (1,)
+    assert len((await first).read) == 1
 
 
 async def test_a_caller_that_left_costs_no_more_computing(make: Make) -> None:
@@ -152,3 +153,11 @@ async def test_closing_fails_what_waits_and_what_comes_and_ends_the_thread(make:
     assert time.monotonic() - began < 2
     with pytest.raises(LayerError):
         await reader.read([Text("calm")])
+
+
+async def test_what_is_hidden_in_a_text_is_read_as_well(make: Make) -> None:
+    """A decoded stretch is a part of its own, and leads back to its text."""
+    hidden = base64.b64encode(b"attack calm calm calm").decode()
+    reading = await make(TinyEncoder()).read([Text("calm"), Text(f"calm {hidden} calm")])
+    worst = max(reading.read, key=lambda read: read.logits[0])
+    assert (reading.parts[worst.part].text, reading.parts[worst.part].view.name) == (1, "base64")

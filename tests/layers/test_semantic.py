@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -51,6 +52,15 @@ async def test_labels_share_the_score_by_their_chances() -> None:
     report = await scan(layer_of(), Segment("doubt"))
     assert {f.label for f in report.findings} == {Label.PROMPT_INJECTION, Label.SYSTEM_PROMPT_EXTRACTION}
     assert report.score == pytest.approx(0.5)
+
+
+async def test_an_attack_that_was_hidden_is_smuggled() -> None:
+    """What was found in a decoded stretch is token smuggling beside what it is, and points at the stretch."""
+    hidden = base64.b64encode(b"attack calm calm calm").decode()
+    report = await scan(layer_of(), Segment(f"{CALM}{hidden}"))
+    assert {f.label for f in report.findings} == {Label.PROMPT_INJECTION, Label.TOKEN_SMUGGLING}
+    assert {f.view for f in report.findings} == {"base64"}
+    assert all((f.start or 0) <= len(CALM) < (f.end or 0) for f in report.findings)
 
 
 @pytest.mark.parametrize("segments", [(), (Segment(""),), (Segment(CALM), Segment(" \n"))])
