@@ -60,7 +60,7 @@ class Recording:
     left: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the other side closes while an answer is being given."""
     port: int = 0
-    writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    open: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -75,7 +75,7 @@ class Recording:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
         self.connections += 1
-        self.writers.add(writer)
+        self.open[asyncio.current_task()] = writer
         try:
             while (received := await _read(reader)) is not None:
                 self.requests.append(received)
@@ -83,7 +83,7 @@ class Recording:
         except (ConnectionError, asyncio.IncompleteReadError):
             self.left.set()
         finally:
-            self.writers.discard(writer)
+            del self.open[asyncio.current_task()]
             writer.close()
 
     async def answer(self, received: Received, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -109,8 +109,10 @@ async def recording(script: Script | None = None) -> AsyncIterator[Recording]:
     made.port = server.sockets[0].getsockname()[1]
     yield made
     server.close()
-    for writer in list(made.writers):
+    still = dict(made.open)
+    for writer in still.values():
         writer.transport.abort()
+    await asyncio.gather(*filter(None, still), return_exceptions=True)
     await server.wait_closed()
 
 

@@ -1,0 +1,103 @@
+"""What a recording upstream answers, route by route, in the shapes of the OpenAI API; with fields nobody knows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from recording import Received, Script, stream, whole
+
+from sidecar.upstream import echo_shapes as shapes
+
+TOOL_CALL = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "weather", "arguments": '{"city": "Paris"}'},
+}
+_HEAD = {"id": "chatcmpl-1", "created": 1, "model": "m", "x_unknown": {"kept": [1, 2.50, None]}}
+PARSED = '{"city": "Paris", "days": 3}'
+
+
+def _data(*events: object) -> list[bytes]:
+    return [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events] + [b"data: [DONE]\n\n"]
+
+
+def _chat(request: dict) -> dict:
+    message: dict = {"role": "assistant", "content": "Paris.", "refusal": None}
+    if request.get("tools"):
+        message |= {"content": None, "tool_calls": [TOOL_CALL]}
+    if request.get("response_format"):
+        message |= {"content": PARSED}
+    reason = "tool_calls" if request.get("tools") else "stop"
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return _HEAD | {"object": "chat.completion", "choices": [choice], "usage": usage}
+
+
+def _chunks(request: dict) -> list[bytes]:
+    deltas: list[dict] = [{"role": "assistant", "content": ""}, {"content": "Pa"}, {"content": "ris."}]
+    if request.get("tools"):
+        function = TOOL_CALL["function"]
+        deltas = [
+            {"role": "assistant", "tool_calls": [{"index": 0, **TOOL_CALL, "function": function | {"arguments": ""}}]},
+            {"tool_calls": [{"index": 0, "function": {"arguments": '{"city": '}}]},
+            {"tool_calls": [{"index": 0, "function": {"arguments": '"Paris"}'}}]},
+        ]
+    head = _HEAD | {"object": "chat.completion.chunk", "obfuscation": "xyz"}
+    choices = [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"})
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return _data(*(head | {"choices": [choice]} for choice in choices), head | {"choices": [], "usage": usage})
+
+
+def _response(request: dict) -> dict:
+    made = shapes.response(request) | {"id": "resp_1", "created_at": 1}
+    made["output"][0]["id"] = "msg_1"
+    return made
+
+
+def _response_stream(request: dict) -> list[bytes]:
+    done = _response(request)
+    return [
+        b"event: response.created\ndata: "
+        + json.dumps({"type": "response.created", "sequence_number": 0, "response": done}).encode()
+        + b"\n\n",
+        b"event: response.completed\ndata: "
+        + json.dumps({"type": "response.completed", "sequence_number": 1, "response": done}).encode()
+        + b"\n\n",
+    ]
+
+
+def _plain(received: Received) -> dict:
+    """An answer that is no stream."""
+    path = received.target.partition("?")[0].removeprefix("/v1")
+    if path == "/files":
+        return {"id": "file-1", "object": "file", "bytes": 3, "created_at": 1, "filename": "f.txt"} | {
+            "purpose": "user_data",
+            "status": "processed",
+        }
+    if path == "/audio/transcriptions":
+        return {"text": "hello", "usage": {"type": "duration", "seconds": 1}}
+    if path == "/models":
+        return shapes.models()
+    request = received.json()
+    return {
+        "/chat/completions": _chat,
+        "/responses": _response,
+        "/embeddings": shapes.embeddings,
+        "/moderations": lambda _: {"id": "modr-1", "model": "m", "results": []},
+        "/images/generations": lambda _: {"created": 1, "data": [{"b64_json": "AAAA"}]},
+    }[path](request)
+
+
+async def answer(received: Received, writer: asyncio.StreamWriter) -> None:
+    """The script: deterministic, so that two runs can be compared."""
+    script: Script
+    kind = received.header("content-type") or ""
+    if kind.startswith("application/json") and received.json().get("stream") is True:
+        make = _response_stream if received.target.endswith("/responses") else _chunks
+        script = stream(make(received.json()))
+    else:
+        body = json.dumps(_plain(received)).encode()
+        script = whole(body, "200 OK", "application/json", "x-request-id: req_1", "openai-version: 2020-10-01")
+    await script(received, writer)

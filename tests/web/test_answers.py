@@ -1,0 +1,71 @@
+"""Twin of sidecar/web/answers.py: errors in the envelope of each door."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sidecar.config import Block
+from sidecar.errors import BodyError, RateLimited, RequestError, RouteNotAllowed, Unauthorized, Unavailable
+from sidecar.errors import UpstreamError as Upstream
+from sidecar.types import Action, Label, LayerName, Verdict
+from sidecar.web.answers import blocked_response, detail_response, error_response, verdict_headers
+
+VERDICT = Verdict(0.8765, Action.BLOCK, (Label.JAILBREAK, Label.PII_DETECTED), 3, LayerName.SEMANTIC)
+ERRORS = [
+    (Unauthorized("d"), 401, "authentication_error", "authentication_error"),
+    (RouteNotAllowed("d"), 403, "permission_error", "permission_error"),
+    (RateLimited("d", retry_after=3), 429, "rate_limit_error", "rate_limit_error"),
+    (BodyError("malformed", "d"), 400, "invalid_request_error", "invalid_request_error"),
+    (BodyError("oversize", "d", status=413), 413, "invalid_request_error", "request_too_large"),
+    (Unavailable("d", retry_after=1), 503, "server_error", "overloaded_error"),
+    (Upstream("d"), 502, "server_error", "api_error"),
+    (Upstream("d", status=504), 504, "server_error", "timeout_error"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "openai", "anthropic"), ERRORS)
+def test_every_error_has_a_type_in_both_dialects(error: RequestError, status: int, openai: str, anthropic: str) -> None:
+    """Status and text are the same; the envelope is the one that each API's clients read."""
+    first, second = error_response(error, "openai"), error_response(error, "anthropic")
+    assert first.status == second.status == status
+    assert json.loads(first.body)["error"] == {"message": "d", "type": openai, "param": None, "code": error.code}
+    assert json.loads(second.body) == {"type": "error", "error": {"type": anthropic, "message": "d"}}
+
+
+def test_the_scan_door_says_detail() -> None:
+    """And when to come back."""
+    answer = detail_response(RateLimited("slow down", retry_after=3))
+    assert (answer.status, json.loads(answer.body), answer.headers["Retry-After"]) == (
+        429,
+        {"detail": "slow down"},
+        "3",
+    )
+
+
+def test_verdict_headers_are_complete_and_unscanned_is_named_only_where_it_is_so() -> None:
+    """Several threats stand in one field."""
+    assert verdict_headers("dec_1", "block", VERDICT) == {
+        "x-sidecar-decision": "dec_1",
+        "x-sidecar-action": "block",
+        "x-sidecar-risk-score": "0.8765",
+        "x-sidecar-threats": "jailbreak,pii_detected",
+    }
+    assert verdict_headers("dec_1", "allow", VERDICT, "media")["x-sidecar-unscanned"] == "media"
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+def test_a_block_carries_its_verdict_and_asks_not_to_be_tried_again(dialect: str) -> None:
+    """Whatever the status that the operator chose."""
+    answer = blocked_response(VERDICT, "dec_1", Block(status=403), dialect)
+    error = json.loads(answer.body)["error"]
+    assert (answer.status, answer.headers["x-should-retry"]) == (403, "false")
+    assert error["sidecar"] == {
+        "decision": "dec_1",
+        "risk_score": 0.8765,
+        "threats": ["jailbreak", "pii_detected"],
+        "layer_used": "semantic",
+    }
+    if dialect == "openai":
+        assert (error["type"], error["code"]) == ("invalid_request_error", "content_filter")

@@ -1,0 +1,81 @@
+"""Twin of sidecar/web/headers.py: what passes, what does not, and whose key is whose."""
+
+from __future__ import annotations
+
+import pytest
+from multidict import CIMultiDict
+
+from sidecar.web.headers import downward, is_websocket, own_key, upward
+
+
+def up(*fields: tuple[str, str], decoded: bool = False) -> list[tuple[str, str]]:
+    """What goes up of some fields."""
+    return list(upward(CIMultiDict(fields), decoded=decoded).items())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Connection", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Proxy-Authorization", "Host"),
+        *("Content-Length", "Expect", "X-HTTP-Method-Override", "X-Original-URL", "X-Rewrite-URL", "X-Sidecar-Action"),
+    ],
+)
+def test_fields_of_one_connection_and_overrides_do_not_go_up(name: str) -> None:
+    """In any spelling."""
+    assert up((name, "x"), (name.upper(), "x")) == []
+
+
+def test_fields_named_in_connection_do_not_go_up() -> None:
+    """RFC 9110: they belong to the connection as well."""
+    assert up(("Connection", "close, X-Mine"), ("x-mine", "1"), ("X-Other", "2")) == [("X-Other", "2")]
+
+
+def test_everything_else_goes_up_in_order_and_spelling() -> None:
+    """Repeated fields too."""
+    fields = [
+        ("Authorization", "Bearer sk-1"),
+        ("openai-beta", "a"),
+        ("OpenAI-Beta", "b"),
+        ("Content-Encoding", "gzip"),
+    ]
+    assert up(*fields) == fields
+
+
+def test_the_coding_of_a_decoded_body_does_not_go_up() -> None:
+    """It would be wrong."""
+    assert up(("Content-Encoding", "gzip"), decoded=True) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("X-API-Key", "psk_1"),
+        ("x-api-key", " psk_1"),
+        ("Api-Key", "psk_1"),
+        ("Authorization", "Bearer psk_1"),
+        ("Authorization", "bearer   psk_1"),
+        ("Authorization", "psk_1"),
+    ],
+)
+def test_keys_of_the_sidecar_are_found_and_stay_here(name: str, value: str) -> None:
+    """Wherever clients put them."""
+    assert up((name, value)) == []
+    assert own_key(CIMultiDict([("Authorization", "Bearer sk-1"), (name, value)])) == "psk_1"
+
+
+def test_other_credentials_are_no_keys_of_the_sidecar() -> None:
+    """They are the upstream's business."""
+    assert own_key(CIMultiDict([("Authorization", "Bearer sk-1"), ("X-API-Key", "x"), ("X-Mine", "psk_1")])) is None
+
+
+def test_of_an_answer_only_what_belongs_to_the_connection_stays_up() -> None:
+    """Its length and coding pass, and nobody else speaks for the sidecar."""
+    fields = [("Content-Length", "3"), ("Content-Encoding", "gzip"), ("Set-Cookie", "a"), ("Set-Cookie", "b")]
+    hop = [("Connection", "x-gone"), ("X-Gone", "1"), ("Transfer-Encoding", "chunked"), ("x-sidecar-action", "allow")]
+    assert list(downward(CIMultiDict(fields + hop)).items()) == fields
+
+
+@pytest.mark.parametrize(("value", "asks"), [("websocket", True), ("h2c, WebSocket", True), ("h2c", False)])
+def test_who_asks_for_a_socket(value: str, *, asks: bool) -> None:
+    """Other upgrades are simply not taken."""
+    assert is_websocket(CIMultiDict({"Upgrade": value})) is asks

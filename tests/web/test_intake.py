@@ -1,0 +1,228 @@
+"""Twin of sidecar/web/intake.py: every line of `failure.input`, closed and open, and what goes up is what was read."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import json
+import zlib
+from typing import Any
+
+import pytest
+from door import CHAT, EVIL, door, eventually
+from recording import Recording, recording, whole
+
+BODY = json.dumps(CHAT).encode()
+JSON = {"Content_Type": "application/json"}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="}}
+WITH_IMAGE = {"messages": [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, IMAGE]}]}
+TOKENS = {"model": "m", "prompt": [1, 2, 3]}
+REFERENCE = {"model": "m", "input": "go on", "previous_response_id": "resp_1"}
+
+# kind, body, path, headers, status when closed
+FAULTS: list[tuple[str, Any, str, dict[str, str], int]] = [
+    ("oversize", b'{"messages":"' + b"x" * 5000 + b'"}', "/v1/chat/completions", JSON, 413),
+    ("malformed", b'{"messages": [', "/v1/chat/completions", JSON, 400),
+    ("malformed", b'{"model":"a","model":"b"}', "/v1/chat/completions", JSON, 400),
+    ("malformed", b"[]", "/v1/chat/completions", JSON, 400),
+    ("malformed", b"", "/v1/chat/completions", JSON, 400),
+    ("malformed", b"not gzip", "/v1/chat/completions", JSON | {"Content_Encoding": "gzip"}, 400),
+    ("encoding", BODY, "/v1/chat/completions", {"Content_Type": "text/plain"}, 415),
+    ("encoding", BODY, "/v1/chat/completions", {"Content_Type": "application/json; charset=utf-7"}, 415),
+    ("encoding", BODY, "/v1/chat/completions", JSON | {"Content_Encoding": "br"}, 415),
+    ("encoding", BODY, "/v1/chat/completions", JSON | {"Content_Encoding": "gzip, gzip"}, 415),
+    ("media", WITH_IMAGE, "/v1/chat/completions", {}, 422),
+    ("token_ids", TOKENS, "/v1/completions", {}, 422),
+    ("reference", REFERENCE, "/v1/responses", {}, 422),
+]
+CLOSED = dict.fromkeys(["oversize", "malformed", "encoding", "media", "token_ids", "reference"], "block")
+names = [f"{kind}-{number}" for number, (kind, *_) in enumerate(FAULTS)]
+
+
+def sha(recorder: Recording) -> list[str]:
+    """Digests of what went up."""
+    return [hashlib.sha256(body).hexdigest() for body in recorder.bodies]
+
+
+@pytest.mark.parametrize(("kind", "body", "path", "headers", "status"), FAULTS, ids=names)
+async def test_what_cannot_be_scanned_is_refused_when_closed(
+    kind: str, body: Any, path: str, headers: dict[str, str], status: int
+) -> None:
+    """With the status of its kind; the upstream is not asked and the decision names the kind."""
+    settings: Any = {"failure": {"input": CLOSED}, "limits": {"body_bytes": 4096}}
+    async with recording() as upstream, door(upstream.url, **settings) as made:
+        reply = await made.ask(body, path, **headers)
+    assert (upstream.connections, reply.status) == (0, status)
+    assert (made.decision.verdict.failure, made.decision.action) == (kind, "block")
+
+
+@pytest.mark.parametrize("mode", ["enforce", "monitor"])
+@pytest.mark.parametrize(("kind", "body", "path", "headers", "status"), FAULTS, ids=names)
+async def test_only_its_own_line_opens_a_kind_and_it_goes_up_as_sent(
+    kind: str, body: Any, path: str, headers: dict[str, str], status: int, mode: str
+) -> None:
+    """Byte for byte, with its cause in the answer and in the decision; monitor opens every line."""
+    lines = CLOSED if mode == "monitor" else CLOSED | {kind: "allow"}
+    settings: Any = {"failure": {"input": lines}, "limits": {"body_bytes": 4096}, "mode": mode}
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, **settings) as made:
+        reply = await made.ask(body, path, **headers)
+    assert (reply.status, reply.headers["x-sidecar-unscanned"], made.decision.unscanned) == (200, kind, kind)
+    assert sha(upstream) == [hashlib.sha256(sent).hexdigest()]
+    coding = headers.get("Content_Encoding")
+    assert upstream.requests[0].header("content-encoding") == coding
+
+
+async def test_what_is_beside_an_open_part_is_scanned_all_the_same() -> None:
+    """An image that may pass does not take the text with it."""
+    body = {"messages": [{"role": "user", "content": [IMAGE, {"type": "text", "text": "EVIL"}]}]}
+    async with recording() as upstream, door(upstream.url) as made:
+        reply = await made.ask(body)
+    assert (reply.status, upstream.connections) == (400, 0)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+async def test_a_compressed_body_goes_up_as_what_was_scanned(coding: str) -> None:
+    """Plain, without its coding and with its true length."""
+    packed = gzip.compress(BODY) if coding == "gzip" else zlib.compress(BODY)
+    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+        reply = await made.ask(packed, **JSON, Content_Encoding=coding)
+    assert (reply.status, upstream.bodies) == (200, [BODY])
+    received = upstream.requests[0]
+    assert (received.header("content-encoding"), received.header("content-length")) == (None, str(len(BODY)))
+    assert made.scanner.texts[0] == CHAT["messages"][0]["content"]
+
+
+async def test_an_attack_in_a_compressed_body_is_seen() -> None:
+    """As in any other."""
+    async with recording() as upstream, door(upstream.url) as made:
+        reply = await made.ask(gzip.compress(json.dumps(EVIL).encode()), **JSON, Content_Encoding="gzip")
+    assert (reply.status, upstream.connections) == (400, 0)
+
+
+async def test_a_bomb_is_refused_without_being_inflated() -> None:
+    """1 GiB of zeros in 1 MB is not held."""
+    bomb = gzip.compress(b"0" * 2**26)
+    async with door(limits={"body_bytes": 2**20}) as made:
+        reply = await made.ask(bomb, **JSON, Content_Encoding="gzip")
+    assert (reply.status, made.decision.verdict.failure) == (413, "oversize")
+
+
+async def test_a_large_body_in_chunks_streams_up_when_oversize_is_open() -> None:
+    """What had been read of it goes first, and nothing is lost."""
+
+    async def chunks() -> Any:
+        for number in range(100):
+            yield bytes([number]) * 1000
+            await asyncio.sleep(0)
+
+    settings: Any = {"failure": {"input": {"oversize": "allow"}}, "limits": {"body_bytes": 4096}}
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, **settings) as made:
+        url = f"{made.url}/chat/completions"
+        async with made.session.post(url, data=chunks(), headers={"Content-Type": "application/json"}) as got:
+            assert (got.status, got.headers["x-sidecar-unscanned"]) == (200, "oversize")
+    assert upstream.bodies == [b"".join(bytes([number]) * 1000 for number in range(100))]
+
+
+@pytest.mark.parametrize("fault", ["cut", "slow"])
+async def test_a_body_that_did_not_arrive_whole_never_goes_up(fault: str) -> None:
+    """Not even where malformed bodies may pass."""
+    settings: Any = {"failure": {"input": {"malformed": "allow"}}, "limits": {"body_timeout": 0.2}}
+    sent = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+    async with recording() as upstream, door(upstream.url, **settings) as made:
+        _, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(sent)
+        await writer.drain()
+        if fault == "cut":
+            writer.close()
+        await eventually(lambda: made.journal.decisions)
+        writer.close()
+    assert upstream.connections == 0
+    assert made.decision.status in {400, 408, 499}
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/v1/models"), ("DELETE", "/v1/models/x")])
+async def test_a_body_where_none_belongs_is_refused(method: str, path: str) -> None:
+    """Text could hide there; no client sends one."""
+    async with recording() as upstream, door(upstream.url) as made:
+        reply = await made.ask(BODY, path, method, Content_Type="application/json")
+    assert (reply.status, upstream.connections) == (400, 0)
+
+
+async def test_two_content_types_are_refused() -> None:
+    """Two servers could believe different ones."""
+    raw = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    raw += b"Content-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+    async with recording() as upstream, door(upstream.url) as made:
+        got = await made.talk(raw + BODY)
+    assert (got.split(b" ")[1] in {b"400", b"415"}, upstream.connections) == (True, 0)
+
+
+async def test_unknown_routes_can_be_opened() -> None:
+    """Unscanned, and named so."""
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, failure={"unknown_route": "allow"}) as made:
+        reply = await made.ask(EVIL, "/v1/unheard/of")
+    assert (reply.status, reply.headers["x-sidecar-unscanned"]) == (200, "unknown_route")
+    assert upstream.requests[0].json() == EVIL
+
+
+async def test_routes_of_the_operator_are_scanned() -> None:
+    """`inline.routes` makes a path known."""
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, inline={"routes": ["/api/generate"]}) as made:
+        assert (await made.ask({"prompt": "EVIL"}, "/api/generate")).status == 400
+        assert (await made.ask({"prompt": "fine"}, "/api/generate")).status == 200
+    assert len(upstream.requests) == 1
+
+
+def form(**fields: str | bytes) -> tuple[bytes, str]:
+    """A form with text fields, and files where the value is bytes."""
+    parts = b""
+    for name, value in fields.items():
+        extra = '; filename="f.jsonl"\r\nContent-Type: application/octet-stream' if isinstance(value, bytes) else ""
+        data = value if isinstance(value, bytes) else value.encode()
+        parts += f'--B\r\nContent-Disposition: form-data; name="{name}"{extra}\r\n\r\n'.encode() + data + b"\r\n"
+    return parts + b"--B--\r\n", "multipart/form-data; boundary=B"
+
+
+async def test_the_text_of_a_form_is_scanned_and_the_form_goes_up_as_sent() -> None:
+    """The prompt of a transcription; its sound is media."""
+    clean, kind = form(file=b"\x00\x01\xff\xfe" * 64, model="whisper-1", prompt="Names: Ann")
+    evil, _ = form(file=b"\x00\x01\xff\xfe" * 64, model="whisper-1", prompt="EVIL")
+    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+        passed = await made.ask(clean, "/v1/audio/transcriptions", Content_Type=kind)
+        blocked = await made.ask(evil, "/v1/audio/transcriptions", Content_Type=kind)
+    assert (passed.status, passed.headers["x-sidecar-unscanned"], blocked.status) == (200, "media", 400)
+    assert upstream.bodies == [clean]
+
+
+LINE = json.dumps({"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": CHAT}).encode()
+EVIL_LINE = json.dumps({"custom_id": "2", "method": "POST", "url": "/v1/chat/completions", "body": EVIL}).encode()
+
+
+@pytest.mark.parametrize(
+    ("policy", "lines", "status", "unscanned"),
+    [
+        ("deny", LINE, 403, None),
+        ("allow", EVIL_LINE, 200, "files"),
+        ("scan_jsonl", LINE, 200, None),
+        ("scan_jsonl", LINE + b"\n" + EVIL_LINE, 400, None),
+        ("scan_jsonl", LINE + b"\n{", 400, None),
+    ],
+)
+async def test_files_follow_their_policy(policy: str, lines: bytes, status: int, unscanned: str | None) -> None:
+    """Each line of a batch is a prompt that runs later."""
+    body, kind = form(purpose="batch", file=lines)
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, inline={"files": policy}) as made:
+        reply = await made.ask(body, "/v1/files", Content_Type=kind)
+    assert (reply.status, reply.headers.get("x-sidecar-unscanned")) == (status, unscanned)
+    assert len(upstream.requests) == (1 if status == 200 else 0)
+
+
+async def test_a_large_body_does_not_hold_up_others() -> None:
+    """It is read in a thread, and read all the same."""
+    texts = [{"role": "user", "content": "word " * 20}] * 4000
+    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+        assert (await made.ask({"messages": texts})).status == 200
+        assert (await made.ask({"messages": [*texts, {"role": "user", "content": "EVIL"}]})).status == 400
+    assert len(upstream.requests) == 1

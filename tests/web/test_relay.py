@@ -1,0 +1,214 @@
+"""Twin of sidecar/web/relay.py: streams pass as they come, and a cut one never ends cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from door import CHAT, Door, door, eventually, post
+from recording import Received, head, raw, recording, stream, whole
+
+from sidecar.errors import UpstreamError
+from sidecar.web.relay import EVENT_BYTES, whole_events
+
+STREAM = CHAT | {"stream": True}
+EVENT = b'data: {"n": 1}\n\n'
+END = b"0\r\n\r\n"
+
+
+def unchunk(answer: bytes) -> tuple[bytes, bool]:
+    """The body of a chunked answer, and whether it ended cleanly."""
+    rest, body = answer.partition(b"\r\n\r\n")[2], b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        if int(size, 16) == 0:
+            return body, True
+        body, rest = body + rest[: int(size, 16)], rest[int(size, 16) + 2 :]
+    return body, False
+
+
+async def talk(made: Door, body: object = STREAM) -> tuple[bytes, bool]:
+    """Body and cleanness of the answer to one chat, as raw bytes show it."""
+    return unchunk(await made.talk(post(body)))
+
+
+@pytest.mark.parametrize("mark", [b"\n", b"\r\n", b"\r"])
+async def test_a_stream_passes_unchanged_and_ends_cleanly(mark: bytes) -> None:
+    """Whatever ends its lines, and however its bytes were cut on the way."""
+    sent = mark.join([b": comment", b"event: a", b"data: 1", b"", b"data: [DONE]", b"", b""])
+    pieces = [sent[i : i + 5] for i in range(0, len(sent), 5)]
+    async with recording(stream(pieces, pause=0.001)) as upstream, door(upstream.url) as made:
+        assert await talk(made) == (sent, True)
+
+
+async def test_an_event_arrives_before_the_next_is_made() -> None:
+    """No buffering: the upstream makes its second event only after the client has read the first."""
+    read = asyncio.Event()
+
+    async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(head("200 OK", "text/event-stream", "Transfer-Encoding: chunked"))
+        writer.write(f"{len(EVENT):x}\r\n".encode() + EVENT + b"\r\n")
+        await read.wait()
+        writer.write(f"{len(EVENT):x}\r\n".encode() + EVENT + b"\r\n" + END)
+
+    async with recording(script) as upstream, door(upstream.url, upstream={"idle_timeout": 30.0}) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(STREAM))
+        async with asyncio.timeout(5):
+            await reader.readuntil(EVENT)
+            read.set()
+            assert (await reader.read()).endswith(END)
+        writer.close()
+
+
+async def test_headers_arrive_before_the_first_event() -> None:
+    """A client learns at once that it is being served."""
+    async with recording(stream([], end="stall")) as upstream, door(upstream.url) as made:
+        assert b"x-sidecar-action: allow" in await made.talk(post(STREAM), until=b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("end", ["cut", "reset", "stall"])
+async def test_a_cut_stream_ends_with_an_error_event_and_dirty(end: str) -> None:
+    """Whole events, the error at a boundary in place of the half event, and no end mark."""
+    parts = [EVENT, b'data: {"n": 2']
+    async with recording(stream(parts, pause=0.02, end=end)) as upstream, door(upstream.url) as made:
+        body, clean = await talk(made)
+    assert (body.startswith(EVENT + b'data: {"error":'), body.endswith(b"\n\n"), clean) == (True, True, False)
+    assert json.loads(body[len(EVENT) + 6 :])["error"]["code"] == "upstream_error"
+    assert b'"n": 2' not in body
+
+
+async def test_the_messages_api_gets_its_own_error_event() -> None:
+    """Named `error`, as that API's clients expect it."""
+    async with recording(stream([EVENT], pause=0.02, end="cut")) as upstream, door(upstream.url) as made:
+        body, clean = unchunk(await made.talk(post(STREAM, "/v1/messages")))
+    assert (body.startswith(EVENT + b'event: error\ndata: {"type":"error"'), clean) == (True, False)
+
+
+async def test_a_cut_body_that_is_no_stream_ends_dirty_and_unchanged() -> None:
+    """Nothing is written into a JSON body."""
+    script = stream([b'{"a":', b"1"], pause=0.02, end="cut", content_type="application/json")
+    async with recording(script) as upstream, door(upstream.url) as made:
+        assert await talk(made, CHAT) == (b'{"a":1', False)
+
+
+async def test_a_body_shorter_than_its_length_stays_shorter() -> None:
+    """The client sees fewer bytes than announced, and the connection ends."""
+    script = raw(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\nshort")
+    async with recording(script) as upstream, door(upstream.url) as made:
+        got = await made.talk(post(CHAT))
+    assert b"Content-Length: 10\r\n" in got
+    assert got.endswith(b"\r\n\r\nshort")
+
+
+async def test_an_old_client_sees_a_reset_where_the_end_of_the_connection_is_the_end() -> None:
+    """HTTP/1.0 has no other mark that something is missing."""
+    async with recording(stream([EVENT], pause=0.05, end="cut")) as upstream, door(upstream.url) as made:
+        with pytest.raises(ConnectionResetError):
+            await made.talk(post(STREAM, version="1.0"))
+
+
+async def test_a_compressed_stream_passes_and_is_cut_without_words() -> None:
+    """Its events cannot be seen, so nothing can be said between them."""
+    parts = head("200 OK", "text/event-stream", "Content-Encoding: gzip", "Transfer-Encoding: chunked")
+    async with recording(raw(parts + b"4\r\n\x1f\x8bab\r\n")) as upstream, door(upstream.url) as made:
+        assert await talk(made) == (b"\x1f\x8bab", False)
+
+
+@pytest.mark.parametrize("sent", [b"data: never ended", b"\x00\xff garbage", EVENT + b"rest"])
+async def test_broken_events_pass_if_the_stream_ends_cleanly(sent: bytes) -> None:
+    """It is not ours to mend."""
+    async with recording(stream([sent])) as upstream, door(upstream.url) as made:
+        assert await talk(made) == (sent, True)
+
+
+async def test_json_in_answer_to_a_stream_passes() -> None:
+    """Upstreams do that for errors."""
+    async with recording(whole(b'{"error":{}}', "429 Slow")) as upstream, door(upstream.url) as made:
+        got = await made.talk(post(STREAM))
+    assert got.endswith(b'\r\n\r\n{"error":{}}')
+
+
+async def test_an_event_without_end_is_cut() -> None:
+    """Past `EVENT_BYTES` nothing more is held."""
+    parts = [EVENT, *([b"x" * 65536] * (EVENT_BYTES // 65536 + 2))]
+    async with recording(stream(parts, pause=0.001, end="stall")) as upstream, door(upstream.url) as made:
+        body, clean = await talk(made)
+    assert (body.startswith(EVENT + b'data: {"error"'), clean, len(body) < 1000) == (True, False, True)
+
+
+async def test_a_slow_client_slows_the_upstream_down() -> None:
+    """No more is read from the upstream than buffers on the way hold."""
+    sent = 0
+
+    async def flood(_received: Received, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(head("200 OK", "text/plain", "Connection: close"))
+        for _ in range(2048):
+            writer.write(b"x" * 65536)
+            await writer.drain()
+            sent += 65536
+
+    async with recording(flood) as upstream, door(upstream.url, upstream={"idle_timeout": 30.0}) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port, limit=1024)
+        writer.write(post(STREAM))
+        await reader.readuntil(b"\r\n\r\n")
+        before = -1
+        while before != sent:
+            before = sent
+            await asyncio.sleep(0.1)
+        assert sent < 32 * 2**20
+        writer.transport.abort()
+        await eventually(upstream.left.is_set)
+
+
+async def test_a_client_that_takes_nothing_is_let_go() -> None:
+    """After `idle_timeout` both connections are closed: a stuck client holds no place for ever."""
+
+    async def flood(_received: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(head("200 OK", "text/plain", "Connection: close"))
+        while True:
+            writer.write(b"x" * 65536)
+            await writer.drain()
+
+    async with recording(flood) as upstream, door(upstream.url) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port, limit=1024)
+        writer.write(post(STREAM))
+        await reader.readuntil(b"\r\n\r\n")
+        async with asyncio.timeout(5):
+            await upstream.left.wait()
+            with pytest.raises(ConnectionResetError):
+                await reader.read()
+        writer.close()
+
+
+async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
+    """Chunks as they arrive."""
+    for part in parts:
+        yield part
+
+
+@pytest.mark.parametrize(
+    ("parts", "cut"),
+    [
+        ((b"a\n\nb\n\nc",), [b"a\n\nb\n\n", b"c"]),
+        ((b"a\n", b"\nb"), [b"a\n\n", b"b"]),
+        ((b"a\r\n\r", b"\nb"), [b"a\r\n\r\n", b"b"]),
+        ((b"a\n", b"\r", b"\nb"), [b"a\n\r\n", b"b"]),
+        ((b"a\r", b"\r"), [b"a\r\r"]),
+        ((), []),
+    ],
+)
+async def test_bytes_are_cut_behind_events(parts: tuple[bytes, ...], cut: list[bytes]) -> None:
+    """Also where the end of an event is spread over chunks."""
+    assert [part async for part in whole_events(pieces(*parts))] == cut
+
+
+async def test_many_small_pieces_of_one_event_are_bounded() -> None:
+    """The limit counts what is held, not what came."""
+    with pytest.raises(UpstreamError):
+        async for _ in whole_events(pieces(*[b"x" * 1024] * (EVENT_BYTES // 1024 + 1))):
+            pass
+    assert len([part async for part in whole_events(pieces(*[b"x" * 1022 + b"\n\n"] * 2048))]) == 2048

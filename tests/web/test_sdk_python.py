@@ -1,0 +1,199 @@
+"""The official Python SDK as a black box: through the door it gets the same as directly, and a block once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import openai
+import pytest
+from answers import answer
+from door import ATTACK, door
+from openai import AsyncOpenAI, OpenAI
+from pydantic import BaseModel
+from recording import Recording, head, raw, recording, stream
+
+BENIGN = [{"role": "user", "content": "What is the capital of France?"}]
+EVIL = [{"role": "user", "content": ATTACK}]
+TOOL = {
+    "type": "function",
+    "function": {"name": "weather", "description": "Looks it up.", "parameters": {"type": "object", "properties": {}}},
+}
+HOP = {"host", "connection", "content-length", "x-stainless-read-timeout"}
+
+
+class Trip(BaseModel):
+    """What a structured answer holds."""
+
+    city: str
+    days: int
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "chat": lambda c: c.chat.completions.create(model="m", messages=BENIGN, extra_body={"x_mine": [1.0, None]}),
+    "chat stream": lambda c: c.chat.completions.create(
+        model="m", messages=BENIGN, stream=True, stream_options={"include_usage": True}
+    ),
+    "tools": lambda c: c.chat.completions.create(model="m", messages=BENIGN, tools=[TOOL]),
+    "tools stream": lambda c: c.chat.completions.create(model="m", messages=BENIGN, tools=[TOOL], stream=True),
+    "parse": lambda c: c.chat.completions.parse(model="m", messages=BENIGN, response_format=Trip),
+    "responses": lambda c: c.responses.create(model="m", input="Where is Paris?"),
+    "responses stream": lambda c: c.responses.create(model="m", input="Where is Paris?", stream=True),
+    "embeddings": lambda c: c.embeddings.create(model="m", input=["a", "b"]),
+    "moderations": lambda c: c.moderations.create(model="m", input="Is this fine?"),
+    "images": lambda c: c.images.generate(model="m", prompt="A red house", response_format="b64_json"),
+    "files": lambda c: c.files.create(file=("f.txt", b"abc"), purpose="user_data"),
+    "transcription": lambda c: c.audio.transcriptions.create(model="m", file=("a.wav", b"\x00\xff" * 9), prompt="Ann"),
+    "models": lambda c: c.models.list(),
+}
+
+
+def plain(made: Any) -> Any:
+    """An object of the SDK as plain data."""
+    return made.model_dump(warnings=False) if isinstance(made, BaseModel) else made
+
+
+def run_sync(call: Callable[[Any], Any], url: str) -> Any:
+    """One call with the synchronous client; a stream is read to its end."""
+    with OpenAI(api_key="sk-client", base_url=url) as client:
+        made = call(client)
+        return [plain(event) for event in made] if isinstance(made, openai.Stream) else plain(made)
+
+
+async def run_async(call: Callable[[Any], Any], url: str) -> Any:
+    """One call with the asynchronous client."""
+    async with AsyncOpenAI(api_key="sk-client", base_url=url) as client:
+        made = await call(client)
+        return [plain(event) async for event in made] if isinstance(made, openai.AsyncStream) else plain(made)
+
+
+async def run(kind: str, call: Callable[[Any], Any], url: str) -> Any:
+    """One call with either client."""
+    return await run_async(call, url) if kind == "async" else await asyncio.to_thread(run_sync, call, url)
+
+
+@pytest.fixture(scope="module", params=["sync", "async"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Both clients of the SDK."""
+    return str(request.param)
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[Recording]:
+    """An upstream that answers like OpenAI."""
+    async with recording(answer) as made:
+        yield made
+
+
+def wire(recorder: Recording) -> list[tuple[str, list[tuple[str, str]], bytes]]:
+    """Request lines, fields and bodies without what belongs to the connection, and without random boundaries."""
+    found = []
+    for received in recorder.requests:
+        boundary = (received.header("content-type") or "").partition("boundary=")[2]
+        fields = [(name, value.replace(boundary, "B") if boundary else value) for name, value in received.fields]
+        body = received.body.replace(boundary.encode(), b"B") if boundary else received.body
+        found.append((received.line, sorted(field for field in fields if field[0] not in HOP), body))
+    return found
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_the_sdk_gets_the_same_through_the_door_as_directly(upstream: Recording, kind: str, name: str) -> None:
+    """The same objects, unknown fields included, and the same bytes and fields at the upstream."""
+    direct = await run(kind, CALLS[name], f"{upstream.url}/v1")
+    seen = wire(upstream)
+    upstream.requests.clear()
+    async with door(upstream.url, inline={"files": "scan_jsonl"}) as made:
+        assert await run(kind, CALLS[name], made.url) == direct
+    assert wire(upstream) == seen
+    assert len(seen) == 1
+
+
+ATTACKS: dict[str, Callable[[Any], Any]] = {
+    "chat": lambda c: c.chat.completions.create(model="m", messages=EVIL),
+    "chat stream": lambda c: c.chat.completions.create(model="m", messages=EVIL, stream=True),
+    "responses": lambda c: c.responses.create(model="m", input=ATTACK),
+    "responses stream": lambda c: c.responses.create(model="m", input=ATTACK, stream=True),
+    "embeddings": lambda c: c.embeddings.create(model="m", input=ATTACK),
+    "tool": lambda c: c.chat.completions.create(
+        model="m", messages=BENIGN, tools=[TOOL | {"function": TOOL["function"] | {"description": ATTACK}}]
+    ),
+    "transcription": lambda c: c.audio.transcriptions.create(model="m", file=("a.wav", b"\x00\xff"), prompt=ATTACK),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_a_block_is_one_bad_request_error_after_one_attempt(upstream: Recording, kind: str, name: str) -> None:
+    """`code == "content_filter"`; the SDK does not try again, and the upstream saw nothing."""
+    async with door(upstream.url) as made:
+        with pytest.raises(openai.BadRequestError) as caught:
+            await run(kind, ATTACKS[name], made.url)
+        assert len(made.scanner.scanned) == 1
+    assert (caught.value.code, caught.value.type) == ("content_filter", "invalid_request_error")
+    assert caught.value.param
+    assert caught.value.body["sidecar"]["threats"] == ["prompt_injection"]
+    assert upstream.connections == 0
+
+
+@pytest.mark.parametrize("name", ["chat", "chat stream", "responses", "responses stream"])
+async def test_a_refusal_is_an_answer_after_one_attempt(upstream: Recording, kind: str, name: str) -> None:
+    """`block.style: refusal`: the SDK returns an object that says why it ends."""
+    async with door(upstream.url, block={"style": "refusal", "message": "Not this."}) as made:
+        got = await run(kind, ATTACKS[name], made.url)
+        assert len(made.scanner.scanned) == 1
+    assert upstream.connections == 0
+    if name == "chat":
+        assert (got["choices"][0]["message"]["content"], got["choices"][0]["finish_reason"]) == (
+            "Not this.",
+            "content_filter",
+        )
+    elif name == "chat stream":
+        assert "".join(event["choices"][0]["delta"]["content"] or "" for event in got) == "Not this."
+        assert got[-1]["choices"][0]["finish_reason"] == "content_filter"
+    else:
+        last = got if name == "responses" else got[-1]["response"]
+        assert (last["status"], last["incomplete_details"]) == ("incomplete", {"reason": "content_filter"})
+        assert last["output"][0]["content"][0]["text"] == "Not this."
+
+
+async def test_a_scanner_that_is_down_is_an_error_that_the_sdk_tries_again(upstream: Recording, kind: str) -> None:
+    """503 with `Retry-After`: trying again can help here, and nothing goes up meanwhile."""
+    async with door(upstream.url) as made:
+        made.scanner.cause = "deadline"
+        with pytest.raises(openai.InternalServerError) as caught:
+            await run(kind, lambda c: CALLS["chat"](c.with_options(max_retries=1)), made.url)
+        assert len(made.scanner.scanned) == 2
+    assert (caught.value.status_code, caught.value.code) == (503, "scanner_unavailable")
+    assert upstream.connections == 0
+
+
+async def test_a_stream_that_is_cut_raises(kind: str) -> None:
+    """The SDK never takes half an answer for a whole one."""
+    parts = [b'data: {"id":"1","choices":[]}\n\n', b'data: {"id":']
+    async with recording(stream(parts, pause=0.02, end="cut")) as upstream, door(upstream.url) as made:
+        with pytest.raises(openai.APIError, match="broke off"):
+            await run(kind, CALLS["chat stream"], made.url)
+
+
+async def test_a_body_that_is_cut_raises(kind: str) -> None:
+    """The same without a stream."""
+    cut = raw(head("200 OK", "application/json", "Content-Length: 100") + b'{"id": ')
+    async with recording(cut) as upstream, door(upstream.url) as made:
+        with pytest.raises(openai.APIConnectionError):
+            await run(kind, lambda c: CALLS["chat"](c.with_options(max_retries=0)), made.url)
+
+
+async def test_the_headers_of_the_verdict_can_be_read(upstream: Recording) -> None:
+    """With the SDK's own means."""
+    async with door(upstream.url) as made, AsyncOpenAI(api_key="sk-client", base_url=made.url) as client:
+        got = await client.chat.completions.with_raw_response.create(model="m", messages=BENIGN)
+    assert got.headers["x-sidecar-action"] == "allow"
+    assert (got.headers["x-request-id"], got.headers["openai-version"]) == ("req_1", "2020-10-01")
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in {"files", "transcription", "images", "parse"}])
+async def test_the_built_in_echo_speaks_to_the_sdk(kind: str, name: str) -> None:
+    """A newcomer's first request works without any upstream."""
+    async with door("echo://") as made:
+        got = await run(kind, CALLS[name], made.url)
+    assert got
