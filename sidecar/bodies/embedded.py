@@ -14,6 +14,11 @@ from sidecar.bodies.reading import JsonValue
 LONGEST_JSON = 1024 * 1024
 _HEADER = re.compile(r"[A-Za-z0-9!#$&^_.+/-]*(?:;[A-Za-z0-9_-]+=[\w.+%-]*)*(?:;base64)?", re.IGNORECASE | re.ASCII)
 _TEXT_TYPES = ("text/", "+json", "+xml", "/json", "/xml", "javascript", "yaml", "csv")
+_MAGIC = (
+    *(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\x00", b"MM\x00*"),  # pictures, and WAV and WebP
+    *(b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"fLaC", b"OggS", b"\x1aE\xdf\xa3"),  # sound, video
+    *(b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b"),  # documents and archives
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +40,15 @@ def data_url(value: str) -> Embedded | None:
 
 
 def base64_value(value: str) -> Embedded | None:
-    """What a bare base64 string holds; None if it is no base64."""
+    """What a bare base64 string holds; None if it is no base64, or neither text nor media by its first bytes.
+
+    Words without blanks are base64, too, and decode to noise: they are to be scanned as they stand.
+    """
     data = _from_base64(value) if len(value) >= 16 else None
-    return None if data is None else Embedded(_as_text(data, declared=False))
+    if data is None:
+        return None
+    text = _as_text(data, declared=False)
+    return Embedded(text) if text is not None or data.startswith(_MAGIC) or data[4:8] == b"ftyp" else None
 
 
 def text_of(data: bytes) -> str | None:

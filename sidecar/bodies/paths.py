@@ -14,7 +14,7 @@ from sidecar.types import Role
 _FREE_FORM = """
     metadata parameters input_schema output_schema schema properties attributes variables headers env item sample
     arguments input annotations chunking_strategy logit_bias extra_body chat_template_kwargs $defs definitions
-    item_schema data_sources cache_control
+    item_schema cache_control
 """
 FREE_FORM = frozenset(_FREE_FORM.split())
 """An object under one of these names has names of the client's own, which are scanned like values."""
@@ -28,9 +28,9 @@ _KNOWN = """
     chatkit_configuration choices chunking_strategy citations cited_text city code code_interpreter command commands
     compact_threshold compaction comparison_filter completion_tokens completion_window computer computer_use
     connector_id container container_id content context context_levels context_management continue_final_message
-    conversation country create_response custom custom_id cwd data data_source data_sources days defer_loading
+    conversation country create_response custom custom_id cwd data data_source days defer_loading
     definition definitions delay description detail developer diff dimensions disable_parallel_tool_use
-    display_height display_width document_index document_title documents domain domain_secrets dpo eagerness echo
+    display_height display_width document_index document_title domain domain_secrets dpo eagerness echo
     edits effort embedding_weight enabled encoding_format encrypted_content encrypted_index end_block_index
     end_char_index end_index end_page_number endpoint env environment error exclude exit_code expires_after
     expires_at external_web_access extra_body fields file file_data file_id file_ids file_search file_url filename
@@ -153,7 +153,7 @@ ROLES = {
 
 _SPOKEN = """
     apply_patch_call code_interpreter_call compaction computer_call custom_tool_call file_search_call function_call
-    image_generation_call item_reference local_shell_call mcp_approval_request mcp_call program reasoning shell_call
+    image_generation_call item_reference local_shell_call mcp_approval_request mcp_call reasoning shell_call
     tool_search_call web_search_call
 """
 SPOKEN = frozenset(_SPOKEN.split())

@@ -98,7 +98,10 @@ class Walk:
             if name not in KNOWN:
                 self._add(name, _step(at, name, free=True), prose=False)
             if _may_hold_text(name, child):
-                self._waiting.append((child, self._below(at, name, child)))
+                place = self._below(at, name, child)
+                # `{"type": "text", "data": ...}` is read as it stands, however much it looks like base64.
+                plain = name in MEDIA and node.get("type") == "text"
+                self._waiting.append((child, place._replace(name="text") if plain else place))
 
     def _spoken(self, node: dict[str, JsonValue], at: Place) -> Place:
         """The place with the role and channel that an object's own `role` and `type` give it."""
@@ -131,7 +134,7 @@ class Walk:
         return place
 
     def _list(self, node: list[JsonValue], at: Place) -> None:
-        if at.name in TOKEN_LISTS and any(type(item) is int for item in node):
+        if at.name in TOKEN_LISTS and any(isinstance(item, (int, float)) for item in node):
             self.token_ids.append(at.path)
         if self._join_lists and not at.turn and node and isinstance(node[0], str):
             at = at._replace(turn=at.path)

@@ -60,6 +60,7 @@ def test_bare_base64() -> None:
     assert base64_value(PACKED) == Embedded(TEXT)
     assert base64_value(PNG.replace("+", "-").replace("/", "_")) == Embedded(None)
     assert base64_value("short") is None
+    assert base64_value("WordsWithoutBlanksAreBase64AsWell") is None
     assert base64_value("these are words, not base64") is None
 
 

@@ -29,7 +29,8 @@ def test_no_known_name_is_mistakable_for_another() -> None:
     ("name", "meant"),
     [
         ("Messages", "messages"), ("CONTENT", "content"), ("me\u017f\u017fages", "messages"), ("to\u212aens", "tokens"),
-        ("\uff52ole", "role"), ("role\u200b", "role"), ("ro\u00adle", "role"), ("role\x00", "role"), ("\x7frole", "role"),
+        ("\uff52ole", "role"), ("role\u200b", "role"), ("ro\u00adle", "role"), ("role\x00", "role"),
+        ("\x7frole", "role"),
         ("Role ", None), ("roles", None), ("maxTokens", None), ("x" * 100, None), ("MESSAGES" * 9, None),
         ("", None),
     ],
