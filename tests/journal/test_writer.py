@@ -216,6 +216,15 @@ async def test_a_journal_without_a_store_counts_and_logs() -> None:
     assert journal.healthy
 
 
+async def failing(expected: bool, *journals: Journal) -> None:
+    """Wait until the writers have noticed."""
+    for _ in range(1000):
+        if {journal._failing for journal in journals} == {expected}:
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("they never noticed")
+
+
 async def test_entries_wait_while_the_store_is_gone(capfd: pytest.CaptureFixture[str]) -> None:
     """Recording goes on, `healthy` says so where the log is required, and afterwards nothing is missing."""
     with servers.postgresql() as server:
@@ -225,13 +234,11 @@ async def test_entries_wait_while_the_store_is_gone(capfd: pytest.CaptureFixture
         for number in range(250):
             required.record(decision(required, number))
         other.record(decision(other, 1000))
-        for _ in range(1000):
-            if not required.healthy:
-                break
-            await asyncio.sleep(0.02)
+        await failing(True, required, other)
         assert not required.healthy
         assert other.healthy
         await asyncio.to_thread(server.start)
+        await failing(False, required, other)
         await written(required, store, 251)
         assert required.healthy
         for journal in (required, other):
