@@ -35,3 +35,6 @@ lock: ## write requirements.lock anew
 
 clean: ## remove the environment and what tests left
 	@rm -rf .venv tests/node/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+train: $(INSTALLED) ## train the semantic model anew: make train DATA=folder-with-train.jsonl.gz
+	@$(BIN)/python -m training.train --data "$(DATA)"

@@ -72,8 +72,8 @@ def machine_noise(rng: Random) -> str:
         [
             f"sha256:{digest}",
             f'{{"id":"{digest[:24]}","ts":{1_700_000_000 + number},"ok":true,"payload":"{code}"}}',
-            f"  at {path}/index.js:{number % 900}:{number % 77}\n  at Object.<anonymous> ({path}/run.ts:{number % 300})",
-            f"0x{digest[:12]} <+{number % 400}>: mov %r{number % 15},%rax\n0x{digest[12:24]} <+8>: callq 0x{digest[:8]}",
+            f"  at {path}/index.js:{number % 900}:{number % 77}\n  at Object.<anonymous> (run.ts:{number % 300})",
+            f"0x{digest[:12]} <+{number % 400}>: mov %r{number % 15},%rax\n0x{digest[12:20]} <+8>: call 0x{digest[:8]}",
             f"data:image/png;base64,{code}",
             f"|{number}|{digest[:8]}|{'|'.join(rng.choices(['-', '0', 'n/a', 'ok', '1.25', ''], k=6))}|",
             f'<li>&lt;div class=\\"{digest[:6]}\\"&gt;\\n&amp;nbsp;{number}&lt;/div&gt;</li>\\n',

@@ -1,222 +1,136 @@
-"""Trains the network: `python -m training.train --data DIR`. Seeded, resumable, shows its progress.
+"""Makes the shipped model: `python -m training.train --data DIR` (which is `make train DATA=DIR`).
 
-Each round draws rows by their weights, adds made ones, and goes through them in chunks: all windows of
-the longer texts are scored first, and only the worst window of each text is learnt from (for a harmless
-text the two worst), which is a loss on the highest window at the price of one.
+Reads our corpus and `train.jsonl.gz`, calibrates on sources left out of training, trains on all of them,
+exports to int8 and shows that the export is true. Each stage keeps its result in `--work`, so that a run that
+was stopped goes on; `dev.jsonl.gz`, if it is there, is looked at when everything is decided.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from random import Random
 
+import click
+import numpy as np
+import orjson
 import torch
-from tokenizers import Tokenizer
-from torch.nn import functional
 
-from sidecar.layers.embedding import Padding
-from sidecar.layers.windows import Cut, Window, batches, prepared, windows
-from training import expand
+from sidecar.layers.artefact import SHIPPED, Artefact, Calibration, Head, Manifest
+from sidecar.layers.embedding import OnnxEncoder
+from training import calibrate, evaluate
 from training import rows as data
-from training.network import SIMILARITY, Network, base, base_folder, pooled, torch_batch
+from training.export import export
+from training.frozen import write
+from training.network import SIMILARITY, Network, base_folder, torch_batch
 from training.rows import OUTPUTS, Row
+from training.trainer import Plan, Trainer
 
-CUT = Cut(most=100_000)
-MOST = 12
-"""Windows of one text that are looked at in one round, spread over its length."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How long and how fast. `draws` counts rows over all rounds, made ones not included."""
-
-    draws: int = 40_000
-    rounds: int = 4
-    rate: float = 2e-4
-    chunk: int = 512
-    tokens: int = 4096
-    frozen: int = 2
-    seed: int = 7
-    own: float = 2.0
-    smooth: float = 0.02
-    bag: int = 5
-    """Windows of a long text that are scored to find the one to learn from."""
-    keep: float = 0.5
-    """Weight of staying close to the original embedding, on every fourth batch."""
+PLAN = Plan()
+FOLD_DRAWS = 0.25
+"""How much of the plan a network for one calibration fold gets."""
+CERTAIN = 0.97
+"""A window this probable ends the reading of a text."""
 
 
-@dataclass(frozen=True)
-class Example:
-    """A window to learn from."""
-
-    window: Window
-    indirect: bool
-    goal: tuple[float, ...]
-    known: tuple[float, ...]
-
-
-class Trainer:
-    """One training run; `state` and `restore` make it resumable between rounds."""
-
-    def __init__(self, rows: Sequence[Row], plan: Plan) -> None:
-        torch.manual_seed(plan.seed)
-        self.plan, self.rows = plan, rows
-        self.weights = data.weights(rows, own=plan.own)
-        self.pools = expand.Pools.of(rows)
-        self.network, self.original = Network(plan.frozen), base()
-        self.tokenizer = prepared(Tokenizer.from_file(str(base_folder() / "tokenizer.json")))
-        self.pad = Padding(self.tokenizer, channels=True)
-        self.optimiser = torch.optim.AdamW(self.network.groups(plan.rate), weight_decay=0.01)
-        self.rates = [group["lr"] for group in self.optimiser.param_groups]
-        self.done, self.step = 0, 0
-
-    def state(self) -> dict[str, object]:
-        """Everything needed to go on after the last round."""
-        return {
-            "network": self.network.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "done": self.done,
-            "step": self.step,
-        }
-
-    def restore(self, path: Path) -> None:
-        """Go on where a checkpoint was written."""
-        state = torch.load(path, weights_only=True)
-        self.network.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.done, self.step = state["done"], state["step"]
-
-    def run(self, checkpoint: Path | None = None, log: object = print) -> Network:
-        """All rounds that are left."""
-        while self.done < self.plan.rounds:
-            self._round(log)
-            self.done += 1
-            if checkpoint:
-                torch.save(self.state(), checkpoint)
-        return self.network.eval()
-
-    def _round(self, log: object) -> None:
-        rng = Random(f"{self.plan.seed}/{self.done}")
-        torch.manual_seed(self.plan.seed * 1000 + self.done)
-        drawn = self.draw(rng)
-        began, loss, seen = time.monotonic(), 0.0, 0
-        for start in range(0, len(drawn), self.plan.chunk):
-            chunk = drawn[start : start + self.plan.chunk]
-            progress = (self.done + start / len(drawn)) / self.plan.rounds
-            for part in self._learn(self.examples(chunk, rng), rng, progress):
-                loss, seen = 0.98 * loss + 0.02 * part, seen + 1
-            if (start // self.plan.chunk) % 4 == 0:
-                pace = (time.monotonic() - began) / (start + len(chunk))
-                left = pace * (len(drawn) - start - len(chunk)) + pace * len(drawn) * (self.plan.rounds - self.done - 1)
-                log(
-                    f"round {self.done + 1}/{self.plan.rounds} {start + len(chunk)}/{len(drawn)} "
-                    f"loss {loss / (1 - 0.98 ** max(1, seen)):.3f} left {left / 60:.1f} min"
-                )
-
-    def draw(self, rng: Random) -> list[Row]:
-        """Rows of one round: each as often as its weight says, and the made ones, shuffled."""
-        each = self.plan.draws / self.plan.rounds / len(self.rows)
-        drawn = []
-        for row, weight in zip(self.rows, self.weights, strict=True):
-            share = weight * each
-            times = int(share) + (rng.random() < share % 1)
-            drawn.extend(expand.touched(row, rng) for _ in range(times))
-        drawn.extend(expand.made(self.pools, len(drawn), rng))
-        rng.shuffle(drawn)
-        return drawn
-
-    def examples(self, chunk: Sequence[Row], rng: Random) -> list[Example]:
-        """The windows worth learning from: where the attack is known to stand, or the worst by the network so far."""
-        chosen: list[Example] = []
-        unsure: list[tuple[Row, list[Window]]] = []
-        for row in chunk:
-            found = windows(self.tokenizer, row.text, CUT)
-            if len(found) < 2:
-                chosen.extend(self._example(row, window) for window in found)
-            elif not row.attack:
-                chosen.extend(self._example(row, window) for window in rng.sample(found, 2))
-            elif row.place:
-                chosen.extend(self._placed(row, row.place, found, rng))
-            else:
-                unsure.append((row, spread(found, self.plan.bag)))
-        return [*chosen, *self._worst(unsure)]
-
-    def _placed(self, row: Row, place: tuple[int, int], found: Sequence[Window], rng: Random) -> Iterator[Example]:
-        """A window that holds the attack, and at times one that holds none of it and is harmless therefore."""
-        shared = [min(w.end, place[1]) - max(w.start, place[0]) for w in found]
-        yield self._example(row, rng.choice([w for w, n in zip(found, shared, strict=True) if n >= 0.8 * max(shared)]))
-        if (calm := [w for w, n in zip(found, shared, strict=True) if n <= 0]) and row.own and rng.random() < 0.5:
-            yield self._example(replace(row, labels=frozenset()), rng.choice(calm))
-
-    def _worst(self, unsure: Sequence[tuple[Row, Sequence[Window]]]) -> Iterator[Example]:
-        logits = iter(self.scores([(window, row.indirect) for row, found in unsure for window in found]))
-        for row, found in unsure:
-            yield self._example(row, found[max((next(logits), at) for at in range(len(found)))[1]])
-
-    def scores(self, found: Sequence[tuple[Window, bool]]) -> list[float]:
-        """The attack logit of each window, with dropout off."""
-        self.network.eval()
-        out = [0.0] * len(found)
-        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
-            for batch in batches([w for w, _ in found], self.plan.tokens):
-                arrays = self.pad([found[i][0].ids for i in batch], [found[i][1] for i in batch])
-                logits = self.network(*torch_batch(arrays))[0][:, 0].float().tolist()
-                for index, logit in zip(batch, logits, strict=True):
-                    out[index] = logit
-        self.network.train()
-        return out
-
-    def _example(self, row: Row, window: Window) -> Example:
-        low, high = self.plan.smooth, 1 - self.plan.smooth
-        names = ("attack" if row.attack else "", *row.labels)
-        goal = tuple(high if name in names else low for name in OUTPUTS)
-        return Example(window, row.indirect, goal, (1.0, *([0.3 if row.fine else 0.0] * (len(OUTPUTS) - 1))))
-
-    def _learn(self, examples: Sequence[Example], rng: Random, progress: float) -> Iterator[float]:
-        groups = list(batches([example.window for example in examples], self.plan.tokens))
-        rng.shuffle(groups)
-        for group in groups:
-            self._pace(progress)
-            yield self._update([examples[i] for i in group])
-
-    def _pace(self, progress: float) -> None:
-        """Warm up over the first 4 %, then fall in a line to a twentieth."""
-        factor = min(1.0, progress / 0.04 + 0.02) if progress < 0.04 else max(0.05, (1 - progress) / 0.96)
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = rate * factor
-
-    def _update(self, group: Sequence[Example]) -> float:
-        arrays = self.pad([e.window.ids for e in group], [e.indirect for e in group])
-        tensors = torch_batch(arrays)
-        goal, known = torch.tensor([e.goal for e in group]), torch.tensor([e.known for e in group])
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits, found = self.network(*tensors)
-        losses = functional.binary_cross_entropy_with_logits(logits.float(), goal, reduction="none")
-        loss = (losses * known).sum(1).mean()
-        total = loss + self._drift(tensors, found) if self.step % 4 == 0 else loss
-        self.optimiser.zero_grad(set_to_none=True)
-        total.backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimiser.step()
-        self.step += 1
-        return float(loss.detach())
-
-    def _drift(self, tensors: Sequence[torch.Tensor], found: torch.Tensor) -> torch.Tensor:
-        """How far the embedding has moved from the original one, as one minus the cosine."""
-        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-            hidden = self.original(input_ids=tensors[0], attention_mask=tensors[1]).last_hidden_state
-            before = pooled(hidden, tensors[1])
-        part = slice(*SIMILARITY)
-        return (
-            self.plan.keep * (1 - functional.cosine_similarity(found[:, part].float(), before[:, part].float())).mean()
-        )
+@click.command()
+@click.option(
+    "--data", "folder", type=click.Path(path_type=Path, exists=True), required=True, help="has train.jsonl.gz"
+)
+@click.option("--out", type=click.Path(path_type=Path), default=SHIPPED["onnx"], show_default=True)
+@click.option("--work", type=click.Path(path_type=Path), default=Path("build/training"), show_default=True)
+@click.option("--draws", default=PLAN.draws, show_default=True, help="rows drawn over all rounds")
+@click.option("--seed", default=PLAN.seed, show_default=True)
+@click.option("--threads", default=2, show_default=True)
+def main(folder: Path, out: Path, work: Path, draws: int, seed: int, threads: int) -> None:
+    """Train, calibrate, export."""
+    torch.set_num_threads(threads)
+    work.mkdir(parents=True, exist_ok=True)
+    rows, plan = [*data.permissive(folder), *data.corpus()], replace(PLAN, draws=draws, seed=seed)
+    key = fingerprint(rows, plan)
+    click.echo(f"{len(rows)} rows, {sum(row.own for row in rows)} of them our own; run {key}", err=True)
+    calibration = calibrated(rows, plan, work / f"calibration-{key}.json")
+    network = trained(rows, plan, work / f"network-{key}.pt")
+    ship(network, calibration, out, key)
+    click.echo(f"parity: {parity(network, out, rows)}", err=True)
+    if (folder / "dev.jsonl.gz").exists():
+        evaluate.show(evaluate.measure(folder / "dev.jsonl.gz", out, threads))
 
 
-def spread(found: Sequence[Window], most: int = MOST) -> list[Window]:
-    """At most so many windows, evenly over the text, first and last included."""
-    if len(found) <= most:
-        return list(found)
-    return [found[round(i * (len(found) - 1) / (most - 1))] for i in range(most)]
+def fingerprint(rows: Sequence[Row], plan: Plan) -> str:
+    """Names a run by everything that it depends on."""
+    told = orjson.dumps([[row.id, row.text, sorted(row.labels), row.indirect] for row in rows])
+    return hashlib.sha256(told + orjson.dumps(asdict(plan))).hexdigest()[:12]
+
+
+def calibrated(rows: Sequence[Row], plan: Plan, kept: Path) -> Calibration:
+    """The calibration from left-out sources, or the one that was kept."""
+    if not kept.exists():
+        scores = list(calibrate.held_out(rows, replace(plan, draws=int(plan.draws * FOLD_DRAWS), rounds=1)))
+        lines = [[s.row.id, s.row.source, s.row.attack, s.logit, s.windows] for s in scores]
+        kept.with_suffix(".scores.json").write_bytes(orjson.dumps(lines))
+        kept.write_text(calibrate.fit(scores).model_dump_json(), "utf-8")
+    return Calibration.model_validate_json(kept.read_text("utf-8"))
+
+
+def trained(rows: Sequence[Row], plan: Plan, kept: Path) -> Network:
+    """The network after all rounds; goes on after the last one that was kept."""
+    trainer = Trainer(rows, plan)
+    if kept.exists():
+        trainer.restore(kept)
+    return trainer.run(kept)
+
+
+def ship(network: Network, calibration: Calibration, out: Path, key: str) -> None:
+    """Write the model folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    export(network, out / "model.onnx")
+    shutil.copy(base_folder() / "tokenizer.json", out / "tokenizer.json")
+    head = Head(network.head.weight.detach().numpy(), network.head.bias.detach().numpy(), OUTPUTS)
+    certain = (
+        np.log(CERTAIN / (1 - CERTAIN)) - calibration.offset - calibration.per_log_windows * 6
+    ) / calibration.slope
+    manifest = Manifest(
+        name="guard",
+        version=key,
+        engine="onnx",
+        channels=True,
+        outputs=OUTPUTS,
+        similarity=SIMILARITY,
+        calibration=calibration,
+        certain=round(float(certain), 4),
+        files=dict.fromkeys(("model.onnx", "tokenizer.json"), ""),
+        made_by="make train",
+    )
+    write(out, head, manifest)
+
+
+def parity(network: Network, out: Path, rows: Sequence[Row], count: int = 500) -> dict[str, float]:
+    """The export against the network on so many texts: cosine of the features, and the attack logits."""
+    artefact = Artefact.read(out)
+    encoder = OnnxEncoder(artefact, 2)
+    ids = [
+        encoder.tokenizer.encode(row.text, add_special_tokens=False).ids[:126] for row in rows[:: len(rows) // count]
+    ]
+    indirect = [row.indirect for row in rows[:: len(rows) // count]]
+    cosines, drift = [], []
+    for start in range(0, len(ids), 16):
+        part = slice(start, start + 16)
+        with torch.inference_mode():
+            logits, found = network(*torch_batch(encoder.pad(ids[part], indirect[part])))
+        other = encoder.features(ids[part], indirect[part])
+        cosines.extend(torch.nn.functional.cosine_similarity(found, torch.from_numpy(other)).tolist())
+        drift.extend(np.abs(artefact.head.logits(other)[:, 0] - logits[:, 0].numpy()).tolist())
+    return {
+        "texts": len(ids),
+        "cosine_mean": round(float(np.mean(cosines)), 4),
+        "cosine_least": round(min(cosines), 4),
+        "logit_drift_median": round(float(np.median(drift)), 3),
+        "logit_drift_p99": round(float(np.quantile(drift, 0.99)), 3),
+    }
+
+
+if __name__ == "__main__":
+    main()

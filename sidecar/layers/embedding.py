@@ -45,14 +45,14 @@ class Padding:
         at = dressed.index(bare[0])
         self._before, self._after = dressed[:at], dressed[at + len(bare) :]
         known = (tokenizer.token_to_id(name) for name in ("[PAD]", "<pad>"))
-        self._pad = next((number for number in known if number is not None), 0)
+        self.pad = next((number for number in known if number is not None), 0)
         self._channels = channels
 
     def __call__(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Tokens:
         """The arrays that a BERT-like model takes."""
         rows = [[*self._before, *window, *self._after] for window in windows]
         shape = (len(rows), max(len(row) for row in rows))
-        ids, mask, types = np.full(shape, self._pad), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        ids, mask, types = np.full(shape, self.pad), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for index, row in enumerate(rows):
             ids[index, : len(row)] = row
             mask[index, : len(row)] = 1
@@ -65,12 +65,12 @@ class OnnxEncoder:
 
     def __init__(self, artefact: Artefact, threads: int) -> None:
         self.tokenizer = _tokenizer(artefact.folder / "tokenizer.json")
-        self._pad = Padding(self.tokenizer, channels=artefact.manifest.channels)
+        self.pad = Padding(self.tokenizer, channels=artefact.manifest.channels)
         self._session = _session(artefact.folder / "model.onnx", threads)
 
     def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
         """One run of the session."""
-        found = self._session.run(["features"], self._pad(windows, indirect))[0]
+        found = self._session.run(["features"], self.pad(windows, indirect))[0]
         return np.asarray(found, dtype=np.float32)
 
 
@@ -81,12 +81,12 @@ class SentenceTransformersEncoder:
         self._torch, self._model = _sentence_transformer(artefact)
         self._torch.set_num_threads(threads)
         self.tokenizer = prepared(Tokenizer.from_str(self._model.tokenizer.backend_tokenizer.to_str()))
-        self._pad = Padding(self.tokenizer, channels=artefact.manifest.channels)
+        self.pad = Padding(self.tokenizer, channels=artefact.manifest.channels)
 
     def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
         """One forward pass through all modules of the model."""
         with self._torch.inference_mode():
-            tokens, device = self._pad(windows, indirect), self._model.device
+            tokens, device = self.pad(windows, indirect), self._model.device
             found = self._model({name: self._torch.from_numpy(rows).to(device) for name, rows in tokens.items()})
         return np.asarray(found["sentence_embedding"].float().cpu().numpy(), dtype=np.float32)
 

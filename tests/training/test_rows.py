@@ -1,0 +1,93 @@
+"""Twin of training/rows.py."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from training import rows as data
+from training.rows import Row
+
+
+def row(text: str, *labels: str, source: str = "own_a", group: str = "", own: bool = True) -> Row:
+    """A row with what the tests look at."""
+    return Row(text, text, frozenset(labels), indirect=False, source=source, group=group or text, own=own)
+
+
+def written(folder: Path, *values: dict[str, object]) -> Path:
+    """A data folder with these rows."""
+    lines = [{"id": str(n), "text": "t", "source": "s", "labels": []} | value for n, value in enumerate(values)]
+    (folder / "train.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, lines)).encode()))
+    return folder
+
+
+def test_rows_are_read_as_the_data_format_says(tmp_path: Path) -> None:
+    """PII alone is no attack, suspects are left out, the channel counts, guessed labels are not believed."""
+    read = data.permissive(
+        written(
+            tmp_path,
+            {"labels": ["pii_detected"]},
+            {"labels": ["jailbreak"], "suspect_label": True},
+            {"labels": ["jailbreak", "pii_detected"], "channel": "indirect"},
+            {"labels": ["prompt_injection"], "source": "deepset_train"},
+        )
+    )
+    assert [(r.attack, r.indirect, r.fine) for r in read] == [
+        (False, False, True),
+        (True, True, True),
+        (True, False, False),
+    ]
+
+
+def test_only_the_permissive_file_is_ever_read(tmp_path: Path) -> None:
+    """Files with unclear licences and the development set may lie beside it; they are not opened."""
+    folder = written(tmp_path, {})
+    for name in ("train_unclear.jsonl.gz", "dev.jsonl.gz", "holdout.sealed"):
+        (folder / name).write_bytes(b"not even gzip")
+    assert len(data.permissive(folder)) == 1
+
+
+def test_an_attack_knows_where_it_stands_from_its_harmless_twin() -> None:
+    """The place is where the two texts of a pair differ."""
+    calm, bad = "one two three four five six seven eight", "one two three SEND IT four five six seven eight"
+    placed = data.placed([row(calm, group="p"), row(bad, "prompt_injection", group="p"), row("alone", "jailbreak")])
+    start, end = placed[1].place or (0, 0)
+    assert bad[start:end].strip() == "SEND IT"
+    assert placed[2].place is None
+
+
+def test_texts_with_nothing_in_common_have_no_place() -> None:
+    """A twin that was rewritten says nothing about where the attack stands."""
+    assert data.difference("completely other words", ["nothing alike"]) is None
+
+
+def test_weights_damp_large_sources_and_double_our_own() -> None:
+    """A row of a source four times as large is drawn half as often; one of ours twice as often."""
+    rows = [
+        *(row(str(n), source="big", own=False) for n in range(40)),
+        *(row(f"s{n}", source="small", own=False) for n in range(10)),
+    ]
+    rows += [row(f"o{n}", source="own_b") for n in range(10)]
+    weights = data.weights(rows)
+    assert weights[45] / weights[0] == pytest.approx(2)
+    assert weights[55] / weights[45] == pytest.approx(2)
+
+
+def test_the_corpus_is_well_formed() -> None:
+    """Every row of ours has a known label or none, is benign exactly without one, and has an id of its own."""
+    values = [
+        json.loads(line)
+        for path in data.CORPUS.glob("*.jsonl")
+        for line in path.read_text("utf-8").splitlines()
+        if line
+    ]
+    known = {str(label) for label in data.LABELS}
+    assert [v["id"] for v in values if set(v["labels"]) - known or bool(v["labels"]) == bool(v["benign"])] == []
+    assert [
+        v["id"] for v in values if not v["text"].strip() or v.get("channel", "direct") not in {"direct", "indirect"}
+    ] == []
+    assert [v["id"] for v in values if not v["source"].startswith(("own_", "corpus_"))] == []
+    assert len({v["id"] for v in values}) == len(values)
