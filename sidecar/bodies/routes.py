@@ -64,6 +64,7 @@ _POST = {
         /threads/{id}/runs /threads/{id}/runs/{id} /threads/{id}/runs/{id}/submit_tool_outputs
         /conversations /conversations/{id} /conversations/{id}/items
         /realtime/client_secrets /realtime/sessions /realtime/transcription_sessions
+        /realtime/translations/client_secrets
         /realtime/calls/{id}/accept /realtime/calls/{id}/reject /realtime/calls/{id}/refer
         /chatkit/sessions /evals /evals/{id} /evals/{id}/runs
         /fine_tuning/jobs /fine_tuning/alpha/graders/run /fine_tuning/alpha/graders/validate
@@ -83,7 +84,7 @@ _POST = {
     RouteKind.PASS: """
         /responses/{id}/cancel /threads/{id}/runs/{id}/cancel /batches/{id}/cancel /uploads/{id}/cancel
         /messages/batches/{id}/cancel /chatkit/sessions/{id}/cancel /realtime/calls/{id}/hangup
-        /evals/{id}/runs/{id} /vector_stores/{id}/file_batches/{id}/cancel
+        /evals/{id}/runs/{id} /evals/{id}/runs/{id}/cancel /vector_stores/{id}/file_batches/{id}/cancel
         /fine_tuning/jobs/{id}/cancel /fine_tuning/jobs/{id}/pause /fine_tuning/jobs/{id}/resume
     """,
     RouteKind.UNKNOWN: """
@@ -101,6 +102,8 @@ _POST = {
         /containers/{id} /containers/{id}/files/{id} /containers/{id}/files/{id}/content
     """,
 }
+# Administration and agents, of any depth: to be read and deleted, not written through a prompt scanner.
+_READ_ONLY = frozenset({"agents", "organization", "projects", "safety", "vaults", "webhook_endpoints"})
 _SOCKETS = frozenset({"/realtime", "/responses"})
 _BODILESS = frozenset({"GET", "HEAD", "DELETE"})
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
@@ -152,6 +155,8 @@ def _dialect(operation: str) -> Dialect:
 def _kind(method: str, operation: str) -> RouteKind:
     if method in _BODILESS:
         return RouteKind.WEBSOCKET if method == "GET" and operation in _SOCKETS else RouteKind.PASS
+    if operation.removeprefix("/") in _READ_ONLY:
+        return RouteKind.UNKNOWN
     if operation not in _KINDS:
         return RouteKind.INFERENCE if method in _WRITES else RouteKind.UNKNOWN
     return _KINDS[operation] if method == "POST" else RouteKind.UNKNOWN
@@ -194,7 +199,9 @@ def _find(segments: _Segments, prefixes: _Patterns, own: _Patterns) -> tuple[int
 
 
 def _operation(segments: _Segments) -> str | None:
-    candidates = _TABLE.get((len(segments), segments[0]), ()) if segments else ()
+    if not segments or segments[0] in _READ_ONLY:
+        return f"/{segments[0]}" if segments else None
+    candidates = _TABLE.get((len(segments), segments[0]), ())
     return next((name for name, pattern in candidates if _fits(segments, pattern)), None)
 
 

@@ -44,6 +44,8 @@ TABLE = json.loads((Path(__file__).parent.parent / "data" / "openai_text_paths.j
         ("HEAD", "/v1/files/f1/content", RouteKind.PASS, "/files/{id}/content"),
         ("DELETE", "/v1/threads/th_1", RouteKind.PASS, "/threads/{id}"),
         ("POST", "/v1/responses/resp_1/cancel", RouteKind.PASS, "/responses/{id}/cancel"),
+        ("GET", "/v1/organization/projects/p/api_keys", RouteKind.PASS, "/organization"),
+        ("POST", "/v1/organization/projects", RouteKind.UNKNOWN, "/organization"),
         ("POST", "/v1/models/m", RouteKind.UNKNOWN, "/models/{id}"),
         ("PUT", "/v1/chat/completions", RouteKind.UNKNOWN, "/chat/completions"),
         ("post", "/v1/chat/completions", RouteKind.UNKNOWN, "/chat/completions"),
@@ -78,7 +80,7 @@ DISGUISES = [
     "https:/v1/models", "v1/chat/completions", "*", "", "evil:443",
     "/v1/models/<x>", '/v1/models/"x"', "/v1/models/{x}",
     "/v1/models/x|y", "/v1/models/x^y", "/v1/models/ft%3agpt", "/openai/Deployments/d/chat/completions",
-    "/v1/threads/RUNS", "/v1/models/x/../y", "/v1/models/%7Ex",
+    "/v1/threads/RUNS", "/v1/Organization/users", "/v1/models/x/../y", "/v1/models/%7Ex",
 ]  # fmt: skip
 
 
