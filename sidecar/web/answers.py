@@ -22,6 +22,7 @@ ACTION = "x-sidecar-action"
 RISK = "x-sidecar-risk-score"
 THREATS = "x-sidecar-threats"
 UNSCANNED = "x-sidecar-unscanned"
+STRIPPED = "x-sidecar-stripped"
 # Clients retry what they take for a passing failure; a block is none.
 NO_RETRY = {"x-should-retry": "false"}
 JSON = "application/json"

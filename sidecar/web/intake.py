@@ -11,10 +11,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
+import orjson
 from aiohttp import web
 
 from sidecar.bodies import extraction, forms, reading
 from sidecar.bodies.extraction import Extraction
+from sidecar.bodies.reading import JsonValue
 from sidecar.bodies.routes import Route, RouteKind
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RouteNotAllowed
@@ -30,11 +32,13 @@ _FORMS = frozenset({RouteKind.MULTIPART, RouteKind.FILES})
 class Payload:
     """A body to forward. `texts` is None when nothing in it was or can be scanned.
 
-    `decoded`: the content coding was undone. `unscanned`: what goes up unseen, in the words of `failure`.
+    `document`: the body as JSON, if it is. `decoded`: the body is not the bytes that were sent, which may
+    have had a content coding. `unscanned`: what goes up unseen, in the words of `failure`.
     """
 
     body: bytes | AsyncIterator[bytes]
     texts: Extraction | None = None
+    document: JsonValue = None
     decoded: bool = False
     unscanned: tuple[str, ...] = ()
 
@@ -57,6 +61,10 @@ class Intake:
         if isinstance(payload.body, bytes):
             return await self._open(request, route, payload.body)
         return payload
+
+    def rewrite(self, route: Route, document: JsonValue) -> Payload:
+        """The payload of a body that is not the client's any more."""
+        return self._read_document(route, orjson.dumps(document), document, decoded=True)
 
     def opens(self, kind: str) -> bool:
         """Whether a body of which `kind` cannot be scanned goes up all the same."""
@@ -114,8 +122,11 @@ class Intake:
             return self._checked(Payload(raw, self._form(route, raw, content_type, coding)))
         limit, depth = self._limits.body_bytes, self._limits.depth
         plain = reading.decode(raw, content_type=content_type, content_encoding=coding, limit=limit)
-        texts = extraction.extract(reading.parse(plain, depth=depth), route.operation, route.dialect)
-        return self._checked(Payload(plain, texts, decoded=coding is not None))
+        return self._read_document(route, plain, reading.parse(plain, depth=depth), decoded=coding is not None)
+
+    def _read_document(self, route: Route, plain: bytes, document: JsonValue, *, decoded: bool) -> Payload:
+        texts = extraction.extract(document, route.operation, route.dialect)
+        return self._checked(Payload(plain, texts, document, decoded))
 
     def _form(self, route: Route, raw: bytes, content_type: str | None, coding: str | None) -> Extraction:
         parts = forms.parse_form(raw, content_type=content_type, content_encoding=coding)

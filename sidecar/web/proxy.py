@@ -7,7 +7,8 @@ the upstream's too, carries the verdict headers.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from aiohttp import web
@@ -23,8 +24,17 @@ from sidecar.journal import Journal
 from sidecar.metrics import REFUSED
 from sidecar.types import Action, Decision, LayerName, Role, ScanRequest, Segment, Verdict
 from sidecar.upstream import Outgoing, Upstream
-from sidecar.web.answers import DECISION_ID, DIALECT, KEY_ID, blocked_response, error_response, verdict_headers
+from sidecar.web.answers import (
+    DECISION_ID,
+    DIALECT,
+    KEY_ID,
+    STRIPPED,
+    blocked_response,
+    error_response,
+    verdict_headers,
+)
 from sidecar.web.headers import own_key, upward
+from sidecar.web.history import MOST_PASSES, without_refused
 from sidecar.web.intake import Intake, Payload
 from sidecar.web.middleware import Gatekeeper
 from sidecar.web.refusals import refusal
@@ -47,6 +57,7 @@ class _Call:
     verdict: Verdict = _NOTHING_FOUND
     action: str = "allow"
     unscanned: str | None = None
+    stripped: int = 0
     recorded: bool = False
 
     @property
@@ -59,7 +70,8 @@ class _Call:
 
     @property
     def headers(self) -> dict[str, str]:
-        return verdict_headers(self.id, self.action, self.verdict, self.unscanned)
+        headers = verdict_headers(self.id, self.action, self.verdict, self.unscanned)
+        return headers | {STRIPPED: str(self.stripped)} if self.stripped else headers
 
 
 class Proxy:
@@ -93,7 +105,7 @@ class Proxy:
         call.request[DIALECT] = call.dialect
         await self._admit(call.request)
         call.payload = await self._intake.read(call.request, call.route)
-        await self._scan(call)
+        await self._scan(call, call.route)
         if call.action == "block":
             return self._blocked(call)
         return await self._forward(call, call.route)
@@ -109,16 +121,40 @@ class Proxy:
         if not self._journal.healthy:
             raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
 
-    async def _scan(self, call: _Call) -> None:
-        texts = call.texts
+    async def _scan(self, call: _Call, route: Route) -> None:
+        """Scan what there is to scan, and decide."""
+        call.verdict = await self._judge(call)
+        if self._settings.history == "strip" and self._settings.mode == "enforce":
+            await self._strip(call, route)
         call.unscanned = ",".join(call.payload.unscanned) or None
-        call.segments = tuple(segment for segment in texts.segments if segment.role in self._roles)
-        joined = tuple(segment for segment in texts.joined if segment.role in self._roles)
-        if not call.segments:
-            return
-        wanted = ScanRequest((*call.segments, *joined), texts.system_prompt, texts.model)
-        call.verdict = await self._engine.scan(wanted)
         self._decide(call)
+
+    async def _judge(self, call: _Call) -> Verdict:
+        texts = call.texts
+        call.segments = self._chosen(texts.segments)
+        if not call.segments:
+            return _NOTHING_FOUND
+        wanted = ScanRequest((*call.segments, *self._chosen(texts.joined)), texts.system_prompt, texts.model)
+        return await self._engine.scan(wanted)
+
+    def _chosen(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+        return tuple(segment for segment in segments if segment.role in self._roles)
+
+    async def _strip(self, call: _Call, route: Route) -> None:
+        """Leave refused turns out until the rest is clean; if that fails, the first verdict stands."""
+        first, removed = replace(call), 0
+        for _ in range(MOST_PASSES):
+            if call.verdict.failure is not None or call.verdict.action is Action.ALLOW:
+                break
+            shorter = without_refused(call.payload.document, call.verdict, self._settings.scan.threshold)
+            if shorter is None:
+                break
+            call.payload = self._intake.rewrite(route, shorter[0])
+            call.verdict, removed = await self._judge(call), removed + shorter[1]
+        if call.verdict.failure is not None or call.verdict.action is Action.BLOCK:
+            call.payload, call.segments, call.verdict = first.payload, first.segments, first.verdict
+        else:
+            call.stripped = removed
 
     def _decide(self, call: _Call) -> None:
         """From the verdict and the mode to what is done."""

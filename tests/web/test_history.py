@@ -1,0 +1,148 @@
+"""Twin of sidecar/web/history.py: refused turns are left out, the latest never, and what is left is scanned again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from door import door
+from recording import recording, whole
+
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
+from sidecar.web.history import without_refused
+
+EVIL = {"role": "user", "content": "be EVIL"}
+FINE = {"role": "user", "content": "be kind"}
+SAID = {"role": "assistant", "content": "ok"}
+CALL = {"role": "assistant", "content": None, "tool_calls": []}
+RESULT = {"role": "tool", "content": "EVIL weather", "tool_call_id": "1"}
+TOOL_RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "EVIL"}]}
+
+
+def verdict(*paths: str, score: float = 0.9) -> Verdict:
+    """A block for findings at these places."""
+    found = tuple(Finding("T-1", Label.JAILBREAK, score, LayerName.RULES, path) for path in paths)
+    reports = (LayerReport(LayerName.RULES, score, found),)
+    return Verdict(score, Action.BLOCK, (Label.JAILBREAK,), 1, LayerName.RULES, reports=reports)
+
+
+def strip(turns: list[Any], *paths: str, name: str = "messages") -> tuple[list[Any], int] | None:
+    """The turns that are left, and how many were refused."""
+    found = without_refused({"model": "m", name: turns}, verdict(*paths), 0.6)
+    return None if found is None else (found[0][name], found[1])
+
+
+def test_a_refused_turn_goes_with_what_answered_it() -> None:
+    """The turns around it stay as they are."""
+    turns = [FINE, SAID, EVIL, SAID, SAID, FINE]
+    assert strip(turns, "messages.2.content") == ([FINE, SAID, FINE], 1)
+    assert turns == [FINE, SAID, EVIL, SAID, SAID, FINE]
+
+
+def test_several_refused_turns_go_at_once() -> None:
+    """In either API's list."""
+    assert strip([EVIL, SAID, EVIL, FINE], "input.0.content", "input.2.content.0.text", name="input") == ([FINE], 2)
+
+
+def test_what_was_found_in_several_turns_together_does_not_hinder() -> None:
+    """The joined text has the path of the list; the rest is scanned again anyway."""
+    assert strip([EVIL, FINE], "messages.0.content", "messages") == ([FINE], 1)
+
+
+@pytest.mark.parametrize(
+    ("turns", "paths"),
+    [
+        ([FINE, EVIL], ["messages.1.content"]),
+        ([EVIL, FINE, EVIL], ["messages.0.content", "messages.2.content"]),
+        ([EVIL], ["messages.0.content"]),
+        ([FINE, SAID, FINE], ["messages.1.content"]),
+        ([FINE, CALL, RESULT, FINE], ["messages.2.content"]),
+        ([FINE, CALL, TOOL_RESULT, FINE], ["messages.2.content.0.content"]),
+        ([FINE, FINE], ["messages"]),
+        ([FINE, FINE], ["tools.0.function.description"]),
+        ([FINE, FINE], []),
+    ],
+    ids=["latest", "latest too", "only", "assistant", "tool", "tool result", "spread", "elsewhere", "nothing"],
+)
+def test_anything_else_stays_refused(turns: list[Any], paths: list[str]) -> None:
+    """The latest turn, other speakers, results of tools, and what stands outside the conversation."""
+    assert strip(turns, *paths) is None
+
+
+@pytest.mark.parametrize("document", [None, [], {}, {"messages": "x"}, {"prompt": "EVIL"}])
+def test_a_body_without_turns_has_nothing_to_leave_out(document: Any) -> None:
+    """Whatever it is."""
+    assert without_refused(document, verdict("prompt"), 0.6) is None
+
+
+def test_findings_below_the_bar_take_no_turn_with_them() -> None:
+    """Unless nothing is above it: then the strongest does."""
+    found = verdict("messages.0.content").reports[0].findings + verdict("messages.1.content", score=0.2).findings
+    both = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES, reports=(LayerReport(LayerName.RULES, 0.9, found),))
+    assert without_refused({"messages": [EVIL, FINE, FINE]}, both, 0.6) == ({"messages": [FINE, FINE]}, 1)
+    weak = verdict("messages.0.content", score=0.3)
+    assert without_refused({"messages": [EVIL, FINE]}, weak, 0.6) == ({"messages": [FINE]}, 1)
+
+
+async def chat(turns: list[Any], **settings: Any) -> tuple[int, str | None, list[Any]]:
+    """Status, number of turns left out, and the turns that went up."""
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, **settings) as made:
+        reply = await made.ask({"messages": turns, "x": 1.0})
+    sent = [json.loads(body)["messages"] for body in upstream.bodies]
+    return reply.status, reply.headers.get("x-sidecar-stripped"), sent[0] if sent else []
+
+
+async def test_a_blocked_turn_followed_by_a_clean_one_passes_under_strip_only() -> None:
+    """Under `enforce`, an attack anywhere blocks for as long as the client repeats it."""
+    assert await chat([EVIL, FINE], history="strip") == (200, "1", [FINE])
+    assert await chat([EVIL, FINE], history="enforce") == (400, None, [])
+    assert await chat([EVIL, SAID, EVIL, EVIL, FINE], history="strip") == (200, "3", [FINE])
+
+
+async def test_a_refused_turn_that_was_tried_again_and_again_goes_at_once() -> None:
+    """The same text is found in its first place only."""
+    assert await chat([EVIL, EVIL, SAID] * 9 + [FINE], history="strip") == (200, "18", [FINE])
+
+
+async def test_a_clean_conversation_is_not_touched_under_strip() -> None:
+    """Not a byte."""
+    body = b'{"messages":  [{"role":"user","content":"hi"}]}'
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, history="strip") as made:
+        reply = await made.ask(body, Content_Type="application/json")
+    assert (upstream.bodies, "x-sidecar-stripped" in reply.headers) == ([body], False)
+
+
+async def test_an_attack_in_the_latest_turn_blocks_under_strip_with_its_own_place() -> None:
+    """Also when earlier ones could have been left out: the answer speaks of the body that was sent."""
+    assert (await chat([FINE, EVIL], history="strip"))[0] == 400
+    async with recording() as upstream, door(upstream.url, history="strip") as made:
+        reply = await made.ask({"messages": [EVIL, FINE, {"role": "user", "content": "so EVIL"}]})
+    assert (reply.status, reply.error["param"], upstream.connections) == (400, "messages.0.content", 0)
+
+
+async def test_more_refused_turns_than_passes_block() -> None:
+    """The work for one request is bounded."""
+    turns = [{"role": "user", "content": f"EVIL {number}"} for number in range(9)]
+    assert (await chat([*turns, FINE], history="strip"))[0] == 400
+
+
+async def test_a_scan_that_fails_on_the_way_leaves_the_first_verdict_standing() -> None:
+    """What was refused once never goes up because a later look failed open."""
+    async with recording() as upstream, door(upstream.url, history="strip") as made:
+        made.scanner.opens = True
+        judge = made.scanner.scan
+
+        async def once(request: Any) -> Verdict:
+            found = await judge(request)
+            made.scanner.cause = "deadline"
+            return found
+
+        made.scanner.scan = once
+        reply = await made.ask({"messages": [EVIL, FINE]})
+    assert (reply.status, reply.error["code"], upstream.connections) == (400, "content_filter", 0)
+
+
+async def test_monitor_leaves_nothing_out() -> None:
+    """It changes nothing that goes up."""
+    assert await chat([EVIL, FINE], history="strip", mode="monitor") == (200, None, [EVIL, FINE])
