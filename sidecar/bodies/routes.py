@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sidecar.errors import BodyError
 
@@ -137,15 +137,14 @@ def classify(method: str, raw_path: str, *, prefixes: Sequence[str], extra: Sequ
     """
     segments = tuple(_canonical(raw_path).split("/")[1:])
     table, own = _cut(tuple(prefixes)), _cut(tuple(extra))
-    found = _find(segments, table, own)
-    folded = _find(tuple(segment.lower() for segment in segments), _lower(table), _lower(own))
-    if folded is not None and (found is None or found[1] != folded[1]):
+    found = _find(method, segments, table, own)
+    folded = _find(method, tuple(segment.lower() for segment in segments), _lower(table), _lower(own))
+    if folded is not None and (found is None or found.operation != folded.operation):
         raise _refused("differs from a known route in upper and lower case")
     if found is None:
         return Route(RouteKind.UNKNOWN, "", raw_path, "")
-    length, operation = found
-    prefix = "".join(f"/{segment}" for segment in segments[:length])
-    return Route(_kind(method, operation), operation, raw_path, prefix, _dialect(operation))
+    prefix = "".join(f"/{segment}" for segment in segments[: found.prefix])
+    return Route(found.kind, found.operation, raw_path, prefix, _dialect(found.operation))
 
 
 def _dialect(operation: str) -> Dialect:
@@ -155,11 +154,13 @@ def _dialect(operation: str) -> Dialect:
 def _kind(method: str, operation: str) -> RouteKind:
     if method in _BODILESS:
         return RouteKind.WEBSOCKET if method == "GET" and operation in _SOCKETS else RouteKind.PASS
-    if operation.removeprefix("/") in _READ_ONLY:
-        return RouteKind.UNKNOWN
-    if operation not in _KINDS:
-        return RouteKind.INFERENCE if method in _WRITES else RouteKind.UNKNOWN
-    return _KINDS[operation] if method == "POST" else RouteKind.UNKNOWN
+    return _KINDS.get(operation, RouteKind.UNKNOWN) if method == "POST" else RouteKind.UNKNOWN
+
+
+def _own_kind(method: str) -> RouteKind:
+    if method in _BODILESS:
+        return RouteKind.PASS
+    return RouteKind.INFERENCE if method in _WRITES else RouteKind.UNKNOWN
 
 
 def _canonical(target: str) -> str:
@@ -189,13 +190,25 @@ def _lower(patterns: _Patterns) -> _Patterns:
     return tuple((name, tuple(segment.lower() for segment in pattern)) for name, pattern in patterns)
 
 
-def _find(segments: _Segments, prefixes: _Patterns, own: _Patterns) -> tuple[int, str] | None:
-    """Length of the prefix and operation of the first known route, else the operator's own route, else None."""
+class _Found(NamedTuple):
+    """A route, and how many segments its prefix has."""
+
+    kind: RouteKind
+    operation: str
+    prefix: int = 0
+
+
+def _find(method: str, segments: _Segments, prefixes: _Patterns, own: _Patterns) -> _Found | None:
+    """The first known route; the operator's own where that has no use for the method; else None."""
+    known = None
     for _, pattern in prefixes:
         operation = _operation(segments[len(pattern) :])
         if operation is not None and _fits(segments[: len(pattern)], pattern):
-            return len(pattern), operation
-    return next(((0, name) for name, pattern in own if _fits(segments, pattern)), None)
+            known = _Found(_kind(method, operation), operation, len(pattern))
+            break
+    if known is not None and known.kind is not RouteKind.UNKNOWN:
+        return known
+    return next((_Found(_own_kind(method), name) for name, pattern in own if _fits(segments, pattern)), known)
 
 
 def _operation(segments: _Segments) -> str | None:

@@ -120,7 +120,9 @@ def test_the_dialect_is_that_of_the_route() -> None:
 
 def test_routes_of_the_operators_own_are_scanned() -> None:
     """A listed route takes a body as an inference does, and passes without one; its case counts too."""
-    extra = ("/tokenize", "/Score/{id}")
+    extra = ("/tokenize", "/Score/{id}", "/v1/agents", "/v1/chat/completions")
+    assert classify("POST", "/v1/agents", prefixes=PREFIXES, extra=extra).kind is RouteKind.INFERENCE
+    assert classify("POST", "/v1/chat/completions", prefixes=PREFIXES, extra=extra).operation == "/chat/completions"
     assert classify("POST", "/tokenize", prefixes=PREFIXES, extra=extra).kind is RouteKind.INFERENCE
     assert classify("PUT", "/Score/x", prefixes=PREFIXES, extra=extra).kind is RouteKind.INFERENCE
     assert classify("GET", "/tokenize", prefixes=PREFIXES, extra=extra).kind is RouteKind.PASS
