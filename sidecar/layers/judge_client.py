@@ -138,14 +138,14 @@ class JudgeClient:
 
     async def _persist(self, body: bytes, ends: float) -> Reply:
         """Try, and try again while attempts, time and the retry budget last."""
+        spent = tenacity.stop_any(
+            tenacity.stop_after_attempt(self._settings.attempts),
+            tenacity.stop_before_delay(ends - time.monotonic()),
+        )
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(_AgainError),
             wait=_wait,
-            stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(self._settings.attempts),
-                tenacity.stop_before_delay(ends - time.monotonic()),
-                lambda _: not self._retries.take(),
-            ),
+            stop=lambda state: spent(state) or not self._retries.take(),
             reraise=True,
         )
         try:
