@@ -26,7 +26,8 @@ from sidecar.types import Channel, Label
 Score = Annotated[float, Field(ge=0, le=1)]
 Lines = tuple[Annotated[str, Field(min_length=1)], ...]
 KINDS = ("patterns", "hidden_in", "similar_to", "question")
-_WORD = re2.compile(r"\{([a-z_]+)\}")
+_WORD = re2.compile(r"\\[xpP]\{[^}]*\}|\{([a-z_]+)\}")
+"""A name in braces, but not RE2's own `\\x{ad}` and `\\p{Greek}`."""
 
 
 class Rule(BaseModel):
@@ -174,18 +175,20 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
     return None
 
 
-def _expanded(pattern: str, words: Mapping[str, str], depth: int = 4) -> str:
+def _expanded(pattern: str, words: Mapping[str, str], depth: int = 6) -> str:
     """`{name}` replaced by what `words` says; definitions may use each other, a few levels deep."""
-    found = _WORD.search(pattern)
-    if found is None:
-        return pattern
-    if found.group(1) not in words:
-        raise ValueError(f"{found.group()} is not defined under words")
     if not depth:
-        raise ValueError(f"{found.group()} is defined by itself, or too deep")
-    begin, end = found.span()
-    inner = _expanded(words[found.group(1)], words, depth - 1)
-    return f"{pattern[:begin]}(?:{inner}){_expanded(pattern[end:], words, depth)}"
+        raise ValueError("words are defined by themselves, or too deep")
+    parts, last = [], 0
+    for found in _WORD.finditer(pattern):
+        name = found.group(1)
+        if name is None:
+            continue
+        if name not in words:
+            raise ValueError(f"{{{name}}} is not defined under words")
+        parts += [pattern[last : found.start()], "(?:", _expanded(words[name], words, depth - 1), ")"]
+        last = found.end()
+    return "".join([*parts, pattern[last:]])
 
 
 def _duplicates(rules: Sequence[Rule]) -> list[str]:
