@@ -21,6 +21,7 @@ from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.config import Settings
 from sidecar.errors import ConfigError, SidecarError
 from sidecar.evaluation import Outcome, Row
+from sidecar.pipeline import Pipeline, pipeline
 from sidecar.store import Store
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.units import parse_duration
@@ -90,13 +91,14 @@ async def serve(config_file: Path | None, workers: int, worker: bool, first_key:
     settings = _settings(config_file)
     if workers > 1:
         return await supervise(config_file, workers)
+    stop = app.stop_on_signal()
     for warning in console.warnings(settings):
         logs.get("cli").warning("setting_risky", setting=warning)
     async with app.Sidecar(settings, share_ports=worker) as running:
         if first_key and not await running.keyring.list():
             _, value = await running.keyring.create("first key", environment="development")
             console.greet(value, running.data_port, settings)
-        await app.until_signal()
+        await stop.wait()
     return 0
 
 
@@ -106,7 +108,7 @@ async def serve(config_file: Path | None, workers: int, worker: bool, first_key:
 async def check(config_file: Path | None) -> int:
     """Validate the configuration and prove the policies; start nothing."""
     settings = _settings(config_file)
-    async with app.pipeline(settings) as built:
+    async with pipeline(settings) as built:
         console.show_settings(settings, built.policy)
     return 0
 
@@ -121,7 +123,7 @@ async def check(config_file: Path | None) -> int:
 async def scan(text: str, system_prompt: str | None, explain: bool, as_json: bool, config_file: Path | None) -> int:
     """Scan one TEXT, or standard input with "-". Exit code 0: allow, 1: block, 2: error."""
     prompt = _read_stdin() if text == "-" else text
-    async with app.pipeline(_settings(config_file), prove=False) as built:
+    async with pipeline(_settings(config_file), prove=False) as built:
         verdict = await built.engine.scan(ScanRequest((Segment(prompt),), system_prompt))
         if as_json:
             shape = explanation if explain else result
@@ -161,7 +163,7 @@ async def evaluate(
     """Measure recall and false positives on a labelled FILE (.jsonl or .jsonl.gz)."""
     settings = _choose(_settings(config_file), layers)
     rows = evaluation.read_rows(file)[:limit]
-    async with app.pipeline(settings, prove=False) as built:
+    async with pipeline(settings, prove=False) as built:
         outcomes = await _run_rows(built, rows, concurrency)
     if out_file:
         await asyncio.to_thread(_write_rows, out_file, outcomes)
@@ -196,7 +198,7 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
     return settings.model_copy(update={"layers": chosen})
 
 
-async def _run_rows(built: app.Pipeline, rows: list[Row], concurrency: int) -> list[Outcome]:
+async def _run_rows(built: Pipeline, rows: list[Row], concurrency: int) -> list[Outcome]:
     waiting = iter(enumerate(rows))
     outcomes: dict[int, Outcome] = {}
     with console.progress() as bar:

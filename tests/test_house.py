@@ -22,7 +22,7 @@ FLOORS = {
     2: {*COMMON, "policy", "views", "bodies", "layers", "upstream", "store", "limits", "apikeys"},
     3: {"engine", "journal", "proof", "evaluation"},
     4: {"web"},
-    5: {"app", "cli", "console", "workers", "__main__"},
+    5: {"app", "pipeline", "cli", "console", "workers", "__main__"},
 }
 # Neighbours that may be used, each for its reason.
 ALLOWED = {
@@ -30,7 +30,7 @@ ALLOWED = {
     ("layers", "policy"),  # rules are what the rules layer is made of
     ("apikeys", "store"),  # keys live in the store
 }
-ENTRY = {"app", "cli", "console", "workers"}
+ENTRY = {"app", "pipeline", "cli", "console", "workers"}
 
 
 def modules() -> list[Path]:

@@ -71,6 +71,8 @@ class ScanApi:
 
     async def _read(self, request: web.Request, parse: Parse) -> Any:
         await self._gatekeeper.admit(request, request.headers.get(KEY_HEADER))
+        if not self._journal.healthy:
+            raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
         try:
             raw = reading.decode(
                 await receive(request, self._limits),

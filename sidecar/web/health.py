@@ -24,19 +24,20 @@ async def metrics(_request: web.Request) -> web.Response:
 
 
 class Readiness:
-    """Answers `/ready` and `/startup` from a function that lists what is amiss right now."""
+    """Answers `/ready` and `/startup` from functions that list what forbids traffic, and what is only missed."""
 
-    def __init__(self, problems: Problems, revision: Callable[[], str]) -> None:
+    def __init__(self, problems: Problems, degraded: Problems, revision: Callable[[], str]) -> None:
         self._problems = problems
+        self._degraded = degraded
         self._revision = revision
 
     async def ready(self, _request: web.Request) -> web.Response:
-        """200 when traffic may come, else 503, with the reasons and the policy revision."""
-        problems = list(self._problems())
+        """200 when traffic may come (`ok`, or `degraded` as the policy allows), else 503; with reasons and revision."""
+        problems, degraded = list(self._problems()), list(self._degraded())
         READY.set(0 if problems else 1)
         body = {
-            "status": "degraded" if problems else "ok",
-            "problems": problems,
+            "status": "not ready" if problems else "degraded" if degraded else "ok",
+            "problems": problems + degraded,
             "policy_revision": self._revision(),
         }
         return web.Response(status=503 if problems else 200, body=orjson.dumps(body), content_type="application/json")

@@ -14,10 +14,10 @@ async def get(app: web.Application, path: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-def admin(problems: list[str]) -> web.Application:
+def admin(problems: list[str], degraded: tuple[str, ...] = ()) -> web.Application:
     """An admin application with these problems."""
     app = web.Application()
-    app.add_routes(admin_routes(Readiness(lambda: problems, lambda: "abc123")))
+    app.add_routes(admin_routes(Readiness(lambda: problems, lambda: degraded, lambda: "abc123")))
     return app
 
 
@@ -25,6 +25,8 @@ async def test_ready_says_why_not() -> None:
     """503 with the reasons while something is amiss, 200 otherwise, with the policy revision."""
     status, text = await get(admin(["draining"]), "/ready")
     assert (status, "draining" in text) == (503, True)
+    status, text = await get(admin([], ("semantic layer missing",)), "/ready")
+    assert (status, '"degraded"' in text, "missing" in text) == (200, True, True)
     status, text = await get(admin([]), "/ready")
     assert (status, "abc123" in text) == (200, True)
 
