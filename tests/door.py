@@ -172,7 +172,9 @@ async def door(
     app.router.add_route("*", "/{tail:.*}", Proxy(scanner, journal, forward, made, gatekeeper).handle)
     site = Site(app, made.limits, drain=1)
     port = await site.listen("127.0.0.1", 0)
-    async with aiohttp.ClientSession(auto_decompress=False) as session:
-        yield Door(scanner, journal, port, session)
-    await forward.close()
-    await site.close()
+    try:
+        async with aiohttp.ClientSession(auto_decompress=False) as session:
+            yield Door(scanner, journal, port, session)
+    finally:
+        await forward.close()
+        await site.close()

@@ -107,13 +107,15 @@ async def recording(script: Script | None = None) -> AsyncIterator[Recording]:
     made = Recording(script or whole(b"{}"))
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0, limit=2**24)
     made.port = server.sockets[0].getsockname()[1]
-    yield made
-    server.close()
-    still = dict(made.open)
-    for writer in still.values():
-        writer.transport.abort()
-    await asyncio.gather(*filter(None, still), return_exceptions=True)
-    await server.wait_closed()
+    try:
+        yield made
+    finally:
+        server.close()
+        still = dict(made.open)
+        for writer in still.values():
+            writer.transport.abort()
+        await asyncio.gather(*filter(None, still), return_exceptions=True)
+        await server.wait_closed()
 
 
 async def _read(reader: asyncio.StreamReader) -> Received | None:

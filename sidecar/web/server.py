@@ -20,6 +20,8 @@ _log = logs.get("server")
 FIELD_BYTES = 32 * 1024
 LINE_BYTES = 16 * 1024
 BACKLOG = 1024
+# Who has been answered before the body was read gets this long to stop sending, in seconds.
+LINGER = 1.0
 
 
 class Connection(RequestHandler):
@@ -77,6 +79,7 @@ class Site:
             max_line_size=LINE_BYTES,
             auto_decompress=False,
             shutdown_timeout=drain,
+            lingering_time=LINGER,
         )
 
     async def listen(self, host: str, port: int, *, share: bool = False) -> int:
