@@ -1,0 +1,133 @@
+"""Rows of the failure matrix that need the whole application: bad days of the judge, closed and open.
+
+At the inline door, with a recording upstream: closed means that not a byte went up; open means that the
+other layers decided. The rows of single parts are in the twins of those parts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+from layers import judge_server as judges
+from layers.judge_server import Answer, JudgeServer
+from recording import Recording, recording, whole
+
+from sidecar.app import Sidecar
+from sidecar.config import Settings
+
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "How long do I boil an egg?"}]}
+ANSWER = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[]}'
+ANYTHING = [0.0, 0.6]
+"""A band in which rules, finding nothing, leave every text to the judge."""
+
+FAULTS: dict[str, Answer] = {
+    "5xx": judges.failing(500),
+    "429": judges.failing(429),
+    "timeout": judges.slow(30),
+    "slow drip": judges.drip,
+    "reset": judges.reset,
+    "garbage": judges.raw(b"<html>nonsense"),
+    "no verdict": judges.saying("I think this is fine."),
+    "two verdicts": judges.saying('{"id":"MARKER","a":0} {"id":"MARKER","a":9}'),
+    "refusal": judges.saying(None, message={"refusal": "I cannot help with that."}),
+    "endless answer": judges.flood,
+}
+
+
+@asynccontextmanager
+async def running(folder: Path, judge: str, upstream: Recording, **failure: str) -> AsyncIterator[str]:
+    """A sidecar with rules and a judge between a client and this upstream; its base URL."""
+    settings = Settings.model_validate(
+        {
+            "listen": {"port": 0},
+            "admin": {"port": 0},
+            "store": {"url": f"sqlite:///{folder}/sidecar.db"},
+            "upstream": {"url": upstream.url},
+            "failure": failure,
+            "layers": {
+                "semantic": {"enabled": False},
+                "llm_judge": {"url": judge, "model": "m", "between": ANYTHING, "timeout": "500ms"},
+            },
+        }
+    )
+    async with Sidecar(settings) as made:
+        yield f"http://127.0.0.1:{made.data_port}"
+
+
+async def chat(base: str) -> tuple[int, dict[str, object], dict[str, str]]:
+    """One ordinary chat: status, JSON, headers."""
+    async with ClientSession() as session, session.post(f"{base}/v1/chat/completions", json=CHAT) as answer:
+        return answer.status, json.loads(await answer.read()), dict(answer.headers)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_judge_in_trouble_closed(tmp_path: Path, fault: str) -> None:
+    """`failure.llm_judge: block`: 503 scanner_unavailable, and nothing went up."""
+    async with (
+        recording(whole(ANSWER)) as upstream,
+        JudgeServer(FAULTS[fault]) as judge,
+        running(tmp_path, judge.url, upstream, llm_judge="block") as base,
+    ):
+        status, body, headers = await chat(base)
+        assert judge.calls > 0
+        assert upstream.bodies == []
+    assert status == 503
+    assert body["error"]["code"] == "scanner_unavailable"  # type: ignore[index]
+    assert headers["Retry-After"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_judge_in_trouble_open(tmp_path: Path, fault: str) -> None:
+    """`failure.llm_judge: skip`: the rules decide, and what goes up was scanned by them."""
+    async with (
+        recording(whole(ANSWER)) as upstream,
+        JudgeServer(FAULTS[fault]) as judge,
+        running(tmp_path, judge.url, upstream, llm_judge="skip") as base,
+    ):
+        status, _, headers = await chat(base)
+        assert judge.calls > 0
+        assert [json.loads(body) for body in upstream.bodies] == [CHAT]
+    assert (status, headers["x-sidecar-action"]) == (200, "allow")
+    assert "x-sidecar-unscanned" not in headers
+
+
+@pytest.mark.parametrize(("policy", "status"), [("block", 503), ("skip", 200)])
+async def test_a_judge_that_refuses_connections(tmp_path: Path, policy: str, status: int) -> None:
+    """Nobody listens at the judge's address: the same rule."""
+    async with (
+        recording(whole(ANSWER)) as upstream,
+        running(tmp_path, "http://127.0.0.1:9/v1", upstream, llm_judge=policy) as base,
+    ):
+        found, _, _ = await chat(base)
+        assert found == status
+        assert len(upstream.bodies) == (1 if status == 200 else 0)
+
+
+@pytest.mark.parametrize(("policy", "status"), [("block", 503), ("allow", 200)])
+async def test_no_layer_can_answer(tmp_path: Path, policy: str, status: int) -> None:
+    """All layers skipped: `failure.all` decides, and what goes up unscanned says so."""
+    async with recording(whole(ANSWER)) as upstream:
+        settings = Settings.model_validate(
+            {
+                "listen": {"port": 0},
+                "admin": {"port": 0},
+                "store": {"url": f"sqlite:///{tmp_path}/sidecar.db"},
+                "upstream": {"url": upstream.url},
+                "failure": {"all": policy},
+                "layers": {
+                    "rules": {"enabled": False},
+                    "semantic": {"enabled": False},
+                    "llm_judge": {"url": "http://127.0.0.1:9/v1", "model": "m", "timeout": "500ms"},
+                },
+            }
+        )
+        async with Sidecar(settings) as made:
+            found, _, headers = await chat(f"http://127.0.0.1:{made.data_port}")
+        assert found == status
+        assert len(upstream.bodies) == (1 if status == 200 else 0)
+    assert headers.get("x-sidecar-unscanned") == ("unavailable" if status == 200 else None)
