@@ -106,6 +106,7 @@ class Door:
     scanner: WordScanner
     journal: KeptJournal
     port: int
+    site: Site = field(repr=False)
     session: aiohttp.ClientSession = field(repr=False)
 
     @property
@@ -174,7 +175,7 @@ async def door(
     port = await site.listen("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession(auto_decompress=False) as session:
-            yield Door(scanner, journal, port, session)
+            yield Door(scanner, journal, port, site, session)
     finally:
         await forward.close()
         await site.close()

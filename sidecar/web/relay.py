@@ -40,8 +40,9 @@ async def relay(
     response = web.StreamResponse(status=answer.status, reason=answer.reason or None, headers=headers)
     try:
         await response.prepare(request)
-        async for part in _parts(answer):
-            await _write(response, part, patience)
+        # A body in answer to HEAD would be read as the beginning of the next answer.
+        if request.method != "HEAD":
+            await _pass(response, answer, patience)
     except UpstreamError as error:
         _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=error.detail)
         await _say(response, answer, error, dialect, patience)
@@ -87,6 +88,11 @@ def _behind(held: bytearray, mark: bytes, start: int) -> int:
 
 def _parts(answer: Answer) -> AsyncIterator[bytes]:
     return whole_events(answer.chunks()) if is_event_stream(answer) else answer.chunks()
+
+
+async def _pass(response: web.StreamResponse, answer: Answer, patience: float) -> None:
+    async for part in _parts(answer):
+        await _write(response, part, patience)
 
 
 async def _write(response: web.StreamResponse, part: bytes, patience: float) -> None:

@@ -184,6 +184,28 @@ async def test_a_client_that_takes_nothing_is_let_go() -> None:
         writer.close()
 
 
+async def test_a_stream_that_outlives_a_shutdown_ends_dirty() -> None:
+    """After the drain timeout it is cut, and the client can tell."""
+    patient = {"idle_timeout": 30.0}
+    async with recording(stream([EVENT], end="stall")) as upstream, door(upstream.url, upstream=patient) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(STREAM))
+        got = await reader.readuntil(EVENT)
+        await made.site.close()
+        body, clean = unchunk(got + await reader.read())
+        writer.close()
+    assert (body, clean) == (EVENT, False)
+
+
+@pytest.mark.parametrize("url", ["echo://", "recording"])
+async def test_an_answer_to_head_has_no_body(url: str) -> None:
+    """Whatever the upstream sends; its length passes."""
+    sent = b"HEAD /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    async with recording(whole(b"{}")) as upstream, door(upstream.url if url == "recording" else url) as made:
+        got = await made.talk(sent)
+    assert (got.split(b" ")[1], got.partition(b"\r\n\r\n")[2]) == (b"200", b"")
+
+
 async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
     """Chunks as they arrive."""
     for part in parts:
