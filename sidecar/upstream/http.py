@@ -109,7 +109,8 @@ class HttpUpstream:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self._settings.connections, keepalive_timeout=KEEPALIVE),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._settings.connect_timeout),
+                # Counts the wait for a free connection too: nobody queues for as long as a stream may last.
+                timeout=aiohttp.ClientTimeout(total=None, connect=self._settings.connect_timeout),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),

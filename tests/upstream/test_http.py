@@ -227,6 +227,18 @@ async def test_a_shorter_body_than_announced_raises() -> None:
             await ask(recorder.url, post())
 
 
+async def test_no_free_connection_in_time_is_504() -> None:
+    """With all `connections` held by streams, nobody waits for as long as those may last."""
+    async with recording(stream([b"data: 1\n\n"], end="stall")) as recorder:
+        upstream = HttpUpstream(recorder.url, Settings(connections=1, connect_timeout=0.2))
+        async with upstream.send(post()):
+            with pytest.raises(UpstreamError) as caught:
+                async with upstream.send(post()):
+                    pass
+        await upstream.close()
+    assert (caught.value.status, len(recorder.requests)) == (504, 1)
+
+
 async def test_leaving_early_closes_the_connection() -> None:
     """Who stops reading stops the upstream, which would otherwise work on for nobody."""
     async with recording(stream([b"data: 1\n\n"], end="stall")) as recorder:
