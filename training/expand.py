@@ -125,8 +125,8 @@ SHARES: tuple[tuple[Callable[[Pools, Random], Row], float], ...] = (
     (request_in_document, 0.040),
     (request_with_document, 0.045),
     (document_alone, 0.080),
-    (gibberish_attack, 0.020),
-    (machine_noise, 0.015),
+    (gibberish_attack, 0.030),
+    (machine_noise, 0.020),
     (smuggled_attack, 0.015),
     (puzzle, 0.015),
 )

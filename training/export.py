@@ -16,9 +16,12 @@ import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.transformers import optimizer
 from onnxruntime.transformers.fusion_options import FusionOptions
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import nn
+from transformers import AutoTokenizer
 
-from training.network import WIDTH, Network
+from training.network import WIDTH, Network, base_folder
 
 HEADS = 12
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -120,3 +123,13 @@ def _fuse(source: Path, target: Path) -> None:
     )
     model.save_model_to_file(str(target))
     logging.getLogger(__name__).info("fused %s", model.get_fused_operator_statistics())
+
+
+def reference(network: Network, folder: Path) -> None:
+    """Write the network as a sentence-transformers model, which `engine: sentence-transformers` can serve."""
+    with tempfile.TemporaryDirectory() as plain:
+        network.bert.save_pretrained(plain)
+        AutoTokenizer.from_pretrained(base_folder()).save_pretrained(plain)
+        bert = Transformer(plain, max_seq_length=512)
+        pooling = Pooling(WIDTH, pooling_mode=("cls", "max", "mean"))
+        SentenceTransformer(modules=[bert, pooling]).save(str(folder))
