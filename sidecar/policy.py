@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -104,6 +105,7 @@ def options() -> re2.Options:
     return chosen
 
 
+@lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Any:
     """The pattern as a search of its own. Raises `ValueError` with RE2's reason."""
     try:
