@@ -99,7 +99,7 @@ class SemanticLayer(Section):
     model: Path | None = None
     threads: int = Field(default=1, ge=1, le=64)
     windows: int = Field(default=256, ge=1)
-    batch_tokens: int = Field(default=4096, ge=128)
+    batch_tokens: int = Field(default=512, ge=128)
 
 
 class JudgeLayer(Section):

@@ -37,7 +37,7 @@ def fold_of(row: Row) -> int:
     )
 
 
-def held_out(rows: Sequence[Row], plan: Plan, most: int = 400, windows: int = 16) -> Iterator[Score]:
+def held_out(rows: Sequence[Row], plan: Plan, most: int = 250, windows: int = 12) -> Iterator[Score]:
     """Scores of rows by networks that never saw their source; at most so many rows of a source."""
     for number in range(len(FOLDS)):
         trainer = Trainer([row for row in rows if fold_of(row) != number], replace(plan, seed=plan.seed + number))

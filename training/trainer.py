@@ -34,11 +34,11 @@ CUT = Cut(most=100_000)
 class Plan:
     """How long and how fast. `draws` counts rows over all rounds, made ones not included."""
 
-    draws: int = 40_000
-    rounds: int = 4
-    rate: float = 2e-4
+    draws: int = 20_000
+    rounds: int = 2
+    rate: float = 3e-4
     chunk: int = 512
-    tokens: int = 4096
+    tokens: int = 2048
     frozen: int = 2
     seed: int = 7
     own: float = 2.0
