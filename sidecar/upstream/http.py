@@ -60,6 +60,7 @@ class HttpUpstream:
     async def send(self, request: Outgoing) -> AsyncIterator[Answer]:
         """See `Upstream`."""
         response = await self._begin(request)
+        del request  # its body need not be kept for as long as a stream lasts
         try:
             yield _HttpAnswer(response, self._settings.idle_timeout)
         finally:

@@ -183,15 +183,12 @@ class Proxy:
         return answer
 
     async def _forward(self, call: _Call, route: Route) -> web.StreamResponse:
-        request, payload = call.request, call.payload
-        headers = upward(request.headers, decoded=payload.decoded)
-        if not isinstance(payload.body, bytes) and request.content_length is not None:
-            headers["Content-Length"] = str(request.content_length)
-        outgoing = Outgoing(request.method, route.path, headers, payload.body or None, _credential_header(route))
-        async with self._upstream.send(outgoing) as answer:
+        patience = self._settings.upstream.idle_timeout
+        async with self._upstream.send(_outgoing(call, route)) as answer:
             self._record(call, answer.status)
-            patience = self._settings.upstream.idle_timeout
-            return await relay(request, answer, call.headers, dialect=call.dialect, patience=patience)
+            # A stream may last for minutes: what the request held need not.
+            call.payload, call.segments = Payload(b""), ()
+            return await relay(call.request, answer, call.headers, dialect=call.dialect, patience=patience)
 
     def _refused(self, call: _Call, error: RequestError) -> web.Response:
         """An error of our own. What the upstream failed at was allowed; everything else was not."""
@@ -232,6 +229,15 @@ class Proxy:
                 text=self._journal.text_for_log(call.segments, call.verdict),
             )
         )
+
+
+def _outgoing(call: _Call, route: Route) -> Outgoing:
+    """The request as it goes up. A body that streams keeps the length that the client announced, if it did."""
+    request, payload = call.request, call.payload
+    headers = upward(request.headers, decoded=payload.decoded)
+    if not isinstance(payload.body, bytes) and request.content_length is not None:
+        headers["Content-Length"] = str(request.content_length)
+    return Outgoing(request.method, route.path, headers, payload.body or None, _credential_header(route))
 
 
 def _unscannable(cause: str) -> RequestError:

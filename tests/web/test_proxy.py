@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from sidecar.config import Auth, Settings
 from sidecar.limits import MemoryLimiter
 from sidecar.metrics import REGISTRY
 from sidecar.store import Store
+from sidecar.types import Segment
 from sidecar.web.middleware import Gatekeeper
 
 ANSWER = b'{ "id": "x", "unknown": 1.50, "choices": [] }'
@@ -354,3 +356,17 @@ async def test_the_upstreams_key_can_live_in_the_sidecar_alone(tmp_path: Path) -
         await made.ask(CHAT, "/v1/messages")
     assert [received.header("authorization") for received in upstream.requests] == ["Bearer sk-real", None, None]
     assert upstream.requests[1].header("api-key") == upstream.requests[2].header("x-api-key") == "sk-real"
+
+
+async def test_a_stream_does_not_keep_what_its_request_held() -> None:
+    """A thousand long streams must not hold a thousand long conversations in memory."""
+    body = CHAT | {"stream": True, "user": "a mark to find again"}
+    async with recording(stream([b"data: 1\n\n"], end="stall")) as upstream, door(upstream.url) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(body))
+        await reader.readuntil(b"data: 1\n\n")
+        made.scanner.scanned.clear()
+        gc.collect()
+        kept = [found for found in gc.get_objects() if isinstance(found, Segment) and found.text == body["user"]]
+        writer.close()
+    assert kept == []
