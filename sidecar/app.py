@@ -19,7 +19,7 @@ from sidecar.policy import Policy
 from sidecar.store import Store
 from sidecar.web.api import ScanApi
 from sidecar.web.health import Readiness, admin_routes, data_routes
-from sidecar.web.middleware import Gatekeeper, boundary, is_own, not_here
+from sidecar.web.middleware import Gatekeeper, boundary, is_own, no_server_header, not_here
 from sidecar.web.proxy import Proxy
 from sidecar.web.server import Site
 
@@ -79,6 +79,7 @@ class Sidecar:
         self, engine: Engine, journal: Journal, gatekeeper: Gatekeeper, forward: upstream.Upstream
     ) -> web.Application:
         app = web.Application(middlewares=[boundary()])
+        app.on_response_prepare.append(no_server_header)
         own = [*ScanApi(engine, journal, gatekeeper, self.settings).routes(), *data_routes()]
         app.add_routes(own)
         proxy = Proxy(engine, journal, forward, self.settings, gatekeeper)
@@ -93,6 +94,7 @@ class Sidecar:
 
     def _admin_app(self, journal: Journal) -> web.Application:
         app = web.Application(middlewares=[boundary()])
+        app.on_response_prepare.append(no_server_header)
         app.add_routes(admin_routes(self._readiness(journal)))
         return app
 

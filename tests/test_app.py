@@ -32,6 +32,7 @@ async def test_a_sidecar_serves_both_ports_and_stops_clean(tmp_path: Path) -> No
         statuses = {}
         for url in (f"{data}/health", f"{admin}/ready", f"{admin}/metrics", f"{data}/metrics", f"{admin}/v1/models"):
             async with session.get(url) as answer:
+                assert "Server" not in answer.headers
                 statuses[url.rpartition("/")[2], answer.url.port == running.data_port] = answer.status
     assert statuses == {
         ("health", True): 200,

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterable
 
 from aiohttp import web
+from aiohttp.http import SERVER_SOFTWARE
 from aiohttp.typedefs import Handler, Middleware
 
 from sidecar import logs
@@ -62,6 +63,12 @@ def boundary() -> Middleware:
             return _answer(request, _Internal("Internal server error."))
 
     return handle
+
+
+async def no_server_header(_request: web.Request, response: web.StreamResponse) -> None:
+    """For `on_response_prepare`: an upstream's `Server` passes, our library and its version are nobody's business."""
+    if response.headers.get("Server") == SERVER_SOFTWARE:
+        del response.headers["Server"]
 
 
 class _Internal(RequestError):
