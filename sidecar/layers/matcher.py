@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 
 import re2
 
+from sidecar.errors import PolicyError
 from sidecar.policy import compiled, options
 
-GROUP = 24
+GROUP = 12
 """Patterns per automaton."""
-MEMORY = 32 << 20
+MEMORY = 8 << 20
 """Bytes of states an automaton may keep; only hostile text comes near it."""
 
 
@@ -46,5 +47,8 @@ def _group(patterns: Sequence[str]) -> re2.Set:
     group = re2.Set.SearchSet(chosen)
     for pattern in patterns:
         group.Add(pattern)
-    group.Compile()
+    try:
+        group.Compile()
+    except re2.error:
+        raise PolicyError("patterns too large to be matched together", patterns) from None
     return group

@@ -5,12 +5,15 @@ once a segment, in the first view that shows it, so a finding in `base64` means 
 What was met only after undoing a trick is also reported by the `hidden_in` rule that names the trick.
 
 Texts longer than `OFFLOAD` code points are worked on in a thread: the event loop is never held for 5 ms.
+Of a text longer than `LONG` the beginning is read first, and the rest only if that was not certain already:
+text stuffed with trigger words, which costs the automata most, is thereby cut short.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sidecar.errors import PolicyError
 from sidecar.layers.checks import CHECKS
@@ -22,11 +25,16 @@ from sidecar.views import STEPS, View, views
 
 OFFLOAD = 4_000
 """Code points that plain scanning gets through in about a millisecond."""
+LONG = 16_000
+"""Code points beyond which a text is first read up to `BEGINNING`."""
+BEGINNING = 8_000
 PLACES = 256
 """Places of one rule reported in one segment, and candidates that a check is asked about."""
 NEAR = 80
 """Code points around a hit in which a context word counts."""
-CERTAIN = 0.6
+CERTAIN = 0.8
+"""What a hit must be worth for the rest of a long text to be left unread."""
+SERIOUS = 0.6
 """What a hit must be worth before hiding it counts as smuggling."""
 
 
@@ -57,14 +65,19 @@ class RulesLayer:
         overlap = Overlap(request.system_prompt) if request.system_prompt else None
         findings: list[Finding] = []
         for segment in request.segments:
-            seen = views(segment.text)
-            findings += self._segment(segment, seen)
-            if overlap:
-                findings += overlap.findings(segment, seen)
+            findings += self._read(segment, overlap)
         return tuple(findings)
 
-    def _segment(self, segment: Segment, seen: Sequence[View]) -> list[Finding]:
-        findings: list[Finding] = []
+    def _read(self, segment: Segment, overlap: Overlap | None) -> list[Finding]:
+        if len(segment.text) > LONG:
+            begun = self._segment(replace(segment, text=segment.text[:BEGINNING]), overlap)
+            if any(f.decides and f.score >= CERTAIN and (f.end or 0) < BEGINNING for f in begun):
+                return begun
+        return self._segment(segment, overlap)
+
+    def _segment(self, segment: Segment, overlap: Overlap | None) -> list[Finding]:
+        seen = views(segment.text)
+        findings = list(overlap.findings(segment, seen)) if overlap else []
         done: set[str] = set()
         for view in seen:
             for finding in self._view(segment, view, done):
@@ -99,7 +112,7 @@ class RulesLayer:
 
     def _smuggled(self, segment: Segment, view: View, cause: Finding, done: set[str]) -> Iterator[Finding]:
         """The rules about hiding, if what was found deserves it and was hidden in their way."""
-        if cause.score < CERTAIN or cause.label in (Label.PII_DETECTED, Label.TOKEN_SMUGGLING):
+        if cause.score < SERIOUS or cause.label in (Label.PII_DETECTED, Label.TOKEN_SMUGGLING):
             return
         for rule in self._hiding:
             if rule.id not in done and view.kinds.intersection(rule.hidden_in) and segment.channel in rule.channels:

@@ -8,7 +8,7 @@ that wants more has hidden itself in more ways than anybody honest, and the last
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import re2
 
@@ -29,20 +29,21 @@ STEPS = ("unhidden", "folded", *_CODECS, *spelling.HINTS, *_CIPHERS)
 """Every step that can occur in the path of a view."""
 
 
-def _hints() -> tuple[re2.Set, tuple[str, ...]]:
-    """One set that says which steps are worth taking."""
-    wanted = {**{name: codec.pattern for name, (codec, _) in _CODECS.items()}, **spelling.HINTS, **_CIPHERS}
+def _set(patterns: Iterable[str]) -> re2.Set:
     options = re2.Options()
     options.never_capture, options.log_errors = True, False
     options.max_mem = 64 << 20
     chosen = re2.Set.SearchSet(options)
-    for pattern in wanted.values():
+    for pattern in patterns:
         chosen.Add(pattern)
     chosen.Compile()
-    return chosen, tuple(wanted)
+    return chosen
 
 
-_HINTS, _HINTED = _hints()
+_HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items() if codec.hint}, **spelling.HINTS}
+_NEEDS = [(need, name) for name, (codec, _) in _CODECS.items() for need in codec.needs]
+_SETS = [(tuple(hints), _set(hints.values())) for hints in (_HINTS, _CIPHERS)]
+"""Two automata: together they would need far more states than apart."""
 
 
 def views(text: str) -> Sequence[View]:
@@ -70,10 +71,19 @@ def _encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+def _hinted(text: str) -> Iterator[str]:
+    """The steps that are worth taking on this text."""
+    data = text.encode()
+    for names, hints in _SETS:
+        for number in sorted(hints.Match(data) or ()):
+            yield names[number]
+    yield from dict.fromkeys(name for need, name in _NEEDS if need in data)
+
+
 def _deeper(base: View) -> Iterator[View]:
     """One step further: everything that this view's hints promise."""
-    for number in sorted(_HINTS.Match(base.text.encode()) or ()):
-        for view in _step(base, _HINTED[number]):
+    for name in _hinted(base.text):
+        for view in _step(base, name):
             yield view
             yield from folding.readings(view)
 

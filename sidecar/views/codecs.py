@@ -22,11 +22,17 @@ PROBE = 64
 
 
 class Codec(NamedTuple):
-    """`pattern` finds the stretches, `decode` reads one."""
+    """`pattern` finds the stretches, `decode` reads one.
+
+    So that plain text pays little, the pattern is tried only where `hint` (a cheaper pattern) is met, or where
+    one of the byte strings in `needs` occurs.
+    """
 
     name: str
     pattern: str
     decode: Decode
+    hint: str = ""
+    needs: tuple[bytes, ...] = ()
 
 
 def _text(data: bytes) -> str | None:
@@ -64,8 +70,11 @@ def _base32(stretch: str) -> str | None:
 
 
 def _base85(stretch: str) -> str | None:
+    """Ascii85 in its brackets, or a long word of mixed signs; Python decodes it slowly, so most are turned away."""
     if stretch.startswith("<~"):
         return _tried(base64.a85decode, stretch.removeprefix("<~").removesuffix("~>"))
+    if "://" in stretch or sum(map(stretch[:PROBE].count, "!#$%&*+;<=>?@^`{|}~")) < 3:
+        return None
     return _tried(base64.b85decode, stretch) or _tried(base64.a85decode, stretch)
 
 
@@ -158,26 +167,49 @@ def _invisible_bits(stretch: str) -> str | None:
     return _binary(bits) or _binary(flipped)
 
 
+_LONG = "[!-~]{16}"
+_ESCAPED = r"(?:\\u\{[0-9a-f]{1,6}\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|u\+[0-9a-f]{4,6} ?)"
+
 CODECS = (
-    Codec("base64", r"(?:[A-Za-z0-9+/]{60,76}\r?\n)*[A-Za-z0-9+/_-]{16,}={0,2}", _base64),
-    Codec("base32", r"(?:[A-Z2-7]{16,}|[a-z2-7]{24,})={0,6}", _base32),
-    Codec("base85", r"<~[!-u\s]{10,}~>|[!-~]{24,}", _base85),
-    Codec("hex", r"(?i)(?:(?:0x|\\x)?[0-9a-f]{2}[\s:,;-]{0,2}){10,}", _hex),
-    Codec("binary", r"(?:[01]{8}){4,}|(?:[01]{7,8}[\s,]{1,2}){3,}[01]{7,8}", _binary),
-    Codec("decimal", r"(?:[0-9]{2,3}[\s,;]{1,2}){9,}[0-9]{2,3}", _decimal),
-    Codec("url", r"(?:[^\s%]{0,40}%[0-9A-Fa-f]{2}){3,}[^\s%]{0,40}", _url),
-    Codec("quoted", r"(?:[^\s=]{0,40}=[0-9A-F]{2}){4,}[^\s=]{0,40}", _quoted),
-    Codec("entities", r"(?:[^\s&]{0,20}&#(?:[0-9]{2,7}|x[0-9a-fA-F]{2,6});){3,}[^\s&]{0,20}", html.unescape),
+    Codec("base64", r"(?:[A-Za-z0-9+/]{60,76}\r?\n)*[A-Za-z0-9+/_-]{16,}={0,2}", _base64, _LONG),
+    Codec("base32", r"(?:[A-Z2-7]{16,}|[a-z2-7]{24,})={0,6}", _base32, _LONG),
+    Codec("base85", r"<~[!-u\s]{10,}~>|[!-~]{20,}", _base85, _LONG),
+    Codec(
+        "hex",
+        r"(?i)(?:(?:0x|\\x)?[0-9a-f]{2}[\s:,;-]{0,2}){10,}",
+        _hex,
+        rf"{_LONG}|(?:[0-9a-fA-F]{{2}}[\s:,;-]){{10}}",
+    ),
+    Codec("binary", r"(?:[01]{8}){4,}|(?:[01]{7,8}[\s,]{1,2}){3,}[01]{7,8}", _binary, r"[01]{7}"),
+    Codec("decimal", r"(?:[0-9]{2,3}[\s,;]{1,2}){9,}[0-9]{2,3}", _decimal, r"(?:[0-9]{2,3}[\s,;]{1,2}){3}"),
+    Codec(
+        "morse",
+        r"(?:[.\-·•–—−_]{1,6}(?:[ \t]+|\s*[/|\n]\s*)){5,}[.\-·•–—−_]{1,6}",
+        _morse,
+        r"(?:[.\-·•–—−_]{1,6}[\s/|]+){4}",
+    ),
+    Codec("url", r"(?:[^\s%]{0,40}%[0-9A-Fa-f]{2}){3,}[^\s%]{0,40}", _url, needs=(b"%",)),
+    Codec("quoted", r"(?:[^\s=]{0,40}=[0-9A-F]{2}){4,}[^\s=]{0,40}", _quoted, needs=(b"=",)),
+    Codec(
+        "entities",
+        r"(?:[^\s&]{0,20}&#(?:[0-9]{2,7}|x[0-9a-fA-F]{2,6});){3,}[^\s&]{0,20}",
+        html.unescape,
+        needs=(b"&#",),
+    ),
     Codec(
         "escapes",
-        r"(?i)(?:[^\s\\]{0,12}(?:\\u\{[0-9a-f]{1,6}\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|u\+[0-9a-f]{4,6} ?)){3,}"
-        r"[^\s\\]{0,12}",
+        rf"(?i)(?:[^\s\\]{{0,12}}{_ESCAPED}){{3,}}[^\s\\]{{0,12}}",
         _escapes,
+        needs=(b"\\u", b"\\x", b"\\U", b"U+", b"u+"),
     ),
-    Codec("morse", r"(?:[.\-·•–—−_]{1,6}(?:[ \t]+|\s*[/|\n]\s*)){5,}[.\-·•–—−_]{1,6}", _morse),
-    Codec("tags", r"[\x{e0020}-\x{e007e}]{2,}", _tags),
-    Codec("selectors", r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}]{4,}", _selectors),
-    Codec("bits", r"[\x{200b}-\x{200d}\x{2060}\x{2062}-\x{2064}\x{feff}]{32,}", _invisible_bits),
+    Codec("tags", r"[\x{e0020}-\x{e007e}]{2,}", _tags, needs=(b"\xf3\xa0",)),
+    Codec("selectors", r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}]{4,}", _selectors, needs=(b"\xef\xb8", b"\xf3\xa0")),
+    Codec(
+        "bits",
+        r"[\x{200b}-\x{200d}\x{2060}\x{2062}-\x{2064}\x{feff}]{32,}",
+        _invisible_bits,
+        needs=(b"\xe2\x80", b"\xe2\x81", b"\xef\xbb"),
+    ),
 )
 
 
