@@ -49,7 +49,21 @@ def figures(scores: Sequence[Score], chances: Any) -> dict[str, Any]:
         "windows": lambda s: "1" if s.windows < 2 else "2-4" if s.windows < 5 else "5-16" if s.windows < 17 else "17+",
     }
     groups = {name: _groups(scores, chances, key) for name, key in keys.items()}
-    return {"overall": {**overall, **rates, **at}, **groups}
+    return {"overall": {**overall, **rates, **at}, **groups, "curves": curves(chances, attack)}
+
+
+def curves(chances: Any, attack: Any) -> dict[str, Any]:
+    """Recall over false alarms, and how often a stated probability comes true."""
+    points = [float(rate) for rate in np.geomspace(0.001, 1, 60)]
+    bins = np.minimum((chances * 10).astype(int), 9)
+    return {
+        "recall": [[rate, recall_at(chances[attack], chances[~attack], rate)] for rate in points],
+        "reliability": [
+            [float(chances[bins == b].mean()), float(attack[bins == b].mean()), int((bins == b).sum())]
+            for b in range(10)
+            if (bins == b).any()
+        ],
+    }
 
 
 def _groups(scores: Sequence[Score], chances: Any, key: Callable[[Score], str]) -> dict[str, Any]:
@@ -76,8 +90,9 @@ def _logits(found: Sequence[tuple[Window, bool]], encoder: Encoder, artefact: Ar
 def show(measured: dict[str, Any]) -> None:
     """Tables on the terminal."""
     console = Console()
-    console.print({name: round(value, 4) for name, value in measured.pop("overall").items()})
-    for kind, groups in measured.items():
+    console.print({name: round(value, 4) for name, value in measured["overall"].items()})
+    for kind in ("source", "language", "channel", "windows"):
+        groups = measured[kind]
         table = Table("", "attacks", "caught", "benign", "false alarms", title=f"by {kind}, at {THRESHOLD}")
         for name, group in groups.items():
             table.add_row(name, *(cell for part in ("attacks", "benign") for cell in _cells(group.get(part))))
