@@ -15,7 +15,7 @@ import re2
 from sidecar.errors import PolicyError
 from sidecar.policy import compiled, options
 
-GROUP = 12
+GROUP = 8
 """Patterns per automaton."""
 MEMORY = 8 << 20
 """Bytes of states an automaton may keep; only hostile text comes near it."""
@@ -50,5 +50,5 @@ def _group(patterns: Sequence[str]) -> re2.Set:
     try:
         group.Compile()
     except re2.error:
-        raise PolicyError("patterns too large to be matched together", patterns) from None
+        raise PolicyError("patterns too large to be matched together", [pattern[:80] for pattern in patterns]) from None
     return group

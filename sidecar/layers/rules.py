@@ -25,14 +25,14 @@ from sidecar.views import STEPS, View, views
 
 OFFLOAD = 4_000
 """Code points that plain scanning gets through in about a millisecond."""
-LONG = 16_000
+LONG = 32_000
 """Code points beyond which a text is first read up to `BEGINNING`."""
-BEGINNING = 8_000
+BEGINNING = 16_000
 PLACES = 256
 """Places of one rule reported in one segment, and candidates that a check is asked about."""
 NEAR = 80
 """Code points around a hit in which a context word counts."""
-CERTAIN = 0.8
+CERTAIN = 0.7
 """What a hit must be worth for the rest of a long text to be left unread."""
 SERIOUS = 0.6
 """What a hit must be worth before hiding it counts as smuggling."""

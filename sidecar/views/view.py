@@ -16,6 +16,9 @@ from typing import NamedTuple
 CONTEXT = 120
 """Code points kept on each side of a run; patterns that straddle its edge need no more."""
 
+SLICE = 65_536
+"""Code points translated in one go: other threads get their turn in between."""
+
 Span = tuple[int, int]
 
 
@@ -116,7 +119,8 @@ def assemble(parent: View, step: str, runs: Iterable[Run], *, hidden: bool) -> V
 
 def translated(parent: View, step: str, table: Mapping[int, str | int | None], *, hidden: bool) -> View | None:
     """The view in which every letter is replaced by the table; None if that changes nothing."""
-    text = parent.text.translate(table)
+    whole = parent.text
+    text = "".join(whole[at : at + SLICE].translate(table) for at in range(0, len(whole), SLICE))
     if text == parent.text:
         return None
 
