@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx2 as httpx
@@ -150,9 +151,7 @@ def test_eval_refuses_layers_that_it_cannot_run(home: Path, tmp_path: Path, laye
 def test_the_first_start_prints_a_key_and_lines_that_work_as_printed(start_sidecar: StartSidecar) -> None:
     """Paste the three printed lines: each does what it promises; a second start prints no key."""
     running = start_sidecar(RULES_ONLY)
-    pasted = [
-        line for line in running.output.splitlines() if line.startswith(("curl", "/", "sidecar", ".venv", "python"))
-    ]
+    pasted = lines_to_paste(running)
     assert len(pasted) == 3, running.output
     curl, sdk, scan = (run_line(line, running) for line in pasted)
     assert json.loads(curl.stdout)["action"] == "block"
@@ -162,6 +161,17 @@ def test_the_first_start_prints_a_key_and_lines_that_work_as_printed(start_sidec
     before = running.output.count("psk_")
     running.start()
     assert running.output.count("psk_") == before
+
+
+def lines_to_paste(running: SidecarProcess) -> list[str]:
+    """The printed commands, waited for: the greeting follows the readiness."""
+    deadline = time.monotonic() + 30
+    found: list[str] = []
+    while len(found) < 3 and time.monotonic() < deadline:
+        lines = running.output.splitlines()
+        found = [line for line in lines if line.startswith(("curl", "/", "sidecar", ".venv", "python"))]
+        time.sleep(0.05)
+    return found
 
 
 def run_line(line: str, running: SidecarProcess) -> subprocess.CompletedProcess[str]:

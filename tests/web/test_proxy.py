@@ -367,6 +367,6 @@ async def test_a_stream_does_not_keep_what_its_request_held() -> None:
         await reader.readuntil(b"data: 1\n\n")
         made.scanner.scanned.clear()
         gc.collect()
-        kept = [found for found in gc.get_objects() if isinstance(found, Segment) and found.text == body["user"]]
+        kept = [found for found in gc.get_objects() if type(found) is Segment and found.text == body["user"]]
         writer.close()
     assert kept == []
