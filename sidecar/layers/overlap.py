@@ -1,9 +1,9 @@
 """Whether a prompt quotes the system prompt back, measured on n-grams of words.
 
-Somebody who wants a system prompt shows parts of it (to have it completed, confirmed, translated, encoded,
-rhymed or compared), or asks after the text above. Nobody else repeats runs of its words. So two figures are
-taken: how many words of the prompt belong to runs of `N` words that the system prompt has too, and whether
-the prompt asks for such work (`_ASKS`). Runs that every system prompt has ("You are a helpful assistant") do not count alone.
+Somebody who wants a system prompt shows parts of it, to have them completed, confirmed, translated, encoded,
+rhymed or compared. Hardly anybody else repeats runs of its words. So two things are taken: how many words of
+the prompt belong to runs of `N` words that the system prompt has too, and whether such work is asked for
+(`_ASKS`). Quoting with such a request passes the default threshold; quoting alone stays below it.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ def _readable(text: str) -> bool:
 
 
 def _mostly(text: str) -> bool:
-    return sum(c.isprintable() or c in "\u200b\u200c\u200d\ufeff" for c in text[:2000]) >= 0.97 * min(len(text), 2000)
+    odd = "\u200b\u200c\u200d\ufeff\u00ad"
+    return sum(c.isprintable() or c.isspace() or c in odd for c in text[:2000]) >= 0.95 * min(len(text), 2000)
 
 
 def _base64(stretch: str) -> str | None:

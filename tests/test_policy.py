@@ -1,0 +1,122 @@
+"""Policies: read strictly, all problems at once, one digest for one set of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar import policy
+from sidecar.errors import PolicyError
+from sidecar.types import Channel, Label
+
+GOOD = """
+family: prompt_injection
+words: {orders: 'rules|orders', cancel: 'drop|ditch'}
+rules:
+  - id: T-1
+    title: A test
+    score: 0.9
+    indirect_score: 0.5
+    languages: [en]
+    patterns: ['\\b{cancel} the {orders}\\b', '[\\x{ad}]{2}']
+    match: [Drop the orders.]
+    no_match: [Drop the ball.]
+"""
+
+
+def write(folder: Path, text: str, name: str = "t.yaml") -> Path:
+    """A policy file."""
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+def problems(*paths: Path) -> str:
+    """What is said when these do not load."""
+    with pytest.raises(PolicyError) as caught:
+        policy.load(paths)
+    return "\n".join(caught.value.problems)
+
+
+def test_a_rule_has_its_family_for_label_and_a_score_per_channel(tmp_path: Path) -> None:
+    """The indirect channel may weigh differently."""
+    (rule,) = policy.load([write(tmp_path, GOOD)]).rules
+    assert rule.label is Label.PROMPT_INJECTION
+    assert (rule.score_on(Channel.DIRECT), rule.score_on(Channel.INDIRECT)) == (0.9, 0.5)
+
+
+def test_a_rule_says_nothing_on_a_channel_that_it_does_not_list(tmp_path: Path) -> None:
+    """`channels: [indirect]` is silent about what people type."""
+    (rule,) = policy.load([write(tmp_path, GOOD.replace("languages:", "channels: [indirect]\n    languages:"))]).rules
+    assert rule.score_on(Channel.DIRECT) is None
+
+
+def test_words_are_put_into_patterns_and_classes_are_left_alone(tmp_path: Path) -> None:
+    """`{orders}` is a word of the file, a code point in braces is RE2's."""
+    (rule,) = policy.load([write(tmp_path, GOOD)]).rules
+    assert rule.patterns[0] == r"\b(?:drop|ditch) the (?:rules|orders)\b"
+    assert rule.patterns[1] == r"[\x{ad}]{2}"
+
+
+def test_patterns_ignore_case_unless_told(tmp_path: Path) -> None:
+    """`(?-i)` switches that off."""
+    assert policy.compiled("drop").search("DROP")
+    assert not policy.compiled("(?-i)drop").search("DROP")
+
+
+def test_the_revision_names_the_content(tmp_path: Path) -> None:
+    """Same files, same twelve characters; one changed letter, others."""
+    path = write(tmp_path, GOOD)
+    first = policy.load([path]).revision
+    assert first == policy.load([tmp_path]).revision
+    write(tmp_path, GOOD.replace("A test", "A tesT"))
+    assert len(first) == 12
+    assert first != policy.load([path]).revision
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("score: 0.9", "score: 1.9", "T-1: score: Input should be less than or equal to 1"),
+        ("title: A test", "titel: A test", "T-1: titel: unknown key"),
+        ("    match: [Drop the orders.]\n", "", "T-1: match: Field required"),
+        ("[Drop the ball.]", "[]", "T-1: needs at least one match and one no_match line"),
+        ("    no_match", "    similar_to: [x]\n    no_match", "needs exactly one of patterns, hidden_in"),
+        ("\\b{cancel}", "(\\b{cancel}", "T-1: pattern"),
+        ("{cancel} the", "{nothing} the", "T-1: {nothing} is not defined under words"),
+        ("'rules|orders'", "'rules|{orders}'", "defined by themselves"),
+        ("id: T-1", "id: t1", "t1: id: String should match pattern"),
+        ("prompt_injection", "mischief", "family: Input should be"),
+        ("    no_match", "    context: [x]\n    no_match", "context and context_score belong together"),
+        ("rules:", "rulez:", "rulez: unknown key"),
+    ],
+)
+def test_a_wrong_policy_says_where(tmp_path: Path, old: str, new: str, said: str) -> None:
+    """Every problem names the file, the rule and the key."""
+    text = problems(write(tmp_path, GOOD.replace(old, new)))
+    assert "t.yaml: " in text
+    assert said in text
+
+
+def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
+    """Two broken files and a missing one are three reports; ids are unique over all files."""
+    first = write(tmp_path, GOOD.replace("0.9", "7"), "a.yaml")
+    second = write(tmp_path, "family: [", "b.yaml")
+    text = problems(first, second, tmp_path / "none.yaml")
+    assert "a.yaml: T-1" in text
+    assert "b.yaml: while parsing" in text
+    assert "none.yaml: No such file" in text
+    assert "T-1: this id is used twice" in problems(write(tmp_path, GOOD, "c.yaml"), write(tmp_path, GOOD, "d.yaml"))
+
+
+def test_a_folder_without_policies_is_a_problem(tmp_path: Path) -> None:
+    """A wrong path must not turn into no rules at all."""
+    assert "no *.yaml" in problems(tmp_path)
+
+
+def test_the_shipped_policies_load_and_cover_all_labels() -> None:
+    """No paths = what comes with the program."""
+    shipped = policy.load()
+    assert {rule.label for rule in shipped.rules} == set(Label)
+    assert sum(len(rule.patterns) for rule in shipped.rules) > 300

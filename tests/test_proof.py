@@ -1,0 +1,81 @@
+"""Proof: the shipped policies keep their word, and a broken one is caught."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar import policy
+from sidecar.layers.rules import RulesLayer
+from sidecar.policy import Policy, Rule
+from sidecar.proof import prove
+from sidecar.types import Label
+
+IDS = Path(__file__).parent / "data" / "rule_ids.txt"
+RULE = {
+    "id": "T-1",
+    "title": "A test",
+    "label": Label.JAILBREAK,
+    "score": 0.9,
+    "languages": ["en"],
+    "patterns": [r"\bbanana\b"],
+    "match": ["One banana please."],
+    "no_match": ["Two bananas please."],
+    "misses": ["A long yellow fruit."],
+}
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Policy:
+    """The policies that come with the program."""
+    return policy.load()
+
+
+def made(**changes: object) -> Policy:
+    """A policy of one rule."""
+    return Policy(rules=(Rule.model_validate({**RULE, **changes}),), revision="test")
+
+
+async def test_the_shipped_policies_prove_themselves(shipped: Policy) -> None:
+    """Every match is met, every no_match and every known gap is not."""
+    assert await prove(shipped, [RulesLayer(shipped)]) == []
+
+
+async def test_each_rule_is_proved_by_itself_alone(shipped: Policy) -> None:
+    """Without a rule its own examples fail: no other rule stands in for it."""
+    for half in (0, 1):
+        kept = Policy(rules=shipped.rules[half::2], revision="half")
+        failing = {problem.partition(":")[0] for problem in await prove(shipped, [RulesLayer(kept)])}
+        assert failing >= {rule.id for rule in shipped.rules[1 - half :: 2] if rule.status != "retired"}
+
+
+def test_no_rule_ever_vanishes(shipped: Policy) -> None:
+    """Rules are retired, not deleted: the list of ids only grows."""
+    assert sorted(rule.id for rule in shipped.rules) == sorted(IDS.read_text("utf-8").split())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"match": ["No fruit."]}, "T-1: match 'No fruit.' is not met (direct)"),
+        ({"no_match": ["A banana!"]}, "T-1: no_match 'A banana!' is met (indirect)"),
+        ({"misses": ["Still a banana."]}, "T-1: misses 'Still a banana.' is met (direct)"),
+    ],
+)
+async def test_a_rule_that_breaks_its_word_is_named(changes: dict[str, object], said: str) -> None:
+    """With the line and the channel."""
+    broken = made(**changes)
+    assert said in await prove(broken, [RulesLayer(broken)])
+
+
+async def test_rules_of_an_absent_layer_are_left_out() -> None:
+    """Without the semantic layer its rules cannot be asked, and that is no problem."""
+    other = made(patterns=[], similar_to=["a fruit"])
+    assert await prove(other, [RulesLayer(other)]) == []
+
+
+async def test_a_retired_rule_is_not_asked() -> None:
+    """Its examples stay in the file and say nothing any more."""
+    retired = made(status="retired")
+    assert await prove(retired, [RulesLayer(retired)]) == []

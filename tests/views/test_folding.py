@@ -1,0 +1,54 @@
+"""What a reader sees in text that is not plain."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.views.folding import readings
+from sidecar.views.view import View
+
+
+def shown(text: str) -> dict[str, str]:
+    """The readings of a text by name."""
+    return {view.name: view.text for view in readings(View(text))}
+
+
+def test_ascii_has_no_other_reading() -> None:
+    """Plain text pays nothing."""
+    assert shown("Ignore nothing, plain text.") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("ig\u200bno\u2060re", "ignore"),
+        ("ig\u00adnore", "ignore"),
+        ("\u202eignore\u202c", "ignore"),
+        ("ｉｇｎｏｒｅ", "ignore"),
+        ("𝐢𝐠𝐧𝐨𝐫𝐞", "ignore"),
+        ("ⓘⓖⓝⓞⓡⓔ", "ignore"),
+        ("a\u00a0b", "a b"),
+        ("иг\u200bнор", "игнор"),
+    ],
+)
+def test_invisible_and_compatibility_characters_are_undone_in_every_script(text: str, seen: str) -> None:
+    """The unhidden view drops format characters and applies NFKC, and leaves scripts alone."""
+    assert shown(text)["unhidden"] == seen
+
+
+@pytest.mark.parametrize("text", ["іgnоrе", "ïgnörê", "i̷g̷n̷o̷r̷e̷", "ιgnοrε", "ɪɢɴᴏʀᴇ", "🅸🅶🅽🅾🆁🅴", "ІGΝОRЕ", "ìgn\u200bоrе"])
+def test_look_alikes_and_marks_are_folded_to_ascii(text: str) -> None:
+    """The folded view spells in plain letters what looks like them."""
+    names = shown(text)
+    assert names[next(name for name in names if name.endswith("folded"))].casefold() == "ignore"
+
+
+def test_hindi_keeps_its_vowel_signs() -> None:
+    """Marks are dropped from western letters only: others carry the words."""
+    assert "निर्देश" in (*shown("é निर्देश").values(),)[0]
+
+
+def test_a_table_that_a_client_fills_stays_bounded() -> None:
+    """Every code point once does not grow the tables without end."""
+    text = "".join(chr(code) for code in range(0xA0, 0x20000) if not 0xD800 <= code < 0xE000)
+    assert all(len(view.text) <= 20 * len(text) for view in readings(View(text)))

@@ -1,0 +1,35 @@
+"""Odd spellings are read as usual words."""
+
+from __future__ import annotations
+
+import pytest
+import re2
+
+from sidecar.views.spelling import HINTS, LEET, SPACED, respelled
+from sidecar.views.view import View
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("i.g.n.o.r.e a.l.l", "ignore all"),
+        ("r-e-v-e-a-l it", "reveal it"),
+        ("s y s t e m  p r o m p t", "system  prompt"),
+        ("i g n o r e a l l r u l e s", "ignore all rules"),
+    ],
+)
+def test_letters_apart_are_joined(text: str, read: str) -> None:
+    """Words come back, and run-together ones are parted by a small vocabulary."""
+    assert re2.search(HINTS[SPACED], text)
+    assert [view.text for view in respelled(View(text), SPACED)] == [read]
+
+
+def test_digits_for_letters_are_read_both_ways() -> None:
+    """A one may be an i or an l."""
+    assert {view.text for view in respelled(View("1gn0r3 ru1es"), LEET)} == {"ignore ruies", "lgnore rules"}
+
+
+@pytest.mark.parametrize("text", ["A plain sentence in 2024.", "e.g. the U.S.", "Room 101, floor 3"])
+def test_ordinary_text_is_not_respelled(text: str) -> None:
+    """Dates, numbers and abbreviations do not look like leet."""
+    assert not re2.search(HINTS[LEET], text)

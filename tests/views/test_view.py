@@ -1,0 +1,58 @@
+"""Views know the way back to the original text."""
+
+from __future__ import annotations
+
+from sidecar.views.view import CONTEXT, Run, View, assemble, translated, turned
+
+
+def test_a_run_is_replaced_in_place_and_located_as_a_whole() -> None:
+    """Text around a run keeps its exact offsets; any part of the run leads to the whole stretch."""
+    raw = View("say aGVsbG8= twice")
+    view = assemble(raw, "base64", [Run(4, 12, "hello")], hidden=True)
+    assert view is not None
+    assert view.text == "say hello twice"
+    assert view.locate(0, 3) == (0, 3)
+    assert view.locate(5, 6) == (4, 12)
+    assert view.locate(10, 15) == (13, 18)
+
+
+def test_what_lies_far_from_any_run_is_left_out() -> None:
+    """A view is about as long as what was hidden, not as long as the text."""
+    raw = View("a" * 5000 + "XX" + "b" * 5000 + "YY" + "c" * 5000)
+    view = assemble(raw, "step", [Run(5000, 5002, "1"), Run(10002, 10004, "2")], hidden=False)
+    assert view is not None
+    assert len(view.text) < 6 * CONTEXT
+    start = view.text.index("2")
+    assert view.locate(start, start + 1) == (10002, 10004)
+    assert view.locate(start + 1, start + 2) == (10004, 10005)
+
+
+def test_no_run_is_no_view() -> None:
+    """Nothing to replace, nothing to look at."""
+    assert assemble(View("plain"), "step", [], hidden=False) is None
+    assert translated(View("plain"), "step", {ord("z"): "s"}, hidden=False) is None
+
+
+def test_letters_that_vanish_or_grow_keep_their_place() -> None:
+    """Spans of a translated view cover the letters they came from."""
+    view = translated(View("a-bcß"), "step", {ord("-"): None, ord("ß"): "ss"}, hidden=False)
+    assert view is not None
+    assert view.text == "abcss"
+    assert view.locate(1, 2) == (2, 3)
+    assert view.locate(3, 5) == (4, 5)
+
+
+def test_reversed_text_is_located_from_its_end() -> None:
+    """The first letters of the view are the last of the text."""
+    view = turned(View("abcdef"), "reversed")
+    assert (view.text, view.locate(0, 2)) == ("fedcba", (4, 6))
+
+
+def test_views_of_views_lead_back_to_the_original() -> None:
+    """Locating passes through every step; the name lists them."""
+    inner = assemble(View("xx41xx"), "hex", [Run(2, 4, "ABAB")], hidden=True)
+    assert inner is not None
+    outer = turned(inner, "reversed")
+    assert outer.name == "hex+reversed"
+    assert outer.kinds == {"hex", "reversed", "hidden"}
+    assert outer.locate(2, 4) == (2, 4)
