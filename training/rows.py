@@ -37,6 +37,8 @@ class Row:
     """The name of the transformation, if an expander made this row from another."""
     place: tuple[int, int] | None = None
     """Where in the text the attack stands, if that is known: offsets in code points."""
+    pii: bool = False
+    """Whether it carries personal data: without an attack it is harmless to this model, and counts in no figure."""
 
     @property
     def attack(self) -> bool:
@@ -124,4 +126,5 @@ def _row(value: dict[str, Any]) -> Row:
         lang=str(value.get("lang", "")),
         own=own,
         place=edge.get(str(value.get("technique"))) if labels else None,
+        pii=str(Label.PII_DETECTED) in (value.get("labels") or ()),
     )

@@ -35,7 +35,7 @@ class Plan:
     """How long and how fast. `draws` counts rows over all rounds, made ones not included."""
 
     draws: int = 20_000
-    rounds: int = 2
+    rounds: int = 4
     rate: float = 3e-4
     chunk: int = 512
     tokens: int = 2048
