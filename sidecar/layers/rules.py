@@ -32,6 +32,8 @@ PLACES = 256
 """Places of one rule reported in one segment, and candidates that a check is asked about."""
 NEAR = 80
 """Code points around a hit in which a context word counts."""
+KNOWN = 0.1
+"""What a request for the system prompt weighs more when a system prompt is given."""
 CERTAIN = 0.7
 """What a hit must be worth for the rest of a long text to be left unread."""
 SERIOUS = 0.6
@@ -66,7 +68,7 @@ class RulesLayer:
         findings: list[Finding] = []
         for segment in request.segments:
             findings += self._read(segment, overlap)
-        return tuple(findings)
+        return tuple(_known(finding) for finding in findings) if overlap else tuple(findings)
 
     def _read(self, segment: Segment, overlap: Overlap | None) -> list[Finding]:
         if len(segment.text) > LONG:
@@ -143,6 +145,13 @@ def _demand(rules: Sequence[Rule]) -> None:
     problems += [f"{rule.id}: no check is called {rule.check}" for rule in rules if rule.check not in {None, *CHECKS}]
     if problems:
         raise PolicyError("policies ask for what the rules layer does not have", problems)
+
+
+def _known(finding: Finding) -> Finding:
+    """An attempt to extract the system prompt weighs more where there is one to be had."""
+    if finding.label is not Label.SYSTEM_PROMPT_EXTRACTION:
+        return finding
+    return replace(finding, score=min(1.0, finding.score + KNOWN))
 
 
 def _looks(rule: Rule, segment: Segment, view: View) -> bool:

@@ -13,14 +13,14 @@ SPACED = "spaced"
 HINTS = {
     LEET: r"(?is)(?:[a-z][013457@$!|][a-z].*){3}|\b[a-z]{1,2}[013457@$][a-z]{1,3}[013457@$]"
     r"|\b[013457@$][a-z]+[013457@$]",
-    SPACED: r"(?:\pL[\s._*|~·/\-]){3,}\pL|(?:\b\pL{1,3}[._*|~·\-]\pL){2}",
+    SPACED: r"(?:\pL[\s._*|~·/\\\-]){3,}\pL|(?:\b\pL{1,3}[._*|~·\-]\pL){2}",
 }
-_LEET = str.maketrans("0134578@$!|9+", "oieastbasiigt")
-_LEET_L = str.maketrans("0134578@$!|9+", "oleastbasllgt")
+_LEET = str.maketrans("0134578@$!|96+€", "oieastbasiiggte")
+_LEET_L = str.maketrans("0134578@$!|96+€", "oleastbasllggte")
 _APART = re2.compile(
-    r"(?:(?:^|\b)\pL(?:[._*|~·/\-]{1,2}\pL)+(?:$|\b))|(?:\pL[ \t]){2,}\pL(?:$|\b)|(?:\pL[\r\n]+){3,}\pL(?:$|\b)"
+    r"(?:(?:^|\b)\pL(?:[._*|~·/\\\-]{1,2}\pL)+(?:$|\b))|(?:\pL[ \t]){2,}\pL(?:$|\b)|(?:\pL[\r\n]+){3,}\pL(?:$|\b)"
 )
-_SEPARATORS = str.maketrans("", "", " \t\r\n._*|~·/-")
+_SEPARATORS = str.maketrans("", "", " \t\r\n._*|~·/\\-")
 _WORDS = (
     "ignore ignoring disregard forget override bypass all any previous prior above earlier preceding instructions "
     "instruction rules guidelines prompts directions reveal show print output repeat display tell give write "
