@@ -25,9 +25,9 @@ from sidecar.views import STEPS, View, views
 
 OFFLOAD = 4_000
 """Code points that plain scanning gets through in about a millisecond."""
-LONG = 32_000
+LONG = 12_000
 """Code points beyond which a text is first read up to `BEGINNING`."""
-BEGINNING = 16_000
+BEGINNING = 6_000
 PLACES = 256
 """Places of one rule reported in one segment, and candidates that a check is asked about."""
 NEAR = 80
