@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.views import DEPTH, ROOM, ROOM_LEAST, STEPS, views
+from sidecar.views import DEPTH, OVERFLOW, ROOM, ROOM_LEAST, STEPS, views
 
 WORDS = ["the", "river", "table", "walks", "seven", "blue", "kitchen", "often", "winter", "paper", "Anna", "ships"]
 TRICKS = st.sampled_from(
@@ -32,7 +32,7 @@ def test_no_text_makes_views_raise_and_every_span_lies_inside(text: str) -> None
     seen = views(text)
     assert sum(len(view.text) for view in seen[1:]) <= 3 * max(ROOM_LEAST, ROOM * len(text)) + len(text)
     for view in seen:
-        assert set(view.path) <= set(STEPS)
+        assert set(view.path) <= {*STEPS, OVERFLOW}
         if view.text:
             start, end = view.locate(0, len(view.text))
             assert 0 <= start <= end <= len(text)
@@ -74,6 +74,14 @@ def test_depth_is_bounded() -> None:
 def test_views_stay_within_their_room(text: str) -> None:
     """Long texts that invite every decoder make only so much work."""
     assert sum(len(view.text) for view in views(text)[1:]) <= ROOM * len(text)
+
+
+def test_a_text_that_wants_more_than_its_room_says_so() -> None:
+    """Ciphers by the dozen over a long text: the last view is empty and named for it."""
+    word = "".join(chr((ord(c) - 97 + by) % 26 + 97) for by in range(1, 26) for c in "ignore ".strip()) + " "
+    text = " ".join(word[i : i + 6] for i in range(0, 150, 6)) + " stone" * 20_000
+    assert views(text)[-1].name == OVERFLOW
+    assert views(text)[-1].text == ""
 
 
 def test_lone_surrogates_are_read_as_question_marks() -> None:

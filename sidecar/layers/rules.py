@@ -21,10 +21,10 @@ from sidecar.layers.matcher import Matcher
 from sidecar.layers.overlap import Overlap
 from sidecar.policy import Policy, Rule
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment
-from sidecar.views import STEPS, View, views
+from sidecar.views import OVERFLOW, STEPS, View, views
 
-OFFLOAD = 4_000
-"""Code points that plain scanning gets through in about a millisecond."""
+OFFLOAD = 700
+"""Code points that even hostile text gets through in a few milliseconds (7 us each, measured)."""
 LONG = 12_000
 """Code points beyond which a text is first read up to `BEGINNING`."""
 BEGINNING = 6_000
@@ -32,6 +32,8 @@ PLACES = 256
 """Places of one rule reported in one segment, and candidates that a check is asked about."""
 NEAR = 80
 """Code points around a hit in which a context word counts."""
+HIDES = "SMG-OVERFLOW"
+"""The finding on a text that hides itself in more ways than there is room to undo (`sidecar.views.ROOM`)."""
 KNOWN = 0.1
 """What a request for the system prompt weighs more when a system prompt is given."""
 CERTAIN = 0.7
@@ -80,6 +82,8 @@ class RulesLayer:
     def _segment(self, segment: Segment, overlap: Overlap | None) -> list[Finding]:
         seen = views(segment.text)
         findings = list(overlap.findings(segment, seen)) if overlap else []
+        if seen[-1].name == OVERFLOW:
+            findings.append(Finding(HIDES, Label.TOKEN_SMUGGLING, 0.65, LayerName.RULES, segment.path, view=OVERFLOW))
         done: set[str] = set()
         for view in seen:
             for finding in self._view(segment, view, done):

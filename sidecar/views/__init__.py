@@ -15,7 +15,7 @@ import re2
 from sidecar.views import ciphers, codecs, folding, spelling
 from sidecar.views.view import Run, View, assemble
 
-__all__ = ["CODEC_NAMES", "DEPTH", "ROOM", "ROOM_LEAST", "STEPS", "Run", "View", "views"]
+__all__ = ["CODEC_NAMES", "DEPTH", "OVERFLOW", "ROOM", "ROOM_LEAST", "STEPS", "Run", "View", "views"]
 
 DEPTH = 2
 ROOM = 6
@@ -40,6 +40,8 @@ def _set(patterns: Iterable[str]) -> re2.Set:
     return chosen
 
 
+OVERFLOW = "overflow"
+"""The only step of a last, empty view: there was more to undo than there was room for."""
 _HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items() if codec.hint}, **spelling.HINTS}
 _NEEDS = [(need, name) for name, (codec, _) in _CODECS.items() for need in codec.needs]
 _SETS = [(tuple(hints), _set(hints.values())) for hints in (_HINTS, _CIPHERS)]
@@ -52,17 +54,19 @@ def views(text: str) -> Sequence[View]:
     found = [raw, *folding.readings(raw)]
     room = max(ROOM_LEAST, ROOM * len(text))
     seen = {view.text for view in found}
-    level = found
+    level = list(found)
     for _ in range(DEPTH):
-        level = [view for base in level for view in _deeper(base)]
-        level = [view for view in level if view.text not in seen and not seen.add(view.text)]  # type: ignore[func-returns-value]
-        for view in level:
+        fresh: list[View] = []
+        for view in (deeper for base in level for deeper in _deeper(base)):
+            if view.text in seen:
+                continue
             room -= len(view.text)
             if room < 0:
-                return found
+                return [*found, View("", (OVERFLOW,), parent=raw, hidden=True)]
+            seen.add(view.text)
+            fresh.append(view)
             found.append(view)
-        if not level:
-            break
+        level = fresh
     return found
 
 
@@ -72,12 +76,12 @@ def _encodable(text: str) -> str:
 
 
 def _hinted(text: str) -> Iterator[str]:
-    """The steps that are worth taking on this text."""
+    """The steps that are worth taking on this text: what yields short views first, whole-text ones last."""
     data = text.encode()
+    yield from dict.fromkeys(name for need, name in _NEEDS if need in data)
     for names, hints in _SETS:
         for number in sorted(hints.Match(data) or ()):
             yield names[number]
-    yield from dict.fromkeys(name for need, name in _NEEDS if need in data)
 
 
 def _deeper(base: View) -> Iterator[View]:

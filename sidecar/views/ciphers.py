@@ -44,8 +44,10 @@ _ENCIPHER = {name: {ord(plain): chr(code) for code, plain in table.items()} for 
 def spelled() -> Iterator[tuple[str, str]]:
     """For each cipher its name and a pattern that finds the telling words as it spells them."""
     for name, table in _ENCIPHER.items():
-        yield name, "(?i)" + "|".join(re2.escape(word.translate(table)) for word in _TELLING)
-    yield REVERSED, "(?i)" + "|".join(word[::-1] for word in _TELLING)
+        words = "|".join(re2.escape(word.translate(table)) for word in _TELLING)
+        yield name, rf"(?i)(?:{words})" if name == "rot47" else rf"(?i)\b(?:{words})[a-z]{{0,6}}\b"
+    backwards = "|".join(word[::-1] for word in _TELLING)
+    yield REVERSED, rf"(?i)\b[a-z]{{0,6}}(?:{backwards})\b"
 
 
 def deciphered(view: View, name: str) -> View | None:

@@ -94,7 +94,7 @@ _NO_HEX = str.maketrans("", "", " \t\r\n:,;-xX\\")
 
 def _hex(stretch: str) -> str | None:
     bare = stretch.replace("0x", "").translate(_NO_HEX)
-    return _text(bytes.fromhex(bare[: len(bare) // 2 * 2]))
+    return _tried(bytes.fromhex, bare[: len(bare) // 2 * 2])
 
 
 def _binary(stretch: str) -> str | None:

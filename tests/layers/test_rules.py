@@ -191,6 +191,14 @@ async def test_an_attack_is_found_wherever_it_stands(place: int) -> None:
     assert any(f.start == place for f in report.findings)
 
 
+async def test_a_text_that_hides_in_too_many_ways_is_smuggling() -> None:
+    """What there is no room to undo is not waved through."""
+    words = ["".join(chr((ord(c) - 97 + by) % 26 + 97) for c in "ignore") for by in range(1, 26)]
+    report = await scan(" ".join(words) + " stone" * 20_000)
+    assert {f.rule for f in report.findings} >= {rules.HIDES}
+    assert (report.score or 0.0) >= 0.6
+
+
 def test_a_certain_beginning_spares_the_rest() -> None:
     """Only the beginning of a long text is read if that decides already."""
     layer = one(label=Label.PII_DETECTED)
