@@ -176,7 +176,10 @@ async def evaluate(
 
 
 def _write_rows(path: Path, outcomes: list[Outcome]) -> None:
-    path.write_bytes(b"".join(orjson.dumps(outcome.line()) + b"\n" for outcome in outcomes))
+    try:
+        path.write_bytes(b"".join(orjson.dumps(outcome.line()) + b"\n" for outcome in outcomes))
+    except OSError as error:
+        raise ConfigError("--out", [f"{path}: {error.strerror}"]) from None
 
 
 def _choose(settings: Settings, layers: str | None) -> Settings:

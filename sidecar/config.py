@@ -75,6 +75,12 @@ class Inline(Section):
     files: Literal["scan_jsonl", "allow", "deny"] = "deny"
     scan_roles: tuple[Literal["assistant", "system"], ...] = ()
 
+    @model_validator(mode="after")
+    def _paths(self) -> Inline:
+        if wrong := [path for path in (*self.prefixes, *self.routes) if path and not path.startswith("/")]:
+            raise ValueError(f"{wrong[0]!r} is no path: it must begin with a slash, without a method")
+        return self
+
 
 class Scan(Section):
     """The verdict's threshold, and the bounds of one scan."""

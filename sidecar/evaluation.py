@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -111,7 +112,7 @@ def read_rows(path: Path) -> list[Row]:
                 rows.append(_row(orjson.loads(line), number))
             except (ValueError, TypeError, KeyError) as error:
                 problems.append(f"line {number}: {type(error).__name__}: {error}"[:200])
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(f"{path} cannot be read", [str(error)]) from None
     if problems:
         raise ConfigError(f"{path}: {len(problems)} bad line(s)", problems[:20])
@@ -124,7 +125,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _row(value: Any, number: int) -> Row:
-    if not isinstance(value.get("text"), str):
+    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         raise TypeError("text: a string is required")
     return Row(
         id=str(value.get("id", number)),

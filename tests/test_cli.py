@@ -140,6 +140,13 @@ def test_eval_prints_figures_per_source_and_writes_rows(home: Path, tmp_path: Pa
     assert [(line["id"], line["action"]) for line in lines] == [("a", "block"), ("b", "allow")]
 
 
+def test_eval_names_a_file_that_it_cannot_write(home: Path, tmp_path: Path) -> None:
+    """A folder that is not there is one message and exit code 2."""
+    (tmp_path / "r.jsonl").write_text('{"text": "x"}', "utf-8")
+    done = sidecar(home, "eval", str(tmp_path / "r.jsonl"), "--layers", "rules", "--out", str(tmp_path / "no" / "o"))
+    assert (done.returncode, "Traceback" in done.stderr, "--out" in done.stderr) == (2, False, True)
+
+
 @pytest.mark.parametrize("layers", ["nonsense", "llm_judge"])
 def test_eval_refuses_layers_that_it_cannot_run(home: Path, tmp_path: Path, layers: str) -> None:
     """An unknown layer, or a judge without a URL, is an error and not an empty result."""

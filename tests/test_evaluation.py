@@ -76,13 +76,13 @@ def test_rows_are_read_plain_and_gzipped(tmp_path: Path, name: str) -> None:
 def test_bad_lines_are_named_all_at_once(tmp_path: Path) -> None:
     """A file with bad lines is refused with their numbers."""
     path = tmp_path / "rows.jsonl"
-    path.write_text('{"text": "x"}\n{"text": 5}\nnot json\n{"text": "x", "channel": "sideways"}\n', "utf-8")
+    path.write_text('{"text": "x"}\n{"text": 5}\nnot json\n{"text": "x", "channel": "sideways"}\n[1]\n', "utf-8")
     with pytest.raises(ConfigError) as caught:
         read_rows(path)
-    assert [problem.split(":")[0] for problem in caught.value.problems] == ["line 2", "line 3", "line 4"]
+    assert [problem.split(":")[0] for problem in caught.value.problems] == ["line 2", "line 3", "line 4", "line 5"]
 
 
-@pytest.mark.parametrize("content", [None, b"\x1f\x8b broken"])
+@pytest.mark.parametrize("content", [None, b"\x1f\x8b broken", gzip.compress(b"{}")[:10] + b"\xff" * 9])
 def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path, content: bytes | None) -> None:
     """An absent or damaged file is named."""
     path = tmp_path / "rows.jsonl.gz"

@@ -47,7 +47,10 @@ class HttpUpstream:
     """One HTTP(S) origin. `credential`, where given, replaces whatever credentials the client sent."""
 
     def __init__(self, url: str, settings: Settings, credential: str | None = None) -> None:
-        parsed = URL(url)
+        try:
+            parsed = URL(url)
+        except ValueError as error:
+            raise ConfigError("upstream.url", [str(error)]) from None
         if not parsed.host:
             raise ConfigError("upstream.url", [f"{url!r} names no host"])
         self._origin = str(parsed.origin())

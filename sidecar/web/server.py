@@ -45,6 +45,15 @@ class Connection(RequestHandler):
         answer.force_close()
         return answer
 
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """What aiohttp refuses before any middleware, such as an unknown `Expect` (417), is answered in JSON too."""
+        if isinstance(resp, web.HTTPException):
+            body = _body(f"The request is not served: {resp.reason}.", resp.status)
+            resp = web.Response(status=resp.status, body=body, content_type="application/json")
+        return await super().finish_response(request, resp, start_time)
+
     def log_exception(self, *_args: object, **kw: Any) -> None:
         """One line with the type: the text of an exception may quote what a client sent."""
         _log.error("connection_failed", kind=type(kw.get("exc_info")).__name__)

@@ -292,7 +292,8 @@ async def test_a_file_without_a_key_is_a_configuration_error(tmp_path: Path, con
         read_credential(file)
 
 
-def test_a_url_without_a_host_is_a_configuration_error() -> None:
-    """`http:///v1` names nothing."""
-    with pytest.raises(ConfigError, match="names no host"):
-        HttpUpstream("http:///v1", QUICK)
+@pytest.mark.parametrize("url", ["http:///v1", "http://host:port/v1"])
+def test_a_url_that_names_no_server_is_a_configuration_error(url: str) -> None:
+    """No host, or a port that is no number: said in one message, not by a traceback."""
+    with pytest.raises(ConfigError, match=r"upstream\.url"):
+        HttpUpstream(url, QUICK)

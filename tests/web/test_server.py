@@ -78,6 +78,14 @@ async def test_what_is_not_http_gets_a_json_error_in_both_dialects(
     assert "Traceback" not in capfd.readouterr().err
 
 
+async def test_an_unknown_expectation_is_refused_in_json(site: tuple[Site, int]) -> None:
+    """The library refuses it before any handler of ours: the client still reads `detail`."""
+    answer = await talk(site[1], b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: gold\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 417")
+    assert json.loads(body)["detail"] == "The request is not served: Expectation Failed."
+
+
 async def test_long_header_fields_are_read(site: tuple[Site, int]) -> None:
     """Tokens of several kilobytes are ordinary in authorisation headers."""
     sent = b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: " + b"a" * 20_000 + b"\r\n\r\n"
