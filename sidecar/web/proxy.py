@@ -165,6 +165,7 @@ class Proxy:
             call.unscanned = verdict.failure
         elif verdict.action is Action.BLOCK:
             call.action = "monitor" if monitor else "block"
+            call.unscanned = call.unscanned if monitor else None  # what is refused does not go up
 
     def _blocked(self, call: _Call) -> web.Response:
         block = self._settings.block

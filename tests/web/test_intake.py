@@ -167,6 +167,16 @@ async def test_unknown_routes_can_be_opened() -> None:
     assert upstream.requests[0].json() == EVIL
 
 
+async def test_what_is_refused_did_not_go_up_unscanned() -> None:
+    """Media beside an attack: the block names nothing as forwarded unseen."""
+    image = {"type": "image_url", "image_url": {"url": "https://pictures.example/a.png"}}
+    text = {"type": "text", "text": "EVIL"}
+    body = {"model": "m", "messages": [{"role": "user", "content": [image, text]}]}
+    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+        reply = await made.ask(body)
+    assert (reply.status, reply.headers.get("x-sidecar-unscanned"), upstream.requests) == (400, None, [])
+
+
 async def test_routes_of_the_operator_are_scanned() -> None:
     """`inline.routes` makes a path known."""
     async with recording(whole(b"{}")) as upstream, door(upstream.url, inline={"routes": ["/api/generate"]}) as made:
