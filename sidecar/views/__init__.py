@@ -62,7 +62,7 @@ def views(text: str) -> Sequence[View]:
                 continue
             room -= len(view.text)
             if room < 0:
-                return [*found, View("", (OVERFLOW,), parent=raw, hidden=True)]
+                return [*found, View("", (OVERFLOW,), parent=raw)]
             seen.add(view.text)
             fresh.append(view)
             found.append(view)
