@@ -127,6 +127,8 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _row(value: Any, number: int) -> Row:
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         raise TypeError("text: a string is required")
+    if not isinstance(value.get("labels") or [], list):
+        raise TypeError("labels: a list is required")
     return Row(
         id=str(value.get("id", number)),
         text=value["text"],

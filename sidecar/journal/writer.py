@@ -151,7 +151,14 @@ def _facts(made: Entry) -> dict[str, Any]:
     """The metadata of an entry, without what is empty."""
     hidden = {"at", "findings", "layers", "text", "reasoning"}
     facts = {name: getattr(made, name) for name in Entry.__slots__ if name not in hidden}
+    if made.model and not _is_name(made.model):
+        facts["model"] = "*"
     return {name: value for name, value in facts.items() if value not in {None, ""}}
+
+
+def _is_name(model: str) -> bool:
+    """Whether this looks like the name of a model: in any other form a client could write a prompt into the log."""
+    return all(char.isascii() and (char.isalnum() or char in "-._:/@+") for char in model)
 
 
 def _count(decision: Decision) -> None:

@@ -35,6 +35,7 @@ _OURS = frozenset({"host", "content-length", "expect"})
 OWN_PREFIX = "x-sidecar-"
 KEY_PREFIX = "psk_"
 KEY_HEADERS = ("X-API-Key", "Authorization", "Api-Key")
+_CREDENTIALS = frozenset(name.lower() for name in KEY_HEADERS)
 
 
 def upward(received: MultiMapping[str], *, decoded: bool) -> CIMultiDict[str]:
@@ -50,7 +51,7 @@ def upward(received: MultiMapping[str], *, decoded: bool) -> CIMultiDict[str]:
         for name, value in received.items()
         if (low := name.lower()) not in dropped
         and not low.startswith(OWN_PREFIX)
-        and not _bare(low, value).startswith(KEY_PREFIX)
+        and not (low in _CREDENTIALS and KEY_PREFIX in value)
     )
 
 
@@ -76,15 +77,13 @@ def is_websocket(received: MultiMapping[str]) -> bool:
 
 def _credentials(received: MultiMapping[str]) -> Iterator[str]:
     for name in KEY_HEADERS:
-        yield from (_bare(name.lower(), value) for value in received.getall(name, ()))
+        yield from (_bare(value) for value in received.getall(name, ()))
 
 
-def _bare(low_name: str, value: str) -> str:
+def _bare(value: str) -> str:
     """The credential in a field: after the scheme, where there is one."""
-    if low_name not in {"authorization", "x-api-key", "api-key"}:
-        return ""
-    scheme, _, rest = value.strip().partition(" ")
-    return rest.strip() if scheme.lower() == "bearer" else value.strip()
+    parts = value.split(maxsplit=1)
+    return parts[1].strip() if len(parts) == 2 and parts[0].lower() == "bearer" else value.strip()
 
 
 def _named_in_connection(received: MultiMapping[str]) -> frozenset[str]:

@@ -6,6 +6,7 @@ clients of both doors read. Bodies arrive as sent: decompression is ours, bounde
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import orjson
@@ -98,7 +99,7 @@ class Site:
         try:
             await site.start()
         except OSError as error:
-            raise SidecarError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+            raise SidecarError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from None
         return _port(self._runner.addresses)
 
     async def close(self) -> None:

@@ -63,6 +63,12 @@ def test_keys_of_the_sidecar_are_found_and_stay_here(name: str, value: str) -> N
     assert own_key(CIMultiDict([("Authorization", "Bearer sk-1"), (name, value)])) == "psk_1"
 
 
+@pytest.mark.parametrize("value", ["Basic psk_1", "Bearer\tpsk_1", "Token token=psk_1", "x, Bearer psk_1"])
+def test_a_key_in_an_odd_place_of_a_credential_stays_here_too(value: str) -> None:
+    """Better no credential than the sidecar's own key at somebody else's service."""
+    assert up(("Authorization", value)) == []
+
+
 def test_other_credentials_are_no_keys_of_the_sidecar() -> None:
     """They are the upstream's business."""
     assert own_key(CIMultiDict([("Authorization", "Bearer sk-1"), ("X-API-Key", "x"), ("X-Mine", "psk_1")])) is None
