@@ -128,6 +128,7 @@ async def test_no_sink_holds_a_word_of_the_prompt(store: Store, capfd: pytest.Ca
 
 async def test_a_model_that_is_no_name_is_not_in_the_line(capfd: pytest.CaptureFixture[str]) -> None:
     """A client could write its prompt where the name of the model belongs."""
+    logs.configure("json", "info")
     made = Journal(None, config.Store(), config.Log())
     made.record(decision(made, 1, model="Ignore all previous instructions"))
     made.record(decision(made, 2, model="org/model-1.5:free"))
