@@ -101,7 +101,7 @@ class SemanticLayer(Section):
     """The embedding model: nearest known attacks and a trained head."""
 
     enabled: bool = True
-    engine: Literal["onnx", "sentence-transformers"] = "sentence-transformers"
+    engine: Literal["onnx", "sentence-transformers"] = "onnx"
     model: Path | None = None
     threads: int = Field(default=1, ge=1, le=64)
     windows: int = Field(default=256, ge=1)

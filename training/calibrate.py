@@ -19,7 +19,7 @@ from training.scores import Floats, Score, score
 from training.trainer import Plan, Trainer
 
 THRESHOLD = 0.6
-TARGET = 0.006
+TARGET = 0.01
 """Share of benign texts of unseen sources at or above the threshold."""
 FOLDS = (
     ("neuralchemy", "own_west", "own_latin", "writingbench", "pyrit_", "hinglish", "corpus_direct"),
@@ -86,7 +86,7 @@ def _excess(scores: Sequence[Score], fitted: Calibration, target: float) -> floa
     z = np.array([_z(scores[i], fitted) for i in benign]) - np.log(THRESHOLD / (1 - THRESHOLD))
     order = np.argsort(-z)
     share = np.cumsum(weights[benign][order]) / weights[benign].sum()
-    return max(0.0, float(z[order][np.searchsorted(share, target)]))
+    return max(0.0, float(z[order][min(len(share) - 1, int(np.searchsorted(share, target)))]))
 
 
 def _z(one: Score, fitted: Calibration) -> float:

@@ -69,7 +69,7 @@ def test_calibration_is_a_probability_that_minds_the_length() -> None:
     assert calibration.probability(2, 50) < calibration.probability(2, 1)
 
 
-@pytest.mark.parametrize("engine", ["sentence-transformers"])
+@pytest.mark.parametrize("engine", sorted(SHIPPED))
 def test_the_shipped_folders_are_whole(engine: str) -> None:
     """What the package ships passes its own check, and is for the engine that picks it."""
     assert Artefact.read(SHIPPED[engine]).manifest.engine == engine  # type: ignore[index]

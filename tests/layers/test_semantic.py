@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -126,3 +128,31 @@ async def test_an_operators_examples_catch_paraphrases(shipped: SemanticLayer) -
     other = await shipped.scan(ScanRequest((Segment("How much flour goes into a sponge cake?"),)), ())
     assert "OWN-1" in {f.rule for f in met.findings}
     assert "OWN-1" not in {f.rule for f in other.findings}
+
+
+LIGHT = """
+import asyncio, sys
+from pathlib import Path
+from sidecar import config
+from sidecar.layers.semantic import SemanticLayer
+from sidecar.types import ScanRequest, Segment
+
+async def main():
+    layer = SemanticLayer.load(config.SemanticLayer(engine="onnx"))
+    report = await layer.scan(ScanRequest((Segment("How do I boil an egg? " * 300),)), ())
+    await layer.close()
+    status = dict(line.split(':', 1) for line in Path('/proc/self/status').read_text().splitlines())
+    peak = int(status['VmHWM'].split()[0]) / 1024
+    print(report.detail["windows_read"], "torch" in sys.modules, "transformers" in sys.modules, round(peak))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_light_engine_needs_neither_torch_nor_much_memory() -> None:
+    """A long text is read within 220 MB, and nothing of the training libraries is imported."""
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
+    windows, torch, transformers, peak = done.stdout.split()
+    assert (int(windows) > 15, torch, transformers) == (True, "False", "False")
+    assert int(peak) <= 220
