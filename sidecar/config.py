@@ -43,7 +43,7 @@ class Listen(Section):
 
 
 class Admin(Section):
-    """Where metrics, readiness and (later) the dashboard listen."""
+    """Where metrics and readiness listen."""
 
     host: str = "127.0.0.1"
     port: Port = 8081

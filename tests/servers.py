@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ START_SECONDS = 30.0
 
 
 @dataclass
-class Server:
+class Server(ABC):
     """A process that listens on a port of its own."""
 
     command: list[str]
@@ -41,9 +42,9 @@ class Server:
                 raise RuntimeError((self.folder / "output").read_text("utf-8", "replace"))
             time.sleep(0.02)
 
+    @abstractmethod
     def ready(self) -> bool:
         """Whether it serves."""
-        raise NotImplementedError
 
     def stop(self) -> None:
         """End it."""
