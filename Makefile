@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test quick lint lock train clean help
+.PHONY: run test quick lint lock train bench-detectors clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,3 +38,11 @@ clean: ## remove the environment and what tests left
 
 train: $(INSTALLED) ## train the semantic model anew: make train DATA=folder-with-train.jsonl.gz
 	@$(BIN)/python -m training.train --data "$(DATA)"
+
+build/peers/.installed: benchmarks/peers/requirements.txt
+	@$(PYTHON) -m venv build/peers
+	@build/peers/bin/pip install -q -r $<
+	@touch $@
+
+bench-detectors: $(INSTALLED) build/peers/.installed ## our detection beside that of others: make bench-detectors DATA=labelled-file
+	@$(BIN)/python -m benchmarks.detectors "$(DATA)" --peers build/peers/bin/python

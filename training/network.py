@@ -34,7 +34,7 @@ def base_folder() -> Path:
 
 def base() -> BertModel:
     """The original encoder."""
-    return BertModel.from_pretrained(base_folder(), add_pooling_layer=False, attn_implementation="sdpa").eval()
+    return BertModel.from_pretrained(base_folder(), add_pooling_layer=False, attn_implementation="eager", attention_probs_dropout_prob=0.0).eval()
 
 
 class Network(nn.Module):

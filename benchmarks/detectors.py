@@ -1,0 +1,144 @@
+"""Our detection beside that of others, on the same labelled rows in one run: `make bench-detectors DATA=FILE`.
+
+    python -m benchmarks.detectors FILE [--every N] [--peers PYTHON] [--json OUT]
+
+Ours is measured as `sidecar eval` measures it, with the shipped policies, model and threshold. The others answer
+in an environment of their own (`--peers` is its interpreter), with their default settings. A row is an attack if
+it carries one of the four attack labels and benign if it says so; rows with personal data alone are left out.
+"Recall at" takes the threshold from the benign rows of the file itself, which flatters everybody alike;
+"as shipped" takes each detector's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from sidecar.evaluation import Row, read_rows
+
+HERE = Path(__file__).parent
+PEERS = ("stackone-defender", "securevector-guardian", "ai-injection-guard")
+OURS = {"prompt-sidecar: rules + semantic": "rules,semantic", "prompt-sidecar: semantic alone": "semantic"}
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a detector said of one row; `elapsed` in milliseconds."""
+
+    score: float
+    blocked: bool
+    elapsed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one detector. `recall_at` maps a false-positive rate to the recall and its 95 % bootstrap interval."""
+
+    auc: float
+    recall_at: dict[str, tuple[float, float, float]]
+    caught: float
+    false_positives: float
+    median_ms: float
+
+
+def figures(rows: Sequence[Row], answers: Sequence[Answer], rng: np.random.Generator) -> Figures:
+    """All figures; row and answer stand at the same place."""
+    scores = np.array([a.score for a in answers])
+    attack = np.array([row.attack for row in rows])
+    blocked = np.array([a.blocked for a in answers])
+    return Figures(
+        auc=area(scores[attack], scores[~attack]),
+        recall_at={f"{rate:g}": _interval(scores[attack], scores[~attack], rate, rng) for rate in (0.01, 0.02, 0.05)},
+        caught=float(blocked[attack].mean()),
+        false_positives=float(blocked[~attack].mean()),
+        median_ms=median(a.elapsed for a in answers),
+    )
+
+
+def area(attacks: np.ndarray, benign: np.ndarray) -> float:
+    """The chance that an attack scores above a benign row, ties counting half (Mann-Whitney)."""
+    order = np.sort(benign)
+    below = np.searchsorted(order, attacks, "left") + np.searchsorted(order, attacks, "right")
+    return float(below.mean() / 2 / len(order))
+
+
+def recall(attacks: np.ndarray, benign: np.ndarray, rate: float) -> float:
+    """Attacks above the score that at most this share of benign rows exceeds."""
+    return float((attacks > np.sort(benign)[::-1][min(len(benign) - 1, int(rate * len(benign)))]).mean())
+
+
+def _interval(
+    attacks: np.ndarray, benign: np.ndarray, rate: float, rng: np.random.Generator
+) -> tuple[float, float, float]:
+    drawn = [recall(rng.choice(attacks, len(attacks)), rng.choice(benign, len(benign)), rate) for _ in range(RESAMPLES)]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return recall(attacks, benign, rate), float(low), float(high)
+
+
+def ours(path: Path, rows: Sequence[Row], layers: str) -> list[Answer]:
+    """By `sidecar eval` on the file, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rows.jsonl"
+        command = [sys.executable, "-m", "sidecar", "eval", str(path), "--layers", layers, "--out", str(out)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        said = {value["id"]: value for value in map(json.loads, out.read_text("utf-8").splitlines())}
+    lines = (said[row.id] for row in rows)
+    return [Answer(value["risk_score"], value["action"] == "block", value["latency_ms"]) for value in lines]
+
+
+def theirs(python: Path, name: str, rows: Sequence[Row]) -> Iterator[Answer]:
+    """By their own package, one text after another."""
+    texts = "".join(json.dumps(row.text) + "\n" for row in rows)
+    command = [str(python), str(HERE / "peers" / "score.py"), name]
+    done = subprocess.run(command, input=texts, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name} failed: {done.stderr.strip().splitlines()[-1]}")
+    for line in done.stdout.splitlines():
+        yield Answer(*json.loads(line))
+
+
+def show(measured: dict[str, Figures], attacks: int, benign: int) -> None:
+    """One table, as Markdown can hold it."""
+    table = Table("detector", "AUC", "recall at 1 %", "at 2 %", "at 5 %", "as shipped", "false positives", "median ms")
+    table.title = f"{attacks} attacks, {benign} benign"
+    for name, one in measured.items():
+        at = [f"{mid:.1%} ({low:.1%} to {high:.1%})" for mid, low, high in one.recall_at.values()]
+        shipped = (f"{one.caught:.1%}", f"{one.false_positives:.2%}", f"{one.median_ms:.1f}")
+        table.add_row(name, f"{one.auc:.3f}", *at, *shipped)
+    Console(width=170).print(table)
+
+
+def main() -> None:
+    """Measure everybody who can be reached."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--peers", type=Path, help="the interpreter of the peers' environment")
+    parser.add_argument("--every", type=int, default=1, help="every so manyth row only")
+    parser.add_argument("--json", type=Path, dest="out", help="also write the figures to this file")
+    given = parser.parse_args()
+    rows = [row for row in read_rows(given.path) if row.attack or row.benign][:: given.every]
+    rng, measured = np.random.default_rng(7), {}
+    for name, layers in OURS.items():
+        measured[name] = figures(rows, ours(given.path, rows, layers), rng)
+    for name in PEERS if given.peers else ():
+        measured[name] = figures(rows, list(theirs(given.peers, name, rows)), rng)
+    attacks = sum(row.attack for row in rows)
+    show(measured, attacks, len(rows) - attacks)
+    if given.out:
+        given.out.write_text(json.dumps({name: asdict(one) for name, one in measured.items()}, indent=1), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
