@@ -1,28 +1,41 @@
-"""Keys, decisions and secrets in one database: SQLite by default, PostgreSQL for replicas.
+"""Keys, decisions, secrets and the people of the dashboard in one database: SQLite by default, PostgreSQL for replicas.
 
 `schema` names the tables, `database` opens and migrates them; each of the other modules serves one.
 """
 
 from __future__ import annotations
 
+from sidecar.store.admins import Admin, Admins, Change, Invitation, Role, valid_name
+from sidecar.store.audit import Audit, Event
 from sidecar.store.database import Database
 from sidecar.store.decisions import Decisions, Entry, Filter
 from sidecar.store.keys import ApiKey, Keys, KeyState, Mode
 from sidecar.store.schema import LONGEST_NAME, storable
 from sidecar.store.secrets import Secret, Secrets
+from sidecar.store.sessions import Session, Sessions
 
 __all__ = [
     "LONGEST_NAME",
+    "Admin",
+    "Admins",
     "ApiKey",
+    "Audit",
+    "Change",
     "Entry",
+    "Event",
     "Filter",
+    "Invitation",
     "KeyState",
     "Keys",
     "Mode",
+    "Role",
     "Secret",
     "Secrets",
+    "Session",
+    "Sessions",
     "Store",
     "storable",
+    "valid_name",
 ]
 
 
@@ -34,6 +47,9 @@ class Store:
         self.keys = Keys(database)
         self.decisions = Decisions(database)
         self.secrets = Secrets(database)
+        self.admins = Admins(database)
+        self.sessions = Sessions(database)
+        self.audit = Audit(database)
 
     @classmethod
     async def open(cls, url: str) -> Store:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Float,
+    ForeignKey,
     Index,
     Integer,
     LargeBinary,
@@ -127,4 +128,47 @@ secrets = Table(
     Column("generation", Integer, primary_key=True, autoincrement=False),
     Column("value", LargeBinary(32), nullable=False),
     Column("created_at", Moment, nullable=False),
+)
+
+admins = Table(
+    "admins",
+    metadata,
+    _text("name", 64, primary_key=True),
+    _text("role", 16),
+    _text("password", 200),
+    Column("created_at", Moment, nullable=False),
+    Column("last_login_at", Moment),
+)
+
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("digest", LargeBinary(32), primary_key=True),
+    _text("name", 64, nullable=True),
+    _text("role", 16),
+    _text("created_by", 64),
+    Column("expires_at", Moment, nullable=False),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", LargeBinary(32), primary_key=True),
+    Column("name", Bounded(64), ForeignKey("admins.name", ondelete="CASCADE"), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("used_at", Moment, nullable=False),
+    _text("address", 64),
+    Index("sessions_by_name", "name"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Moment, nullable=False),
+    _text("actor", 64),
+    _text("address", 64),
+    _text("action", 64),
+    _text("target", 200),
+    _text("detail", 500),
 )
