@@ -32,6 +32,7 @@ class Row:
     source: str
     group: str
     lang: str = ""
+    family: str = ""
     own: bool = False
     made: str = ""
     """The name of the transformation, if an expander made this row from another."""
@@ -124,6 +125,7 @@ def _row(value: dict[str, Any]) -> Row:
         source=source,
         group=str(group),
         lang=str(value.get("lang", "")),
+        family=str(value.get("family", "")),
         own=own,
         place=edge.get(str(value.get("technique"))) if labels else None,
         pii=str(Label.PII_DETECTED) in (value.get("labels") or ()),

@@ -20,7 +20,7 @@ import torch
 
 from sidecar.layers.artefact import SHIPPED, Artefact, Calibration, Head, Manifest
 from sidecar.layers.embedding import OnnxEncoder
-from training import calibrate, evaluate
+from training import calibrate, evaluate, held_back
 from training import rows as data
 from training.export import export
 from training.frozen import write
@@ -48,7 +48,8 @@ def main(folder: Path, out: Path, work: Path, draws: int, seed: int, threads: in
     """Train, calibrate, export."""
     torch.set_num_threads(threads)
     work.mkdir(parents=True, exist_ok=True)
-    rows, plan = [*data.permissive(folder), *data.corpus()], replace(PLAN, draws=draws, seed=seed)
+    rows = [*data.permissive(folder), *held_back.taught(data.corpus())]
+    plan = replace(PLAN, draws=draws, seed=seed)
     key = fingerprint(rows, plan)
     click.echo(f"{len(rows)} rows, {sum(row.own for row in rows)} of them our own; run {key}", err=True)
     calibration = calibrated(rows, plan, work / f"calibration-{key}.json")
