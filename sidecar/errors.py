@@ -5,6 +5,7 @@ SidecarError
 ├── PolicyError            a policy that does not load or prove itself
 ├── ModelError             semantic model missing or damaged
 ├── StoreError             the database does not answer
+├── ClientError            our client got no verdict; `.status`, `.passing`, `.retry_after` say why
 ├── LayerError             a layer has no answer; `.cause` is a snake_case word
 └── RequestError           the client is answered with `.status`; `detail` says what and where
     ├── Unauthorized       401, one body for every cause
@@ -47,6 +48,16 @@ class ModelError(SidecarError):
 
 class StoreError(SidecarError):
     """The database did not answer."""
+
+
+class ClientError(SidecarError):
+    """`sidecar.client` got no verdict. `status`: None without an answer; `passing`: trying again may help."""
+
+    def __init__(
+        self, message: str, *, status: int | None = None, passing: bool = False, retry_after: float | None = None
+    ) -> None:
+        self.status, self.passing, self.retry_after = status, passing, retry_after
+        super().__init__(message)
 
 
 class LayerError(SidecarError):
