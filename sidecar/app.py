@@ -18,6 +18,7 @@ from sidecar.pipeline import pipeline
 from sidecar.policy import Policy
 from sidecar.store import Store
 from sidecar.web.api import ScanApi
+from sidecar.web.admin import Dashboard, Parts
 from sidecar.web.health import Readiness, admin_routes, data_routes
 from sidecar.web.middleware import Gatekeeper, boundary, is_own, no_server_header, not_here
 from sidecar.web.proxy import Proxy
@@ -73,7 +74,8 @@ class Sidecar:
         forward = await upstream.open(settings.upstream)
         stack.push_async_callback(forward.close)
         gatekeeper = Gatekeeper(self.keyring, limiter, settings)
-        await self._listen(self._data_app(built.engine, journal, gatekeeper, forward), self._admin_app(journal))
+        data = self._data_app(built.engine, journal, gatekeeper, forward)
+        await self._listen(data, self._admin_app(journal, limiter))
 
     def _data_app(
         self, engine: Engine, journal: Journal, gatekeeper: Gatekeeper, forward: upstream.Upstream
@@ -92,8 +94,9 @@ class Sidecar:
         app.router.add_route("*", "/{tail:.*}", rest)
         return app
 
-    def _admin_app(self, journal: Journal) -> web.Application:
-        app = web.Application(middlewares=[boundary()])
+    def _admin_app(self, journal: Journal, limiter: limits.Limiter) -> web.Application:
+        dashboard = Dashboard(Parts(self.settings, self.store, self.keyring, limiter))
+        app = web.Application(middlewares=[boundary(), dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(admin_routes(self._readiness(journal)))
         return app

@@ -25,6 +25,7 @@ from sidecar.pipeline import Pipeline, pipeline
 from sidecar.store import Store
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.units import parse_duration
+from sidecar.web.admin import base_url, bootstrap
 from sidecar.web.api import explanation, result
 from sidecar.workers import supervise
 
@@ -95,11 +96,19 @@ async def serve(config_file: Path | None, workers: int, worker: bool, first_key:
     for warning in console.warnings(settings):
         logs.get("cli").warning("setting_risky", setting=warning)
     async with app.Sidecar(settings, share_ports=worker) as running:
-        if first_key and not await running.keyring.list():
-            _, value = await running.keyring.create("first key", environment="development")
-            console.greet(value, running.data_port, settings)
+        if first_key:
+            await _greet(running)
         await stop.wait()
     return 0
+
+
+async def _greet(running: app.Sidecar) -> None:
+    """A first key and the dashboard's first link, where there are none yet."""
+    if not await running.keyring.list():
+        _, value = await running.keyring.create("first key", environment="development")
+        console.greet(value, running.data_port, running.settings)
+    if link := await bootstrap(running.store, base_url(running.settings, running.admin_port)):
+        console.show_link(link)
 
 
 @main.command()

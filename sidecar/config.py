@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -43,12 +44,22 @@ class Listen(Section):
 
 
 class Admin(Section):
-    """Where metrics and readiness listen."""
+    """Where the dashboard, metrics and readiness listen, and how long a login holds."""
 
     host: str = "127.0.0.1"
     port: Port = 8081
 
 
+    url: str | None = None
+    idle: Duration = Field(default=3600.0, ge=60)
+    session: Duration = Field(default=43_200.0, ge=60)
+
+    @model_validator(mode="after")
+    def _address(self) -> Admin:
+        parts = urlsplit(self.url or "http://localhost")
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise ValueError(f"url {self.url!r}: write it like https://sidecar.example, without a path")
+        return self
 class Upstream(Section):
     """The OpenAI-compatible service behind the inline door."""
 

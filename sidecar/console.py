@@ -150,6 +150,11 @@ def greet(key: str, data_port: int, settings: Settings) -> None:
     _paste("Scan on the command line:", f"{_beside('sidecar')} scan '{attack}'")
 
 
+def show_link(link: str) -> None:
+    """The dashboard's one-time link for the first account."""
+    _paste("The dashboard has no account yet. Make the first one here (works once, within 24 hours):", link)
+
+
 def _beside(command: str) -> str:
     """How to call a command of this installation: by name if it is on the path, else where it lies."""
     here = Path(sys.executable).with_name(command)

@@ -1,0 +1,12 @@
+"""The dashboard on the admin port: server-rendered pages that work without JavaScript.
+
+`guard` stands before every page (host, headers, session, CSRF, role); `pages` draws templates; each other
+module serves one page. Nothing here decides about prompts: pages show what the store and the engine say.
+"""
+
+from __future__ import annotations
+
+from sidecar.web.admin.dashboard import Dashboard, Parts
+from sidecar.web.admin.invitations import base_url, bootstrap
+
+__all__ = ["Dashboard", "Parts", "base_url", "bootstrap"]

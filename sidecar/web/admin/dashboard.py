@@ -1,0 +1,71 @@
+"""Puts the dashboard together: the list of its pages, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from sidecar.apikeys import KeyRing
+from sidecar.config import Settings
+from sidecar.limits import Limiter
+from sidecar.store import Store
+from sidecar.web.admin.guard import Guard, Route, Visit, to
+from sidecar.web.admin.login import Login
+from sidecar.web.admin.pages import Pages, static_files
+from sidecar.web.admin.passwords import Passwords
+from sidecar.web.admin.trail import Trail
+from sidecar.web.admin.users import Users
+
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the pages show and change."""
+
+    settings: Settings
+    store: Store
+    keyring: KeyRing
+    limiter: Limiter
+
+
+class Dashboard:
+    """Its routes and the middleware that stands before them."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._guard = Guard(parts.store, Pages(), parts.settings.admin)
+        self._routes = [
+            Route("GET", "/", _home),
+            *Login(self._guard, parts.limiter, Passwords()).routes(),
+            *Users().routes(),
+            *Trail().routes(),
+        ]
+
+    def middleware(self) -> Middleware:
+        """For the application that the routes are added to."""
+        return self._guard.middleware()
+
+    def routes(self) -> list[web.RouteDef]:
+        """All pages, the style sheet and the script."""
+        return [*(self._guard.wrap(route) for route in self._routes), *_static()]
+
+
+async def _home(_visit: Visit) -> web.Response:
+    return to("/account")
+
+
+def _static() -> Iterator[web.RouteDef]:
+    """Small files from memory. Pages name them with their digest, so browsers may keep them for ever."""
+    for name, content in static_files().items():
+        yield web.get(f"/static/{name}", _file(content, _TYPES[name.rpartition(".")[2]]))
+
+
+def _file(content: bytes, kind: str) -> Handler:
+    async def send(_request: web.Request) -> web.Response:
+        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+        return web.Response(body=content, content_type=kind, charset="utf-8", headers=headers)
+
+    return send

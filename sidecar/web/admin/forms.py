@@ -1,0 +1,97 @@
+"""Forms: read once, bounded in size and time, strictly UTF-8; fields as text, numbers, durations or choices.
+
+A field that cannot be read raises `RequestError` with the field's name as `param`; pages show it beside the form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from sidecar.errors import RequestError
+from sidecar.units import parse_duration, parse_rate
+
+MOST_FIELDS = 50
+SECONDS = 15.0
+T = TypeVar("T")
+
+
+def refused(status: int, detail: str, *, param: str | None = None) -> RequestError:
+    """An error with that HTTP status."""
+    error = RequestError(detail, param=param)
+    error.status = status
+    return error
+
+
+class Form(dict[str, str]):
+    """The fields of a form or of a query; a field that is missing is empty."""
+
+    def text(self, name: str, longest: int = 200) -> str:
+        """A line of text without white space around it."""
+        value = self.get(name, "").strip()
+        if len(value) > longest:
+            raise refused(400, f"At most {longest} characters.", param=name)
+        return value
+
+    def choice(self, name: str, choices: Collection[str]) -> str | None:
+        """One of the choices, or None for an empty field."""
+        value = self.text(name)
+        if value and value not in choices:
+            raise refused(400, f"Choose one of {', '.join(choices)}.", param=name)
+        return value or None
+
+    def number(self, name: str, low: float, high: float) -> float | None:
+        """A number within bounds, or None for an empty field."""
+        return self._read(name, lambda text: _bounded(float(text), low, high))
+
+    def whole(self, name: str, low: int, high: int) -> int | None:
+        """A whole number within bounds, or None for an empty field."""
+        return self._read(name, lambda text: int(_bounded(int(text), low, high)))
+
+    def duration(self, name: str) -> float | None:
+        """Seconds, from `24h` or `90d`; None for an empty field."""
+        return self._read(name, parse_duration)
+
+    def rate(self, name: str) -> tuple[int, float] | None:
+        """Requests and seconds, from `600/minute`; None for an empty field."""
+        return self._read(name, parse_rate)
+
+    def _read(self, name: str, convert: Callable[[str], T]) -> T | None:
+        value = self.text(name)
+        if not value:
+            return None
+        try:
+            return convert(value)
+        except (ValueError, OverflowError) as error:
+            raise refused(400, f"{error}.", param=name) from None
+
+
+def _bounded(value: float, low: float, high: float) -> float:
+    if not low <= value <= high:
+        raise ValueError(f"must lie between {low:g} and {high:g}")
+    return value
+
+
+async def read(request: web.Request, limit: int) -> Form:
+    """The form that was posted. Raises `RequestError` for what is none, too large or too slow."""
+    if request.content_type != "application/x-www-form-urlencoded":
+        raise refused(415, "A form was expected.")
+    if request.content_length is None or request.content_length > limit:
+        raise refused(413, f"The form is larger than {limit:,} bytes.")
+    try:
+        async with asyncio.timeout(SECONDS):
+            raw = await request.content.readexactly(request.content_length)
+        return Form(parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
+    except TimeoutError:
+        raise refused(408, "The form did not arrive in time.") from None
+    except (ValueError, asyncio.IncompleteReadError):
+        raise refused(400, "The form cannot be read.") from None
+
+
+def query(values: Mapping[str, str]) -> Form:
+    """The query of a page as a form."""
+    return Form({name: value for name, value in values.items() if len(value) <= 500})

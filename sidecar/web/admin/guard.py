@@ -1,0 +1,249 @@
+"""What stands before every page: host, headers, session, CSRF, role; and the page that an error becomes.
+
+A page is a `Route` that says whom it is for. Its handler gets a `Visit`: who asks, with which form.
+A request that changes something must come from our own page by three independent signs: `Sec-Fetch-Site`
+and `Origin` where the browser sends them, and a token that only our forms hold.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from sidecar import logs
+from sidecar.config import Admin
+from sidecar.errors import RequestError, StoreError
+from sidecar.store import Event, Role, Session, Store
+from sidecar.web.admin.cookies import Cookies, csrf, digest, new_token
+from sidecar.web.admin.forms import Form, query, read, refused
+from sidecar.web.admin.pages import Pages
+
+PROBES = frozenset({"/health", "/ready", "/startup", "/metrics", "/openapi.json"})
+LARGEST_FORM = 4 * 1024 * 1024
+LARGEST_STRANGERS_FORM = 16 * 1024
+TOUCH_AFTER = timedelta(minutes=1)
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not no-referrer: browsers then send `Origin: null` with our own forms.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+_log = logs.get("dashboard")
+
+
+@dataclass(slots=True)
+class Visit:
+    """One request: who asks, with which cookie, form and query.
+
+    `token` is what the cookie holds after the answer; `base` is the address under which people see us.
+    """
+
+    request: web.Request
+    pages: Pages
+    store: Store
+    token: str
+    base: str = ""
+    session: Session | None = None
+    form: Form = field(default_factory=Form)
+
+    @property
+    def query(self) -> Form:
+        """The query of the address."""
+        return query(self.request.query)
+
+    @property
+    def address(self) -> str:
+        """Where the request comes from; with a proxy in front that is the proxy."""
+        return self.request.remote or "unknown"
+
+    @property
+    def name(self) -> str:
+        """Who asks; empty for a stranger."""
+        return self.session.name if self.session else ""
+
+    def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
+        """A page drawn for this visit."""
+        frame = {"visit": self, "csrf": csrf(self.token), "may_change": self.may(Role.ADMIN)}
+        text = self.pages.draw(template, {**frame, "path": self.request.path, **values})
+        return web.Response(status=status, text=text, content_type="text/html")
+
+    def may(self, role: Role) -> bool:
+        """Whether the one who asks may do what that role may."""
+        return self.session is not None and self.session.role in {role, Role.ADMIN}
+
+    async def note(self, action: str, target: str = "", detail: str = "") -> None:
+        """Write what was just done into the audit trail."""
+        await self.store.audit.add(Event(datetime.now(UTC), self.name, self.address, action, target, detail))
+
+
+Page = Callable[[Visit], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A page: `needs` is the role that it is for, None means anybody."""
+
+    method: str
+    path: str
+    page: Page
+    needs: Role | None = Role.VIEWER
+
+
+def to(path: str, done: str = "") -> web.Response:
+    """After a change: look at that page. `done` names the message that it shows."""
+    return web.Response(status=303, headers={"Location": f"{path}?done={done}" if done else path})
+
+
+class Guard:
+    """Wraps pages."""
+
+    def __init__(self, store: Store, pages: Pages, settings: Admin) -> None:
+        self._store = store
+        self._pages = pages
+        self._idle = timedelta(seconds=settings.idle)
+        self._longest = timedelta(seconds=settings.session)
+        self._hosts = allowed_hosts(settings)
+        self._url = (settings.url or "").rstrip("/")
+        self.cookies = Cookies(secure=(settings.url or "").startswith("https:"))
+
+    def wrap(self, route: Route) -> web.RouteDef:
+        """The route as aiohttp registers it."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            visit = await self._visit(request)
+            if request.method == "POST":
+                await self._receive(visit)
+            if route.needs and not visit.session:
+                return _to_login(request)
+            if route.needs and not visit.may(route.needs):
+                raise refused(403, "Your role may look, but not do this.")
+            answer = await route.page(visit)
+            if visit.token != self.cookies.read(request):
+                self.cookies.give(answer, visit.token)
+            return answer
+
+        return web.route(route.method, route.path, handle)
+
+    def middleware(self) -> Middleware:
+        """Host, headers and error pages for everything but probes."""
+
+        @web.middleware
+        async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if request.path in PROBES:
+                return await handler(request)
+            try:
+                self._check_host(request)
+                answer = await handler(request)
+            except (RequestError, StoreError, web.HTTPException) as error:
+                answer = await self._error_page(request, error)
+            if not answer.prepared:
+                dress(answer)
+            return answer
+
+        return handle
+
+    async def _visit(self, request: web.Request) -> Visit:
+        token = self.cookies.read(request)
+        visit = self._stranger(request)
+        if token:
+            visit.token = token
+            visit.session = await self.session(token)
+        return visit
+
+    def _stranger(self, request: web.Request) -> Visit:
+        return Visit(request, self._pages, self._store, new_token(), self._url or f"http://{request.host}")
+
+    async def session(self, token: str) -> Session | None:
+        """The session behind a token, while it holds."""
+        now = datetime.now(UTC)
+        fresh = {"used_after": now - self._idle, "begun_after": now - self._longest}
+        found = await self._store.sessions.find(digest(token), **fresh)
+        if found and found.used_at < now - TOUCH_AFTER:
+            await self._store.sessions.touch(found.digest, now)
+        return found
+
+    async def forget_old_sessions(self) -> None:
+        """Delete sessions that have run out."""
+        now = datetime.now(UTC)
+        await self._store.sessions.purge(used_before=now - self._idle, begun_before=now - self._longest)
+
+    async def _receive(self, visit: Visit) -> None:
+        """Read the form, and refuse what does not come from a page of ours."""
+        _check_origin(visit.request)
+        visit.form = await read(visit.request, LARGEST_FORM if visit.session else LARGEST_STRANGERS_FORM)
+        if not hmac.compare_digest(visit.form.pop("csrf", "").encode(), csrf(visit.token).encode()):
+            raise refused(403, "This form is too old. Go back, load the page again and repeat what you did.")
+
+    def _check_host(self, request: web.Request) -> None:
+        """A page of somebody else whose name points at us (DNS rebinding) is not answered."""
+        if host_of(f"//{request.headers.get('Host', '')}") not in self._hosts:
+            raise refused(421, "The dashboard is not served under this name (see admin.url in the settings).")
+
+    async def _error_page(self, request: web.Request, error: Exception) -> web.Response:
+        """The error for people; the database's words stay in the log."""
+        if isinstance(error, StoreError):
+            _log.error("dashboard_store_failed", error=error)
+            error = refused(503, "The database does not answer. Try again in a moment.")
+        if isinstance(error, web.HTTPException):
+            error = refused(error.status, "There is no such page." if error.status == 404 else str(error.reason))
+        status = getattr(error, "status", 500)
+        answer = self._stranger(request).page("error.html", status, error=error)
+        if (wait := getattr(error, "retry_after", None)) is not None:
+            answer.headers["Retry-After"] = str(wait)
+        return answer
+
+
+def dress(answer: web.StreamResponse) -> None:
+    """Put the security headers on an answer, which may have chosen its own caching."""
+    for name, value in HEADERS.items():
+        answer.headers.setdefault(name, value)
+
+
+def allowed_hosts(settings: Admin) -> frozenset[str]:
+    """The names under which the dashboard answers: this machine's own, the bound address, and `admin.url`."""
+    named = {"localhost", "127.0.0.1", "::1", settings.host.lower()}
+    return frozenset(named | ({host_of(settings.url)} if settings.url else set())) - {"0.0.0.0", "::", ""}  # noqa: S104
+
+
+def host_of(url: str) -> str:
+    """The host of an address, without port; empty if there is none."""
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _check_origin(request: web.Request) -> None:
+    site = request.headers.get("Sec-Fetch-Site", "same-origin")
+    origin = request.headers.get("Origin")
+    if site != "same-origin" or (origin is not None and urlsplit_netloc(origin) != request.headers.get("Host")):
+        raise refused(403, "This request does not come from a page of this dashboard.")
+
+
+def urlsplit_netloc(url: str) -> str | None:
+    """Host and port as written; None if it cannot be read."""
+    try:
+        return urlsplit(url).netloc or None
+    except ValueError:
+        return None
+
+
+def _to_login(request: web.Request) -> web.Response:
+    wanted = request.rel_url.raw_path_qs if request.method == "GET" else "/"
+    return to("/login" if wanted == "/" else f"/login?next={quote(wanted, safe='')}")

@@ -1,0 +1,192 @@
+"""In and out: login, logout, one-time links, and the account's own page.
+
+A login gets a fresh token, whatever the browser sent before. Wrong name and wrong password take equally
+long and are answered equally. Tries are limited per address and per account, over all replicas where
+the limits are shared; a one-time link is the way around a locked account.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from datetime import UTC, datetime
+
+from aiohttp import web
+
+from sidecar import logs
+from sidecar.errors import RateLimited, RequestError
+from sidecar.limits import Limiter
+from sidecar.store import Admin, Role, valid_name
+from sidecar.units import Rate
+from sidecar.web.admin.cookies import digest, new_token
+from sidecar.web.admin.forms import Form, refused
+from sidecar.web.admin.guard import Guard, Route, Visit, to
+from sidecar.web.admin.passwords import Passwords, problem
+
+PER_ADDRESS, ADDRESS_BURST = Rate(20, 60.0), 10
+PER_ACCOUNT, ACCOUNT_BURST = Rate(10, 600.0), 8
+_log = logs.get("login")
+
+
+class Login:
+    """The pages of logging in."""
+
+    def __init__(self, guard: Guard, limiter: Limiter, passwords: Passwords) -> None:
+        self._guard = guard
+        self._limiter = limiter
+        self._passwords = passwords
+
+    def routes(self) -> list[Route]:
+        """Its pages."""
+        return [
+            Route("GET", "/login", self.show, needs=None),
+            Route("POST", "/login", self.enter, needs=None),
+            Route("POST", "/logout", self.leave),
+            Route("POST", "/logout/everywhere", self.leave_everywhere),
+            Route("GET", "/invitation/{token}", self.show_invitation, needs=None),
+            Route("POST", "/invitation/{token}", self.accept, needs=None),
+            Route("GET", "/account", self.account),
+            Route("POST", "/account/password", self.change_password),
+        ]
+
+    async def show(self, visit: Visit) -> web.Response:
+        """The form to log in."""
+        if visit.session:
+            return to(_inside(visit.query))
+        fresh = not await visit.store.admins.any()
+        return visit.page("login.html", next=_inside(visit.query), error=None, fresh=fresh)
+
+    async def enter(self, visit: Visit) -> web.Response:
+        """Log in, or say that it did not work."""
+        name, wanted = _name(visit.form), _inside(visit.form)
+        try:
+            admin = await self._known(visit, name)
+        except RequestError as error:
+            answer = visit.page("login.html", error.status, next=wanted, error=error, fresh=False)
+            if error.retry_after is not None:
+                answer.headers["Retry-After"] = str(error.retry_after)
+            return answer
+        await self._begin(visit, admin)
+        await visit.note("login")
+        return to(wanted)
+
+    async def _known(self, visit: Visit, name: str) -> Admin:
+        """The account whose password this is."""
+        await self._admit(f"login-from:{visit.address}", PER_ADDRESS, ADDRESS_BURST)
+        await self._admit(f"login-as:{_short(name)}", PER_ACCOUNT, ACCOUNT_BURST)
+        admin = await visit.store.admins.get(name) if valid_name(name) else None
+        if await self._passwords.verify(visit.form.get("password", ""), admin.password if admin else None) and admin:
+            return admin
+        _log.warning("login_failed", address=visit.address, known=admin is not None)
+        if admin:
+            await visit.note("login_failed", admin.name)
+        raise refused(401, "The name or the password is wrong.")
+
+    async def _admit(self, key: str, rate: Rate, burst: int) -> None:
+        if (wait := await self._limiter.take(key, rate, burst)) > 0:
+            seconds = max(1, math.ceil(wait))
+            raise RateLimited(f"Too many tries. Try again in {seconds} s.", retry_after=seconds)
+
+    async def _begin(self, visit: Visit, admin: Admin) -> None:
+        """A session with a token of its own; the one that the browser had is worth nothing."""
+        if visit.session:
+            await visit.store.sessions.close(visit.session.digest)
+        visit.token, now = new_token(), datetime.now(UTC)
+        await visit.store.sessions.open(digest(visit.token), admin.name, visit.address, now)
+        visit.session = await self._guard.session(visit.token)
+        await self._guard.forget_old_sessions()
+
+    async def leave(self, visit: Visit) -> web.Response:
+        """End this session."""
+        await visit.store.sessions.close(digest(visit.token))
+        await visit.note("logout")
+        visit.token = new_token()
+        return to("/login")
+
+    async def leave_everywhere(self, visit: Visit) -> web.Response:
+        """End all sessions of this account."""
+        await visit.store.sessions.close_all(visit.name)
+        await visit.note("logout_everywhere")
+        visit.token = new_token()
+        return to("/login")
+
+    async def show_invitation(self, visit: Visit) -> web.Response:
+        """The form to choose a password."""
+        return await self._invitation_page(visit, None)
+
+    async def _invitation_page(self, visit: Visit, error: RequestError | None) -> web.Response:
+        held = await visit.store.admins.invitation(_digest(visit), datetime.now(UTC))
+        if held is None or (held.name is None and await visit.store.admins.any()):
+            raise refused(410, "This link was used already, has expired, or was replaced by a newer one.")
+        return visit.page("invitation.html", error.status if error else 200, invitation=held, error=error)
+
+    async def accept(self, visit: Visit) -> web.Response:
+        """Set the password, and log in with it."""
+        now = datetime.now(UTC)
+        held = await visit.store.admins.invitation(_digest(visit), now)
+        name = (held and held.name) or _name(visit.form)
+        try:
+            await self._admit(f"login-from:{visit.address}", PER_ADDRESS, ADDRESS_BURST)
+            _check(name, visit.form)
+        except RequestError as error:
+            return await self._invitation_page(visit, error)
+        hashed = await self._passwords.hash(visit.form["password"])
+        admin = await visit.store.admins.accept(_digest(visit), name, hashed, now)
+        if admin is None:
+            return await self._invitation_page(visit, None)
+        await self._begin(visit, admin)
+        await visit.note("invitation_accepted", admin.name, str(admin.role))
+        return to("/")
+
+    async def account(self, visit: Visit) -> web.Response:
+        """Who I am, and where I am logged in."""
+        return await self._account_page(visit, None)
+
+    async def _account_page(self, visit: Visit, error: RequestError | None) -> web.Response:
+        sessions = await visit.store.sessions.list(visit.name)
+        values = {"sessions": sessions, "error": error, "own": digest(visit.token), "done": visit.query.text("done")}
+        return visit.page("account.html", error.status if error else 200, **values)
+
+    async def change_password(self, visit: Visit) -> web.Response:
+        """A new password for whoever knows the old one; all other sessions end."""
+        admin = await visit.store.admins.get(visit.name)
+        try:
+            await self._admit(f"login-as:{_short(visit.name)}", PER_ACCOUNT, ACCOUNT_BURST)
+            if not await self._passwords.verify(visit.form.get("current", ""), admin.password if admin else None):
+                raise refused(400, "The current password is wrong.", param="current")
+            _check(visit.name, visit.form)
+        except RequestError as error:
+            return await self._account_page(visit, error)
+        await visit.store.admins.set_password(visit.name, await self._passwords.hash(visit.form["password"]))
+        await self._begin(visit, admin or Admin(visit.name, Role.VIEWER, "", datetime.now(UTC)))
+        await visit.note("password_changed", visit.name)
+        return to("/account", "password")
+
+
+def _digest(visit: Visit) -> bytes:
+    return digest(visit.request.match_info["token"][:100])
+
+
+def _name(form: Form) -> str:
+    return form.get("name", "").strip().lower()[:100]
+
+
+def _short(name: str) -> str:
+    """A name that somebody typed, which may be a password, as a key of bounded length."""
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _check(name: str, form: Form) -> None:
+    if not valid_name(name):
+        raise refused(400, "A name has 1 to 64 lower-case letters, digits or any of . _ - + @", param="name")
+    if said := problem(form.get("password", ""), name):
+        raise refused(400, said, param="password")
+    if form.get("password") != form.get("again"):
+        raise refused(400, "The two passwords differ.", param="again")
+
+
+def _inside(form: Form) -> str:
+    """Where to go after the login: a path of ours and nothing else."""
+    wanted = form.get("next", "")
+    safe = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isascii() and wanted.isprintable()
+    return wanted if safe else "/"

@@ -1,0 +1,92 @@
+"""Draws templates. Whatever a template shows is escaped; `visible` also unmasks what cannot be seen."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+HERE = Path(__file__).parent
+_HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+# Letters that have no ink, and the two braille and hangul blanks.
+_BLANK = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+MOST_SHOWN = 20_000
+
+
+def is_hidden(char: str) -> bool:
+    """Whether a reader would not see this character, or see something else because of it."""
+    return unicodedata.category(char) in _HIDDEN or char in _BLANK or "\ufe00" <= char <= "\ufe0f"
+
+
+def visible(text: object, *, lines: bool = False) -> Markup:
+    """Escaped text in which every invisible or direction-changing character is a little box with its number.
+
+    `lines`: line breaks and tabs stay what they are.
+    """
+    shown = str(text)
+    if shown.isprintable() and shown.isascii():
+        return escape(shown)
+    kept = frozenset("\n\t") if lines else frozenset()
+    parts = []
+    for hidden, chars in groupby(shown, lambda char: char not in kept and is_hidden(char)):
+        run = "".join(chars)
+        parts.append(Markup("").join(map(_box, run)) if hidden else escape(run))
+    return Markup('<bdi dir="auto">{}</bdi>').format(Markup("").join(parts))
+
+
+def _box(char: str) -> Markup:
+    name = unicodedata.name(char, "control character").lower()
+    return Markup('<span class="hidden-char" title="{}">U+{:04X}</span>').format(name, ord(char))
+
+
+def when(moment: datetime | None, *, short: bool = False) -> Markup:
+    """A moment in UTC, or a dash."""
+    if moment is None:
+        return Markup('<span class="none">–</span>')
+    shown = moment.strftime("%Y-%m-%d" if short else "%Y-%m-%d %H:%M:%S")
+    return Markup('<time datetime="{}" title="UTC">{}</time>').format(moment.isoformat(), shown)
+
+
+def words(name: object) -> str:
+    """`key_created` as people write it."""
+    return str(name).replace("_", " ")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that fits."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s"
+
+
+def static_files() -> Mapping[str, bytes]:
+    """The style sheet and the script, by name."""
+    return {path.name: path.read_bytes() for path in sorted((HERE / "static").iterdir())}
+
+
+class Pages:
+    """The templates, compiled once."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {"visible": visible, "when": when, "words": words, "duration": duration}
+        content = b"".join(static_files().values())
+        self._environment.globals["assets"] = hashlib.sha256(content).hexdigest()[:12]
+
+    def draw(self, template: str, values: Mapping[str, Any]) -> str:
+        """The page as HTML."""
+        return self._environment.get_template(template).render(values)

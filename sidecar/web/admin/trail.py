@@ -1,0 +1,33 @@
+"""Audit: who changed what, when and from where."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from sidecar.store import Role
+from sidecar.web.admin.guard import Route, Visit
+
+PAGE = 100
+
+
+class Trail:
+    """The page of the audit trail, for admins."""
+
+    def routes(self) -> list[Route]:
+        """Its page."""
+        return [Route("GET", "/audit", self.show, Role.ADMIN)]
+
+    async def show(self, visit: Visit) -> web.Response:
+        """The newest entries, filtered, page by page."""
+        asked = visit.query
+        actor, action = asked.text("actor"), asked.text("action")
+        before = asked.whole("before", 1, 2**53)
+        found = await visit.store.audit.query(actor=actor, action=action, before=before, limit=PAGE + 1)
+        older = (
+            urlencode({"actor": actor, "action": action, "before": found[PAGE - 1].id}) if len(found) > PAGE else None
+        )
+        actions = await visit.store.audit.actions()
+        chosen = {"actor": actor, "action": action}
+        return visit.page("audit.html", events=found[:PAGE], actions=actions, older=older, chosen=chosen)

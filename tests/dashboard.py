@@ -1,0 +1,177 @@
+"""A dashboard on loopback, and a visitor who reads its pages and sends its forms."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+
+from aiohttp import ClientSession, CookieJar, web
+
+from sidecar.apikeys import KeyRing
+from sidecar.config import Settings
+from sidecar.limits import MemoryLimiter
+from sidecar.store import Role, Store
+from sidecar.web.admin import Dashboard, Parts, bootstrap
+from sidecar.web.admin.invitations import invite
+from sidecar.web.server import Site
+
+PASSWORD = "correct horse battery"
+
+
+class _Reader(HTMLParser):
+    """Collects forms with their fields, links and text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: list[dict[str, str]] = []
+        self.links: list[str] = []
+        self.words: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """One element begins."""
+        self.tags.append(tag)
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.forms.append({"action": given.get("action", "")})
+        elif tag == "input" and self.forms and "name" in given:
+            self.forms[-1][given["name"]] = given.get("value", "")
+        elif tag == "a":
+            self.links.append(given.get("href", ""))
+
+    def handle_data(self, data: str) -> None:
+        """Some text."""
+        self.words.append(data)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An answer as a browser sees it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+    reader: _Reader = field(default_factory=_Reader)
+
+    def __post_init__(self) -> None:
+        """Read the page."""
+        self.reader.feed(self.body)
+
+    @property
+    def text(self) -> str:
+        """What a person reads, on one line."""
+        return " ".join(" ".join(self.reader.words).split())
+
+    @property
+    def location(self) -> str:
+        """Where a redirect leads."""
+        return self.headers.get("Location", "")
+
+    @property
+    def csrf(self) -> str:
+        """The token of the page's forms."""
+        return next(form["csrf"] for form in self.reader.forms if "csrf" in form)
+
+
+class Visitor:
+    """A browser with its own cookies. Redirects are not followed unless asked."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        self.session = ClientSession(cookie_jar=CookieJar(unsafe=True))
+
+    async def get(self, path: str, **headers: str) -> Seen:
+        """One page."""
+        async with self.session.get(self.base + path, headers=headers, allow_redirects=False) as answer:
+            return Seen(answer.status, answer.headers, await answer.text())
+
+    async def post(self, path: str, fields: Mapping[str, str] | None = None, *, page: str = "", **headers: str) -> Seen:
+        """Send a form with the token of a page (its own by default), as a browser would."""
+        token = (await self.get(page or path)).csrf if "csrf" not in (fields or {}) else ""
+        sent = {"csrf": token, **(fields or {})}
+        async with self.session.post(self.base + path, data=sent, headers=headers, allow_redirects=False) as answer:
+            return Seen(answer.status, answer.headers, await answer.text())
+
+    async def join(self, link: str, name: str = "") -> Seen:
+        """Use a one-time link."""
+        fields = {"name": name, "password": PASSWORD, "again": PASSWORD}
+        return await self.post(link.removeprefix(self.base), fields)
+
+    async def login(self, name: str, password: str = PASSWORD, **fields: str) -> Seen:
+        """Log in."""
+        return await self.post("/login", {"name": name, "password": password, **fields})
+
+    def cookie(self) -> str:
+        """What the session cookie holds."""
+        return next(cookie.value for cookie in self.session.cookie_jar)
+
+
+@dataclass
+class Desk:
+    """A dashboard that runs, with an admin `ada` and a viewer `vic` who are logged in, and a stranger."""
+
+    base: str
+    parts: Parts
+    ada: Visitor
+    vic: Visitor
+    stranger: Visitor
+    visitors: list[Visitor]
+
+    def visitor(self) -> Visitor:
+        """One more browser."""
+        self.visitors.append(Visitor(self.base))
+        return self.visitors[-1]
+
+    @property
+    def store(self) -> Store:
+        """The store behind it."""
+        return self.parts.store
+
+
+def settings(folder: Path, **sections: object) -> Settings:
+    """Settings with a store of their own and the rules layer alone."""
+    given = {
+        "listen": {"port": 0},
+        "admin": {"port": 0},
+        "store": {"url": f"sqlite:///{folder}/sidecar.db"},
+        "layers": {"semantic": {"enabled": False}},
+        **sections,
+    }
+    return Settings.model_validate(given)
+
+
+def parts(chosen: Settings, store: Store) -> Parts:
+    """What a dashboard over that store shows."""
+    return Parts(chosen, store, KeyRing(store, chosen.auth), MemoryLimiter())
+
+
+@asynccontextmanager
+async def serve(made_of: Parts) -> AsyncIterator[str]:
+    """The dashboard of these parts on loopback; its base address."""
+    dashboard = Dashboard(made_of)
+    app = web.Application(middlewares=[dashboard.middleware()])
+    app.add_routes(dashboard.routes())
+    site = Site(app, made_of.settings.limits, drain=1.0)
+    try:
+        yield f"http://127.0.0.1:{await site.listen('127.0.0.1', 0)}"
+    finally:
+        await site.close()
+
+
+@asynccontextmanager
+async def desk(chosen: Settings, store: Store) -> AsyncIterator[Desk]:
+    """A dashboard over that store with people in it."""
+    made_of = parts(chosen, store)
+    async with serve(made_of) as base:
+        visitors = [Visitor(base) for _ in range(3)]
+        made = Desk(base, made_of, *visitors, visitors)
+        try:
+            await made.ada.join(await bootstrap(store, base) or "", "ada")
+            await made.vic.join(await invite(store, "vic", Role.VIEWER, "ada"))
+            yield made
+        finally:
+            for visitor in visitors:
+                await visitor.session.close()

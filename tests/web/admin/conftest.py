@@ -1,0 +1,20 @@
+"""A running dashboard for every test of its pages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import dashboard
+import pytest
+
+from sidecar.store import Store
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[dashboard.Desk]:
+    """A dashboard on SQLite with an admin and a viewer."""
+    store = await Store.open(f"sqlite:///{tmp_path}/sidecar.db")
+    async with dashboard.desk(dashboard.settings(tmp_path), store) as made:
+        yield made
+    await store.close()

@@ -1,0 +1,59 @@
+"""Forms are read as what they claim to be, or refused."""
+
+from __future__ import annotations
+
+import pytest
+from dashboard import Desk
+
+from sidecar.errors import RequestError
+from sidecar.web.admin.forms import Form
+
+
+def test_fields_are_read_as_what_they_are() -> None:
+    """Text, choice, number, duration, rate; an empty field is none."""
+    form = Form(a=" x ", b="viewer", c="0.5", d="90d", e="600/minute", f="7", g=" ")
+    assert form.text("a") == "x"
+    assert form.choice("b", ["viewer"]) == "viewer"
+    assert form.number("c", 0, 1) == 0.5
+    assert form.duration("d") == 90 * 86400
+    assert form.rate("e") == (600, 60.0)
+    assert form.whole("f", 1, 10) == 7
+    assert form.number("g", 0, 1) is None
+    assert form.text("missing") == ""
+
+
+@pytest.mark.parametrize("value", ["x", "nan", "inf", "1e999", "-1", "1.01", "٣٣"])
+def test_a_field_that_cannot_be_read_is_named(value: str) -> None:
+    """The error says which field it is."""
+    for read in (lambda form: form.number("a", 0, 1), lambda form: form.duration("a"), lambda form: form.rate("a")):
+        with pytest.raises(RequestError) as caught:
+            read(Form(a=value))
+        assert caught.value.param == "a"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("application/json", b"{}", 415),
+        ("application/x-www-form-urlencoded", b"\xff", 400),
+        ("application/x-www-form-urlencoded", b"a=%ff", 400),
+        ("application/x-www-form-urlencoded", b"a=1&" * 60, 400),
+        ("application/x-www-form-urlencoded", b"a" * 20_000, 413),
+    ],
+)
+async def test_what_is_no_form_is_refused(desk: Desk, kind: str, body: bytes, status: int) -> None:
+    """Other types, other encodings, too many fields, too much from a stranger."""
+    headers = {"Content-Type": kind}
+    async with desk.stranger.session.post(f"{desk.base}/login", data=body, headers=headers) as answer:
+        assert answer.status == status
+
+
+async def test_a_form_of_unknown_length_is_refused(desk: Desk) -> None:
+    """Browsers know how long their forms are."""
+
+    async def endless():  # type: ignore[no-untyped-def]  # noqa: ANN202
+        yield b"name=a"
+
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    async with desk.stranger.session.post(f"{desk.base}/login", data=endless(), headers=headers) as answer:
+        assert answer.status == 413

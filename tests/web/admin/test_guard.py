@@ -1,0 +1,146 @@
+"""What stands before every page: host, headers, session, CSRF, role."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dashboard
+import pytest
+from dashboard import Desk
+from sqlalchemy import text
+
+from sidecar.config import Admin
+from sidecar.store import Role, Store
+from sidecar.web.admin.cookies import digest
+from sidecar.web.admin.guard import allowed_hosts
+
+POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
+FORM = {"name": "new", "role": "viewer"}
+
+
+async def test_every_answer_carries_the_security_headers(desk: Desk) -> None:
+    """Pages, redirects, errors and files; pages are never kept by a cache."""
+    for path in ("/login", "/account", "/nowhere", "/static/style.css", "/keys/../../etc", "/users"):
+        for visitor in (desk.ada, desk.vic, desk.stranger):
+            seen = await visitor.get(path)
+            assert seen.headers["Content-Security-Policy"].startswith(POLICY)
+            assert "unsafe" not in seen.headers["Content-Security-Policy"]
+            assert seen.headers["X-Content-Type-Options"] == "nosniff"
+            assert seen.headers["X-Frame-Options"] == "DENY"
+            assert seen.headers["Referrer-Policy"] == "same-origin"
+            kept = "max-age" in seen.headers["Cache-Control"]
+            assert kept is path.startswith("/static") or seen.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8081", "localhost.evil.example", "", "[::1", "a@b"])
+async def test_other_names_are_not_served(desk: Desk, host: str) -> None:
+    """A name of somebody else that points at us (DNS rebinding) gets nothing, logged in or not."""
+    seen = await desk.ada.get("/account", Host=host)
+    assert seen.status == 421
+    assert "ada" not in seen.text
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1:1234", "[::1]:8081", "localhost."])
+async def test_this_machine_is_always_served(desk: Desk, host: str) -> None:
+    """Whatever port a port-forward chose."""
+    assert (await desk.stranger.get("/login", Host=host)).status == 200
+
+
+def test_the_configured_name_is_allowed_and_wildcards_are_no_names() -> None:
+    """`admin.url` and a bound address; listening everywhere adds no name."""
+    here = {"localhost", "127.0.0.1", "::1"}
+    assert allowed_hosts(Admin(host="::", url="https://Side.example:8443")) == here | {"side.example"}
+    assert allowed_hosts(Admin(host="10.1.2.3")) == here | {"10.1.2.3"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://[bad"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+    ],
+)
+async def test_forms_of_other_sites_are_refused(desk: Desk, headers: dict[str, str]) -> None:
+    """Even with a right token: the browser says where a request comes from."""
+    token = (await desk.ada.get("/users")).csrf
+    assert (await desk.ada.post("/users", {**FORM, "csrf": token}, **headers)).status == 403
+    assert await desk.store.admins.invited(datetime.now(UTC)) == []
+    own = {"Origin": desk.base, "Sec-Fetch-Site": "same-origin"}
+    assert (await desk.ada.post("/users", {**FORM, "csrf": token}, **own)).status == 200
+
+
+async def test_forms_without_the_token_of_the_session_are_refused(desk: Desk) -> None:
+    """Missing, empty, wrong, somebody else's, or that of the visitor before the login."""
+    others = (await desk.vic.get("/account")).csrf
+    before = (await desk.stranger.get("/login")).csrf
+    await desk.stranger.login("ada")
+    for token in ("", "0" * 64, others, "é", before):
+        assert (await desk.stranger.post("/users", {**FORM, "csrf": token})).status == 403
+    assert await desk.store.admins.invited(datetime.now(UTC)) == []
+
+
+async def test_a_login_form_needs_a_token_too(desk: Desk) -> None:
+    """Nobody is logged in to somebody else's account by a foreign page."""
+    fields = {"name": "ada", "password": dashboard.PASSWORD, "csrf": "0" * 64}
+    assert (await desk.stranger.post("/login", fields)).status == 403
+
+
+async def test_viewers_look_and_change_nothing(desk: Desk) -> None:
+    """Pages for admins are refused to viewers, their forms too; strangers are sent to the login."""
+    token = (await desk.vic.get("/account")).csrf
+    for path in ("/users", "/audit"):
+        assert (await desk.vic.get(path)).status == 403
+        assert (await desk.stranger.get(path)).location == f"/login?next=%2F{path[1:]}"
+    for path in ("/users", "/users/ada/role", "/users/ada/remove", "/users/ada/reset"):
+        assert (await desk.vic.post(path, {"csrf": token, "role": "viewer", "name": "x"})).status == 403
+    assert (await desk.store.admins.get("ada")).role is Role.ADMIN  # type: ignore[union-attr]
+
+
+async def test_a_change_of_role_holds_for_the_next_request(desk: Desk) -> None:
+    """Sessions carry no rights of their own."""
+    assert (await desk.ada.get("/users")).status == 200
+    await desk.store.admins.set_role("vic", Role.ADMIN)
+    await desk.store.admins.set_role("ada", Role.VIEWER)
+    assert (await desk.ada.get("/users")).status == 403
+    assert (await desk.vic.get("/users")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("idle", "age", "holds"), [(59, 59, True), (61, 61, False), (0, 12 * 60 - 1, True), (0, 721, False)]
+)
+async def test_a_session_ends_when_idle_and_when_old(desk: Desk, idle: int, age: int, holds: bool) -> None:
+    """After an hour unused, and after twelve hours in any case."""
+    now = datetime.now(UTC).replace(tzinfo=None)
+    async with desk.store._database.write() as connection:
+        change = text("UPDATE sessions SET used_at = :used, created_at = :begun WHERE name = 'ada'")
+        times = {"used": str(now - timedelta(minutes=idle)), "begun": str(now - timedelta(minutes=age))}
+        await connection.execute(change, times)
+    assert (await desk.ada.get("/account")).status == (200 if holds else 303)
+    if holds and idle:
+        found = await desk.store.sessions.list("ada")
+        assert found[0].used_at > datetime.now(UTC) - timedelta(minutes=1)
+
+
+async def test_the_store_knows_digests_of_tokens_alone(desk: Desk) -> None:
+    """Who reads the database cannot use a session."""
+    (session,) = await desk.store.sessions.list("ada")
+    assert session.digest == digest(desk.ada.cookie())
+    assert desk.ada.cookie().encode() not in session.digest
+
+
+async def test_a_store_that_is_gone_is_a_page_not_a_traceback(tmp_path: Path) -> None:
+    """503, and none of the database's words."""
+    store = await Store.open(f"sqlite:///{tmp_path}/sidecar.db")
+    async with dashboard.desk(dashboard.settings(tmp_path), store) as desk:
+        async with store._database.write() as connection:
+            await connection.execute(text("DROP TABLE sessions"))
+        seen = await desk.ada.get("/account")
+        assert seen.status == 503
+        assert "sessions" not in seen.text
+    await store.close()

@@ -1,0 +1,51 @@
+"""What templates show is harmless and can be seen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from jinja2 import UndefinedError
+
+from sidecar.web.admin.pages import Pages, duration, visible, when
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("<script>", "&lt;script&gt;"),
+        ("a\r\nb", "U+000D</span><span"),
+        ("\u202eevil", "right-to-left override"),
+        ("a\u200bb", "U+200B"),
+        ("\U000e0041", "U+E0041"),
+        ("\x00", "U+0000"),
+        ('"><img src=x>é', "&lt;img"),
+        ("\u2028\ufe0f\u3164", "U+3164"),
+    ],
+)
+def test_hidden_characters_become_boxes_and_everything_is_escaped(text: str, shown: str) -> None:
+    """Nothing steers the page, and nothing stays unseen."""
+    made = str(visible(text))
+    assert shown in made
+    assert not set("\r\n\x00\u202e\u200b\u2028\ufe0f\u3164\U000e0041") & set(made)
+    assert "<script" not in made
+    assert "<img" not in made
+
+
+def test_lines_stay_lines_where_they_may() -> None:
+    """In a text of several lines only what is no line break is boxed."""
+    assert str(visible("a\n\tb\r", lines=True)).startswith('<bdi dir="auto">a\n\tb<span')
+
+
+def test_moments_are_in_utc_and_machine_readable() -> None:
+    """None is a dash."""
+    assert str(when(datetime(2026, 5, 1, 12, tzinfo=UTC))).endswith(">2026-05-01 12:00:00</time>")
+    assert "–" in str(when(None))
+    assert [duration(s) for s in (5, 90, 7200, 86400 * 30)] == ["5 s", "1.5 min", "2 h", "30 d"]
+
+
+def test_a_template_that_lacks_a_value_fails() -> None:
+    """Rather than showing a page with a hole."""
+    with pytest.raises(UndefinedError):
+        Pages().draw("error.html", {})
