@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
@@ -24,6 +25,8 @@ from sidecar.web.middleware import Gatekeeper, boundary, is_own, no_server_heade
 from sidecar.web.proxy import Proxy
 from sidecar.web.server import Site
 
+VERDICTS = "verdicts"
+FOR_EVER = timedelta(days=36_500)
 _log = logs.get("app")
 
 
@@ -61,7 +64,8 @@ class Sidecar:
         settings, stack = self.settings, self._stack
         self.store = await Store.open(settings.store.url)
         stack.push_async_callback(self.store.close)
-        built = await stack.enter_async_context(pipeline(settings))
+        secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), FOR_EVER)).value
+        built = await stack.enter_async_context(pipeline(settings, secret=secret))
         self.policy, self._degraded = built.policy, built.degraded
         self.keyring = KeyRing(self.store, settings.auth)
         await self.keyring.start()

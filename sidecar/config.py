@@ -214,6 +214,15 @@ class Limits(Section):
     depth: int = Field(default=64, ge=8, le=512)
 
 
+class Cache(Section):
+    """What the layers said of a text, so that a conversation is not scanned again and again. 0 entries: off."""
+
+    url: str = "memory://"
+    entries: int = Field(default=50_000, ge=0)
+    bytes: Size = 32 * 1024 * 1024
+    ttl: Duration = Field(default=3600.0, ge=1)
+
+
 class Auth(Section):
     """Who must show a key. The scan API always asks for one."""
 
@@ -255,6 +264,7 @@ class Settings(Section):
     policies: tuple[Path, ...] = ()
     store: Store = Store()
     limits: Limits = Limits()
+    cache: Cache = Cache()
     auth: Auth = Auth()
     log: Log = Log()
     drain: Drain = Drain()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sidecar import limits, logs, policy, proof
+from sidecar import __version__, limits, logs, policy, proof, verdicts
 from sidecar.config import Settings
 from sidecar.engine import ALWAYS, Engine, Stage, Terms
 from sidecar.errors import ModelError, PolicyError
@@ -17,6 +17,7 @@ from sidecar.layers.semantic import SemanticLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
 from sidecar.types import Action, LayerName
+from sidecar.verdicts import Remembering, Verdicts
 
 _log = logs.get("pipeline")
 
@@ -31,10 +32,11 @@ class Pipeline:
 
 
 @asynccontextmanager
-async def pipeline(settings: Settings, *, prove: bool = True) -> AsyncIterator[Pipeline]:
+async def pipeline(settings: Settings, *, prove: bool = True, secret: bytes | None = None) -> AsyncIterator[Pipeline]:
     """Load policies and layers, prove every rule of the local layers, and close the layers at the end.
 
     The judge's questions are not proved here: a start must not wait for, or pay, somebody else's model.
+    `secret` keys what is remembered of texts (`sidecar.verdicts`); without one every text is read anew.
 
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
@@ -45,6 +47,10 @@ async def pipeline(settings: Settings, *, prove: bool = True) -> AsyncIterator[P
         local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
         if prove and (problems := await proof.prove(rules, local)):
             raise PolicyError("policies fail their own examples", problems)
+        if secret is not None and settings.cache.entries:
+            memory = await verdicts.open(settings.cache, secret)
+            stack.push_async_callback(memory.close)
+            stages = [_remembering(stage, memory, secret, rules) for stage in stages]
         gate = limits.Concurrency(settings.scan.concurrency, settings.scan.queue)
         yield Pipeline(Engine(stages, _terms(settings, rules), gate), rules, tuple(degraded))
 
@@ -65,6 +71,16 @@ async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degr
         stack.push_async_callback(judge.close)
         stages.append(Stage(judge, failure.llm_judge, chosen.llm_judge.between, replaces=True, decides=judged))
     return stages
+
+
+def _remembering(stage: Stage, memory: Verdicts, secret: bytes, rules: Policy) -> Stage:
+    """The stage with a memory, if its layer reports segment by segment. What may change its word is in the key."""
+    layer, code = stage.layer, f"{__version__} {rules.revision}"
+    if isinstance(layer, RulesLayer):
+        return replace(stage, layer=Remembering(layer, memory, secret, fingerprint=code, reads_system_prompt=True))
+    if isinstance(layer, SemanticLayer):
+        return replace(stage, layer=Remembering(layer, memory, secret, fingerprint=f"{code} {layer.fingerprint}"))
+    return stage
 
 
 async def _semantic(

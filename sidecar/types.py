@@ -98,12 +98,26 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentReport:
+    """What one layer says of one segment, whatever stands beside it.
+
+    `whole` is False if the reading ended before the end of the segment, because of something certain:
+    then what is missing is unknown, and not harmless.
+    """
+
+    score: float
+    findings: tuple[Finding, ...] = ()
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class LayerReport:
     """What one layer says of one request.
 
     `score` is the highest deciding score, `None` if the layer has no answer; `failure` then names the
     cause in one snake_case word (`deadline`, `unavailable`, `error`, `budget`, ...). `detail` holds
-    figures for `/explain` (windows read, cache hits), never text of the prompt.
+    figures for `/explain` (windows read, cache hits), never text of the prompt. `each` says the same
+    segment by segment, in their order; it is empty where a layer judges the request as a whole.
     """
 
     layer: LayerName
@@ -113,6 +127,16 @@ class LayerReport:
     failure: str | None = None
     reasoning: str | None = None
     detail: Mapping[str, float | int | str] = field(default_factory=dict)
+    each: tuple[SegmentReport, ...] = ()
+
+    @classmethod
+    def over(
+        cls, layer: LayerName, each: Sequence[SegmentReport], detail: Mapping[str, float | int | str] | None = None
+    ) -> LayerReport:
+        """The report on a request, from those on its segments."""
+        findings = tuple(finding for report in each for finding in report.findings)
+        score = max((report.score for report in each), default=0.0)
+        return cls(layer, score, findings, detail=detail or {}, each=tuple(each))
 
 
 class Layer(Protocol):

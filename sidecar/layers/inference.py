@@ -12,6 +12,7 @@ import asyncio
 import math
 import queue
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -72,6 +73,19 @@ class Reading:
 
     read: tuple[Read, ...]
     parts: tuple[Part, ...]
+
+    @property
+    def unread(self) -> frozenset[int]:
+        """The numbers of the texts that were not read to their end."""
+        done = Counter(read.part for read in self.read)
+        return frozenset(part.text for number, part in enumerate(self.parts) if done[number] < part.windows)
+
+    def by_text(self, count: int) -> list[list[Read]]:
+        """The windows read of each of the `count` texts."""
+        found: list[list[Read]] = [[] for _ in range(count)]
+        for read in self.read:
+            found[self.parts[read.part].text].append(read)
+        return found
 
 
 class Reader:

@@ -20,7 +20,7 @@ from sidecar.layers.checks import CHECKS
 from sidecar.layers.matcher import Matcher
 from sidecar.layers.overlap import Overlap
 from sidecar.policy import Policy, Rule
-from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment
+from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 from sidecar.views import OVERFLOW, STEPS, View, views
 
 OFFLOAD = 700
@@ -59,18 +59,14 @@ class RulesLayer:
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Findings of all segments. Only patterns decide; the same text has the same findings."""
         if request.length + len(request.system_prompt or "") <= OFFLOAD:
-            findings = self._scan(request)
+            each = self._scan(request)
         else:
-            findings = await asyncio.to_thread(self._scan, request)
-        score = max((finding.score for finding in findings if finding.decides), default=0.0)
-        return LayerReport(self.name, score, findings)
+            each = await asyncio.to_thread(self._scan, request)
+        return LayerReport.over(self.name, each)
 
-    def _scan(self, request: ScanRequest) -> tuple[Finding, ...]:
+    def _scan(self, request: ScanRequest) -> list[SegmentReport]:
         overlap = Overlap(request.system_prompt) if request.system_prompt else None
-        findings: list[Finding] = []
-        for segment in request.segments:
-            findings += self._read(segment, overlap)
-        return tuple(_known(finding) for finding in findings) if overlap else tuple(findings)
+        return [_report(self._read(segment, overlap), known=overlap is not None) for segment in request.segments]
 
     def _read(self, segment: Segment, overlap: Overlap | None) -> list[Finding]:
         if len(segment.text) > LONG:
@@ -149,6 +145,11 @@ def _demand(rules: Sequence[Rule]) -> None:
     problems += [f"{rule.id}: no check is called {rule.check}" for rule in rules if rule.check not in {None, *CHECKS}]
     if problems:
         raise PolicyError("policies ask for what the rules layer does not have", problems)
+
+
+def _report(findings: Sequence[Finding], *, known: bool) -> SegmentReport:
+    found = tuple(_known(finding) for finding in findings) if known else tuple(findings)
+    return SegmentReport(max((finding.score for finding in found if finding.decides), default=0.0), found)
 
 
 def _known(finding: Finding) -> Finding:

@@ -7,6 +7,7 @@ the same embedding. Text over the budget of windows is refused (`too_long`), nev
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from sidecar.layers.embedding import open_encoder
 from sidecar.layers.inference import Read, Reader, Reading, Text
 from sidecar.layers.similar import Neighbours, SimilarRule
 from sidecar.layers.windows import Cut
-from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
+from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 
 FLOOR = 0.1
 """Findings below this score say nothing worth a line."""
@@ -34,6 +35,7 @@ class SemanticLayer:
     def __init__(self, artefact: Artefact, reader: Reader, neighbours: Neighbours) -> None:
         self._manifest, self._head = artefact.manifest, artefact.head
         self._reader, self._neighbours = reader, neighbours
+        self._fingerprint = hashlib.sha256(artefact.manifest.model_dump_json().encode()).hexdigest()
 
     @classmethod
     def load(cls, settings: config.SemanticLayer, rules: Sequence[SimilarRule] = ()) -> SemanticLayer:
@@ -50,6 +52,11 @@ class SemanticLayer:
         )
         return cls(artefact, reader, Neighbours(rules, encoder, manifest))
 
+    @property
+    def fingerprint(self) -> str:
+        """Changes with whatever changes its answers, but for the rules: model, head, calibration and settings."""
+        return self._fingerprint
+
     async def close(self) -> None:
         """End the worker thread; scans still waiting fail."""
         await self._reader.close()
@@ -58,16 +65,24 @@ class SemanticLayer:
         """Read every segment whole. Raises `LayerError` if that cannot be done."""
         segments = request.segments
         reading = await self._reader.read([Text(s.text, s.channel is Channel.INDIRECT) for s in segments])
-        findings = (*self._trained(segments, reading), *self._similar(segments, reading))
-        score = max((f.score for f in findings if f.decides), default=0.0)
-        calm = max((self._probability(reading, read) for read in self._worst(reading)), default=0.0)
+        unread, reads = reading.unread, reading.by_text(len(segments))
+        each = [
+            self._segment(segment, reading, own, whole=number not in unread)
+            for number, (segment, own) in enumerate(zip(segments, reads, strict=True))
+        ]
         detail = {"windows": sum(part.windows for part in reading.parts), "windows_read": len(reading.read)}
-        return LayerReport(self.name, max(score, calm), findings, detail=detail)
+        return LayerReport.over(self.name, each, detail)
 
-    def _worst(self, reading: Reading) -> list[Read]:
+    def _segment(self, segment: Segment, reading: Reading, reads: Sequence[Read], *, whole: bool) -> SegmentReport:
+        worst = self._worst(reads)
+        findings = (*self._trained(segment, reading, worst), *self._similar(segment, reading, reads))
+        calm = max((self._probability(reading, read) for read in worst), default=0.0)
+        return SegmentReport(max([calm, *(f.score for f in findings if f.decides)]), findings, whole)
+
+    def _worst(self, reads: Sequence[Read]) -> list[Read]:
         """The worst window of each part that has any."""
         worst: dict[int, Read] = {}
-        for read in reading.read:
+        for read in reads:
             known = worst.get(read.part)
             if known is None or read.logits[self._head.attack] > known.logits[self._head.attack]:
                 worst[read.part] = read
@@ -77,36 +92,34 @@ class SemanticLayer:
         windows = reading.parts[read.part].windows
         return self._manifest.calibration.probability(float(read.logits[self._head.attack]), windows)
 
-    def _trained(self, segments: Sequence[Segment], reading: Reading) -> Iterator[Finding]:
+    def _trained(self, segment: Segment, reading: Reading, worst: Sequence[Read]) -> Iterator[Finding]:
         """The labels of each part's worst window; the likeliest has the whole score."""
-        for worst in self._worst(reading):
-            score = self._probability(reading, worst)
+        for read in worst:
+            score = self._probability(reading, read)
             if score < FLOOR:
                 continue
-            chances = {label: _sigmoid(float(worst.logits[row])) for label, row in self._head.labels.items()}
-            if reading.parts[worst.part].view.hidden:
+            chances = {label: _sigmoid(float(read.logits[row])) for label, row in self._head.labels.items()}
+            if reading.parts[read.part].view.hidden:
                 chances[Label.TOKEN_SMUGGLING] = max(chances.values())
             top = max(chances.values())
             for label, chance in sorted(chances.items(), key=lambda pair: -pair[1]):
                 if (shared := score * chance / top) >= FLOOR:
-                    yield self._finding(segments, reading, worst, f"SEM-{label}", label, shared)
+                    yield _finding(segment, reading, read, f"SEM-{label}", label, shared)
 
-    def _similar(self, segments: Sequence[Segment], reading: Reading) -> Iterator[Finding]:
+    def _similar(self, segment: Segment, reading: Reading, reads: Sequence[Read]) -> Iterator[Finding]:
         """What the rules of the policies say by their examples."""
-        if not reading.read:
+        if not reads:
             return
-        channels = [segments[reading.parts[read.part].text].channel for read in reading.read]
-        for hit in self._neighbours.hits(np.stack([read.features for read in reading.read]), channels):
-            rule, read = hit.rule, reading.read[hit.window]
-            found = self._finding(segments, reading, read, rule.id, rule.label, rule.score)
-            yield replace(found, decides=rule.status != "test")
+        channels = [segment.channel] * len(reads)
+        for hit in self._neighbours.hits(np.stack([read.features for read in reads]), channels):
+            found = _finding(segment, reading, reads[hit.window], hit.rule.id, hit.rule.label, hit.rule.score)
+            yield replace(found, decides=hit.rule.status != "test")
 
-    def _finding(
-        self, segments: Sequence[Segment], reading: Reading, read: Read, rule: str, label: Label, score: float
-    ) -> Finding:
-        part = reading.parts[read.part]
-        start, end = part.view.locate(read.window.start, read.window.end)
-        return Finding(rule, label, score, self.name, segments[part.text].path, start, end, part.view.name)
+
+def _finding(segment: Segment, reading: Reading, read: Read, rule: str, label: Label, score: float) -> Finding:
+    view = reading.parts[read.part].view
+    start, end = view.locate(read.window.start, read.window.end)
+    return Finding(rule, label, score, LayerName.SEMANTIC, segment.path, start, end, view.name)
 
 
 def _folder(settings: config.SemanticLayer) -> Path:

@@ -161,3 +161,10 @@ async def test_what_is_hidden_in_a_text_is_read_as_well(make: Make) -> None:
     reading = await make(TinyEncoder()).read([Text("calm"), Text(f"calm {hidden} calm")])
     worst = max(reading.read, key=lambda read: read.logits[0])
     assert (reading.parts[worst.part].text, reading.parts[worst.part].view.name) == (1, "base64")
+
+
+async def test_a_reading_that_ended_early_names_what_it_left_unread(make: Make) -> None:
+    """Texts behind a certain window were not read, and are not taken for harmless."""
+    reading = await make(TinyEncoder(), certain=4.0).read([Text("calm"), Text("attack"), Text(words(300))])
+    assert reading.unread == {2}
+    assert [len(reads) for reads in reading.by_text(3)] == [1, 1, TURN - 2]

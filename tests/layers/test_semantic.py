@@ -156,3 +156,13 @@ def test_the_light_engine_needs_neither_torch_nor_much_memory() -> None:
     windows, torch, transformers, peak = done.stdout.split()
     assert (int(windows) > 15, torch, transformers) == (True, "False", "False")
     assert int(peak) <= 220
+
+
+async def test_each_segment_has_its_own_score_and_similar_examples() -> None:
+    """What one segment scores does not hide what another one does: each can be remembered by itself."""
+    report = await scan(
+        layer_of(Rule("SIM-1", ("calm",), score=0.7)), Segment("calm"), Segment("attack"), Segment("calm")
+    )
+    assert [[f.rule for f in one.findings] for one in report.each] == [["SIM-1"], ["SEM-prompt_injection"], ["SIM-1"]]
+    assert [round(one.score, 1) for one in report.each] == [0.7, 1.0, 0.7]
+    assert all(one.whole for one in report.each)
