@@ -103,6 +103,7 @@ class Sidecar:
         app = web.Application(middlewares=[boundary(), dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(admin_routes(self._readiness(journal)))
+        app.add_routes(dashboard.routes())
         return app
 
     def _readiness(self, journal: Journal) -> Readiness:
