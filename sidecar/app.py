@@ -18,8 +18,8 @@ from sidecar.journal import Journal
 from sidecar.pipeline import pipeline
 from sidecar.policy import Policy
 from sidecar.store import Store
-from sidecar.web.api import ScanApi
 from sidecar.web.admin import Dashboard, Parts
+from sidecar.web.api import ScanApi
 from sidecar.web.health import Readiness, admin_routes, data_routes
 from sidecar.web.middleware import Gatekeeper, boundary, is_own, no_server_header, not_here
 from sidecar.web.proxy import Proxy

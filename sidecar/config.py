@@ -48,8 +48,6 @@ class Admin(Section):
 
     host: str = "127.0.0.1"
     port: Port = 8081
-
-
     url: str | None = None
     idle: Duration = Field(default=3600.0, ge=60)
     session: Duration = Field(default=43_200.0, ge=60)
@@ -60,6 +58,8 @@ class Admin(Section):
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
             raise ValueError(f"url {self.url!r}: write it like https://sidecar.example, without a path")
         return self
+
+
 class Upstream(Section):
     """The OpenAI-compatible service behind the inline door."""
 
@@ -191,6 +191,18 @@ class Block(Section):
         if self.status in {408, 409, 429}:
             raise ValueError(f"status {self.status}: client libraries retry it, so a block would be sent again")
         return self
+
+
+class Answers(Section):
+    """How answers are looked at where `responses` says so, and what `pii: redact` does with them."""
+
+    find: tuple[Literal["system_prompt", "pii", "secrets"], ...] = ("system_prompt", "pii", "secrets")
+    words: int = Field(default=8, ge=4, le=64)
+    canary: Annotated[str, Field(min_length=8)] | None = None
+    hold: int = Field(default=160, ge=48, le=16_384)
+    body_bytes: Size = 10 * 1024 * 1024
+    restore: bool = False
+    message: str = "The answer was withheld by the prompt scanner."
 
 
 class Store(Section):
