@@ -6,7 +6,7 @@ What was met only after undoing a trick is also reported by the `hidden_in` rule
 
 Texts longer than `OFFLOAD` code points are worked on in a thread: the event loop is never held for 5 ms.
 Of a text longer than `LONG` the beginning is read first, and the rest only if that was not certain already:
-text stuffed with trigger words, which costs the automata most, is thereby cut short.
+text full of trigger words, which costs the automata most, is thereby cut short.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from sidecar.errors import PolicyError
 from sidecar.layers.checks import CHECKS
-from sidecar.layers.matcher import Matcher
+from sidecar.layers.matcher import Matcher, Stuffed
 from sidecar.layers.overlap import Overlap
 from sidecar.policy import Policy, Rule
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
@@ -34,10 +34,12 @@ NEAR = 80
 """Code points around a hit in which a context word counts."""
 HIDES = "SMG-OVERFLOW"
 """The finding on a text that hides itself in more ways than there is room to undo (`sidecar.views.ROOM`)."""
+CROWDED = "INJ-CROWDED"
+"""The finding on a text made of trigger words (`sidecar.layers.matcher.CROWD`): worth 1, since no rule reads on."""
 KNOWN = 0.1
 """What a request for the system prompt weighs more when a system prompt is given."""
-CERTAIN = 0.7
-"""What a hit must be worth for the rest of a long text to be left unread."""
+CERTAIN = 0.9
+"""What a hit must be worth for the rest of a long text to be left unread: more than any sensible threshold."""
 SERIOUS = 0.6
 """What a hit must be worth before hiding it counts as smuggling."""
 
@@ -79,38 +81,40 @@ class RulesLayer:
         seen = views(segment.text)
         findings = list(overlap.findings(segment, seen)) if overlap else []
         if seen[-1].name == OVERFLOW:
-            findings.append(Finding(HIDES, Label.TOKEN_SMUGGLING, 0.65, LayerName.RULES, segment.path, view=OVERFLOW))
+            findings.append(_whole(HIDES, Label.TOKEN_SMUGGLING, 0.65, segment, seen[-1]))
         done: set[str] = set()
-        for view in seen:
-            for finding in self._view(segment, view, done):
-                findings.append(finding)
-                findings += self._smuggled(segment, view, finding, done)
+        try:
+            for view in seen:
+                for finding in self._view(segment, view, done):
+                    findings.append(finding)
+                    findings += self._smuggled(segment, view, finding, done)
+        except Stuffed:
+            findings.append(_whole(CROWDED, Label.PROMPT_INJECTION, 1.0, segment, view))
         return findings
 
     def _view(self, segment: Segment, view: View, done: set[str]) -> Iterator[Finding]:
         """Rules met in this view that no earlier view has shown."""
-        met: dict[str, list[int]] = {}
-        for number in self._matcher.met(view.text.encode()):
-            met.setdefault(self._owner[number].id, []).append(number)
-        for numbers in met.values():
-            rule = self._owner[numbers[0]]
-            if rule.id in done or not _looks(rule, segment, view):
-                continue
-            found = list(self._places(rule, numbers, segment, view))
-            if found:
-                done.add(rule.id)
-            yield from found
+        here: set[str] = set()
 
-    def _places(self, rule: Rule, numbers: Sequence[int], segment: Segment, view: View) -> Iterator[Finding]:
-        """The first place of the rule; every place of a rule that is about data rather than intent."""
-        every = rule.label is Label.PII_DETECTED
-        for number in numbers:
-            for _, (start, end) in zip(range(PLACES), self._matcher.spans(number, view.text), strict=False):
-                if rule.check and not CHECKS[rule.check](view.text[start:end]):
-                    continue
-                yield _finding(rule, segment, view, start, end)
-                if not every:
-                    return
+        def wanted(number: int) -> bool:
+            return self._owner[number].id not in done and _looks(self._owner[number], segment, view)
+
+        for number in self._matcher.met(view.text, wanted):
+            rule = self._owner[number]
+            found = list(self._places(rule, number, segment, view))
+            if found:
+                (here if _everywhere(rule) else done).add(rule.id)
+            yield from found
+        done |= here
+
+    def _places(self, rule: Rule, number: int, segment: Segment, view: View) -> Iterator[Finding]:
+        """The first place of the rule, or every place."""
+        for _, (start, end) in zip(range(PLACES), self._matcher.spans(number, view.text), strict=False):
+            if rule.check and not CHECKS[rule.check](view.text[start:end]):
+                continue
+            yield _finding(rule, segment, view, start, end)
+            if not _everywhere(rule):
+                return
 
     def _smuggled(self, segment: Segment, view: View, cause: Finding, done: set[str]) -> Iterator[Finding]:
         """The rules about hiding, if what was found deserves it and was hidden in their way."""
@@ -159,8 +163,18 @@ def _known(finding: Finding) -> Finding:
     return replace(finding, score=min(1.0, finding.score + KNOWN))
 
 
+def _everywhere(rule: Rule) -> bool:
+    """Whether every place counts: so it does for a rule that is about data rather than intent."""
+    return rule.label is Label.PII_DETECTED
+
+
 def _looks(rule: Rule, segment: Segment, view: View) -> bool:
     return segment.channel in rule.channels and (not rule.views or bool(view.kinds.intersection(rule.views)))
+
+
+def _whole(rule: str, label: Label, score: float, segment: Segment, view: View) -> Finding:
+    """A finding on the text as such."""
+    return Finding(rule, label, score, LayerName.RULES, segment.path, view=view.name)
 
 
 def _finding(rule: Rule, segment: Segment, view: View, start: int, end: int) -> Finding:

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from sidecar import policy
 from sidecar.errors import PolicyError
-from sidecar.layers.matcher import GROUP, Matcher
+from sidecar.layers.matcher import CROWD, SLICE, Matcher, Stuffed
+
+SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
+MATCHER = Matcher(SHIPPED)
+LINES = [line for rule in policy.load().rules for line in (*rule.match, *rule.no_match)]
 
 
-def test_patterns_of_all_groups_are_met_by_their_number() -> None:
-    """Numbers do not depend on how patterns are grouped."""
-    patterns = [f"word{number}x" for number in range(3 * GROUP + 1)]
-    matcher = Matcher(patterns)
-    text = f"word0x and WORD{GROUP}X and word{3 * GROUP}x"
-    assert sorted(matcher.met(text.encode())) == [0, GROUP, 3 * GROUP]
+def test_patterns_are_met_by_their_number() -> None:
+    """Those with necessary words and those without any."""
+    matcher = Matcher([r"[a-z]+\s", "word", "other", r"\d{4}"])
+    assert list(matcher.met("a WORD of 1234")) == [0, 1, 3]
+    assert list(matcher.met("nothing")) == []
+
+
+def test_a_pattern_that_is_not_wanted_is_not_searched() -> None:
+    """What is wanted is asked when the pattern's turn comes."""
+    matcher = Matcher(["one", "two", "three"])
+    assert list(matcher.met("one two three", lambda number: number != 1)) == [0, 2]
 
 
 def test_places_count_code_points() -> None:
@@ -22,12 +34,35 @@ def test_places_count_code_points() -> None:
     assert list(matcher.spans(0, "déjà 😀 rule, rule")) == [(7, 11), (13, 17)]
 
 
-def test_nothing_met_is_nothing() -> None:
-    """No hit, no numbers."""
-    assert list(Matcher(["a", "b"]).met(b"xyz")) == []
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(LINES), st.text(max_size=30), st.sampled_from([str.upper, str.title, str.swapcase, str]))
+def test_no_pattern_is_overlooked_for_its_words(line: str, around: str, written: object) -> None:
+    """Searching only where the necessary words are finds what searching everywhere finds."""
+    text = around + written(line) + around  # type: ignore[operator]
+    alone = [number for number, pattern in enumerate(SHIPPED) if policy.compiled(pattern).search(_sound(text))]
+    assert list(MATCHER.met(_sound(text))) == alone
 
 
-def test_patterns_too_large_for_an_automaton_are_refused() -> None:
+def _sound(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+@pytest.mark.parametrize("start", [0, SLICE - 3, SLICE, 3 * SLICE - 1])
+def test_a_word_is_found_across_slices(start: int) -> None:
+    """Wherever the text is cut."""
+    assert list(Matcher(["necessary"]).met("." * start + "necessary" + "." * SLICE)) == [0]
+
+
+def test_a_text_made_of_necessary_words_is_stuffed() -> None:
+    """So many in so little text; the same words spread out are none."""
+    words = [f"word{number}x" for number in range(CROWD + 20)]
+    matcher = Matcher(words)
+    with pytest.raises(Stuffed):
+        list(matcher.met(" ".join(words)))
+    assert len(list(matcher.met((" " * 50).join(words)))) == len(words)
+
+
+def test_a_pattern_too_large_for_an_automaton_is_refused() -> None:
     """At load, not by silence at scan time."""
     with pytest.raises(PolicyError, match="too large"):
-        Matcher([r"\pL{400}" + str(number) for number in range(GROUP)])
+        Matcher([r"(?:\pL\pN\pP){400}"])

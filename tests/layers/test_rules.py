@@ -7,6 +7,7 @@ import base64
 from pathlib import Path
 
 import pytest
+import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -197,6 +198,15 @@ async def test_a_text_that_hides_in_too_many_ways_is_smuggling() -> None:
     report = await scan(" ".join(words) + " stone" * 20_000)
     assert {f.rule for f in report.findings} >= {rules.HIDES}
     assert (report.score or 0.0) >= 0.6
+
+
+async def test_a_text_made_of_trigger_words_is_refused_without_being_read() -> None:
+    """In any place; a text that only talks of such things is read."""
+    words = {w for rule in SHIPPED.rules for p in rule.patterns for w in re2.findall("[a-z]{4,12}", p)}
+    stuffed = " ".join(sorted(words, key=lambda word: word[::-1]))
+    report = await scan("The ferry leaves at noon. " * 500 + stuffed)
+    assert [(f.rule, f.start) for f in report.findings] == [(rules.CROWDED, None)]
+    assert report.score == 1.0
 
 
 def test_a_certain_beginning_spares_the_rest() -> None:
