@@ -22,8 +22,8 @@ THRESHOLD = 0.6
 TARGET = 0.01
 """Share of benign texts of unseen sources at or above the threshold."""
 FOLDS = (
-    ("neuralchemy", "own_west", "own_latin", "writingbench", "pyrit_", "hinglish", "corpus_direct"),
-    ("bipia_", "own_docs", "own_long", "inthewild", "plexpt", "deepset", "presidio", "corpus_indirect"),
+    ("neuralchemy", "own_west", "own_latin", "writingbench", "pyrit_", "hinglish", "corpus_direct", "corpus_voices"),
+    ("bipia_", "own_docs", "own_long", "inthewild", "plexpt", "deepset", "presidio", "corpus_indirect", "corpus_terse"),
     ("own_agent", "own_east", "own_scripts", "own_chat", "gpteacher", "gsm8k", "ogulcan", "derived", "hn_", "corpus_"),
 )
 """Sources that are left out together, by the beginning of their names; the first that fits counts."""

@@ -9,7 +9,7 @@ Token type 1 marks text that the model only reads.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -34,7 +34,9 @@ def base_folder() -> Path:
 
 def base() -> BertModel:
     """The original encoder."""
-    return BertModel.from_pretrained(base_folder(), add_pooling_layer=False, attn_implementation="eager", attention_probs_dropout_prob=0.0).eval()
+    return BertModel.from_pretrained(
+        base_folder(), add_pooling_layer=False, attn_implementation="eager", attention_probs_dropout_prob=0.0
+    ).eval()
 
 
 class Network(nn.Module):
@@ -91,7 +93,7 @@ def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def torch_batch(
-    arrays: dict[str, object], order: Sequence[str] = ("input_ids", "attention_mask", "token_type_ids")
+    arrays: Mapping[str, object], order: Sequence[str] = ("input_ids", "attention_mask", "token_type_ids")
 ) -> list[torch.Tensor]:
     """Numpy arrays of a batch as tensors, in the order that the network takes them."""
     return [torch.from_numpy(arrays[name]) for name in order]
