@@ -1,9 +1,9 @@
 """Speed and memory of the rules layer: plain text, one letter a million times, and text dense with trigger words.
 
 Hostile text is made of the words of the shipped patterns in random order, new for every reading that is called
-cold. Thinned hostile text has ordinary words in between and is put together of pieces that no rule is certain of, so
-that nothing cuts the reading short. The same patterns are also searched one by one, with RE2 and, as far as they can be written for it, with
-Python's `re`. Microseconds, median; every plain text must have no finding.
+cold. Thinned hostile text has ordinary words in between and is put together of pieces that no rule is certain
+of, so that nothing cuts the reading short. The same patterns are also searched one by one, with RE2 and, as far
+as they can be written for it, with Python's `re`. Microseconds, median; every plain text must have no finding.
 
     python -m benchmarks.rules [--json]
 """

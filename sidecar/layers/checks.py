@@ -6,6 +6,7 @@ like. It never raises and takes microseconds; how many hits it is asked about is
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import ipaddress
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from itertools import pairwise
 
+import orjson
 import re2
 from stdnum import bitcoin, iban, luhn
 
@@ -109,6 +111,28 @@ def _varied(text: str) -> bool:
     return len(set(text)) >= VARIED and "xxxx" not in text.lower()
 
 
+def _token_live(text: str) -> bool:
+    """A JSON web token whose expiry lies ahead."""
+    expiry = _claims(text).get("exp")
+    return isinstance(expiry, int | float) and expiry > datetime.now(UTC).timestamp()
+
+
+def _token_undated(text: str) -> bool:
+    """A JSON web token that never expires, or is an example."""
+    claims = _claims(text)
+    return bool(claims) and "exp" not in claims
+
+
+def _claims(text: str) -> dict[str, object]:
+    """What a token says of itself; nothing if it cannot be read."""
+    part = ("." + text).split(".")[-2]
+    try:
+        claims = orjson.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except ValueError:
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
 def _birth(text: str) -> bool:
     """A day of a year in which somebody alive may be born, or a day without century."""
     parts = [int(part) for part in _FIGURES.findall(text)]
@@ -196,6 +220,8 @@ CHECKS: dict[str, Check] = {
     "mac": _mac,
     "wallet": _wallet,
     "varied": _varied,
+    "token_live": _token_live,
+    "token_undated": _token_undated,
     "birth": _birth,
     "street": _street,
     "phone_international": international,
