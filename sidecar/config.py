@@ -93,10 +93,22 @@ class Inline(Section):
         return self
 
 
+class Thresholds(Section):
+    """Thresholds of single roles and of what the model reads and nobody said; they stand before a key's own."""
+
+    user: Score | None = None
+    assistant: Score | None = None
+    system: Score | None = None
+    tool: Score | None = None
+    other: Score | None = None
+    indirect: Score | None = None
+
+
 class Scan(Section):
     """The verdict's threshold, and the bounds of one scan."""
 
     threshold: Score = 0.6
+    thresholds: Thresholds = Thresholds()
     deadline: Duration = 4.0
     concurrency: int = Field(default=64, ge=1)
     queue: int = Field(default=256, ge=0)

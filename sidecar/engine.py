@@ -4,9 +4,8 @@ The engine is the only place that decides. It knows layers as a list of stages, 
 failure policy; it knows nothing of HTTP, models or YAML. A failing layer becomes a report with a
 `failure`, never an exception.
 
-How scores combine: the highest score of any layer is the score of the request, except that a judge,
-asked only inside its band, replaces what made it be asked. Later layers are skipped once the score is
-certain. PII never lowers or hides: its label is listed whatever its score.
+How scores combine, and what blocks, is in `standing`. Once a block is settled, layers that cannot change it
+are not asked, and a layer may stop reading (`ScanRequest.enough`), unless the caller wants all there is to know.
 """
 
 from __future__ import annotations
@@ -20,7 +19,10 @@ from typing import Literal
 
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency, QueueFull
-from sidecar.types import Action, Finding, Label, Layer, LayerName, LayerReport, ScanRequest, Verdict
+from sidecar.standing import ANYBODY, Caller, Case, Standing, Terms, culprit, reasoning, rounded, threats
+from sidecar.types import Action, Finding, Layer, LayerName, LayerReport, ScanRequest, Verdict
+
+__all__ = ["ALWAYS", "ANYBODY", "Caller", "Engine", "Stage", "Terms"]
 
 ALWAYS = (0.0, math.inf)
 
@@ -30,56 +32,22 @@ class Stage:
     """A layer and the engine's terms for it.
 
     The layer is asked while the score so far lies in `between` (lower bound included), and always
-    while no layer has answered. `replaces`: its score stands instead of the score so far. `decides`:
-    False records its opinion and ignores it.
+    while no layer has answered. `until_settled`: not once a block is settled, either. `replaces`: its
+    score stands instead of the score so far. `decides`: False records its opinion and ignores it.
     """
 
     layer: Layer
     on_failure: Literal["block", "skip"] = "block"
     between: tuple[float, float] = ALWAYS
+    until_settled: bool = False
     replaces: bool = False
     decides: bool = True
 
-    def asks(self, score: float | None) -> bool:
+    def asks(self, score: float | None, *, settled: bool) -> bool:
         """Whether this layer is asked, given the score so far (None: nobody has answered yet)."""
-        return score is None or self.between[0] <= score < self.between[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What the operator decided: the threshold, the deadline in seconds, and what failing means."""
-
-    threshold: float = 0.6
-    deadline: float = 4.0
-    all_failed: Action = Action.BLOCK
-    overload: Action = Action.BLOCK
-    too_long: Action = Action.BLOCK
-    revision: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """The score so far, who set it, and the reports that count for the threats."""
-
-    score: float | None = None
-    layer: LayerName = LayerName.RULES
-    counted: tuple[LayerReport, ...] = ()
-
-    def after(self, stage: Stage, report: LayerReport) -> _Standing:
-        if report.score is None or not stage.decides:
-            return self
-        if stage.replaces and self.score is not None:
-            return self._replaced(report)
-        counted = (*self.counted, report)
-        if self.score is None or report.score > self.score:
-            return _Standing(report.score, report.layer, counted)
-        return replace(self, counted=counted)
-
-    def _replaced(self, report: LayerReport) -> _Standing:
-        """The judge's score stands, but not below what PII alone is worth to the operator."""
-        kept = tuple(replace(r, findings=tuple(f for f in r.findings if _is_pii(f))) for r in self.counted)
-        floor = max((f.score for r in kept for f in r.findings), default=0.0)
-        return _Standing(max(report.score or 0.0, floor), report.layer, (*kept, report))
+        if score is None:
+            return True
+        return self.between[0] <= score < self.between[1] and not (settled and self.until_settled)
 
 
 class Engine:
@@ -90,38 +58,55 @@ class Engine:
         self.terms = terms
         self._gate = gate
 
-    async def scan(self, request: ScanRequest) -> Verdict:
+    async def scan(self, request: ScanRequest, caller: Caller = ANYBODY) -> Verdict:
         """One verdict for all segments together. Never raises for the trouble of a layer."""
-        started = time.monotonic()
+        case = self._case(request, caller)
         try:
             async with self._gate:
-                return await self._run(request, started)
+                return await self._run(case)
         except QueueFull:
-            return self._failed("overload", self.terms.overload, (), started)
+            return self._failed("overload", self.terms.overload, (), case.started)
 
-    async def _run(self, request: ScanRequest, started: float) -> Verdict:
-        standing = _Standing()
+    def _case(self, request: ScanRequest, caller: Caller) -> Case:
+        threshold = self.terms.threshold if caller.threshold is None else caller.threshold
+        bars = tuple(self.terms.bar(segment, threshold) for segment in request.segments)
+        if self.terms.early and not caller.thorough:
+            request = replace(request, enough=max([threshold, *bars, *self._judged_up_to()]))
+        return Case(request, caller, time.monotonic(), threshold, bars)
+
+    def _judged_up_to(self) -> list[float]:
+        """A score below these may still be replaced."""
+        return [stage.between[1] for stage in self.stages if stage.replaces and stage.decides]
+
+    def _settled(self, standing: Standing, case: Case) -> bool:
+        if case.caller.thorough or not standing.blocked or standing.score is None:
+            return False
+        return all(standing.score >= bound for bound in self._judged_up_to())
+
+    async def _run(self, case: Case) -> Verdict:
+        standing = Standing(case.threshold)
         reports: tuple[LayerReport, ...] = ()
         prior: tuple[Finding, ...] = ()
         for stage in self.stages:
-            if not stage.asks(standing.score):
+            if not stage.asks(standing.score, settled=self._settled(standing, case)):
                 continue
-            report = await self._ask(stage.layer, request, prior, started)
+            report = await self._ask(stage.layer, case, prior)
             reports = (*reports, report)
             prior = (*prior, *report.findings)
-            if report.failure is not None and (failed := self._failure(stage, report, reports, started)):
+            if report.failure is not None and (failed := self._failure(stage, report, reports, case.started)):
                 return failed
-            standing = standing.after(stage, report)
+            if stage.decides:
+                standing = standing.after(report, case, replaces=stage.replaces)
         if standing.score is None:
             cause = next((report.failure for report in reports if report.failure), "no_layer")
-            return self._failed(cause, self.terms.all_failed, reports, started)
-        return self._verdict(standing, reports, started)
+            return self._failed(cause, self.terms.all_failed, reports, case.started)
+        return self._verdict(standing, reports, case)
 
-    async def _ask(self, layer: Layer, request: ScanRequest, prior: Sequence[Finding], started: float) -> LayerReport:
+    async def _ask(self, layer: Layer, case: Case, prior: Sequence[Finding]) -> LayerReport:
         begun = time.monotonic()
         try:
-            async with asyncio.timeout(max(0.0, started + self.terms.deadline - begun)):
-                report = await layer.scan(request, prior)
+            async with asyncio.timeout(max(0.0, case.started + self.terms.deadline - begun)):
+                report = await layer.scan(case.request, prior)
         except TimeoutError:
             report = LayerReport(layer.name, None, failure="deadline")
         except LayerError as error:
@@ -148,41 +133,19 @@ class Engine:
             0.0, action, (), _since(started), used, failure=cause, reports=reports, revision=self.terms.revision
         )
 
-    def _verdict(self, standing: _Standing, reports: tuple[LayerReport, ...], started: float) -> Verdict:
-        score = round(min(1.0, max(0.0, standing.score or 0.0)), 4)
-        blocked = score >= self.terms.threshold
+    def _verdict(self, standing: Standing, reports: tuple[LayerReport, ...], case: Case) -> Verdict:
+        bars = case.bar_of
         return Verdict(
-            risk_score=score,
-            action=Action.BLOCK if blocked else Action.ALLOW,
-            threats=_threats(standing.counted, self.terms.threshold, blocked=blocked),
-            latency_ms=_since(started),
+            risk_score=rounded(standing.score or 0.0),
+            action=Action.BLOCK if standing.blocked else Action.ALLOW,
+            threats=threats(standing, bars),
+            latency_ms=_since(case.started),
             layer_used=standing.layer,
-            reasoning=_reasoning(standing, reports),
+            reasoning=reasoning(standing, reports),
             reports=reports,
             revision=self.terms.revision,
+            culprit=culprit(standing, bars) if standing.blocked else None,
         )
-
-
-def _is_pii(finding: Finding) -> bool:
-    return finding.label is Label.PII_DETECTED
-
-
-def _threats(reports: Sequence[LayerReport], threshold: float, *, blocked: bool) -> tuple[Label, ...]:
-    """Labels worth a block, and PII always; a block whose labels each stayed below names the strongest."""
-    findings = [f for report in reports for f in report.findings if f.decides]
-    labels = {f.label for f in findings if _is_pii(f) or round(f.score, 4) >= threshold}
-    others = [f for f in findings if not _is_pii(f)]
-    if blocked and not labels and others:
-        labels = {max(others, key=lambda f: f.score).label}
-    return tuple(label for label in Label if label in labels)
-
-
-def _reasoning(standing: _Standing, reports: Sequence[LayerReport]) -> str | None:
-    """The judge's words exactly when the judge set the score."""
-    if standing.layer is not LayerName.LLM_JUDGE:
-        return None
-    said = [report.reasoning for report in reports if report.layer is LayerName.LLM_JUDGE]
-    return said[-1] or "The judge gave a score without an explanation."
 
 
 def _since(started: float) -> int:

@@ -16,9 +16,10 @@ from sidecar.layers.rules import RulesLayer
 from sidecar.layers.semantic import SemanticLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
-from sidecar.types import Action, LayerName
+from sidecar.types import Action, Channel, LayerName, Role
 from sidecar.verdicts import Remembering, Verdicts
 
+_CHANNELS = {str(channel): channel for channel in Channel}
 _log = logs.get("pipeline")
 
 
@@ -36,7 +37,8 @@ async def pipeline(settings: Settings, *, prove: bool = True, secret: bytes | No
     """Load policies and layers, prove every rule of the local layers, and close the layers at the end.
 
     The judge's questions are not proved here: a start must not wait for, or pay, somebody else's model.
-    `secret` keys what is remembered of texts (`sidecar.verdicts`); without one every text is read anew.
+    `secret` is for servers: it keys what is remembered of texts (`sidecar.verdicts`). Without one every text is
+    read anew, and to its end: scores are then exact beyond the threshold, too.
 
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
@@ -52,20 +54,19 @@ async def pipeline(settings: Settings, *, prove: bool = True, secret: bytes | No
             stack.push_async_callback(memory.close)
             stages = [_remembering(stage, memory, secret, rules) for stage in stages]
         gate = limits.Concurrency(settings.scan.concurrency, settings.scan.queue)
-        yield Pipeline(Engine(stages, _terms(settings, rules), gate), rules, tuple(degraded))
+        yield Pipeline(Engine(stages, _terms(settings, rules, early=secret is not None), gate), rules, tuple(degraded))
 
 
 async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]) -> Sequence[Stage]:
-    """The layers in their order. A layer is asked until the score is certain; the judge only in its band."""
+    """The layers in their order. The semantic layer is asked until a block is settled; the judge in its band."""
     chosen, failure = settings.layers, settings.failure
     judged = chosen.llm_judge.url is not None and chosen.llm_judge.mode == "decide"
-    settled = max(settings.scan.threshold, chosen.llm_judge.between[1]) if judged else settings.scan.threshold
     stages = []
     if chosen.rules.enabled:
         stages.append(Stage(RulesLayer(rules), failure.rules, ALWAYS))
     if chosen.semantic.enabled:
         semantic = await _semantic(settings, rules, stack, degraded)
-        stages += [Stage(semantic, failure.semantic, (0.0, settled))] if semantic else []
+        stages += [Stage(semantic, failure.semantic, until_settled=True)] if semantic else []
     if chosen.llm_judge.url is not None:
         judge = LlmJudgeLayer(chosen.llm_judge, _rules_of(rules, "question"), threshold=settings.scan.threshold)
         stack.push_async_callback(judge.close)
@@ -104,7 +105,8 @@ def _rules_of(rules: Policy, kind: str) -> list[Rule]:
     return [rule for rule in rules.rules if getattr(rule, kind) and rule.status != "retired"]
 
 
-def _terms(settings: Settings, rules: Policy) -> Terms:
+def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
+    thresholds = settings.scan.thresholds.model_dump(exclude_none=True)
     return Terms(
         threshold=settings.scan.threshold,
         deadline=settings.scan.deadline,
@@ -112,4 +114,6 @@ def _terms(settings: Settings, rules: Policy) -> Terms:
         overload=Action(settings.failure.overload),
         too_long=Action(settings.failure.input.oversize),
         revision=rules.revision,
+        thresholds={_CHANNELS.get(name) or Role(name): value for name, value in thresholds.items()},
+        early=early,
     )

@@ -69,11 +69,16 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """What a layer is given: the segments to judge, and the application's system prompt if known."""
+    """What a layer is given: the segments to judge, and the application's system prompt if known.
+
+    `enough` is a score from which on nothing more matters: a layer may then stop reading (and says so in
+    `SegmentReport.whole`). None: everything is to be read.
+    """
 
     segments: tuple[Segment, ...]
     system_prompt: str | None = None
     model: str | None = None
+    enough: float | None = None
 
     @property
     def length(self) -> int:
@@ -157,7 +162,8 @@ class Verdict:
     """The engine's answer: the six fields of the specification, and what they rest on.
 
     `failure` is the cause when no verdict could be reached ("could not scan"); `action` then follows
-    the failure policy: `block` means refuse with an error, `allow` means forward and say so.
+    the failure policy: `block` means refuse with an error, `allow` means forward and say so. `culprit` is
+    the path of the segment that blocks.
     """
 
     risk_score: float
@@ -169,6 +175,7 @@ class Verdict:
     failure: str | None = None
     reports: tuple[LayerReport, ...] = ()
     revision: str = ""
+    culprit: str | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -178,6 +185,8 @@ class Verdict:
     @property
     def path(self) -> str | None:
         """The segment that weighs most: what an error answer names as `param`."""
+        if self.culprit is not None:
+            return self.culprit
         ranked = sorted((f for f in self.findings if f.decides), key=lambda f: -f.score)
         return ranked[0].path if ranked else None
 

@@ -8,10 +8,21 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sidecar.engine import Engine, Stage, Terms
+from sidecar.engine import Caller, Engine, Stage, Terms
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency
-from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
+from sidecar.types import (
+    Action,
+    Channel,
+    Finding,
+    Label,
+    LayerName,
+    LayerReport,
+    Role,
+    ScanRequest,
+    Segment,
+    SegmentReport,
+)
 
 REQUEST = ScanRequest((Segment("some text"),))
 
@@ -214,3 +225,89 @@ async def test_the_verdict_names_the_segment_that_weighs_most() -> None:
     """`path` is what an error answer names as `param`."""
     verdict = await engine(Stage(rules(0.9))).scan(REQUEST)
     assert verdict.path == "prompt"
+
+
+def sized(name: LayerName, *scores: float) -> Fixed:
+    """A layer that reports on each segment."""
+    made = Fixed(name)
+
+    async def scan(request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+        made.priors.append(prior)
+        made.enough = request.enough  # type: ignore[attr-defined]
+        each = [
+            SegmentReport(score, (Finding("T-1", Label.JAILBREAK, score, name, segment.path),))
+            for score, segment in zip(scores, request.segments, strict=True)
+        ]
+        return LayerReport.over(name, each)
+
+    made.scan = scan  # type: ignore[method-assign]
+    return made
+
+
+MIXED = ScanRequest(
+    (
+        Segment("said", Role.USER, "messages.0"),
+        Segment("read", Role.TOOL, "messages.1", Channel.INDIRECT),
+        Segment("quoted", Role.USER, "messages.2", Channel.INDIRECT),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("scores", "action", "culprit"),
+    [
+        ((0.55, 0.45, 0.2), Action.ALLOW, None),
+        ((0.65, 0.45, 0.2), Action.BLOCK, "messages.0"),
+        ((0.55, 0.5, 0.2), Action.BLOCK, "messages.1"),
+        ((0.55, 0.1, 0.3), Action.BLOCK, "messages.2"),
+    ],
+)
+async def test_each_segment_is_held_to_the_threshold_of_its_role_or_channel(
+    scores: tuple[float, ...], action: Action, culprit: str | None
+) -> None:
+    """The role's threshold stands before the channel's, that before the general one; the place that blocks is named."""
+    thresholds = {Role.TOOL: 0.5, Channel.INDIRECT: 0.3}
+    verdict = await engine(Stage(sized(LayerName.RULES, *scores)), thresholds=thresholds).scan(MIXED)
+    assert (verdict.action, verdict.culprit, verdict.risk_score) == (action, culprit, max(scores))
+    assert verdict.threats == ((Label.JAILBREAK,) if action is Action.BLOCK else ())
+
+
+async def test_a_key_with_a_threshold_of_its_own_is_held_to_it() -> None:
+    """Stricter or looser than the general one, for this caller alone."""
+    one = engine(Stage(rules(0.5)))
+    actions = [(await one.scan(REQUEST, Caller("k", bar))).action for bar in (None, 0.4, 0.5, 0.51)]
+    assert actions == [Action.ALLOW, Action.BLOCK, Action.BLOCK, Action.ALLOW]
+
+
+async def test_a_settled_block_spares_the_layer_unless_everything_is_asked_for() -> None:
+    """What is settled depends on the caller's threshold; `thorough` asks all the same."""
+    later = semantic(0.1)
+    one = engine(Stage(rules(0.7)), Stage(later, until_settled=True))
+    await one.scan(REQUEST)
+    assert len(later.priors) == 0
+    await one.scan(REQUEST, Caller(threshold=0.8))
+    await one.scan(REQUEST, Caller(thorough=True))
+    assert len(later.priors) == 2
+
+
+async def test_a_block_is_not_settled_while_a_judge_may_still_replace_it() -> None:
+    """Below the judge's upper bound the semantic layer is asked, and no layer stops early."""
+    first, later = sized(LayerName.RULES, 0.7), semantic(0.1)
+    stages = (Stage(first), Stage(later, until_settled=True), Stage(judge(0.0), between=(0.4, 0.8), replaces=True))
+    await engine(*stages, early=True).scan(REQUEST)
+    assert (len(later.priors), first.enough) == (1, 0.8)  # type: ignore[attr-defined]
+
+
+async def test_layers_are_told_what_is_enough_only_where_that_changes_no_verdict() -> None:
+    """The highest bar of the request, and nothing where everything is to be read."""
+    for terms, who, enough in (
+        ({"early": True}, Caller(), 0.6),
+        ({"early": True}, Caller(threshold=0.9), 0.9),
+        ({"early": True, "thresholds": {Role.USER: 0.2}}, Caller(), 0.6),
+        ({"early": True, "thresholds": {Role.USER: 0.95}}, Caller(), 0.95),
+        ({"early": True}, Caller(thorough=True), None),
+        ({}, Caller(), None),
+    ):
+        layer = sized(LayerName.RULES, 0.1)
+        await engine(Stage(layer), **terms).scan(REQUEST, who)
+        assert layer.enough == enough  # type: ignore[attr-defined]

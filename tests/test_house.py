@@ -19,7 +19,7 @@ TESTS = ROOT / "tests"
 COMMON = {"config", "logs", "metrics", "tasks"}
 FLOORS = {
     1: {"types", "errors", "units"},
-    2: {*COMMON, "policy", "views", "bodies", "layers", "upstream", "store", "limits", "verdicts", "apikeys", "client"},
+    2: {*COMMON, "policy", "views", "bodies", "layers", "upstream", "store", "limits", "verdicts", "standing", "apikeys", "client"},
     3: {"engine", "journal", "proof", "evaluation"},
     4: {"web"},
     5: {"app", "pipeline", "cli", "console", "workers", "__main__"},

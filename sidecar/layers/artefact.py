@@ -62,7 +62,7 @@ class Manifest(BaseModel):
     """Cosine from which a text counts as similar to an example."""
     calibration: Calibration
     certain: float | None = None
-    """A window with a logit from here on ends the reading: no other window can change the verdict."""
+    """Not used any more: a reading ends once the calibrated score is enough for whoever asked."""
     files: dict[str, str]
     made_by: str = ""
 

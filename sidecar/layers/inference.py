@@ -2,8 +2,8 @@
 
 Requests wait in a bounded queue. The worker takes turns: of every request in hand it reads the next few
 windows, all of them together in batches capped in tokens, so that a short prompt never waits for a long
-document and memory stays flat. A reading ends early at a window that is certain, when its caller has
-left, or with the last window.
+document and memory stays flat. A request is answered with its last window, or after the turn in which one was
+enough for its caller; what is left of it is then not read. One whose caller has left is read no further.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sidecar.errors import LayerError
-from sidecar.layers.artefact import Array, Head
+from sidecar.layers.artefact import Array, Calibration, Head
 from sidecar.layers.embedding import Encoder
 from sidecar.layers.windows import Cut, Window, batches, windows
 from sidecar.views import View, views
@@ -58,11 +58,17 @@ class Read:
 
 @dataclass(slots=True)
 class _Job:
-    """A request in hand. `ahead` holds what is still unread: the number of the part, and the window."""
+    """A request in hand. `ahead` holds what is still unread: the number of the part, and the window.
+
+    `taken` counts the windows that were taken from it so far, be they read by now or not.
+    """
 
     texts: Sequence[Text]
     future: asyncio.Future[Reading]
+    enough: float = math.inf
     ahead: list[tuple[int, Window]] = field(default_factory=list)
+    answered: bool = False
+    taken: int = 0
     parts: list[Part] = field(default_factory=list)
     read: list[Read] = field(default_factory=list)
 
@@ -98,21 +104,24 @@ class Reader:
         cut: Cut,
         *,
         batch_tokens: int,
-        certain: float | None = None,
+        calibration: Calibration | None = None,
         waiting: int = 512,
     ) -> None:
         self._encoder, self._head, self._cut = encoder, head, cut
-        self._batch_tokens, self._certain = batch_tokens, math.inf if certain is None else certain
+        self._batch_tokens, self._calibration = batch_tokens, calibration or Calibration()
         self._queue: queue.Queue[_Job | None] = queue.Queue(waiting)
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="semantic", daemon=True)
         self._thread.start()
 
-    async def read(self, texts: Sequence[Text]) -> Reading:
-        """Read all texts. Raises `LayerError`: `too_long`, `overload`, `unavailable` or `error`."""
+    async def read(self, texts: Sequence[Text], enough: float | None = None) -> Reading:
+        """Read all texts, or until a window has the calibrated probability `enough`.
+
+        Raises `LayerError`: `too_long`, `overload`, `unavailable` or `error`.
+        """
         if self._closed:
             raise LayerError("unavailable", "the reader is closed")
-        job = _Job(texts, asyncio.get_running_loop().create_future())
+        job = _Job(texts, asyncio.get_running_loop().create_future(), math.inf if enough is None else enough)
         try:
             self._queue.put_nowait(job)
         except queue.Full:
@@ -181,17 +190,32 @@ class Reader:
         return bool(job.ahead)
 
     def _turn(self, jobs: list[_Job]) -> None:
-        """Read the next windows of every request in hand, and answer those that are through."""
-        turns = [(job, *job.ahead.pop(0)) for job in jobs for _ in range(min(TURN, len(job.ahead)))]
-        for batch in batches([window for _, _, window in turns], self._batch_tokens):
-            self._batch([turns[index] for index in batch])
+        """Read the next windows of every request in hand, the short ones first, and answer who is through."""
+        turns = [(job, *window) for job in jobs for window in job.ahead[:TURN]]
         for job in jobs:
-            if not job.ahead or any(read.logits[self._head.attack] >= self._certain for read in job.read[-TURN:]):
-                job.ahead.clear()
-                _finish(job)
+            job.taken += len(job.ahead[:TURN])
+            del job.ahead[:TURN]
+        for batch in batches([window for _, _, window in turns], self._batch_tokens):
+            for job in self._batch([turns[index] for index in batch]):
+                self._answer_if_through(job)
 
-    def _batch(self, turns: Sequence[tuple[_Job, int, Window]]) -> None:
-        turns = [turn for turn in turns if not turn[0].future.done()]
+    def _answer_if_through(self, job: _Job) -> None:
+        """Only after whole turns: the same text then ends at the same window, whatever is read beside it."""
+        if not job.answered and len(job.read) == job.taken and (not job.ahead or self._has_enough(job)):
+            job.answered = True
+            job.ahead.clear()
+            _finish(job)
+
+    def _has_enough(self, job: _Job) -> bool:
+        """Whether a window of this turn settles it for the caller."""
+        return any(self._probability(job, read) >= job.enough for read in job.read[-TURN:])
+
+    def _probability(self, job: _Job, read: Read) -> float:
+        return self._calibration.probability(float(read.logits[self._head.attack]), job.parts[read.part].windows)
+
+    def _batch(self, turns: Sequence[tuple[_Job, int, Window]]) -> Iterator[_Job]:
+        """The request of each window, as soon as the window is read."""
+        turns = [turn for turn in turns if not turn[0].answered and not turn[0].future.done()]
         if not turns:
             return
         try:
@@ -202,10 +226,14 @@ class Reader:
             logits = self._head.logits(features)
         except Exception as error:  # noqa: BLE001 - the thread must outlive any batch
             for job, _, _ in turns:
+                job.answered = True
+                job.ahead.clear()
                 _fail(job, LayerError("error", type(error).__name__))
             return
         for (job, part, window), one, row in zip(turns, features, logits, strict=True):
-            job.read.append(Read(part, window, row, one))
+            if not job.answered:
+                job.read.append(Read(part, window, row, one))
+                yield job
 
 
 def readings(text: str) -> Iterator[View]:

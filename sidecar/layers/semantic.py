@@ -48,7 +48,7 @@ class SemanticLayer:
             artefact.head,
             Cut(manifest.window, manifest.overlap, settings.windows),
             batch_tokens=settings.batch_tokens,
-            certain=manifest.certain,
+            calibration=manifest.calibration,
         )
         return cls(artefact, reader, Neighbours(rules, encoder, manifest))
 
@@ -64,7 +64,8 @@ class SemanticLayer:
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Read every segment whole. Raises `LayerError` if that cannot be done."""
         segments = request.segments
-        reading = await self._reader.read([Text(s.text, s.channel is Channel.INDIRECT) for s in segments])
+        texts = [Text(s.text, s.channel is Channel.INDIRECT) for s in segments]
+        reading = await self._reader.read(texts, request.enough)
         unread, reads = reading.unread, reading.by_text(len(segments))
         each = [
             self._segment(segment, reading, own, whole=number not in unread)

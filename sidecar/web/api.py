@@ -20,6 +20,7 @@ from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
 from sidecar.journal import Journal
 from sidecar.types import Action, Decision, Finding, LayerReport, ScanRequest, Verdict
 from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, UNSCANNED
+from sidecar.web.caller import caller
 from sidecar.web.middleware import Gatekeeper, new_decision_id
 from sidecar.web.receive import receive
 
@@ -51,9 +52,10 @@ class ScanApi:
         return self._answer(request, await self._judge(request, wanted), result)
 
     async def explain(self, request: web.Request) -> web.Response:
-        """One prompt in, the six fields and what they rest on out."""
+        """One prompt in, the six fields and what they rest on out; `?layers=all` asks every layer."""
         wanted = await self._read(request, scan_request.parse_scan)
-        return self._answer(request, await self._judge(request, wanted), explanation)
+        thorough = request.query.get("layers") == "all"
+        return self._answer(request, await self._judge(request, wanted, thorough=thorough), explanation)
 
     async def chat(self, request: web.Request) -> web.Response:
         """A list of chat messages in, the six fields for all of them together out."""
@@ -85,8 +87,8 @@ class ScanApi:
             error.status = 422
             raise
 
-    async def _judge(self, request: web.Request, wanted: ScanRequest) -> Verdict:
-        verdict = await self._engine.scan(wanted)
+    async def _judge(self, request: web.Request, wanted: ScanRequest, *, thorough: bool = False) -> Verdict:
+        verdict = await self._engine.scan(wanted, caller(request, thorough=thorough))
         self._journal.record(self._decision(request, wanted, verdict))
         return verdict
 

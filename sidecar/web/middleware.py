@@ -22,6 +22,7 @@ from sidecar.errors import RateLimited, RequestError
 from sidecar.limits import Limiter
 from sidecar.metrics import REFUSED
 from sidecar.web.answers import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
+from sidecar.web.caller import API_KEY
 
 _log = logs.get("web")
 OWN_PATHS = ("/api/", "/health", "/ready", "/startup", "/metrics", "/openapi.json")
@@ -128,4 +129,5 @@ class Gatekeeper:
             seconds = max(1, math.ceil(wait))
             raise RateLimited(f"Rate limit exceeded; try again in {seconds} s.", retry_after=seconds)
         request[KEY_ID] = key.id
+        request[API_KEY] = key
         return key

@@ -33,6 +33,7 @@ from sidecar.web.answers import (
     error_response,
     verdict_headers,
 )
+from sidecar.web.caller import caller, monitors
 from sidecar.web.headers import own_key, upward
 from sidecar.web.history import MOST_PASSES, without_refused
 from sidecar.web.intake import Intake, Payload
@@ -124,7 +125,7 @@ class Proxy:
     async def _scan(self, call: _Call, route: Route) -> None:
         """Scan what there is to scan, and decide."""
         call.verdict = await self._judge(call)
-        if self._settings.history == "strip" and self._settings.mode == "enforce":
+        if self._settings.history == "strip" and not monitors(call.request, self._settings):
             await self._strip(call, route)
         call.unscanned = ",".join(call.payload.unscanned) or None
         self._decide(call)
@@ -135,7 +136,7 @@ class Proxy:
         if not call.segments:
             return _NOTHING_FOUND
         wanted = ScanRequest((*call.segments, *self._chosen(texts.joined)), texts.system_prompt, texts.model)
-        return await self._engine.scan(wanted)
+        return await self._engine.scan(wanted, caller(call.request))
 
     def _chosen(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
         return tuple(segment for segment in segments if segment.role in self._roles)
@@ -158,7 +159,7 @@ class Proxy:
 
     def _decide(self, call: _Call) -> None:
         """From the verdict and the mode to what is done."""
-        verdict, monitor = call.verdict, self._settings.mode == "monitor"
+        verdict, monitor = call.verdict, monitors(call.request, self._settings)
         if verdict.failure is not None:
             if verdict.action is Action.BLOCK and not monitor:
                 raise _unscannable(verdict.failure)

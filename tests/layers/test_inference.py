@@ -12,6 +12,7 @@ import tiny_model
 from tiny_model import TinyEncoder
 
 from sidecar.errors import LayerError
+from sidecar.layers.artefact import Calibration
 from sidecar.layers.inference import TURN, Reader, Text
 from sidecar.layers.windows import Cut
 
@@ -80,10 +81,25 @@ async def test_no_batch_is_over_the_cap(make: Make) -> None:
     assert max(encoder.batches) == 3
 
 
-async def test_a_certain_window_ends_the_reading(make: Make) -> None:
-    """Nothing behind a certain window could change the verdict, so it is not read."""
-    reading = await make(TinyEncoder(), certain=4.0).read([Text("attack " + words(500))])
+async def test_a_window_that_is_enough_ends_the_reading(make: Make) -> None:
+    """Nothing behind it could change the verdict, so it is not read; by its calibrated probability, not its logit."""
+    text = [Text("attack " + words(500))]
+    reading = await make(TinyEncoder()).read(text, enough=0.9)
     assert len(reading.read) <= TURN < reading.parts[0].windows
+    weak = make(TinyEncoder(), calibration=Calibration(slope=0.1))
+    assert len((await weak.read(text, enough=0.9)).read) == reading.parts[0].windows
+
+
+async def test_a_short_text_is_answered_before_a_long_one_has_been_read(make: Make) -> None:
+    """Within one turn, too: the short windows come first, and their requests do not wait for the others."""
+    encoder = TinyEncoder(pause=0.02)
+    reader = make(encoder, batch_tokens=10)
+    busy = asyncio.ensure_future(reader.read([Text("calm")]))
+    await asyncio.sleep(0)
+    long = asyncio.ensure_future(reader.read([Text(words(60))]))
+    await reader.read([Text("calm")])
+    assert (busy.done(), long.done(), len(encoder.batches) <= 3) == (True, False, True)
+    await long
 
 
 async def test_the_budget_counts_all_texts_of_a_request(make: Make) -> None:
@@ -164,7 +180,7 @@ async def test_what_is_hidden_in_a_text_is_read_as_well(make: Make) -> None:
 
 
 async def test_a_reading_that_ended_early_names_what_it_left_unread(make: Make) -> None:
-    """Texts behind a certain window were not read, and are not taken for harmless."""
-    reading = await make(TinyEncoder(), certain=4.0).read([Text("calm"), Text("attack"), Text(words(300))])
+    """Texts behind a window that was enough were not read, and are not taken for harmless."""
+    reading = await make(TinyEncoder(), batch_tokens=10).read([Text("calm"), Text("attack"), Text(words(300))], 0.9)
     assert reading.unread == {2}
     assert [len(reads) for reads in reading.by_text(3)] == [1, 1, TURN - 2]

@@ -1,0 +1,149 @@
+"""How a scan stands after each layer: the score, whether it blocks, and what it rests on. Pure values.
+
+What blocks: a segment whose score reaches its bar. That is the threshold of its role, else of its channel,
+else of the caller's key, else the general one. The highest score of any layer is the score of the request,
+except that a judge replaces what made it be asked. PII never lowers or hides: its label is listed whatever
+its score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sidecar.types import Action, Channel, Finding, Label, LayerName, LayerReport, Role, ScanRequest, Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the operator decided: thresholds, the deadline in seconds, and what failing means.
+
+    `thresholds` holds those of single roles and channels. `early`: layers may stop reading once a block is
+    settled; the score is then at least the threshold, and not always the highest that there is.
+    """
+
+    threshold: float = 0.6
+    deadline: float = 4.0
+    all_failed: Action = Action.BLOCK
+    overload: Action = Action.BLOCK
+    too_long: Action = Action.BLOCK
+    revision: str = ""
+    thresholds: Mapping[Role | Channel, float] = field(default_factory=dict)
+    early: bool = False
+
+    def bar(self, segment: Segment, threshold: float) -> float:
+        """The score from which this segment blocks."""
+        return self.thresholds.get(segment.role, self.thresholds.get(segment.channel, threshold))
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf a scan is made: the key, its own threshold, and whether every layer shall speak."""
+
+    key_id: str | None = None
+    threshold: float | None = None
+    thorough: bool = False
+
+
+ANYBODY = Caller()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One scan: the request, the caller, when it began, and the bar of each segment."""
+
+    request: ScanRequest
+    caller: Caller
+    started: float
+    threshold: float
+    bars: tuple[float, ...]
+
+    @property
+    def bar_of(self) -> dict[str, float]:
+        """The bar at each path; the lowest where several texts stand at one."""
+        found: dict[str, float] = {}
+        for segment, bar in zip(self.request.segments, self.bars, strict=True):
+            found[segment.path] = min(bar, found.get(segment.path, bar))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The score so far, who set it, the bar it is held to, whether that blocks, and the reports that count."""
+
+    bar: float
+    score: float | None = None
+    layer: LayerName = LayerName.RULES
+    blocked: bool = False
+    counted: tuple[LayerReport, ...] = ()
+
+    def after(self, report: LayerReport, case: Case, *, replaces: bool = False) -> Standing:
+        """The standing once this layer has spoken; `replaces`: its score stands instead of the one so far."""
+        if report.score is None:
+            return self
+        if replaces and self.score is not None:
+            return self._replaced(report)
+        scores = _scores(report, case, self.bar)
+        blocked = self.blocked or any(_reaches(score, bar) for score, bar in scores)
+        known = replace(self, blocked=blocked, counted=(*self.counted, report))
+        if self.score is None or report.score > self.score:
+            return replace(known, score=report.score, layer=report.layer, bar=max(scores)[1])
+        return known
+
+    def _replaced(self, report: LayerReport) -> Standing:
+        """The judge's score stands, but not below what PII alone is worth to the operator."""
+        kept = tuple(replace(r, findings=tuple(f for f in r.findings if _is_pii(f))) for r in self.counted)
+        floor = max((f.score for r in kept for f in r.findings), default=0.0)
+        score = max(report.score or 0.0, floor)
+        return Standing(self.bar, score, report.layer, _reaches(score, self.bar), (*kept, report))
+
+
+def rounded(score: float) -> float:
+    """As a score is shown."""
+    return round(min(1.0, max(0.0, score)), 4)
+
+
+def _reaches(score: float, bar: float) -> bool:
+    """Rounded first, as it is shown: score and action never disagree."""
+    return rounded(score) >= bar
+
+
+def _scores(report: LayerReport, case: Case, bar: float) -> list[tuple[float, float]]:
+    """Scores with the bars they are held to; a word on the whole request is held to that of what made it be asked."""
+    if len(report.each) != len(case.bars) or not report.each:
+        return [(report.score or 0.0, bar)]
+    return [(one.score, bar) for one, bar in zip(report.each, case.bars, strict=True)]
+
+
+def _is_pii(finding: Finding) -> bool:
+    return finding.label is Label.PII_DETECTED
+
+
+def _deciding(standing: Standing) -> list[Finding]:
+    return [f for report in standing.counted for f in report.findings if f.decides]
+
+
+def threats(standing: Standing, bars: Mapping[str, float]) -> tuple[Label, ...]:
+    """Labels worth a block, and PII always; a block whose labels each stayed below names the strongest."""
+    findings = _deciding(standing)
+    labels = {f.label for f in findings if _is_pii(f) or _reaches(f.score, bars.get(f.path, standing.bar))}
+    others = [f for f in findings if not _is_pii(f)]
+    if standing.blocked and not labels and others:
+        labels = {max(others, key=lambda f: f.score).label}
+    return tuple(label for label in Label if label in labels)
+
+
+def culprit(standing: Standing, bars: Mapping[str, float]) -> str | None:
+    """The place that blocks: of the findings that reach their bar the strongest, else the strongest of all."""
+    ranked = sorted(
+        _deciding(standing), key=lambda f: (not _reaches(f.score, bars.get(f.path, standing.bar)), -f.score)
+    )
+    return ranked[0].path if ranked else None
+
+
+def reasoning(standing: Standing, reports: Sequence[LayerReport]) -> str | None:
+    """The judge's words exactly when the judge set the score."""
+    if standing.layer is not LayerName.LLM_JUDGE:
+        return None
+    said = [report.reasoning for report in reports if report.layer is LayerName.LLM_JUDGE]
+    return said[-1] or "The judge gave a score without an explanation."

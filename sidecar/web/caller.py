@@ -1,0 +1,26 @@
+"""Who asks, in the engine's words: the key of a request, with the threshold and the mode that it may have."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from sidecar.apikeys import ApiKey
+from sidecar.config import Settings
+from sidecar.engine import ANYBODY, Caller
+
+API_KEY = web.RequestKey("api_key", ApiKey)
+"""Set by the gatekeeper once the key is found valid."""
+
+
+def caller(request: web.Request, *, thorough: bool = False) -> Caller:
+    """For the engine; `thorough`: every layer is to speak."""
+    key = request.get(API_KEY)
+    if key is None:
+        return Caller(thorough=True) if thorough else ANYBODY
+    return Caller(key.id, key.threshold, thorough)
+
+
+def monitors(request: web.Request, settings: Settings) -> bool:
+    """Whether this request is forwarded whatever is found: by its key's own mode, else by the general one."""
+    key = request.get(API_KEY)
+    return ((key and key.mode) or settings.mode) == "monitor"

@@ -1,0 +1,57 @@
+"""Twin of sidecar/standing.py; what it means for a verdict is in tests/test_engine.py."""
+
+from __future__ import annotations
+
+from sidecar.standing import Caller, Case, Standing, Terms, culprit, rounded, threats
+from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, Role, ScanRequest, Segment, SegmentReport
+
+
+def case(*segments: Segment) -> Case:
+    """A scan of these segments under a threshold of 0.6, and 0.4 for tools."""
+    terms = Terms(thresholds={Role.TOOL: 0.4})
+    return Case(ScanRequest(segments), Caller(), 0.0, 0.6, tuple(terms.bar(segment, 0.6) for segment in segments))
+
+
+def report(*found: tuple[str, Label, float]) -> LayerReport:
+    """A report with one finding a segment."""
+    findings = [Finding("T-1", label, score, LayerName.RULES, path) for path, label, score in found]
+    return LayerReport.over(LayerName.RULES, [SegmentReport(f.score, (f,)) for f in findings])
+
+
+def test_a_bar_is_the_roles_then_the_channels_then_the_callers() -> None:
+    """The most particular one counts."""
+    terms = Terms(thresholds={Role.TOOL: 0.4, Channel.INDIRECT: 0.5})
+    spoken, tool, read = (
+        Segment("a"),
+        Segment("b", Role.TOOL, channel=Channel.INDIRECT),
+        Segment("c", channel=Channel.INDIRECT),
+    )
+    assert [terms.bar(segment, 0.7) for segment in (spoken, tool, read)] == [0.7, 0.4, 0.5]
+
+
+def test_the_segment_that_blocks_is_named_though_another_scores_higher() -> None:
+    """A score below its own bar blocks nothing, however high it is."""
+    here = case(Segment("a", path="a"), Segment("b", Role.TOOL, "b"))
+    spoken = report(("a", Label.JAILBREAK, 0.55), ("b", Label.PROMPT_INJECTION, 0.45))
+    standing = Standing(0.6).after(spoken, here)
+    assert (standing.blocked, standing.score) == (True, 0.55)
+    assert culprit(standing, here.bar_of) == "b"
+    assert threats(standing, here.bar_of) == (Label.PROMPT_INJECTION,)
+
+
+def test_a_word_on_the_whole_request_is_held_to_the_bar_of_what_weighs_most() -> None:
+    """A judge has no segments: it was asked because of one of them."""
+    here = case(Segment("a", path="a"), Segment("b", Role.TOOL, "b"))
+    standing = Standing(0.6).after(report(("a", Label.JAILBREAK, 0.1), ("b", Label.JAILBREAK, 0.45)), here)
+    judged = standing.after(LayerReport(LayerName.LLM_JUDGE, 0.42), here, replaces=True)
+    assert (judged.blocked, judged.layer) == (True, LayerName.LLM_JUDGE)
+
+
+def test_two_texts_at_one_path_are_held_to_the_lower_bar() -> None:
+    """Names and values of a member share a path."""
+    assert case(Segment("a", path="x"), Segment("b", Role.TOOL, "x")).bar_of == {"x": 0.4}
+
+
+def test_scores_are_shown_with_four_decimals_between_nought_and_one() -> None:
+    """Whatever a layer says."""
+    assert [rounded(score) for score in (-1.0, 0.123449, 0.59996, 7.0)] == [0.0, 0.1234, 0.6, 1.0]
