@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.config import Settings
-from sidecar.engine import ALWAYS, Engine
+from sidecar.engine import Engine
 from sidecar.limits import Concurrency
 from sidecar.pipeline import Pipeline, pipeline
 from sidecar.types import Action, Channel, ScanRequest, Segment
@@ -82,7 +82,7 @@ def figures(taken: Sequence[float], seconds: float) -> dict[str, float]:
 
 def asking_always(built: Pipeline) -> Engine:
     """The same engine without sparing any layer."""
-    stages = [replace(stage, between=ALWAYS) for stage in built.engine.stages]
+    stages = [replace(stage, until_settled=False) for stage in built.engine.stages]
     return Engine(stages, built.engine.terms, Concurrency(64, 256))
 
 

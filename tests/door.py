@@ -15,6 +15,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from sidecar import config, upstream
+from sidecar.engine import ANYBODY, Caller
 from sidecar.journal import Journal
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 from sidecar.web.middleware import Gatekeeper, boundary
@@ -36,7 +37,7 @@ class WordScanner:
         self.busy: asyncio.Event | None = None
         self.cancelled = asyncio.Event()
 
-    async def scan(self, request: ScanRequest) -> Verdict:
+    async def scan(self, request: ScanRequest, caller: Caller = ANYBODY) -> Verdict:
         """A verdict in the manner of the engine."""
         self.scanned.append(request)
         if self.busy is not None:
