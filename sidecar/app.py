@@ -79,7 +79,7 @@ class Sidecar:
         stack.push_async_callback(forward.close)
         gatekeeper = Gatekeeper(self.keyring, limiter, settings)
         data = self._data_app(built.engine, journal, gatekeeper, forward)
-        await self._listen(data, self._admin_app(journal, limiter))
+        await self._listen(data, self._admin_app(journal, limiter, built.engine))
 
     def _data_app(
         self, engine: Engine, journal: Journal, gatekeeper: Gatekeeper, forward: upstream.Upstream
@@ -88,7 +88,7 @@ class Sidecar:
         app.on_response_prepare.append(no_server_header)
         own = [*ScanApi(engine, journal, gatekeeper, self.settings).routes(), *data_routes()]
         app.add_routes(own)
-        proxy = Proxy(engine, journal, forward, self.settings, gatekeeper)
+        proxy = Proxy(engine, journal, forward, self.settings, gatekeeper, self.policy)
 
         async def rest(request: web.Request) -> web.StreamResponse:
             if is_own(request.path):
@@ -98,8 +98,9 @@ class Sidecar:
         app.router.add_route("*", "/{tail:.*}", rest)
         return app
 
-    def _admin_app(self, journal: Journal, limiter: limits.Limiter) -> web.Application:
-        dashboard = Dashboard(Parts(self.settings, self.store, self.keyring, limiter))
+    def _admin_app(self, journal: Journal, limiter: limits.Limiter, engine: Engine) -> web.Application:
+        parts = Parts(self.settings, self.store, self.keyring, limiter, engine, lambda: self.policy)
+        dashboard = Dashboard(parts)
         app = web.Application(middlewares=[boundary(), dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(admin_routes(self._readiness(journal)))

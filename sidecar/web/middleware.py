@@ -60,7 +60,7 @@ def boundary() -> Middleware:
         except ConnectionResetError:
             raise
         except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, the client gets a 500
-            _log.error("request_failed", kind=type(error).__name__, at=_where(error))
+            _log.error("request_failed", kind=type(error).__name__, at=where(error))
             return _answer(request, _Internal("Internal server error."))
 
     return handle
@@ -107,7 +107,7 @@ def _answer(request: web.Request, error: RequestError) -> web.StreamResponse:
     return answer
 
 
-def _where(error: BaseException) -> str:
+def where(error: BaseException) -> str:
     """Module and line of the failure: never its text, which may quote a prompt."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "unknown"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -10,12 +10,18 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
+from sidecar.engine import Engine
 from sidecar.limits import Limiter
+from sidecar.policy import Policy
 from sidecar.store import Store
+from sidecar.web.admin.decisions import Decisions
 from sidecar.web.admin.guard import Guard, Route, Visit, to
+from sidecar.web.admin.keys import KeysPage
 from sidecar.web.admin.login import Login
 from sidecar.web.admin.pages import Pages, static_files
 from sidecar.web.admin.passwords import Passwords
+from sidecar.web.admin.playground import Playground
+from sidecar.web.admin.policies import Policies
 from sidecar.web.admin.trail import Trail
 from sidecar.web.admin.users import Users
 
@@ -24,12 +30,14 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the pages show and change."""
+    """What the pages show and change; `policy` answers with the one that runs now."""
 
     settings: Settings
     store: Store
     keyring: KeyRing
     limiter: Limiter
+    engine: Engine
+    policy: Callable[[], Policy]
 
 
 class Dashboard:
@@ -39,6 +47,10 @@ class Dashboard:
         self._guard = Guard(parts.store, Pages(), parts.settings.admin)
         self._routes = [
             Route("GET", "/", _home),
+            *KeysPage(parts.keyring).routes(),
+            *Decisions(parts.policy).routes(),
+            *Playground(parts.engine, parts.policy, parts.settings).routes(),
+            *Policies(parts.policy).routes(),
             *Login(self._guard, parts.limiter, Passwords()).routes(),
             *Users().routes(),
             *Trail().routes(),
@@ -54,7 +66,7 @@ class Dashboard:
 
 
 async def _home(_visit: Visit) -> web.Response:
-    return to("/account")
+    return to("/decisions")
 
 
 def _static() -> Iterator[web.RouteDef]:

@@ -24,6 +24,7 @@ from sidecar.store import Event, Role, Session, Store
 from sidecar.web.admin.cookies import Cookies, csrf, digest, new_token
 from sidecar.web.admin.forms import Form, query, read, refused
 from sidecar.web.admin.pages import Pages
+from sidecar.web.middleware import where
 
 PROBES = frozenset({"/health", "/ready", "/startup", "/metrics", "/openapi.json"})
 LARGEST_FORM = 4 * 1024 * 1024
@@ -150,8 +151,8 @@ class Guard:
             try:
                 self._check_host(request)
                 answer = await handler(request)
-            except (RequestError, StoreError, web.HTTPException) as error:
-                answer = await self._error_page(request, error)
+            except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, people get a page
+                answer = self._error_page(request, error)
             if not answer.prepared:
                 dress(answer)
             return answer
@@ -195,18 +196,26 @@ class Guard:
         if host_of(f"//{request.headers.get('Host', '')}") not in self._hosts:
             raise refused(421, "The dashboard is not served under this name (see admin.url in the settings).")
 
-    async def _error_page(self, request: web.Request, error: Exception) -> web.Response:
-        """The error for people; the database's words stay in the log."""
-        if isinstance(error, StoreError):
-            _log.error("dashboard_store_failed", error=error)
-            error = refused(503, "The database does not answer. Try again in a moment.")
-        if isinstance(error, web.HTTPException):
-            error = refused(error.status, "There is no such page." if error.status == 404 else str(error.reason))
-        status = getattr(error, "status", 500)
-        answer = self._stranger(request).page("error.html", status, error=error)
-        if (wait := getattr(error, "retry_after", None)) is not None:
-            answer.headers["Retry-After"] = str(wait)
+    def _error_page(self, request: web.Request, error: Exception) -> web.Response:
+        """The error for people."""
+        shown = _for_people(error)
+        answer = self._stranger(request).page("error.html", shown.status, error=shown)
+        if shown.retry_after is not None:
+            answer.headers["Retry-After"] = str(shown.retry_after)
         return answer
+
+
+def _for_people(error: Exception) -> RequestError:
+    """What people may read of an error; the words of the database and of bugs stay in the log."""
+    if isinstance(error, RequestError):
+        return error
+    if isinstance(error, web.HTTPException):
+        return refused(error.status, "There is no such page." if error.status == 404 else str(error.reason))
+    if isinstance(error, StoreError):
+        _log.error("page_failed", error=error)
+        return refused(503, "The database does not answer. Try again in a moment.")
+    _log.error("page_failed", kind=type(error).__name__, at=where(error))
+    return refused(500, "Something went wrong here; the log says where.")
 
 
 def dress(answer: web.StreamResponse) -> None:

@@ -17,7 +17,16 @@ HERE = Path(__file__).parent
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 # Letters that have no ink, and the two braille and hangul blanks.
 _BLANK = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-MOST_SHOWN = 20_000
+_MENU = [
+    ("/", "Overview"),
+    ("/decisions", "Decisions"),
+    ("/keys", "Keys"),
+    ("/playground", "Playground"),
+    ("/policies", "Policies"),
+    ("/users", "Users"),
+    ("/audit", "Audit"),
+]
+_FOR_ADMINS = {"/users", "/audit"}
 
 
 def is_hidden(char: str) -> bool:
@@ -72,6 +81,11 @@ def static_files() -> Mapping[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((HERE / "static").iterdir())}
 
 
+def pages_of(may_change: bool) -> list[tuple[str, str]]:
+    """The pages of the menu, for admins or for viewers."""
+    return [page for page in _MENU if may_change or page[0] not in _FOR_ADMINS]
+
+
 class Pages:
     """The templates, compiled once."""
 
@@ -85,7 +99,8 @@ class Pages:
         )
         self._environment.filters |= {"visible": visible, "when": when, "words": words, "duration": duration}
         content = b"".join(static_files().values())
-        self._environment.globals["assets"] = hashlib.sha256(content).hexdigest()[:12]
+        assets = hashlib.sha256(content).hexdigest()[:12]
+        self._environment.globals |= {"assets": assets, "pages_of": pages_of}
 
     def draw(self, template: str, values: Mapping[str, Any]) -> str:
         """The page as HTML."""

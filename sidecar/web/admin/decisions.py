@@ -1,0 +1,125 @@
+"""Decisions: the scan log as a filtered list, and one decision with everything that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from sidecar.policy import Policy, Rule
+from sidecar.store import Entry, Filter
+from sidecar.types import Label, LayerName
+from sidecar.web.admin.forms import Form, refused
+from sidecar.web.admin.guard import Route, Visit
+from sidecar.web.admin.highlight import Piece, pieces, spans
+
+PAGE = 100
+ACTIONS = ("allow", "block", "monitor")
+FIELDS = ("since", "until", "key", "model", "label", "action", "layer")
+LIVE_SECONDS = 3
+
+
+def read_filter(form: Form) -> Filter:
+    """What a filter form, or a link that carries it, asks for. Raises `RequestError` naming the field."""
+    return Filter(
+        since=_moment(form, "since"),
+        until=_moment(form, "until"),
+        key_id=form.text("key") or None,
+        model=form.text("model") or None,
+        label=form.choice("label", list(Label)),
+        action=form.choice("action", ACTIONS),
+        layer_used=form.choice("layer", list(LayerName)),
+    )
+
+
+def link_of(form: Form, **more: str) -> str:
+    """The chosen filter as a query string."""
+    return urlencode({name: form.text(name) for name in FIELDS if form.text(name)} | more)
+
+
+def _moment(form: Form, name: str) -> datetime | None:
+    value = form.text(name)
+    if not value:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise refused(400, "A time such as 2026-05-01T12:00.", param=name) from None
+
+
+class Decisions:
+    """The pages of the scan log."""
+
+    def __init__(self, policy: Callable[[], Policy]) -> None:
+        self._policy = policy
+
+    def routes(self) -> list[Route]:
+        """Its pages."""
+        return [
+            Route("GET", "/decisions", self.show),
+            Route("GET", "/decisions/{id}", self.one),
+        ]
+
+    async def show(self, visit: Visit) -> web.Response:
+        """The newest decisions that match, page by page; `live=1` loads itself again every few seconds."""
+        asked = visit.query
+        wanted = read_filter(asked)
+        if before := asked.text("before"):
+            wanted = await _after(visit, wanted, before)
+        found = await visit.store.decisions.query(wanted, PAGE + 1)
+        live = bool(asked.text("live")) and not before
+        keys = await visit.store.keys.list()
+        answer = visit.page(
+            "decisions.html",
+            entries=found[:PAGE],
+            names={key.id: key.name for key in keys},
+            keys=keys,
+            asked=asked,
+            choices={"label": list(Label), "action": ACTIONS, "layer": list(LayerName)},
+            query=link_of(asked),
+            older=link_of(asked, before=found[PAGE - 1].id) if len(found) > PAGE else None,
+            live=live,
+            live_link=link_of(asked, live="1"),
+        )
+        if live:
+            answer.headers["Refresh"] = str(LIVE_SECONDS)
+        return answer
+
+    async def one(self, visit: Visit) -> web.Response:
+        """One decision: why, where, how long, and the text where it is kept."""
+        entry = await visit.store.decisions.get(visit.request.match_info["id"])
+        if entry is None:
+            raise refused(404, "There is no such decision; it may be older than the retention (log.retention).")
+        found = await visit.store.keys.get(entry.key_id) if entry.key_id else None
+        return visit.page(
+            "decision.html",
+            entry=entry,
+            key=found[0] if found else None,
+            rules=_rules(self._policy(), entry),
+            text=_text(entry),
+            now=self._policy().revision,
+        )
+
+
+async def _after(visit: Visit, wanted: Filter, before: str) -> Filter:
+    last = await visit.store.decisions.get(before)
+    if last is None:
+        raise refused(404, "The page to go on from is gone; begin at the newest.")
+    return Filter(**{name: getattr(wanted, name) for name in Filter.__slots__ if name != "before"}, before=last)
+
+
+def _rules(policy: Policy, entry: Entry) -> Mapping[str, Rule]:
+    """The rules of today's policy that the decision names."""
+    named = {finding["rule"] for finding in entry.findings}
+    return {rule.id: rule for rule in policy.rules if rule.id in named}
+
+
+def _text(entry: Entry) -> list[Piece]:
+    """The kept text; with marks where it is the whole text of one segment, so that spans fit."""
+    if entry.text is None:
+        return []
+    fits = entry.segments == 1 and len(entry.text) == entry.length
+    return pieces(entry.text, spans(entry.findings) if fits else ())

@@ -1,0 +1,51 @@
+"""A text cut into pieces at the spans that were found in it, for a template to mark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from sidecar.types import Finding
+
+MOST_SHOWN = 20_000
+MOST_SPANS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some text and the rules that met it; none where nothing was found."""
+
+    text: str
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a rule met a text, in code points."""
+
+    start: int
+    end: int
+    rule: str
+
+
+def spans(findings: Iterable[Finding | Mapping[str, Any]]) -> list[Span]:
+    """The places of findings, as the engine or the scan log tells them."""
+    places = (item if isinstance(item, Mapping) else _fields(item) for item in findings)
+    return [Span(p["start"], p["end"], p["rule"]) for p in places if p["start"] is not None and p["end"] is not None]
+
+
+def _fields(finding: Finding) -> Mapping[str, Any]:
+    return {"start": finding.start, "end": finding.end, "rule": finding.rule}
+
+
+def pieces(text: str, found: Iterable[Span], longest: int = MOST_SHOWN) -> list[Piece]:
+    """The text, at most `longest` of it, cut wherever a span begins or ends."""
+    shown = text[:longest]
+    held = [span for span in found if 0 <= span.start < min(span.end, len(shown))][:MOST_SPANS]
+    cuts = sorted({0, len(shown), *(span.start for span in held), *(min(span.end, len(shown)) for span in held)})
+    return [
+        Piece(shown[start:end], tuple(sorted({s.rule for s in held if s.start < end and s.end > start})))
+        for start, end in pairwise(cuts)
+    ]

@@ -1,0 +1,82 @@
+"""Policies: the rules that run, each with its worth, its status and its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import groupby
+
+from aiohttp import web
+
+from sidecar.policy import KINDS, Policy, Rule
+from sidecar.types import Label
+from sidecar.web.admin.forms import refused
+from sidecar.web.admin.guard import Route, Visit
+
+LAYERS: Mapping[str, str] = {
+    "patterns": "rules",
+    "hidden_in": "rules",
+    "similar_to": "semantic",
+    "question": "llm_judge",
+}
+STATUSES = ("stable", "test", "retired")
+
+
+class Policies:
+    """The pages of rules."""
+
+    def __init__(self, policy: Callable[[], Policy]) -> None:
+        self._policy = policy
+
+    def routes(self) -> list[Route]:
+        """Its pages."""
+        return [Route("GET", "/policies", self.show), Route("GET", "/policies/{id}", self.one)]
+
+    async def show(self, visit: Visit) -> web.Response:
+        """All rules by family, or those that a filter leaves."""
+        asked, policy = visit.query, self._policy()
+        label, status = asked.choice("label", list(Label)), asked.choice("status", STATUSES)
+        words = asked.text("text").lower()
+        rules = [
+            rule
+            for rule in policy.rules
+            if (not label or rule.label == label)
+            and (not status or rule.status == status)
+            and words in f"{rule.id} {rule.title}".lower()
+        ]
+        return visit.page(
+            "policies.html",
+            families=_families(rules),
+            total=len(policy.rules),
+            shown=len(rules),
+            revision=policy.revision,
+            labels=list(Label),
+            statuses=STATUSES,
+            asked=asked,
+            layer=layer_of,
+        )
+
+    async def one(self, visit: Visit) -> web.Response:
+        """One rule with everything that its file says."""
+        wanted = visit.request.match_info["id"]
+        rule = next((rule for rule in self._policy().rules if rule.id == wanted), None)
+        if rule is None:
+            raise refused(404, "There is no such rule in the policy that runs.")
+        kind = kind_of(rule)
+        seeks = (rule.question,) if kind == "question" else getattr(rule, kind)
+        return visit.page("rule.html", rule=rule, kind=kind, seeks=seeks, layer=layer_of(rule))
+
+
+def _families(rules: list[Rule]) -> list[tuple[Label, list[Rule]]]:
+    order = list(Label)
+    ranked = sorted(rules, key=lambda rule: order.index(rule.label))
+    return [(label, list(members)) for label, members in groupby(ranked, key=lambda rule: rule.label)]
+
+
+def kind_of(rule: Rule) -> str:
+    """Which of the four ways of looking the rule uses."""
+    return next(kind for kind in KINDS if getattr(rule, kind))
+
+
+def layer_of(rule: Rule) -> str:
+    """The layer that runs it."""
+    return LAYERS[kind_of(rule)]
