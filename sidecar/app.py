@@ -88,7 +88,7 @@ class Sidecar:
         app.on_response_prepare.append(no_server_header)
         own = [*ScanApi(engine, journal, gatekeeper, self.settings).routes(), *data_routes()]
         app.add_routes(own)
-        proxy = Proxy(engine, journal, forward, self.settings, gatekeeper, self.policy)
+        proxy = Proxy(engine, journal, forward, self.settings, gatekeeper)
 
         async def rest(request: web.Request) -> web.StreamResponse:
             if is_own(request.path):
