@@ -16,7 +16,7 @@ import click
 import orjson
 import uvloop
 
-from sidecar import __version__, app, config, console, evaluation, logs
+from sidecar import __version__, app, config, console, coverage, evaluation, logs
 from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.config import Settings
 from sidecar.errors import ConfigError, SidecarError
@@ -112,13 +112,28 @@ async def _greet(running: app.Sidecar) -> None:
 
 
 @main.command()
+@click.option(
+    "--coverage",
+    "covered",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Count every rule on a labelled file (.jsonl, .jsonl.gz) or on benign texts, one a line.",
+)
+@JSON
 @CONFIG
 @_entry
-async def check(config_file: Path | None) -> int:
+async def check(covered: Path | None, as_json: bool, config_file: Path | None) -> int:
     """Validate the configuration and prove the policies; start nothing."""
     settings = _settings(config_file)
+    rows = coverage.read(covered) if covered else []
     async with pipeline(settings) as built:
-        console.show_settings(settings, built.policy)
+        found = coverage.report(built.policy, await _run_rows(built, rows, 1)) if covered else {}
+    if as_json:
+        _emit({"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": found or None})
+        return 0
+    console.show_settings(settings, built.policy)
+    if found:
+        console.show_coverage(found)
     return 0
 
 

@@ -189,6 +189,20 @@ def show_report(found: Mapping[str, Any]) -> None:
     out.print(f"AUC {found['auc']}  ECE {found['ece']}  could not scan {found['could_not_scan']}  {quantiles}")
 
 
+def show_coverage(found: Mapping[str, Any]) -> None:
+    """Rules by their false positives, then what never fired and what says the same as another rule."""
+    table = Table("rule", "rows", "attacks", "no other rule", "benign", "", title=f"{found['rows']} rows")
+    for rule in sorted(found["fired"], key=lambda rule: (-rule["benign"], -rule["attacks"])):
+        counts = (str(rule[name]) for name in ("rows", "attacks", "alone", "benign"))
+        table.add_row(rule["rule"], *counts, escape(rule["title"]))
+    out.print(table)
+    for pair in found["overlaps"]:
+        out.print(
+            f"{pair['rule']}: {pair['both']} of its {pair['rows']} rows are met by {pair['within']}", markup=False
+        )
+    out.print(f"never fired ({len(found['never'])} of {found['rules']}): {', '.join(found['never']) or 'none'}")
+
+
 def _share(share: Mapping[str, Any]) -> tuple[str, str, str]:
     if share["rate"] is None:
         return ("-", "", "0")

@@ -75,6 +75,17 @@ def test_check_proves_the_policies_and_shows_the_failure_policy(home: Path) -> N
     assert "failure.input.oversize" in done.stdout
 
 
+def test_check_counts_every_rule_on_a_file(home: Path, tmp_path: Path) -> None:
+    """As tables, and as JSON for scripts."""
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"text": ATTACK, "labels": ["prompt_injection"]}) + "\n", "utf-8")
+    shown = sidecar(home, "check", "--coverage", str(tmp_path / "rows.jsonl"))
+    assert shown.returncode == 0, shown.stderr
+    assert "INJ-100" in shown.stdout
+    assert "never fired" in shown.stdout
+    found = json.loads(sidecar(home, "check", "--coverage", str(tmp_path / "rows.jsonl"), "--json").stdout)
+    assert "INJ-100" in {figures["rule"] for figures in found["coverage"]["fired"]}
+
+
 def test_check_lists_all_problems_and_ends_with_2(home: Path, tmp_path: Path) -> None:
     """Every problem of a wrong configuration in one go, no traceback."""
     (tmp_path / "bad.yaml").write_text("scan: {threshold: 7}\nnonsense: 1\n", "utf-8")

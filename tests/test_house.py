@@ -19,8 +19,22 @@ TESTS = ROOT / "tests"
 COMMON = {"config", "logs", "metrics", "tasks"}
 FLOORS = {
     1: {"types", "errors", "units"},
-    2: {*COMMON, "policy", "views", "bodies", "layers", "upstream", "store", "limits", "verdicts", "standing", "apikeys", "client"},
-    3: {"engine", "journal", "proof", "evaluation"},
+    2: {
+        *COMMON,
+        "policy",
+        "views",
+        "bodies",
+        "replies",
+        "layers",
+        "upstream",
+        "store",
+        "limits",
+        "verdicts",
+        "standing",
+        "apikeys",
+        "client",
+    },
+    3: {"engine", "journal", "proof", "evaluation", "coverage"},
     4: {"web"},
     5: {"app", "pipeline", "cli", "console", "workers", "__main__"},
 }
@@ -28,6 +42,7 @@ FLOORS = {
 ALLOWED = {
     ("layers", "views"),  # patterns are matched on views of the text
     ("layers", "policy"),  # rules are what the rules layer is made of
+    ("replies", "bodies"),  # an answer is JSON as a request is
     ("apikeys", "store"),  # keys live in the store
 }
 ENTRY = {"app", "pipeline", "cli", "console", "workers"}
