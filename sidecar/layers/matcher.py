@@ -12,6 +12,7 @@ plain text, and 250 MB), and `re2.Filter`, whose own automaton of words is as ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from weakref import WeakValueDictionary
 
 import ahocorasick_rs
 import re2
@@ -58,7 +59,7 @@ class Matcher:
         """
         data = text.encode()
         for number in self._possible(self._there(text)):
-            if wanted(number) and self._sets[number].Match(data):
+            if wanted(number) and self._sets[number].match(data):
                 yield number
 
     def _possible(self, there: Iterable[int]) -> list[int]:
@@ -90,16 +91,32 @@ class Matcher:
             yield found.span()
 
 
-def _alone(pattern: str) -> re2.Set:
-    """An automaton of one pattern. Unlike a single search, a set is never given up for the slow algorithm."""
-    for memory in MEMORY:
-        chosen = options()
-        chosen.max_mem = memory
-        automaton = re2.Set.SearchSet(chosen)
-        automaton.Add(pattern)
-        try:
-            automaton.Compile()
-        except re2.error:
-            continue
-        return automaton
-    raise PolicyError("a pattern is too large", [pattern[:80]])
+class _Alone:
+    """The automaton of one pattern. Unlike a single search, a set is never given up for the slow algorithm."""
+
+    __slots__ = ("__weakref__", "match")
+
+    def __init__(self, pattern: str) -> None:
+        for memory in MEMORY:
+            chosen = options()
+            chosen.max_mem = memory
+            automaton = re2.Set.SearchSet(chosen)
+            automaton.Add(pattern)
+            try:
+                automaton.Compile()
+            except re2.error:
+                continue
+            self.match: Callable[[bytes], object] = automaton.Match
+            return
+        raise PolicyError("a pattern is too large", [pattern[:80]])
+
+
+_ALIVE: WeakValueDictionary[str, _Alone] = WeakValueDictionary()
+"""Automata in use: policies read again while the old ones serve share what has not changed."""
+
+
+def _alone(pattern: str) -> _Alone:
+    found = _ALIVE.get(pattern)
+    if found is None:
+        found = _ALIVE[pattern] = _Alone(pattern)
+    return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import re2
@@ -56,6 +57,7 @@ _ANYTHING = _Part(None)
 _A_DIGIT, _A_WIDE = _Part(None, (frozenset({DIGIT}),)), _Part(None, (frozenset({WIDE}),))
 
 
+@lru_cache(maxsize=4096)  # a reload reads the same patterns again, but for a few
 def clauses(pattern: str) -> Clauses:
     """The clauses of an RE2 pattern, those that turn away most first."""
     folded = {frozenset(map(str.casefold, clause)) for clause in _Reader(pattern).alternatives().needs()}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar import policy
 from sidecar.errors import PolicyError
+from sidecar.layers import matcher as matching
 from sidecar.layers.matcher import CROWD, SLICE, Matcher, Stuffed
 
 SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
@@ -66,3 +69,14 @@ def test_a_pattern_too_large_for_an_automaton_is_refused() -> None:
     """At load, not by silence at scan time."""
     with pytest.raises(PolicyError, match="too large"):
         Matcher([r"(?:\pL\pN\pP){400}"])
+
+
+def test_automata_are_shared_while_they_are_in_use() -> None:
+    """Policies that are read again while the old ones serve cost only what has changed; nothing is kept for ever."""
+    first, second = Matcher(["shared words", "first alone"]), Matcher(["shared words", "second alone"])
+    assert first._sets[0] is second._sets[0]
+    assert {"first alone", "shared words"} <= set(matching._ALIVE)
+    del first
+    gc.collect()
+    assert "first alone" not in matching._ALIVE
+    assert list(second.met("the shared words")) == [0]
