@@ -42,13 +42,15 @@ async def pipeline(settings: Settings, *, prove: bool = True, secret: bytes | No
 
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
-    rules = policy.load(settings.policies)
+    rules = await asyncio.to_thread(policy.load, settings.policies)
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)
         local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
         if prove and (problems := await proof.prove(rules, local)):
             raise PolicyError("policies fail their own examples", problems)
+        if prove and (problems := await proof.canary(local)):
+            raise ModelError("; ".join(problems))
         if secret is not None and settings.cache.entries:
             memory = await verdicts.open(settings.cache, secret)
             stack.push_async_callback(memory.close)
@@ -63,7 +65,8 @@ async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degr
     judged = chosen.llm_judge.url is not None and chosen.llm_judge.mode == "decide"
     stages = []
     if chosen.rules.enabled:
-        stages.append(Stage(RulesLayer(rules), failure.rules, ALWAYS))
+        layer = await asyncio.to_thread(RulesLayer, rules)
+        stages.append(Stage(layer, failure.rules, ALWAYS))
     if chosen.semantic.enabled:
         semantic = await _semantic(settings, rules, stack, degraded)
         stages += [Stage(semantic, failure.semantic, until_settled=True)] if semantic else []

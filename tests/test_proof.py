@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from sidecar import policy
+from sidecar.errors import LayerError
 from sidecar.layers.rules import RulesLayer
 from sidecar.policy import Policy, Rule
-from sidecar.proof import prove
-from sidecar.types import Label
+from sidecar.proof import canary, prove
+from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
 
 IDS = Path(__file__).parent / "data" / "rule_ids.txt"
 RULE = {
@@ -79,3 +81,25 @@ async def test_a_retired_rule_is_not_asked() -> None:
     """Its examples stay in the file and say nothing any more."""
     retired = made(status="retired")
     assert await prove(retired, [RulesLayer(retired)]) == []
+
+
+class Canned:
+    """A layer that gives everything the same score, or fails."""
+
+    name = LayerName.SEMANTIC
+
+    def __init__(self, score: float | None) -> None:
+        self._score = score
+
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+        """The one score there is."""
+        if self._score is None:
+            raise LayerError("closed")
+        return LayerReport(self.name, self._score)
+
+
+async def test_a_layer_that_cannot_tell_or_does_not_answer_is_found_before_it_serves(shipped: Policy) -> None:
+    """The canary: rules must answer, a model must rate an attack above a harmless question."""
+    assert await canary([RulesLayer(shipped)]) == []
+    assert "does not tell" in (await canary([Canned(0.4)]))[0]
+    assert "closed" in (await canary([Canned(None)]))[0]
