@@ -1,0 +1,74 @@
+"""The fault proxy does what it says: a test with a fault that did not happen proves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import aiohttp
+import pytest
+from faults import GARBAGE, HALF_OPEN, NONE, REFUSE, Fault, Link, link
+from recording import recording, whole
+
+BODY = b"x" * 1000
+
+
+async def ask(made: Link, seconds: float = 5.0) -> bytes:
+    """One POST through the link; the body of the answer."""
+    timeout = aiohttp.ClientTimeout(total=seconds)
+    async with aiohttp.ClientSession(timeout=timeout) as session, session.post(made.url, data=b"hello") as answer:
+        return await answer.read()
+
+
+async def test_a_good_link_passes_both_ways() -> None:
+    """What is sent arrives, and what is answered comes back."""
+    async with recording(whole(BODY)) as far, link(far.port) as made:
+        assert await ask(made) == BODY
+        assert far.bodies == [b"hello"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "raised", "arrives"),
+    [
+        (REFUSE, aiohttp.ClientConnectorError, False),
+        (Fault("reset"), aiohttp.ClientOSError, True),
+        (Fault("cut"), aiohttp.ServerDisconnectedError, True),
+        (Fault("cut", after=300), aiohttp.ClientPayloadError, True),
+        (Fault("stall", after=300), TimeoutError, True),
+        (Fault("cut", way="up"), aiohttp.ServerDisconnectedError, False),
+        (HALF_OPEN, TimeoutError, False),
+        (GARBAGE, aiohttp.ClientResponseError, False),
+        (Fault("drip", pause=0.01), TimeoutError, True),
+        (Fault("latency", pause=2), TimeoutError, True),
+    ],
+    ids=lambda value: f"{value.kind}-{value.after}-{value.way}" if isinstance(value, Fault) else None,
+)
+async def test_each_fault_is_what_a_client_meets(fault: Fault, raised: type[Exception], arrives: bool) -> None:
+    """The error of the client is that of the fault, and the request went on or did not."""
+    async with recording(whole(BODY)) as far, link(far.port) as made:
+        await made.set(fault)
+        with pytest.raises(raised):
+            await ask(made, 0.3)
+        assert bool(far.bodies) == arrives
+        await made.set(NONE)
+        assert await ask(made) == BODY
+
+
+async def test_a_fault_reaches_connections_that_are_open() -> None:
+    """A pooled connection that was good a moment ago is as bad as a new one."""
+    async with recording(whole(BODY)) as far, link(far.port) as made, aiohttp.ClientSession() as session:
+        async with session.post(made.url, data=b"1") as answer:
+            await answer.read()
+        await made.set(Fault("reset"))
+        with pytest.raises(aiohttp.ClientError):
+            await session.post(made.url, data=b"2")
+        assert made.connections == 1
+
+
+async def test_slow_faults_are_slow_and_complete() -> None:
+    """Latency delays and loses nothing."""
+    async with recording(whole(BODY)) as far, link(far.port) as made:
+        await made.set(Fault("latency", pause=0.2))
+        begun = time.monotonic()
+        assert await asyncio.wait_for(ask(made), 5) == BODY
+        assert time.monotonic() - begun >= 0.2
