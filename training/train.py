@@ -29,7 +29,7 @@ from training.rows import OUTPUTS, Row
 from training.trainer import Plan, Trainer
 
 PLAN = Plan()
-FOLD_DRAWS = 0.12
+FOLD_DRAWS = 0.15
 """How much of the plan a network for one calibration fold gets."""
 CERTAIN = 0.97
 """A window this probable ends the reading of a text."""
