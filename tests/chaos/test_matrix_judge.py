@@ -1,0 +1,134 @@
+"""Failure matrix, rows of layers: judge, semantic layer, rules and overload in trouble, closed and open, at both doors.
+
+Closed: 503 (the scan door's overload: 429), and no text at the upstream that no scan let up. Open: the other
+layers decide, or the text goes up and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chaos.world import ANSWER, ATTACK, NO_SEMANTIC, World, audit, patiently, settings, world
+from faults import GARBAGE, HALF_OPEN, NONE, REFUSE, Fault, Link, link
+from layers import judge_server as judges
+from layers.judge_server import JudgeServer
+from recording import Recording, recording, whole
+from yarl import URL
+
+FAULTS = {
+    "refused": REFUSE,
+    "reset": Fault("reset"),
+    "reset in the answer": Fault("reset", after=60),
+    "closed": Fault("cut"),
+    "cut in the answer": Fault("cut", after=200),
+    "request cut": Fault("cut", after=100, way="up"),
+    "half open": HALF_OPEN,
+    "stalled in the answer": Fault("stall", after=100),
+    "slow drip": Fault("drip", pause=0.05),
+    "garbage": GARBAGE,
+    "late": Fault("latency", pause=2),
+}
+ALL_JUDGED = [0.0, 0.6]
+
+
+@asynccontextmanager
+async def judged(folder: Path, **sections: Any) -> AsyncIterator[tuple[World, Link, JudgeServer, Recording, str]]:
+    """A sidecar whose every scan asks a judge behind a link."""
+    async with recording(whole(ANSWER)) as upstream, JudgeServer() as judge, link(URL(judge.url).port or 0) as wire:
+        asked = {"url": f"{wire.url}/v1", "model": "m", "between": ALL_JUDGED, "timeout": "250ms"}
+        asked |= {"breaker_failures": 1000, "control": False, "cache": 0, "calls": "100000/second"}
+        asked |= {"tokens": "100000000/second"} | sections.pop("judge", {})
+        layers = {"semantic": NO_SEMANTIC, "llm_judge": asked}
+        made = settings(folder, upstream.url, layers=layers, **sections)
+        async with world(made) as here:
+            yield here, wire, judge, upstream, made.store.url
+
+
+@pytest.mark.parametrize("policy", ["block", "skip"])
+async def test_a_judge_behind_a_bad_link(tmp_path: Path, policy: str) -> None:
+    """Every fault of the link: closed is 503 and nothing goes up, open leaves it to the rules; mended, all is well."""
+    async with judged(tmp_path, failure={"llm_judge": policy}) as (here, wire, _, upstream, store):
+        for name, fault in FAULTS.items():
+            await wire.set(fault)
+            before, begun = len(upstream.bodies), time.monotonic()
+            inline, scan = await asyncio.gather(here.inline(), here.scan())
+            expected = 503 if policy == "block" else 200
+            assert (name, inline.status, scan.status) == (name, expected, expected)
+            assert len(upstream.bodies) - before == (0 if policy == "block" else 1)
+            assert time.monotonic() - begun < 3, f"{name}: the deadline is total"
+            assert inline.unscanned is None
+            if policy == "block":
+                assert inline.json["error"]["code"] == "scanner_unavailable"
+                assert list(scan.json) == ["detail"]
+                assert inline.headers["Retry-After"]
+                assert scan.headers["Retry-After"]
+            await wire.set(NONE)
+            assert (await here.inline()).status == 200, f"{name}: not over when the fault was"
+        blocked = await here.inline(ATTACK)
+        assert blocked.status == 400
+    assert await audit(store, upstream) == []
+
+
+@pytest.mark.parametrize("policy", ["block", "skip"])
+async def test_an_open_breaker_waits_for_nobody(tmp_path: Path, policy: str) -> None:
+    """After so many failures a dead judge costs nothing, at either door."""
+    once = {"breaker_failures": 1, "breaker_pause": "60s", "timeout": "1s", "attempts": 1}
+    async with judged(tmp_path, failure={"llm_judge": policy}, judge=once) as (here, wire, _, upstream, store):
+        await wire.set(HALF_OPEN)
+        await here.inline()
+        begun = time.monotonic()
+        replies = [await here.inline(), await here.scan()]
+        assert time.monotonic() - begun < 0.5
+        assert {reply.status for reply in replies} == {503 if policy == "block" else 200}
+    assert await audit(store, upstream) == []
+
+
+@pytest.mark.parametrize("policy", ["block", "skip"])
+async def test_the_deadline_of_the_request_while_scanning(tmp_path: Path, policy: str) -> None:
+    """`scan.deadline` cuts a layer that is still busy: closed is 503, open leaves it to those who have answered."""
+    slow = {"timeout": "10s", "attempts": 1}
+    rules = {"failure": {"llm_judge": policy}, "scan": {"deadline": "300ms"}}
+    async with judged(tmp_path, judge=slow, **rules) as (here, _, judge, upstream, store):
+        judge.answer = judges.slow(5)
+        begun = time.monotonic()
+        replies = await asyncio.gather(here.inline(), here.scan())
+        assert time.monotonic() - begun < 3
+        assert [(reply.status, reply.unscanned) for reply in replies] == [(503 if policy == "block" else 200, None)] * 2
+    assert await audit(store, upstream) == []
+
+
+@pytest.mark.parametrize("policy", ["block", "allow"])
+async def test_a_full_scan_queue(tmp_path: Path, policy: str) -> None:
+    """No place and no queue: refused within 50 ms with Retry-After; `overload: allow` opens, and says so."""
+    bounds = {"concurrency": 1, "queue": 0}
+    one = {"timeout": "3s"}
+    async with judged(tmp_path, scan=bounds, failure={"overload": policy}, judge=one) as opened:
+        here, _, judge, upstream, store = opened
+        await here.inline()
+        judge.answer = judges.slow(1)
+        holder = asyncio.ensure_future(here.inline())
+        await patiently(lambda: judge.in_flight)
+        taken, replies = [], []
+        for _ in range(5):
+            begun = time.monotonic()
+            replies.append(await here.inline())
+            taken.append(time.monotonic() - begun)
+        scan = await here.scan()
+        assert (await holder).status == 200
+    assert min(taken) < 0.05
+    unseen = await audit(store, upstream)
+    if policy == "block":
+        assert {reply.status for reply in replies} == {503}
+        assert all(reply.headers["Retry-After"] for reply in replies)
+        assert (scan.status, scan.headers["Retry-After"]) == (429, "1")
+        assert unseen == []
+    else:
+        assert {(reply.status, reply.unscanned) for reply in replies} == {(200, "overload")}
+        assert (scan.status, scan.unscanned) == (200, "overload")
+        assert len(unseen) == 5
