@@ -5,62 +5,27 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
 
 import click
 import orjson
-import uvloop
 
 from sidecar import __version__, app, config, console, coverage, evaluation, logs
+from sidecar.admin import admin
 from sidecar.apikeys import ApiKey, KeyRing
+from sidecar.commands import CONFIG, JSON, Duration, emit, entry, load_settings
 from sidecar.config import Settings
-from sidecar.errors import ConfigError, SidecarError
+from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row
 from sidecar.pipeline import Pipeline, pipeline
 from sidecar.store import Store
 from sidecar.types import Action, ScanRequest, Segment
-from sidecar.units import parse_duration
 from sidecar.web.admin import base_url, bootstrap
 from sidecar.web.api import explanation, result
 from sidecar.workers import supervise
-
-P = ParamSpec("P")
-CONFIG = click.option(
-    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings [default: config.yaml]"
-)
-JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-
-
-def _entry(function: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, None]:
-    """Run an async command; what this program raises on purpose ends in one message and exit code 2."""
-
-    @wraps(function)
-    def command(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            code = uvloop.run(function(*args, **kwargs))
-        except SidecarError as error:
-            console.err.print(str(error), style="red", markup=False)
-            code = 2
-        except KeyboardInterrupt:
-            code = 130
-        sys.exit(code)
-
-    return command
-
-
-class _Duration(click.ParamType[timedelta]):
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        try:
-            return timedelta(seconds=parse_duration(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -75,21 +40,15 @@ def main() -> None:
     """
 
 
-def _settings(path: Path | None) -> Settings:
-    settings = config.load(path)
-    logs.configure(settings.log.format, settings.log.level)
-    return settings
-
-
 @main.command()
 @CONFIG
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes on one port.")
 @click.option("--worker", "worker", is_flag=True, hidden=True, help="Set by the supervisor: share the ports.")
 @click.option("--first-key/--no-first-key", default=True, help="Print a first API key when the store holds none.")
-@_entry
+@entry
 async def serve(config_file: Path | None, workers: int, worker: bool, first_key: bool) -> int:
     """Serve the scan API and the inline proxy until SIGTERM."""
-    settings = _settings(config_file)
+    settings = load_settings(config_file)
     if workers > 1:
         return await supervise(config_file, workers)
     stop = app.stop_on_signal()
@@ -121,15 +80,15 @@ async def _greet(running: app.Sidecar) -> None:
 )
 @JSON
 @CONFIG
-@_entry
+@entry
 async def check(covered: Path | None, as_json: bool, config_file: Path | None) -> int:
     """Validate the configuration and prove the policies; start nothing."""
-    settings = _settings(config_file)
+    settings = load_settings(config_file)
     rows = coverage.read(covered) if covered else []
     async with pipeline(settings) as built:
         found = coverage.report(built.policy, await _run_rows(built, rows, 1)) if covered else {}
     if as_json:
-        _emit({"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": found or None})
+        emit({"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": found or None})
         return 0
     console.show_settings(settings, built.policy)
     if found:
@@ -143,15 +102,15 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
 @click.option("--explain", is_flag=True, help="All findings, spans and layers.")
 @JSON
 @CONFIG
-@_entry
+@entry
 async def scan(text: str, system_prompt: str | None, explain: bool, as_json: bool, config_file: Path | None) -> int:
     """Scan one TEXT, or standard input with "-". Exit code 0: allow, 1: block, 2: error."""
     prompt = _read_stdin() if text == "-" else text
-    async with pipeline(_settings(config_file), prove=False) as built:
+    async with pipeline(load_settings(config_file), prove=False) as built:
         verdict = await built.engine.scan(ScanRequest((Segment(prompt),), system_prompt))
         if as_json:
             shape = explanation if explain else result
-            _emit({**shape(verdict), **({"failure": verdict.failure} if verdict.failure else {})})
+            emit({**shape(verdict), **({"failure": verdict.failure} if verdict.failure else {})})
         else:
             console.show_verdict(verdict, built.policy, explain=explain)
     if verdict.failure:
@@ -174,7 +133,7 @@ def _read_stdin() -> str:
 @click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Rows at a time.")
 @JSON
 @CONFIG
-@_entry
+@entry
 async def evaluate(
     file: Path,
     layers: str | None,
@@ -185,7 +144,7 @@ async def evaluate(
     config_file: Path | None,
 ) -> int:
     """Measure recall and false positives on a labelled FILE (.jsonl or .jsonl.gz)."""
-    settings = _choose(_settings(config_file), layers)
+    settings = _choose(load_settings(config_file), layers)
     rows = evaluation.read_rows(file)[:limit]
     async with pipeline(settings, prove=False) as built:
         outcomes = await _run_rows(built, rows, concurrency)
@@ -193,7 +152,7 @@ async def evaluate(
         await asyncio.to_thread(_write_rows, out_file, outcomes)
     found = evaluation.report(outcomes)
     if as_json:
-        _emit(found)
+        emit(found)
     else:
         console.show_report(found)
     return 0
@@ -242,8 +201,7 @@ async def _run_rows(built: Pipeline, rows: list[Row], concurrency: int) -> list[
     return [outcomes[index] for index in sorted(outcomes)]
 
 
-def _emit(value: object) -> None:
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+main.add_command(admin)
 
 
 @main.group()
@@ -253,7 +211,7 @@ def keys() -> None:
 
 @asynccontextmanager
 async def _keyring(config_file: Path | None) -> AsyncIterator[KeyRing]:
-    settings = _settings(config_file)
+    settings = load_settings(config_file)
     store = await Store.open(settings.store.url)
     try:
         yield KeyRing(store, settings.auth)
@@ -265,7 +223,7 @@ def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
     """The value goes to standard output once; what people want to read beside it goes to standard error."""
     if as_json:
         expires = key.expires_at.isoformat() if key.expires_at else None
-        _emit({"id": key.id, "name": key.name, "key": value, "expires_at": expires})
+        emit({"id": key.id, "name": key.name, "key": value, "expires_at": expires})
         return 0
     console.err.print(f"key {key.id} ({key.environment}) created; its value is shown this once:", markup=False)
     click.echo(value)
@@ -274,7 +232,7 @@ def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
 
 @keys.command("create")
 @click.argument("name")
-@click.option("--expires", type=_Duration(), help="Valid for this long, such as 90d [default: for ever]")
+@click.option("--expires", type=Duration(), help="Valid for this long, such as 90d [default: for ever]")
 @click.option(
     "--environment",
     type=click.Choice(["development", "staging", "production"]),
@@ -283,7 +241,7 @@ def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
 )
 @JSON
 @CONFIG
-@_entry
+@entry
 async def create_key(
     name: str, expires: timedelta | None, environment: str, as_json: bool, config_file: Path | None
 ) -> int:
@@ -296,14 +254,14 @@ async def create_key(
 @keys.command("list")
 @JSON
 @CONFIG
-@_entry
+@entry
 async def list_keys(as_json: bool, config_file: Path | None) -> int:
     """List all keys with their states; never their values."""
     now = datetime.now(UTC)
     async with _keyring(config_file) as ring:
         found = await ring.list()
     if as_json:
-        _emit([{**key.as_dict(), "state": str(key.state(now))} for key in found])
+        emit([{**key.as_dict(), "state": str(key.state(now))} for key in found])
     else:
         console.show_keys(found, now)
     return 0
@@ -312,7 +270,7 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
 @keys.command("revoke")
 @click.argument("key_id", metavar="ID")
 @CONFIG
-@_entry
+@entry
 async def revoke_key(key_id: str, config_file: Path | None) -> int:
     """Revoke the key with this ID: it stops to authenticate, everywhere within 5 s."""
     async with _keyring(config_file) as ring:
@@ -323,10 +281,10 @@ async def revoke_key(key_id: str, config_file: Path | None) -> int:
 
 @keys.command("rotate")
 @click.argument("key_id", metavar="ID")
-@click.option("--grace", type=_Duration(), default="24h", show_default=True, help="How long the old key stays valid.")
+@click.option("--grace", type=Duration(), default="24h", show_default=True, help="How long the old key stays valid.")
 @JSON
 @CONFIG
-@_entry
+@entry
 async def rotate_key(key_id: str, grace: timedelta, as_json: bool, config_file: Path | None) -> int:
     """Create a successor of the key with this ID; the old one stays valid for the grace period."""
     async with _keyring(config_file) as ring:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import ClientSession, CookieJar, web
@@ -18,7 +20,7 @@ from sidecar.config import Settings
 from sidecar.engine import Engine, Stage, Terms
 from sidecar.layers.rules import RulesLayer
 from sidecar.limits import Concurrency, MemoryLimiter
-from sidecar.store import Role, Store
+from sidecar.store import Entry, Role, Store
 from sidecar.web.admin import Dashboard, Parts, bootstrap
 from sidecar.web.admin.invitations import invite
 from sidecar.web.server import Site
@@ -46,6 +48,48 @@ rules:
     match: ['=cmd()']
     no_match: [command]
 """
+
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+FINDING = {
+    "rule": "INJ-1",
+    "label": "prompt_injection",
+    "score": 0.9,
+    "layer": "rules",
+    "path": "prompt",
+    "start": 7,
+    "end": 39,
+    "view": "raw",
+    "decides": True,
+}
+
+
+def entry(number: int = 0, **changes: Any) -> Entry:
+    """A row of the scan log."""
+    row = Entry(
+        id=f"dec_{number:026}",
+        at=NOW + timedelta(seconds=number),
+        door="api",
+        route="/api/v1/prompt/scan",
+        action="block",
+        recommended="block",
+        status=200,
+        risk_score=0.9,
+        layer_used="rules",
+        threats="prompt_injection",
+        latency_ms=3,
+        key_id=None,
+        model="gpt",
+        length=40,
+        segments=1,
+        digest="1.abc",
+        failure=None,
+        unscanned=None,
+        revision="old",
+        findings=[FINDING],
+        layers=[{"layer": "rules", "score": 0.9, "elapsed_ms": 0.5, "failure": None}],
+    )
+    return replace(row, **changes)
 
 
 class _Reader(HTMLParser):
@@ -177,7 +221,7 @@ def parts(chosen: Settings, store: Store) -> Parts:
     """What a dashboard over that store shows."""
     rules = policy.load([chosen.policies[0]])
     engine = Engine([Stage(RulesLayer(rules))], Terms(revision=rules.revision), Concurrency(8, 8))
-    return Parts(chosen, store, KeyRing(store, chosen.auth), MemoryLimiter(), engine, lambda: rules)
+    return Parts(chosen, store, KeyRing(store, chosen.auth), MemoryLimiter(), lambda: engine, lambda: rules)
 
 
 @asynccontextmanager

@@ -30,13 +30,13 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the pages show and change; `policy` answers with the one that runs now."""
+    """What the pages show and change; `engine` and `policy` answer with those that run now."""
 
     settings: Settings
     store: Store
     keyring: KeyRing
     limiter: Limiter
-    engine: Engine
+    engine: Callable[[], Engine]
     policy: Callable[[], Policy]
 
 

@@ -36,7 +36,7 @@ class Shown:
 class Playground:
     """The page to try prompts on."""
 
-    def __init__(self, engine: Engine, policy: Callable[[], Policy], settings: Settings) -> None:
+    def __init__(self, engine: Callable[[], Engine], policy: Callable[[], Policy], settings: Settings) -> None:
         self._engine = engine
         self._policy = policy
         self._listen = settings.listen
@@ -52,7 +52,7 @@ class Playground:
     async def scan(self, visit: Visit) -> web.Response:
         """The same form with the verdict below."""
         prompt, system = (_lines(visit.form.get(name, "")) for name in ("prompt", "system_prompt"))
-        verdict = await self._engine.scan(ScanRequest((Segment(prompt),), system or None))
+        verdict = await self._engine().scan(ScanRequest((Segment(prompt),), system or None))
         seen = {finding.view for finding in verdict.findings} - {"raw"}
         shown = Shown(
             verdict,
@@ -64,7 +64,7 @@ class Playground:
 
     def _page(self, visit: Visit, prompt: str, system: str, shown: Shown | None) -> web.Response:
         rules = {rule.id: rule for rule in self._policy().rules}
-        threshold = self._engine.terms.threshold
+        threshold = self._engine().terms.threshold
         return visit.page(
             "playground.html", prompt=prompt, system=system, shown=shown, rules=rules, threshold=threshold
         )

@@ -2,59 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
-
 import pytest
-from dashboard import Desk
+from dashboard import FINDING, NOW, Desk, entry
 
 from sidecar.errors import RequestError
-from sidecar.store import Entry, Filter
+from sidecar.store import Filter
 from sidecar.web.admin.decisions import LIVE_SECONDS, link_of, read_filter
 from sidecar.web.admin.forms import Form
 
-NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 HOSTILE = "<script>alert(1)</script>\r\n=cmd()|'x'\x00\u202e"
-FINDING = {
-    "rule": "INJ-1",
-    "label": "prompt_injection",
-    "score": 0.9,
-    "layer": "rules",
-    "path": "prompt",
-    "start": 7,
-    "end": 39,
-    "view": "raw",
-    "decides": True,
-}
-
-
-def entry(number: int = 0, **changes: Any) -> Entry:
-    """A row of the scan log."""
-    row = Entry(
-        id=f"dec_{number:026}",
-        at=NOW + timedelta(seconds=number),
-        door="api",
-        route="/api/v1/prompt/scan",
-        action="block",
-        recommended="block",
-        status=200,
-        risk_score=0.9,
-        layer_used="rules",
-        threats="prompt_injection",
-        latency_ms=3,
-        key_id=None,
-        model="gpt",
-        length=40,
-        segments=1,
-        digest="1.abc",
-        failure=None,
-        unscanned=None,
-        revision="old",
-        findings=[FINDING],
-        layers=[{"layer": "rules", "score": 0.9, "elapsed_ms": 0.5, "failure": None}],
-    )
-    return replace(row, **changes)
 
 
 async def test_the_newest_come_first_page_by_page(desk: Desk) -> None:

@@ -1,0 +1,95 @@
+"""`sidecar admin`: what the dashboard does for accounts and the scan log, where there is no browser.
+
+Passwords are never arguments: who creates or resets an account gets a one-time link to hand on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from sidecar import console
+from sidecar.commands import CONFIG, Duration, entry, load_settings
+from sidecar.config import Settings
+from sidecar.errors import RequestError
+from sidecar.store import Event, Role, Store, valid_name
+from sidecar.web.admin import base_url, invite
+
+ACTOR = "command line"
+
+
+@click.group()
+def admin() -> None:
+    """Accounts of the dashboard, and the scan log; works beside a running server on the same store."""
+
+
+@asynccontextmanager
+async def _store(config_file: Path | None) -> AsyncIterator[tuple[Store, Settings]]:
+    settings = load_settings(config_file)
+    store = await Store.open(settings.store.url)
+    try:
+        yield store, settings
+    finally:
+        await store.close()
+
+
+async def _note(store: Store, action: str, target: str, detail: str = "") -> None:
+    await store.audit.add(Event(datetime.now(UTC), ACTOR, "", action, target, detail))
+
+
+async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
+    """Print a one-time link; `role` is for a new account, None resets one that exists."""
+    async with _store(config_file) as (store, settings):
+        found = await store.admins.get(name)
+        if role is None and found is None:
+            raise RequestError(f"There is no account {name!r}; `sidecar admin create` makes one.")
+        if role is not None and (found or not valid_name(name)):
+            said = "is there already; use reset-password" if found else "is no name: a-z, 0-9 and ._-+@, 64 at most"
+            raise RequestError(f"{name!r} {said}.")
+        chosen = role or (found.role if found else Role.VIEWER)
+        path = await invite(store, name, chosen, ACTOR)
+        await _note(store, "user_invited" if role else "user_reset", name, str(chosen))
+    console.err.print(f"For {name} ({chosen}); works once, within 24 hours:", markup=False)
+    click.echo(base_url(settings) + path)
+    return 0
+
+
+@admin.command("create")
+@click.argument("name")
+@click.option("--role", type=click.Choice([str(role) for role in Role]), default="admin", show_default=True, help="What they may do.")
+@CONFIG
+@entry
+async def create(name: str, role: str, config_file: Path | None) -> int:
+    """Print a one-time link by which NAME chooses a password and enters the dashboard."""
+    return await _link(config_file, name, Role(role))
+
+
+@admin.command("reset-password")
+@click.argument("name")
+@CONFIG
+@entry
+async def reset_password(name: str, config_file: Path | None) -> int:
+    """Print a one-time link by which NAME chooses a new password; all sessions end when it is used."""
+    return await _link(config_file, name, None)
+
+
+@admin.command("purge")
+@click.option("--older-than", "age", type=Duration(), required=True, help="Delete decisions older than this: 30d.")
+@CONFIG
+@entry
+async def purge(age: timedelta, config_file: Path | None) -> int:
+    """Delete old decisions from the scan log now; prints how many."""
+    async with _store(config_file) as (store, _):
+        gone = await store.decisions.purge(_ago(age))
+        await _note(store, "log_purged", "", f"{gone} decisions older than {age.total_seconds():g} s")
+    click.echo(str(gone))
+    return 0
+
+
+def _ago(age: timedelta) -> datetime:
+    now = datetime.now(UTC)
+    return now - min(age, now - datetime(1970, 1, 1, tzinfo=UTC))

@@ -1,0 +1,67 @@
+"""What every command shares: the settings, durations, JSON, and how an error becomes an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
+import click
+import orjson
+import uvloop
+
+from sidecar import config, console, logs
+from sidecar.config import Settings
+from sidecar.errors import SidecarError
+from sidecar.units import parse_duration
+
+P = ParamSpec("P")
+CONFIG = click.option(
+    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings [default: config.yaml]"
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+
+
+def entry(function: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, None]:
+    """Run an async command; what this program raises on purpose ends in one message and exit code 2."""
+
+    @wraps(function)
+    def command(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = uvloop.run(function(*args, **kwargs))
+        except SidecarError as error:
+            console.err.print(str(error), style="red", markup=False)
+            code = 2
+        except KeyboardInterrupt:
+            code = 130
+        sys.exit(code)
+
+    return command
+
+
+class Duration(click.ParamType[timedelta]):
+    """`30s`, `15m`, `24h`, `90d`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """From what was typed; a message names what would be right."""
+        try:
+            return timedelta(seconds=parse_duration(value))
+        except (ValueError, OverflowError) as error:
+            self.fail(str(error), param, ctx)
+
+
+def load_settings(path: Path | None) -> Settings:
+    """The settings, with the logs set up as they say."""
+    settings = config.load(path)
+    logs.configure(settings.log.format, settings.log.level)
+    return settings
+
+
+def emit(value: object) -> None:
+    """JSON on standard output."""
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -1,0 +1,84 @@
+"""`sidecar admin` on a store that a dashboard serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dashboard
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from dashboard import PASSWORD, Desk
+
+from sidecar.admin import admin
+from sidecar.store import Role, Store
+
+
+@pytest.fixture
+async def desk(store_url: str, tmp_path: Path) -> AsyncIterator[Desk]:
+    """A dashboard on each kind of store, and a settings file that names the store."""
+    chosen = dashboard.settings(tmp_path, store={"url": store_url}, admin={"url": "http://127.0.0.1:9"})
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"store": {"url": store_url}}), "utf-8")
+    store = await Store.open(store_url)
+    async with dashboard.desk(chosen, store) as made:
+        yield made
+    await store.close()
+
+
+async def run(folder: Path, *arguments: str) -> Result:
+    """One command, in a thread of its own because it runs its own event loop."""
+    return await asyncio.to_thread(CliRunner().invoke, admin, [*arguments, "--config", str(folder / "config.yaml")])
+
+
+async def test_an_account_is_made_by_a_link(desk: Desk, tmp_path: Path) -> None:
+    """The link is all that standard output holds, and works beside a running server."""
+    made = await run(tmp_path, "create", "ops", "--role", "viewer")
+    assert made.exit_code == 0, made.output
+    link = made.stdout.strip()
+    assert link.startswith("http://127.0.0.1:8081/invitation/")
+    assert (await desk.stranger.join(link.removeprefix("http://127.0.0.1:8081"))).location == "/"
+    found = await desk.store.admins.get("ops")
+    assert found
+    assert found.role is Role.VIEWER
+    assert (await desk.store.audit.query(action="user_invited", actor="command line"))[0].target == "ops"
+
+
+async def test_a_password_is_reset_by_a_link(desk: Desk, tmp_path: Path) -> None:
+    """With the role that the account has; it ends all sessions when it is used."""
+    link = (await run(tmp_path, "reset-password", "ada")).stdout.strip()
+    assert (await desk.ada.get("/account")).status == 200
+    await desk.stranger.join(link.removeprefix("http://127.0.0.1:8081"))
+    assert (await desk.ada.get("/account")).status == 303
+    assert (await desk.ada.login("ada", PASSWORD)).status == 303
+    assert (await desk.ada.get("/users")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("create", "ada"), "is there already"),
+        (("create", "<b>"), "is no name"),
+        (("reset-password", "nobody"), "There is no account"),
+        (("create", "new", "--role", "god"), "god"),
+        (("purge",), "--older-than"),
+    ],
+)
+async def test_what_cannot_be_done_is_one_message(desk: Desk, tmp_path: Path, arguments: list[str], said: str) -> None:
+    """Exit code 2, and nothing is changed."""
+    outcome = await run(tmp_path, *arguments)
+    assert (outcome.exit_code, said in outcome.output) == (2, True)
+    assert await desk.store.admins.invited(datetime.now(UTC)) == []
+
+
+async def test_old_decisions_are_purged(desk: Desk, tmp_path: Path) -> None:
+    """As many as it says, and the audit trail knows; an age older than everything deletes nothing."""
+    now = datetime.now(UTC)
+    await desk.store.decisions.add([dashboard.entry(1, at=now), dashboard.entry(2, at=now - timedelta(days=40))])
+    for age, gone in (("9999999d", "0"), ("30d", "1"), ("0s", "1")):
+        outcome = await run(tmp_path, "purge", "--older-than", age)
+        assert (outcome.exit_code, outcome.stdout.strip()) == (0, gone)
+    assert await desk.store.decisions.count() == 0
+    assert len(await desk.store.audit.query(action="log_purged")) == 3
