@@ -99,7 +99,7 @@ class Sidecar:
         return app
 
     def _admin_app(self, journal: Journal, limiter: limits.Limiter, engine: Engine) -> web.Application:
-        parts = Parts(self.settings, self.store, self.keyring, limiter, engine, lambda: self.policy)
+        parts = Parts(self.settings, self.store, self.keyring, limiter, lambda: engine, lambda: self.policy)
         dashboard = Dashboard(parts)
         app = web.Application(middlewares=[boundary(), dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
