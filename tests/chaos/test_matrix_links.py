@@ -1,0 +1,148 @@
+"""Failure matrix, rows of the parts around: upstream, key store, scan log and Redis behind bad links, at both doors.
+
+The upstream's troubles read the same closed and open. Authentication never opens, and neither log nor Redis stops
+traffic: so everything that may be open is open here, where a row says that nothing opens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import servers
+from chaos.world import ANSWER, ATTACK, World, audit, patiently, settings, world
+from faults import GARBAGE, HALF_OPEN, NONE, REFUSE, Fault, link
+from recording import recording, stream, whole
+from yarl import URL
+
+from sidecar.metrics import LIMITS_LOCAL, LOG_DROPPED
+
+OPEN = {"rules": "skip", "llm_judge": "skip", "semantic": "skip", "all": "allow", "overload": "allow"}
+INPUT = dict.fromkeys(("oversize", "malformed", "encoding", "media", "token_ids", "reference"), "allow")
+EVERYTHING_OPEN = {**OPEN, "input": INPUT, "unknown_route": "allow"}
+DEAD = {"refused": REFUSE, "reset": Fault("reset"), "closed": Fault("cut"), "garbage": GARBAGE, "half open": HALF_OPEN}
+EVENT = b'data: {"id":"1","choices":[]}\n\n'
+
+
+def through(url: str, port: int) -> str:
+    """The same URL by way of a link."""
+    return url.replace(f":{URL(url).port}/", f":{port}/")
+
+
+@pytest.mark.parametrize("failure", [{}, EVERYTHING_OPEN], ids=["closed", "open"])
+async def test_an_upstream_behind_a_bad_link(tmp_path: Path, failure: dict[str, Any]) -> None:
+    """Gone is 502, silent is 504, whatever the policy; the scan door does not notice; what arrived had been scanned."""
+    expected = {
+        "refused": (REFUSE, 502),
+        "reset": (Fault("reset"), 502),
+        "reset in the head": (Fault("reset", after=20), 502),
+        "closed": (Fault("cut"), 502),
+        "request cut": (Fault("cut", after=80, way="up"), 502),
+        "garbage": (GARBAGE, 502),
+        "half open": (HALF_OPEN, 504),
+        "dripping head": (Fault("drip", pause=0.05), 504),
+        "late": (Fault("latency", pause=3), 504),
+    }
+    async with recording(whole(ANSWER)) as upstream, link(upstream.port) as wire:
+        made = settings(tmp_path, wire.url, failure=failure)
+        async with world(made) as here:
+            for name, (fault, status) in expected.items():
+                await wire.set(fault)
+                inline, scan = await asyncio.gather(here.inline(), here.scan())
+                assert (name, inline.status, scan.status) == (name, status, 200)
+                assert inline.json["error"]["code"] == "upstream_error"
+                assert (await here.inline(ATTACK)).status == 400, name
+                await wire.set(NONE)
+                assert (await here.inline()).status == 200, f"{name}: not over when the fault was"
+        assert await audit(made.store.url, upstream) == []
+
+
+@pytest.mark.parametrize("kind", ["reset", "cut", "stall"])
+async def test_a_stream_on_a_link_that_fails_half_way(tmp_path: Path, kind: Any) -> None:
+    """Whole events, then an error in their place, then a dirty end; never a clean one."""
+    events = stream([EVENT] * 200, pause=0.002)
+    async with recording(events) as upstream, link(upstream.port) as wire:
+        made = settings(tmp_path, wire.url)
+        async with world(made) as here:
+            await wire.set(Fault(kind, after=1000))
+            body, ended = b"", "clean"
+            request = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+            async with here.session.post(f"{here.base}/v1/chat/completions", json=request) as answer:
+                try:
+                    async for chunk in answer.content.iter_any():
+                        body += chunk
+                except aiohttp.ClientError:
+                    ended = "dirty"
+        assert ended == "dirty"
+        assert body.count(EVENT) > 3
+        assert b'"error"' in body.split(b"\n\n")[-2]
+        assert await audit(made.store.url, upstream) == []
+
+
+@pytest.mark.parametrize("name", DEAD)
+async def test_a_key_store_behind_a_bad_link(tmp_path: Path, postgres: servers.PostgreSql, name: str) -> None:
+    """With everything open: 503 at both doors for a key that must be asked for, traffic without a key goes on.
+
+    What was decided meanwhile is in the log when the store is back: nothing is dropped.
+    """
+    url = postgres.new_database()
+    async with recording(whole(ANSWER)) as upstream, link(postgres.port) as wire:
+        store = {"url": through(url, wire.port), "flush": 0.05}
+        made = settings(tmp_path, upstream.url, store=store, auth={"cache": "0ms"}, failure=EVERYTHING_OPEN)
+        async with world(made) as here:
+            assert (await here.scan()).status == 200
+            dropped = LOG_DROPPED._value.get()
+            await wire.set(DEAD[name])
+            await key_cannot_be_checked(here)
+            for _ in range(5):
+                assert (await here.inline()).status == 200
+            assert (await here.inline(ATTACK)).status == 400
+            await wire.set(NONE)
+            await patiently(lambda: answers(here), 20)
+            assert LOG_DROPPED._value.get() == dropped
+        assert await audit(url, upstream) == []
+        assert len(upstream.bodies) >= 5
+
+
+async def key_cannot_be_checked(here: World) -> None:
+    """Neither door lets a key pass that cannot be asked for."""
+    begun = time.monotonic()
+    body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+    keyed = here.post("/v1/chat/completions", body, **{"X-API-Key": here.key})
+    replies = await asyncio.gather(here.scan(), keyed)
+    assert [reply.status for reply in replies] == [503, 503], [reply.body for reply in replies]
+    assert list(replies[0].json) == ["detail"]
+    assert replies[1].json["error"]["code"] == "scanner_unavailable"
+    assert time.monotonic() - begun < 15
+
+
+async def answers(here: World) -> bool:
+    """Whether the scan door scans."""
+    return (await here.scan()).status == 200
+
+
+@pytest.mark.parametrize("name", DEAD)
+async def test_redis_behind_a_bad_link(tmp_path: Path, redis: servers.RedisServer, name: str) -> None:
+    """Limits and verdicts fall back to this process, counted; no request fails, none goes up unscanned."""
+    async with recording(whole(ANSWER)) as upstream, link(redis.port) as wire:
+        url = through(redis.url, wire.port)
+        limits = {"url": url, "rate": "1/hour", "burst": 50}
+        made = settings(tmp_path, upstream.url, limits=limits, cache={"url": url})
+        async with world(made) as here:
+            assert (await here.scan()).status == 200
+            counted = LIMITS_LOCAL._value.get()
+            await wire.set(DEAD[name])
+            for _ in range(3):
+                assert {(await here.inline()).status, (await here.scan()).status} == {200}, name
+            assert (await here.inline(ATTACK)).status == 400
+            assert LIMITS_LOCAL._value.get() > counted
+            begun = time.monotonic()
+            await here.scan()
+            assert time.monotonic() - begun < 3
+            await wire.set(NONE)
+            assert (await here.scan()).status == 200
+        assert await audit(made.store.url, upstream) == []
