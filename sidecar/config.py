@@ -247,6 +247,14 @@ class Cache(Section):
     ttl: Duration = Field(default=3600.0, ge=1)
 
 
+class Shadow(Section):
+    """A second policy set that runs beside the first and decides nothing. No policies: off."""
+
+    policies: tuple[Path, ...] = ()
+    share: Score = 1.0
+    keep: int = Field(default=10_000, ge=1, le=1_000_000)
+
+
 class Auth(Section):
     """Who must show a key. The scan API always asks for one."""
 
@@ -286,6 +294,7 @@ class Settings(Section):
     block: Block = Block()
     history: Literal["enforce", "strip"] = "enforce"
     policies: tuple[Path, ...] = ()
+    shadow: Shadow = Shadow()
     store: Store = Store()
     limits: Limits = Limits()
     cache: Cache = Cache()

@@ -13,18 +13,32 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
+from sidecar.bodies.joining import without
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency, QueueFull
-from sidecar.standing import ANYBODY, Caller, Case, Standing, Terms, culprit, reasoning, rounded, threats
-from sidecar.types import Action, Finding, Layer, LayerName, LayerReport, ScanRequest, Verdict
+from sidecar.standing import (
+    ANYBODY,
+    Caller,
+    Case,
+    Standing,
+    Terms,
+    culprit,
+    exempted,
+    reasoning,
+    rounded,
+    signed,
+    threats,
+)
+from sidecar.types import Action, Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, Verdict
 
-__all__ = ["ALWAYS", "ANYBODY", "Caller", "Engine", "Stage", "Terms"]
+__all__ = ["ALWAYS", "ANYBODY", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
 
 ALWAYS = (0.0, math.inf)
+Watcher = Callable[[ScanRequest, Caller, Verdict], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +64,53 @@ class Stage:
         return self.between[0] <= score < self.between[1] and not (settled and self.until_settled)
 
 
+class Exempting(Protocol):
+    """What the engine needs to know of exceptions (`sidecar.exemptions`)."""
+
+    def of(self, segments: Sequence[Segment], key_id: str | None) -> tuple[frozenset[str], ...]:
+        """For each segment the rules that are excepted on it; empty if there are none at all."""
+        ...
+
+    def digest(self, text: str) -> str:
+        """What a text is known by."""
+        ...
+
+
 class Engine:
     """Scans requests. `gate` bounds how many run at once; beyond it a scan fails with `overload`."""
 
-    def __init__(self, stages: Sequence[Stage], terms: Terms, gate: Concurrency) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], terms: Terms, gate: Concurrency, exemptions: Exempting | None = None
+    ) -> None:
         self.stages = tuple(stages)
         self.terms = terms
         self._gate = gate
+        self._exemptions = exemptions
+        self.watcher: Watcher | None = None
+        """Told of each verdict; must return at once."""
 
     async def scan(self, request: ScanRequest, caller: Caller = ANYBODY) -> Verdict:
         """One verdict for all segments together. Never raises for the trouble of a layer."""
         case = self._case(request, caller)
         try:
             async with self._gate:
-                return await self._run(case)
+                verdict = await self._run(case)
         except QueueFull:
             return self._failed("overload", self.terms.overload, (), case.started)
+        if self.watcher is not None:
+            self.watcher(request, caller, verdict)
+        return verdict
 
     def _case(self, request: ScanRequest, caller: Caller) -> Case:
         threshold = self.terms.threshold if caller.threshold is None else caller.threshold
         bars = tuple(self.terms.bar(segment, threshold) for segment in request.segments)
+        exempt = self._exemptions.of(request.segments, caller.key_id) if self._exemptions else ()
+        if exempt:
+            # What is excepted may be what a layer would stop at: then all is to be read, by every layer.
+            request, caller = _without_exempt(request, exempt), replace(caller, thorough=True)
         if self.terms.early and not caller.thorough:
             request = replace(request, enough=max([threshold, *bars, *self._judged_up_to()]))
-        return Case(request, caller, time.monotonic(), threshold, bars)
+        return Case(request, caller, time.monotonic(), threshold, bars, exempt)
 
     def _judged_up_to(self) -> list[float]:
         """A score below these may still be replaced."""
@@ -90,7 +128,7 @@ class Engine:
         for stage in self.stages:
             if not stage.asks(standing.score, settled=self._settled(standing, case)):
                 continue
-            report = await self._ask(stage.layer, case, prior)
+            report = exempted(await self._ask(stage.layer, case, prior), case)
             reports = (*reports, report)
             prior = (*prior, *report.findings)
             if report.failure is not None and (failed := self._failure(stage, report, reports, case.started)):
@@ -135,6 +173,8 @@ class Engine:
 
     def _verdict(self, standing: Standing, reports: tuple[LayerReport, ...], case: Case) -> Verdict:
         bars = case.bar_of
+        if standing.blocked and self._exemptions is not None:
+            reports = tuple(signed(report, case, self._exemptions.digest) for report in reports)
         return Verdict(
             risk_score=rounded(standing.score or 0.0),
             action=Action.BLOCK if standing.blocked else Action.ALLOW,
@@ -146,6 +186,13 @@ class Engine:
             revision=self.terms.revision,
             culprit=culprit(standing, bars) if standing.blocked else None,
         )
+
+
+def _without_exempt(request: ScanRequest, exempt: Sequence[frozenset[str]]) -> ScanRequest:
+    """What is read in a row, without the texts that somebody has declared harmless: they are still read apart."""
+    pieces = [s.text for s, rules in zip(request.segments, exempt, strict=True) if rules and not s.joined]
+    segments = (replace(s, text=without(s.text, pieces)) if s.joined else s for s in request.segments)
+    return replace(request, segments=tuple(segments))
 
 
 def _since(started: float) -> int:

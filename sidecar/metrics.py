@@ -26,6 +26,7 @@ LOG_WRITTEN = _counter("sidecar_log_written_total", "Decisions written to the sc
 LIMITS_LOCAL = _counter("sidecar_limits_local_total", "Requests limited in this process because Redis was gone.")
 JUDGE_CALLS = _counter("sidecar_judge_calls_total", "Calls to the judge, by outcome.", ("outcome",))
 JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens the judge reports to have used.")
+SHADOW = _counter("sidecar_shadow_total", "Decisions seen by a second policy set, by outcome.", ("outcome",))
 CACHE = _counter("sidecar_cache_total", "Look-ups of what was said before of a text.", ("cache", "outcome"))
 
 SCAN_SECONDS = Histogram("sidecar_scan_seconds", "Time of one scan.", ("door",), buckets=_SECONDS, registry=REGISTRY)

@@ -7,18 +7,20 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
-from sidecar import __version__, limits, logs, policy, proof, verdicts
+from sidecar import __version__, limits, logs, policy, proof, shadow, verdicts
 from sidecar.config import Settings
-from sidecar.engine import ALWAYS, Engine, Stage, Terms
+from sidecar.engine import ALWAYS, Engine, Exempting, Stage, Terms
 from sidecar.errors import ModelError, PolicyError
 from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.layers.rules import RulesLayer
 from sidecar.layers.semantic import SemanticLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
+from sidecar.store import Disagreements
 from sidecar.types import Action, Channel, LayerName, Role
 from sidecar.verdicts import Remembering, Verdicts
 
+SHADOW_AT_ONCE = 4
 _CHANNELS = {str(channel): channel for channel in Channel}
 _log = logs.get("pipeline")
 
@@ -32,31 +34,75 @@ class Pipeline:
     degraded: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a server has, and a command on one text has not.
+
+    `secret` keys what is remembered of texts (`sidecar.verdicts`). Without it every text is read anew, and to its
+    end: scores are then exact beyond the threshold, too.
+    """
+
+    secret: bytes
+    exemptions: Exempting | None = None
+    disagreements: Disagreements | None = None
+
+
 @asynccontextmanager
-async def pipeline(settings: Settings, *, prove: bool = True, secret: bytes | None = None) -> AsyncIterator[Pipeline]:
+async def pipeline(
+    settings: Settings, *, prove: bool = True, secret: bytes | None = None, serving: Serving | None = None
+) -> AsyncIterator[Pipeline]:
     """Load policies and layers, prove every rule of the local layers, and close the layers at the end.
 
     The judge's questions are not proved here: a start must not wait for, or pay, somebody else's model.
-    `secret` is for servers: it keys what is remembered of texts (`sidecar.verdicts`). Without one every text is
-    read anew, and to its end: scores are then exact beyond the threshold, too.
+    `secret` alone is short for `Serving(secret)`.
 
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
+    serving = serving or (Serving(secret) if secret is not None else None)
     rules = await asyncio.to_thread(policy.load, settings.policies)
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)
-        local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
-        if prove and (problems := await proof.prove(rules, local)):
-            raise PolicyError("policies fail their own examples", problems)
-        if prove and (problems := await proof.canary(local)):
-            raise ModelError("; ".join(problems))
-        if secret is not None and settings.cache.entries:
-            memory = await verdicts.open(settings.cache, secret)
-            stack.push_async_callback(memory.close)
-            stages = [_remembering(stage, memory, secret, rules) for stage in stages]
+        await _prove(rules, stages, prove=prove)
+        memory = await _memory(settings, serving, stack)
+        stages = [_remembering(stage, memory, serving, rules) for stage in stages]
         gate = limits.Concurrency(settings.scan.concurrency, settings.scan.queue)
-        yield Pipeline(Engine(stages, _terms(settings, rules, early=secret is not None), gate), rules, tuple(degraded))
+        terms = _terms(settings, rules, early=serving is not None)
+        engine = Engine(stages, terms, gate, serving.exemptions if serving else None)
+        if serving is not None and serving.disagreements is not None and settings.shadow.policies:
+            beside = await _beside(settings, engine, memory, serving)
+            watching = shadow.Shadow(beside, settings.shadow, serving.disagreements)
+            await watching.start()
+            stack.push_async_callback(watching.close)
+            engine.watcher = watching.watch
+        yield Pipeline(engine, rules, tuple(degraded))
+
+
+async def _prove(rules: Policy, stages: Sequence[Stage], *, prove: bool) -> None:
+    local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
+    if prove and (problems := await proof.prove(rules, local)):
+        raise PolicyError("policies fail their own examples", problems)
+    if prove and (problems := await proof.canary(local)):
+        raise ModelError("; ".join(problems))
+
+
+async def _memory(settings: Settings, serving: Serving | None, stack: AsyncExitStack) -> Verdicts | None:
+    if serving is None or not settings.cache.entries:
+        return None
+    memory = await verdicts.open(settings.cache, serving.secret)
+    stack.push_async_callback(memory.close)
+    return memory
+
+
+async def _beside(settings: Settings, engine: Engine, memory: Verdicts | None, serving: Serving) -> Engine:
+    """The second policy set over the same model: what was read for the first is remembered for the second."""
+    rules = await asyncio.to_thread(policy.load, settings.shadow.policies)
+    stages = [Stage(RulesLayer(rules), "skip")]
+    await _prove(rules, stages, prove=True)
+    stages = [_remembering(stage, memory, serving, rules) for stage in stages]
+    stages += [replace(s, on_failure="skip") for s in engine.stages if s.layer.name is LayerName.SEMANTIC]
+    gate = limits.Concurrency(SHADOW_AT_ONCE, shadow.PENDING)
+    return Engine(stages, _terms(settings, rules, early=True), gate, serving.exemptions)
 
 
 async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]) -> Sequence[Stage]:
@@ -77,13 +123,18 @@ async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degr
     return stages
 
 
-def _remembering(stage: Stage, memory: Verdicts, secret: bytes, rules: Policy) -> Stage:
+def _remembering(stage: Stage, memory: Verdicts | None, serving: Serving | None, rules: Policy) -> Stage:
     """The stage with a memory, if its layer reports segment by segment. What may change its word is in the key."""
     layer, code = stage.layer, f"{__version__} {rules.revision}"
+    if memory is None or serving is None:
+        return stage
     if isinstance(layer, RulesLayer):
-        return replace(stage, layer=Remembering(layer, memory, secret, fingerprint=code, reads_system_prompt=True))
+        known = Remembering(layer, memory, serving.secret, fingerprint=code, reads_system_prompt=True)
+        return replace(stage, layer=known)
     if isinstance(layer, SemanticLayer):
-        return replace(stage, layer=Remembering(layer, memory, secret, fingerprint=f"{code} {layer.fingerprint}"))
+        return replace(
+            stage, layer=Remembering(layer, memory, serving.secret, fingerprint=f"{code} {layer.fingerprint}")
+        )
     return stage
 
 

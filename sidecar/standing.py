@@ -8,10 +8,21 @@ its score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sidecar.types import Action, Channel, Finding, Label, LayerName, LayerReport, Role, ScanRequest, Segment
+from sidecar.types import (
+    Action,
+    Channel,
+    Finding,
+    Label,
+    LayerName,
+    LayerReport,
+    Role,
+    ScanRequest,
+    Segment,
+    SegmentReport,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +49,12 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf a scan is made: the key, its own threshold, and whether every layer shall speak."""
+    """On whose behalf a scan is made: key, own threshold, whether every layer shall speak, the decision's id."""
 
     key_id: str | None = None
     threshold: float | None = None
     thorough: bool = False
+    decision: str = ""
 
 
 ANYBODY = Caller()
@@ -57,6 +69,8 @@ class Case:
     started: float
     threshold: float
     bars: tuple[float, ...]
+    exempt: tuple[frozenset[str], ...] = ()
+    """For each segment the rules that are excepted on it; empty if there are none at all."""
 
     @property
     def bar_of(self) -> dict[str, float]:
@@ -96,6 +110,40 @@ class Standing:
         floor = max((f.score for r in kept for f in r.findings), default=0.0)
         score = max(report.score or 0.0, floor)
         return Standing(self.bar, score, report.layer, _reaches(score, self.bar), (*kept, report))
+
+
+def exempted(report: LayerReport, case: Case) -> LayerReport:
+    """The report with what is excepted still in it, and no longer deciding."""
+    if not case.exempt or report.score is None:
+        return report
+    if report.each:
+        each = [_without(one, rules) for one, rules in zip(report.each, case.exempt, strict=True)]
+        over = LayerReport.over(report.layer, each, report.detail)
+        return replace(report, score=over.score, findings=over.findings, each=over.each)
+    if len(case.exempt) > 1:
+        return report
+    left = _without(SegmentReport(report.score, report.findings), case.exempt[0])
+    return replace(report, score=left.score, findings=left.findings)
+
+
+def _without(report: SegmentReport, rules: frozenset[str]) -> SegmentReport:
+    if not any(finding.rule in rules and finding.decides for finding in report.findings):
+        return report
+    findings = tuple(replace(f, decides=f.decides and f.rule not in rules) for f in report.findings)
+    return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
+
+
+def signed(report: LayerReport, case: Case, digest: Callable[[str], str]) -> LayerReport:
+    """The report with the digest of the text at each finding that is worth a block: it can then be excepted."""
+    if len(report.each) != len(case.bars):
+        return report
+    segments = zip(report.each, case.bars, case.request.segments, strict=True)
+    findings = [
+        replace(f, digest=digest(segment.text)) if f.decides and _reaches(f.score, bar) else f
+        for one, bar, segment in segments
+        for f in one.findings
+    ]
+    return replace(report, findings=tuple(findings))
 
 
 def rounded(score: float) -> float:

@@ -65,6 +65,8 @@ class Segment:
     role: Role = Role.USER
     path: str = "prompt"
     channel: Channel = Channel.DIRECT
+    joined: bool = field(default=False, compare=False)
+    """Whether it repeats other segments, read in a row (`sidecar.bodies.joining`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,9 @@ class Finding:
     end: int | None = None
     view: str = "raw"
     decides: bool = True
-    """False for rules with status `test`: scored and logged, never part of the verdict."""
+    """False for rules with status `test`, and where an exception holds: scored and logged, never decides."""
+    digest: str = ""
+    """What the whole text of its segment is known by (`sidecar.exemptions`), where the finding is worth a block."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ FLOORS = {
         "apikeys",
         "client",
     },
-    3: {"engine", "journal", "proof", "evaluation", "coverage"},
-    4: {"web"},
+    3: {"engine", "exemptions", "journal", "proof", "evaluation", "coverage"},
+    4: {"web", "shadow"},
     5: {"app", "pipeline", "cli", "console", "commands", "admin", "workers", "__main__"},
 }
 # Neighbours that may be used, each for its reason.

@@ -46,9 +46,9 @@ def _parts(key: _Key, texts: Sequence[str]) -> Iterator[Segment]:
         return
     turn, role, channel = key
     pieces = [_ends(text) for text in texts]
-    yield Segment("\n".join(pieces), role, turn, channel)
+    yield Segment("\n".join(pieces), role, turn, channel, joined=True)
     if _is_turn(turn) and any(left[-1:].isalnum() and right[:1].isalnum() for left, right in pairwise(pieces)):
-        yield Segment("".join(pieces), role, turn, channel)
+        yield Segment("".join(pieces), role, turn, channel, joined=True)
 
 
 def _conversations(groups: Iterable[_Group]) -> list[Segment]:
@@ -62,7 +62,15 @@ def _conversations(groups: Iterable[_Group]) -> list[Segment]:
 
 def _conversation(path: str, turns: Sequence[_Group]) -> Segment:
     (_, role, channel), _ = turns[-1]
-    return Segment("\n".join(_ends(text) for _, texts in turns for text in texts), role, path, channel)
+    text = "\n".join(_ends(text) for _, texts in turns for text in texts)
+    return Segment(text, role, path, channel, joined=True)
+
+
+def without(joined: str, pieces: Iterable[str]) -> str:
+    """A joined text without these of its pieces."""
+    for piece in pieces:
+        joined = joined.replace(_ends(piece), "")
+    return joined
 
 
 def _is_turn(path: str) -> bool:

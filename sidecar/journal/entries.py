@@ -60,6 +60,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "end": finding.end,
         "view": finding.view,
         "decides": finding.decides,
+        "digest": finding.digest,
     }
 
 

@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 from sidecar.store.admins import Admin, Admins, Change, Invitation, Role, valid_name
+from sidecar.store.analytics import Analytics, Bucket, Group, Totals
 from sidecar.store.audit import Audit, Event
 from sidecar.store.database import Database
 from sidecar.store.decisions import Decisions, Entry, Filter
+from sidecar.store.disagreements import Disagreement, Disagreements
+from sidecar.store.exceptions import Exceptions, Exemption
+from sidecar.store.exports import export
 from sidecar.store.keys import ApiKey, Keys, KeyState, Mode
 from sidecar.store.schema import LONGEST_NAME, storable
 from sidecar.store.secrets import Secret, Secrets
@@ -18,12 +22,19 @@ __all__ = [
     "LONGEST_NAME",
     "Admin",
     "Admins",
+    "Analytics",
     "ApiKey",
     "Audit",
+    "Bucket",
     "Change",
+    "Disagreement",
+    "Disagreements",
     "Entry",
     "Event",
+    "Exceptions",
+    "Exemption",
     "Filter",
+    "Group",
     "Invitation",
     "KeyState",
     "Keys",
@@ -34,6 +45,8 @@ __all__ = [
     "Session",
     "Sessions",
     "Store",
+    "Totals",
+    "export",
     "storable",
     "valid_name",
 ]
@@ -50,6 +63,9 @@ class Store:
         self.admins = Admins(database)
         self.sessions = Sessions(database)
         self.audit = Audit(database)
+        self.analytics = Analytics(database)
+        self.exceptions = Exceptions(database)
+        self.disagreements = Disagreements(database)
 
     @classmethod
     async def open(cls, url: str) -> Store:

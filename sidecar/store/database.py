@@ -52,6 +52,11 @@ class Database:
             raise
         return found
 
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is SQLite; else it is PostgreSQL."""
+        return self._engine.dialect.name == "sqlite"
+
     async def close(self) -> None:
         """Close all connections."""
         await self._engine.dispose()

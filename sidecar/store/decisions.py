@@ -78,7 +78,7 @@ class Decisions:
 
     async def query(self, wanted: Filter | None = None, limit: int = 100) -> list[Entry]:
         """The newest entries that match, at most `limit`."""
-        newest = select(table).where(*_conditions(wanted or Filter())).order_by(table.c.at.desc(), table.c.id.desc())
+        newest = select(table).where(*conditions(wanted or Filter())).order_by(table.c.at.desc(), table.c.id.desc())
         async with self._database.read() as connection:
             return [Entry(**row) for row in (await connection.execute(newest.limit(limit))).mappings()]
 
@@ -91,7 +91,7 @@ class Decisions:
 
     async def count(self, wanted: Filter | None = None) -> int:
         """How many entries match."""
-        counted = select(func.count()).select_from(table).where(*_conditions(wanted or Filter()))
+        counted = select(func.count()).select_from(table).where(*conditions(wanted or Filter()))
         async with self._database.read() as connection:
             return int((await connection.execute(counted)).scalar_one())
 
@@ -107,7 +107,8 @@ class Decisions:
                 return total
 
 
-def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
+def conditions(wanted: Filter) -> list[ColumnElement[bool]]:
+    """The filter as conditions on the table."""
     found: list[ColumnElement[bool]] = [
         getattr(table.c, name) == value
         for name in ("key_id", "model", "action", "layer_used")

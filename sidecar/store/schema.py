@@ -172,3 +172,37 @@ audit = Table(
     _text("target", 200),
     _text("detail", 500),
 )
+
+exceptions = Table(
+    "exceptions",
+    metadata,
+    _text("id", 16, primary_key=True),
+    _text("rule", 64),
+    _text("digest", 100),
+    _text("reason", 500),
+    _text("author", 64),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    _text("key_id", 8, nullable=True),
+    _text("decision", 64, nullable=True),
+    Column("revoked_at", Moment),
+    _text("revoked_by", 64, nullable=True),
+    Index("exceptions_by_end", "expires_at"),
+)
+
+disagreements = Table(
+    "disagreements",
+    metadata,
+    _text("decision", 64, primary_key=True),
+    Column("at", Moment, nullable=False),
+    _text("key_id", 8, nullable=True),
+    _text("revision", 64),
+    _text("action", 16),
+    Column("score", Float, nullable=False),
+    Column("rules", JSON, nullable=False),
+    _text("other_revision", 64),
+    _text("other_action", 16),
+    Column("other_score", Float, nullable=False),
+    Column("other_rules", JSON, nullable=False),
+    Index("disagreements_by_time", "at", "decision"),
+)

@@ -6,7 +6,8 @@ from aiohttp import web
 
 from sidecar.apikeys import ApiKey
 from sidecar.config import Settings
-from sidecar.engine import ANYBODY, Caller
+from sidecar.engine import Caller
+from sidecar.web.answers import DECISION_ID
 
 API_KEY = web.RequestKey("api_key", ApiKey)
 """Set by the gatekeeper once the key is found valid."""
@@ -14,10 +15,10 @@ API_KEY = web.RequestKey("api_key", ApiKey)
 
 def caller(request: web.Request, *, thorough: bool = False) -> Caller:
     """For the engine; `thorough`: every layer is to speak."""
-    key = request.get(API_KEY)
+    key, decision = request.get(API_KEY), request[DECISION_ID]
     if key is None:
-        return Caller(thorough=True) if thorough else ANYBODY
-    return Caller(key.id, key.threshold, thorough)
+        return Caller(thorough=thorough, decision=decision)
+    return Caller(key.id, key.threshold, thorough, decision)
 
 
 def monitors(request: web.Request, settings: Settings) -> bool:
