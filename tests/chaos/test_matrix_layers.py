@@ -1,0 +1,135 @@
+"""Failure matrix, rows of layers that raise or overrun their time: closed and open, at both doors.
+
+The layers are real ones on an encoder that is made to break, and one that does nothing but raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import aiohttp
+import pytest
+import tiny_model
+from aiohttp import web
+from chaos.world import ANSWER, ATTACK, POLICY, World, audit, settings
+from recording import Recording, recording, whole
+from tiny_model import TinyEncoder
+
+from sidecar import config, limits, policy, upstream
+from sidecar.apikeys import KeyRing
+from sidecar.engine import Engine, Stage, Terms
+from sidecar.journal import Journal
+from sidecar.layers.artefact import Artefact
+from sidecar.layers.inference import Reader
+from sidecar.layers.rules import RulesLayer
+from sidecar.layers.semantic import SemanticLayer
+from sidecar.layers.similar import Neighbours
+from sidecar.layers.windows import Cut
+from sidecar.store import Store
+from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
+from sidecar.web.api import ScanApi
+from sidecar.web.middleware import Gatekeeper, boundary
+from sidecar.web.proxy import Proxy
+from sidecar.web.server import Site
+
+Policy = Literal["block", "skip"]
+
+
+class Raising:
+    """A layer with a bug, whose error quotes the prompt."""
+
+    name = LayerName.RULES
+
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+        """Raise."""
+        raise ValueError(request.segments[0].text)
+
+
+def rules(folder: Path) -> RulesLayer:
+    """The rules layer on one rule."""
+    (folder / "policy.yaml").write_text(POLICY, "utf-8")
+    return RulesLayer(policy.load([folder / "policy.yaml"]))
+
+
+def semantic(*, broken: bool = False, pause: float = 0.0) -> SemanticLayer:
+    """The semantic layer on an encoder that raises or takes its time."""
+    encoder = TinyEncoder(pause=pause)
+    made = tiny_model.manifest(similar_from=0.9)
+    neighbours = Neighbours((), encoder, made)
+    encoder.broken = broken
+    reader = Reader(encoder, tiny_model.head(), Cut(8, 2, 100), batch_tokens=4096)
+    return SemanticLayer(Artefact(Path(), made, tiny_model.head()), reader, neighbours)
+
+
+@asynccontextmanager
+async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stage) -> AsyncIterator[World]:
+    """Both doors over these layers, with real keys, journal and store."""
+    made = settings(folder, forward_to.url)
+    store = await Store.open(made.store.url)
+    keyring, journal = KeyRing(store, made.auth), Journal(store, made.store, config.Log())
+    await journal.start()
+    engine = Engine(stages, terms, limits.Concurrency(8, 8))
+    gatekeeper = Gatekeeper(keyring, limits.MemoryLimiter(), made)
+    forward = await upstream.open(made.upstream)
+    app = web.Application(middlewares=[boundary()])
+    app.add_routes(ScanApi(engine, journal, gatekeeper, made).routes())
+    app.router.add_route("*", "/{tail:.*}", Proxy(engine, journal, forward, made, gatekeeper).handle)
+    site = Site(app, made.limits, 1)
+    port = await site.listen("127.0.0.1", 0)
+    _, key = await keyring.create("doors")
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield World(f"http://127.0.0.1:{port}", session, key)
+    finally:
+        await site.close()
+        for part in (forward, journal, keyring, store):
+            await part.close()
+
+
+@pytest.mark.parametrize("policy", ["block", "skip"])
+@pytest.mark.parametrize("trouble", ["rules raise", "semantic raises", "semantic overruns"])
+async def test_a_layer_that_fails_beside_one_that_answers(
+    tmp_path: Path, trouble: str, policy: Policy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Closed is 503 at both doors and nothing goes up; open, the layer that answers decides, and still blocks."""
+    good, slow = rules(tmp_path), semantic(pause=1.0)
+    bad = {"rules raise": Raising(), "semantic raises": semantic(broken=True), "semantic overruns": slow}[trouble]
+    terms = Terms(deadline=0.4)
+    async with recording(whole(ANSWER)) as far, doors(tmp_path, far, terms, Stage(good), Stage(bad, policy)) as here:
+        replies = await asyncio.gather(here.inline(), here.scan())
+        assert [reply.status for reply in replies] == ([503, 503] if policy == "block" else [200, 200])
+        assert [reply.unscanned for reply in replies] == [None, None]
+        attack = await here.inline(ATTACK)
+        assert attack.status == (503 if policy == "block" else 400)
+        assert len(far.bodies) == (0 if policy == "block" else 1)
+        # A reading that was given up ends in its thread; the next test shall not wait for it.
+        slow._reader._encoder.pause = 0.0
+        for layer in (bad, slow):
+            if isinstance(layer, SemanticLayer):
+                await layer.close()
+    assert await audit(f"sqlite:///{tmp_path}/sidecar.db", far) == []
+    assert "How long do I boil" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(("last", "status"), [(Action.BLOCK, 503), (Action.ALLOW, 200)])
+async def test_no_layer_answers(tmp_path: Path, last: Action, status: int) -> None:
+    """All layers fail and are skipped: `failure.all` decides; what goes up unscanned says so at both doors."""
+    broken = semantic(broken=True)
+    stages = Stage(Raising(), "skip"), Stage(broken, "skip")
+    async with (
+        recording(whole(ANSWER)) as far,
+        doors(tmp_path, far, Terms(all_failed=last), *stages) as here,
+    ):
+        inline, scan = await here.inline(), await here.scan()
+        await broken.close()
+    assert (inline.status, scan.status) == (status, status)
+    unseen = await audit(f"sqlite:///{tmp_path}/sidecar.db", far)
+    if status == 503:
+        assert (unseen, far.bodies) == ([], [])
+    else:
+        assert (inline.unscanned, scan.unscanned) == ("error", "error")
+        assert len(unseen) == len(far.bodies) == 1
