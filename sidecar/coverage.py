@@ -23,7 +23,10 @@ FEWEST = 3
 
 
 def read(path: Path) -> list[Row]:
-    """A labelled file (`.jsonl`, `.jsonl.gz`), or any other as benign texts, one a line. Raises `ConfigError`."""
+    """A labelled file (`.jsonl`, `.jsonl.gz`), or any other as benign texts, one a line.
+
+    Lines with `# ` in front are comments. Raises `ConfigError`.
+    """
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return read_rows(path)
     try:
@@ -33,7 +36,7 @@ def read(path: Path) -> list[Row]:
     return [
         Row(id=str(number), text=line, labels=frozenset(), benign=True)
         for number, line in enumerate(lines, 1)
-        if line.strip()
+        if line.strip() and not line.startswith("# ")
     ]
 
 

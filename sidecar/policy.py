@@ -26,6 +26,8 @@ from sidecar.types import Channel, Label
 
 Score = Annotated[float, Field(ge=0, le=1)]
 Lines = tuple[Annotated[str, Field(min_length=1)], ...]
+KEPT = 128
+"""Patterns that stay compiled for searching alone: places are looked up for hits only, and one is 0.1 MB."""
 KINDS = ("patterns", "hidden_in", "similar_to", "question")
 _WORD = re2.compile(r"\\[xpP]\{[^}]*\}|\{([a-z_]+)\}")
 """A name in braces, but not RE2's own `\\x{ad}` and `\\p{Greek}`."""
@@ -105,7 +107,7 @@ def options() -> re2.Options:
     return chosen
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def compiled(pattern: str) -> Any:
     """The pattern as a search of its own. Raises `ValueError` with RE2's reason."""
     try:

@@ -76,7 +76,7 @@ async def test_a_rule_within_another_is_named() -> None:
 def test_a_file_of_lines_is_benign_and_a_labelled_one_says_itself(tmp_path: Path) -> None:
     """By the name of the file; what cannot be read is said."""
     plain, labelled = tmp_path / "lines.txt", tmp_path / "rows.jsonl"
-    plain.write_text("one\n\ntwo\n", "utf-8")
+    plain.write_text("# of ours\none\n\ntwo\n", "utf-8")
     labelled.write_text('{"text": "three", "labels": ["jailbreak"]}\n', "utf-8")
     assert [(row.text, row.benign) for row in coverage.read(plain)] == [("one", True), ("two", True)]
     assert [(row.text, row.attack) for row in coverage.read(labelled)] == [("three", True)]
