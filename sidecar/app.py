@@ -20,6 +20,7 @@ from sidecar.policy import Policy
 from sidecar.store import Store
 from sidecar.web.admin import Dashboard, Parts
 from sidecar.web.api import ScanApi
+from sidecar.web.findings import personal_rules
 from sidecar.web.health import Readiness, admin_routes, data_routes
 from sidecar.web.middleware import Gatekeeper, boundary, is_own, no_server_header, not_here
 from sidecar.web.proxy import Proxy
@@ -88,7 +89,8 @@ class Sidecar:
         app.on_response_prepare.append(no_server_header)
         own = [*ScanApi(engine, journal, gatekeeper, self.settings).routes(), *data_routes()]
         app.add_routes(own)
-        proxy = Proxy(engine, journal, forward, self.settings, gatekeeper)
+        personal = personal_rules(self.policy) if self.settings.looks_for_personal_data else None
+        proxy = Proxy(engine, journal, forward, self.settings, gatekeeper, personal)
 
         async def rest(request: web.Request) -> web.StreamResponse:
             if is_own(request.path):

@@ -23,6 +23,8 @@ ENV_PREFIX = "SIDECAR__"
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Size = Annotated[int, BeforeValidator(parse_size)]
+# YAML reads a bare `off` as false.
+Off = BeforeValidator(lambda value: "off" if value is False else value)
 RateSetting = Annotated[Rate, BeforeValidator(parse_rate)]
 Score = Annotated[float, Field(ge=0, le=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -186,6 +188,7 @@ class Failure(Section):
     semantic: LayerSituation = "block"
     llm_judge: LayerSituation = "skip"
     all: Situation = "block"
+    answer: Situation = "block"
     overload: Situation = "block"
     input: InputFailure = InputFailure()
     unknown_route: Situation = "block"
@@ -293,6 +296,9 @@ class Settings(Section):
     failure: Failure = Failure()
     block: Block = Block()
     history: Literal["enforce", "strip"] = "enforce"
+    pii: Literal["flag", "redact", "block"] = "flag"
+    responses: Annotated[Literal["off", "flag", "block"], Off] = "off"
+    answers: Answers = Answers()
     policies: tuple[Path, ...] = ()
     shadow: Shadow = Shadow()
     store: Store = Store()
@@ -301,6 +307,11 @@ class Settings(Section):
     auth: Auth = Auth()
     log: Log = Log()
     drain: Drain = Drain()
+
+    @property
+    def looks_for_personal_data(self) -> bool:
+        """Whether the inline door looks for it beside the scan: in answers, or to replace it in prompts."""
+        return self.responses != "off" or self.pii == "redact"
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:

@@ -15,6 +15,7 @@ SidecarError
     ├── BodyError          400 / 413 / 415 / 422, `.kind` names the line of `failure.input`
     ├── Unavailable        503, carries `retry_after`
     └── UpstreamError      502 / 504
+        └── AnswerBlocked  what the upstream says does not go down
 """
 
 from __future__ import annotations
@@ -135,3 +136,12 @@ class UpstreamError(RequestError):
     def __init__(self, detail: str, *, status: int = 502) -> None:
         super().__init__(detail)
         self.status = status
+
+
+class AnswerBlocked(UpstreamError):
+    """The answer was looked at and goes no further: a stream ends with this as if it had broken off."""
+
+    code = "content_filter"
+
+    def __init__(self, detail: str, *, status: int = 400) -> None:
+        super().__init__(detail, status=status)

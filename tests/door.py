@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import aiohttp
@@ -14,10 +15,12 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from sidecar import config, upstream
+from sidecar import config, policy, upstream
 from sidecar.engine import ANYBODY, Caller
 from sidecar.journal import Journal
+from sidecar.layers.rules import RulesLayer
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
+from sidecar.web.findings import personal_rules
 from sidecar.web.middleware import Gatekeeper, boundary
 from sidecar.web.proxy import Proxy
 from sidecar.web.server import Site
@@ -28,12 +31,16 @@ EVIL = {"model": "m", "messages": [{"role": "user", "content": ATTACK}]}
 
 
 class WordScanner:
-    """Blocks whatever holds the word EVIL; fails with `cause` (closed unless `opens`) when told to."""
+    """Blocks whatever holds the word EVIL; fails with `cause` (closed unless `opens`) when told to.
+
+    `layer`, if there is one, says what else is found; that never blocks.
+    """
 
     def __init__(self) -> None:
         self.scanned: list[ScanRequest] = []
         self.cause: str | None = None
         self.opens = False
+        self.layer: RulesLayer | None = None
         self.busy: asyncio.Event | None = None
         self.cancelled = asyncio.Event()
 
@@ -51,7 +58,8 @@ class WordScanner:
             return Verdict(0.0, action, (), 1, LayerName.RULES, failure=self.cause)
         path = next((segment.path for segment in request.segments if "EVIL" in segment.text), None)
         if path is None:
-            return Verdict(0.0, Action.ALLOW, (), 1, LayerName.RULES)
+            report = await self.layer.scan(request, ()) if self.layer else LayerReport(LayerName.RULES, 0.0)
+            return Verdict(report.score or 0.0, Action.ALLOW, (), 1, LayerName.RULES, reports=(report,))
         finding = Finding("TEST-1", Label.PROMPT_INJECTION, 0.9, LayerName.RULES, path)
         report = LayerReport(LayerName.RULES, 0.9, (finding,))
         return Verdict(0.9, Action.BLOCK, (Label.PROMPT_INJECTION,), 1, LayerName.RULES, reports=(report,))
@@ -147,6 +155,12 @@ class Door:
         return got
 
 
+@cache
+def personal() -> RulesLayer:
+    """The shipped rules about personal data, built once."""
+    return personal_rules(policy.load())
+
+
 async def eventually(condition: Callable[[], object], seconds: float = 2.0) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(seconds):
@@ -171,7 +185,8 @@ async def door(
     made = config.Settings(upstream=config.Upstream(url=upstream_url, **(timeouts | given)), **settings)
     scanner, journal, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream)
     app = web.Application(middlewares=[boundary()])
-    app.router.add_route("*", "/{tail:.*}", Proxy(scanner, journal, forward, made, gatekeeper).handle)
+    rules = personal() if made.looks_for_personal_data else None
+    app.router.add_route("*", "/{tail:.*}", Proxy(scanner, journal, forward, made, gatekeeper, rules).handle)
     site = Site(app, made.limits, drain=1)
     port = await site.listen("127.0.0.1", 0)
     try:

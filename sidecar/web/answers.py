@@ -23,6 +23,7 @@ RISK = "x-sidecar-risk-score"
 THREATS = "x-sidecar-threats"
 UNSCANNED = "x-sidecar-unscanned"
 STRIPPED = "x-sidecar-stripped"
+REPLACED = "x-sidecar-redacted"
 # Clients retry what they take for a passing failure; a block is none.
 NO_RETRY = {"x-should-retry": "false"}
 JSON = "application/json"

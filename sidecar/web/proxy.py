@@ -7,80 +7,58 @@ the upstream's too, carries the verdict headers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from aiohttp import web
 
 from sidecar import logs
 from sidecar.bodies import routes
-from sidecar.bodies.extraction import Extraction
 from sidecar.bodies.routes import Route
 from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
 from sidecar.journal import Journal
-from sidecar.metrics import REFUSED
-from sidecar.types import Action, Decision, LayerName, Role, ScanRequest, Segment, Verdict
-from sidecar.upstream import Outgoing, Upstream
+from sidecar.layers.rules import RulesLayer
+from sidecar.metrics import REDACTED, REFUSED
+from sidecar.types import Action, Decision, Finding, Label, LayerName, Role, ScanRequest, Segment, Verdict
+from sidecar.upstream import Answer, Upstream
 from sidecar.web.answers import (
     DECISION_ID,
     DIALECT,
     KEY_ID,
-    STRIPPED,
     blocked_response,
     error_response,
-    verdict_headers,
 )
+from sidecar.web.call import NOTHING_FOUND, Call
 from sidecar.web.caller import caller, monitors
-from sidecar.web.headers import own_key, upward
+from sidecar.web.headers import own_key
 from sidecar.web.history import MOST_PASSES, without_refused
 from sidecar.web.intake import Intake, Payload
-from sidecar.web.middleware import Gatekeeper
+from sidecar.web.middleware import Gatekeeper, new_decision_id
+from sidecar.web.redaction import Redactor
 from sidecar.web.refusals import refusal
 from sidecar.web.relay import relay
+from sidecar.web.screening import Screen, Screening
 
 CLIENT_CLOSED = 499
-_NOTHING_FOUND = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 _log = logs.get("proxy")
-
-
-@dataclass(slots=True)
-class _Call:
-    """One request, as far as it is known by now."""
-
-    request: web.Request
-    id: str
-    route: Route | None = None
-    payload: Payload = field(default_factory=lambda: Payload(b""))
-    segments: tuple[Segment, ...] = ()
-    verdict: Verdict = _NOTHING_FOUND
-    action: str = "allow"
-    unscanned: str | None = None
-    stripped: int = 0
-    recorded: bool = False
-
-    @property
-    def texts(self) -> Extraction:
-        return self.payload.texts or Extraction()
-
-    @property
-    def dialect(self) -> str:
-        return self.route.dialect if self.route else "openai"
-
-    @property
-    def headers(self) -> dict[str, str]:
-        headers = verdict_headers(self.id, self.action, self.verdict, self.unscanned)
-        return headers | {STRIPPED: str(self.stripped)} if self.stripped else headers
 
 
 class Proxy:
     """Handles every request of the data port that is not the sidecar's own."""
 
     def __init__(
-        self, engine: Engine, journal: Journal, upstream: Upstream, settings: Settings, gatekeeper: Gatekeeper
+        self,
+        engine: Engine,
+        journal: Journal,
+        upstream: Upstream,
+        settings: Settings,
+        gatekeeper: Gatekeeper,
+        personal: RulesLayer | None = None,
     ) -> None:
+        """`personal`: the rules about personal data, where the settings look for it beside the scan."""
         self._engine = engine
         self._journal = journal
         self._upstream = upstream
@@ -88,10 +66,15 @@ class Proxy:
         self._gatekeeper = gatekeeper
         self._intake = Intake(settings)
         self._roles = {Role.USER, Role.TOOL, Role.OTHER, *(Role(role) for role in settings.inline.scan_roles)}
+        self._redactor: Redactor | None = None
+        self._screening: Screening | None = None
+        if personal is not None:
+            self._screening = Screening(settings, personal)
+            self._redactor = Redactor(personal) if settings.pii == "redact" else None
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request. Only unforeseen errors leave this method."""
-        call = _Call(request, request[DECISION_ID])
+        call = Call(request, request[DECISION_ID])
         try:
             return await self._serve(call)
         except RequestError as error:
@@ -101,11 +84,13 @@ class Proxy:
             self._record(call, CLIENT_CLOSED)
             raise
 
-    async def _serve(self, call: _Call) -> web.StreamResponse:
+    async def _serve(self, call: Call) -> web.StreamResponse:
         call.route = self._classify(call.request)
         call.request[DIALECT] = call.dialect
         await self._admit(call.request)
         call.payload = await self._intake.read(call.request, call.route)
+        if self._redactor is not None and not monitors(call.request, self._settings):
+            await self._redact(call, call.route, self._redactor)
         await self._scan(call, call.route)
         if call.action == "block":
             return self._blocked(call)
@@ -122,26 +107,52 @@ class Proxy:
         if not self._journal.healthy:
             raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
 
-    async def _scan(self, call: _Call, route: Route) -> None:
+    async def _redact(self, call: Call, route: Route, redactor: Redactor) -> None:
+        """Put names in place of personal data: what is scanned from here on is what goes up."""
+        names = await redactor.redact(call.payload.document) if call.payload.document is not None else None
+        if names:
+            call.payload, call.names = self._intake.rewrite(route, call.payload.document), names
+            REDACTED.inc(len(names))
+
+    async def _scan(self, call: Call, route: Route) -> None:
         """Scan what there is to scan, and decide."""
         call.verdict = await self._judge(call)
         if self._settings.history == "strip" and not monitors(call.request, self._settings):
             await self._strip(call, route)
         call.unscanned = ",".join(call.payload.unscanned) or None
+        if any(self._objectionable(call)):
+            call.verdict = replace(call.verdict, action=Action.BLOCK)
         self._decide(call)
+        if call.names:
+            threats = {*call.verdict.threats, Label.PII_DETECTED}
+            call.verdict = replace(call.verdict, threats=tuple(label for label in Label if label in threats))
 
-    async def _judge(self, call: _Call) -> Verdict:
+    def _objectionable(self, call: Call) -> Iterator[Finding]:
+        """Personal data that `pii` does not let up: any, or what stands where it could not be replaced."""
+        setting = self._settings.pii
+        if setting == "flag" or call.verdict.failure is not None:
+            return
+        places = {segment.path for segment in call.segments}
+        for finding in call.verdict.findings:
+            if (
+                finding.label is Label.PII_DETECTED
+                and finding.decides
+                and (setting == "block" or finding.path in places)
+            ):
+                yield finding
+
+    async def _judge(self, call: Call) -> Verdict:
         texts = call.texts
         call.segments = self._chosen(texts.segments)
         if not call.segments:
-            return _NOTHING_FOUND
+            return NOTHING_FOUND
         wanted = ScanRequest((*call.segments, *self._chosen(texts.joined)), texts.system_prompt, texts.model)
         return await self._engine.scan(wanted, caller(call.request))
 
     def _chosen(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
         return tuple(segment for segment in segments if segment.role in self._roles)
 
-    async def _strip(self, call: _Call, route: Route) -> None:
+    async def _strip(self, call: Call, route: Route) -> None:
         """Leave refused turns out until the rest is clean; if that fails, the first verdict stands."""
         first, removed = replace(call), 0
         for _ in range(MOST_PASSES):
@@ -157,7 +168,7 @@ class Proxy:
         else:
             call.stripped = removed
 
-    def _decide(self, call: _Call) -> None:
+    def _decide(self, call: Call) -> None:
         """From the verdict and the mode to what is done."""
         verdict, monitor = call.verdict, monitors(call.request, self._settings)
         if verdict.failure is not None:
@@ -168,7 +179,7 @@ class Proxy:
             call.action = "monitor" if monitor else "block"
             call.unscanned = call.unscanned if monitor else None  # what is refused does not go up
 
-    def _blocked(self, call: _Call) -> web.Response:
+    def _blocked(self, call: Call) -> web.Response:
         block = self._settings.block
         answer = None
         if block.style == "refusal" and call.route is not None:
@@ -184,15 +195,45 @@ class Proxy:
         self._record(call, answer.status)
         return answer
 
-    async def _forward(self, call: _Call, route: Route) -> web.StreamResponse:
-        patience = self._settings.upstream.idle_timeout
-        async with self._upstream.send(_outgoing(call, route)) as answer:
+    async def _forward(self, call: Call, route: Route) -> web.StreamResponse:
+        screen = await self._screen(call, route)
+        async with self._upstream.send(call.outgoing(route, plain=screen is not None)) as answer:
             self._record(call, answer.status)
             # A stream may last for minutes: what the request held need not.
             call.payload, call.segments = Payload(b""), ()
-            return await relay(call.request, answer, call.headers, dialect=call.dialect, patience=patience)
+            return await self._pass_down(call, answer, screen)
 
-    def _refused(self, call: _Call, error: RequestError) -> web.Response:
+    async def _pass_down(self, call: Call, answer: Answer, screen: Screen | None) -> web.StreamResponse:
+        """The answer as it comes; or through the screen, which may put another in its place."""
+        patience, dialect = self._settings.upstream.idle_timeout, call.dialect
+        if screen is None:
+            return await relay(call.request, answer, call.headers, dialect=dialect, patience=patience)
+        status = answer.status
+        try:
+            made = await screen.through(answer)
+            headers = call.headers | screen.headers
+            if isinstance(made, web.Response):
+                made.headers.update(headers)
+                status = made.status
+                return made
+            return await relay(call.request, made, headers, dialect=dialect, patience=patience)
+        finally:
+            screen.settle(status)
+
+    async def _screen(self, call: Call, route: Route) -> Screen | None:
+        """What looks at the answer, if anything is to."""
+        if self._screening is None or call.request.method == "HEAD":
+            return None
+        key, model, path = call.request.get(KEY_ID), call.texts.model, call.path
+
+        def record(verdict: Verdict, outcome: str, status: int) -> None:
+            now, made = datetime.now(UTC), new_decision_id()
+            self._journal.record(Decision(made, now, "answer", path, verdict, outcome, status, key, model))
+
+        monitor = monitors(call.request, self._settings)
+        return await self._screening.open(call.id, route, call.texts, call.names, record, monitor=monitor)
+
+    def _refused(self, call: Call, error: RequestError) -> web.Response:
         """An error of our own. What the upstream failed at was allowed; everything else was not."""
         if not isinstance(error, UpstreamError):
             call.action = "block"
@@ -207,39 +248,12 @@ class Proxy:
         answer.headers.update(call.headers)
         return answer
 
-    def _record(self, call: _Call, status: int) -> None:
+    def _record(self, call: Call, status: int) -> None:
         """Record the decision, once."""
         if call.recorded:
             return
         call.recorded = True
-        text = "\n".join(segment.text for segment in call.segments)
-        self._journal.record(
-            Decision(
-                id=call.id,
-                at=datetime.now(UTC),
-                door="inline",
-                route=call.request.raw_path.partition("?")[0],
-                verdict=call.verdict,
-                action=call.action,
-                status=status,
-                key_id=call.request.get(KEY_ID),
-                model=call.texts.model,
-                length=len(text),
-                segments=len(call.segments),
-                digest=self._journal.digest(text),
-                unscanned=call.unscanned,
-                text=self._journal.text_for_log(call.segments, call.verdict),
-            )
-        )
-
-
-def _outgoing(call: _Call, route: Route) -> Outgoing:
-    """The request as it goes up. A body that streams keeps the length that the client announced, if it did."""
-    request, payload = call.request, call.payload
-    headers = upward(request.headers, decoded=payload.decoded)
-    if not isinstance(payload.body, bytes) and request.content_length is not None:
-        headers["Content-Length"] = str(request.content_length)
-    return Outgoing(request.method, route.path, headers, payload.body or None, _credential_header(route))
+        self._journal.record(call.decision(self._journal, status))
 
 
 def _unscannable(cause: str) -> RequestError:
@@ -253,10 +267,3 @@ def _unscannable(cause: str) -> RequestError:
 
 def _cause(error: RequestError) -> str:
     return error.kind if isinstance(error, BodyError) else error.code
-
-
-def _credential_header(route: Route) -> str:
-    """Where the API of this route expects the upstream's key."""
-    if route.dialect == "anthropic":
-        return "X-API-Key"
-    return "Api-Key" if route.prefix.startswith("/openai/deployments/") else "Authorization"

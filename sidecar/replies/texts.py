@@ -1,0 +1,112 @@
+"""Every text that a model wrote in an answer: all choices, tool calls and reasoning, and fields that nobody knows yet.
+
+Everything is a text but what is named here: ids, enums, media, and what the API repeats of the request. In an
+event of a stream a text may be the next piece of a longer one; its `channel` then says of which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sidecar.bodies.reading import JsonValue
+
+_SILENT = """
+    id object model type role status finish_reason stop_reason system_fingerprint service_tier obfuscation item_id
+    call_id tool_call_id tool_use_id response_id previous_response_id thread_id run_id assistant_id file_id
+    container_id signature encrypted_content encrypted_index b64_json partial_image_b64 data embedding media_type
+"""
+SILENT = frozenset(_SILENT.split())
+"""Names of strings that are not the model's words, outside of objects whose names the model chooses."""
+FIGURES = frozenset({"logprobs", "prompt_logprobs", "usage"})
+"""Members that say the same once more in tokens, or count."""
+ECHOED = frozenset({"instructions", "tools", "tool_choice", "metadata", "prompt", "safety_identifier", "user"})
+"""Members of an answer that repeat the request to whoever made it."""
+SOUND = ("response.audio.delta", "response.output_audio.delta", "response.image_generation_call.partial_image")
+"""Events that carry media."""
+_PLACES = ("type", "output_index", "content_index", "summary_index", "index")
+_JSON = frozenset({"arguments", "partial_json"})
+
+
+@dataclass(slots=True)
+class Piece:
+    """A text in an answer. `channel` is empty for a text that is complete; `json` says that it is JSON itself.
+
+    `owner[key]` is where it stands; names, which cannot be replaced, have no owner.
+    """
+
+    text: str
+    path: str
+    channel: str = ""
+    json: bool = False
+    owner: Any = None
+    key: str | int = ""
+
+    def put(self, text: str) -> None:
+        """Replace it where it stands."""
+        self.text = text
+        if self.owner is not None:
+            self.owner[self.key] = text
+
+
+class _Place(NamedTuple):
+    path: str = ""
+    delta: bool = False
+    free: bool = False
+
+
+def pieces(document: JsonValue, *, stream: bool = False) -> list[Piece]:
+    """The texts of one answer, or of one event of a stream, in document order."""
+    if isinstance(document, dict) and document.get("type") in SOUND:
+        return []
+    channel = _channel(document) if stream and isinstance(document, dict) else ""
+    found: list[Piece] = []
+    waiting: list[tuple[JsonValue, Any, str | int, _Place]] = [(document, None, "", _Place())]
+    while waiting:
+        node, owner, key, at = waiting.pop()
+        if isinstance(node, str):
+            found.append(_piece(node, owner, key, at, channel))
+        elif isinstance(node, dict):
+            if at.free:
+                found += [Piece(name, at.path) for name in node]
+            waiting += reversed([(node[name], node, name, place) for name, place in _members(node, at, stream=stream)])
+        elif isinstance(node, list):
+            waiting += reversed([(item, node, n, _item(at, n, item)) for n, item in enumerate(node)])
+    return [piece for piece in found if piece.text]
+
+
+def _members(node: Mapping[str, JsonValue], at: _Place, *, stream: bool) -> Iterator[tuple[str, _Place]]:
+    outermost = at.path in {"", "response"}
+    for name, child in node.items():
+        if not at.free and (_is_silent(node, name, child) or (outermost and _is_echo(name, child))):
+            continue
+        # Of a completion's stream `text` is the next piece, as `delta` is everywhere else.
+        delta = at.delta or (stream and (name == "delta" or (name == "text" and at.path.startswith("choices."))))
+        path = f"{at.path}.{name}" if at.path else name
+        yield name, _Place(path, delta, at.free or (name == "input" and isinstance(child, dict)))
+
+
+def _is_echo(name: str, child: JsonValue) -> bool:
+    """`text` is the format that was asked for, where it is no text."""
+    return name in ECHOED or (name == "text" and isinstance(child, dict))
+
+
+def _is_silent(node: Mapping[str, JsonValue], name: str, child: JsonValue) -> bool:
+    image = name == "result" and node.get("type") == "image_generation_call"
+    return image or name in FIGURES or (name in SILENT and isinstance(child, str))
+
+
+def _item(at: _Place, number: int, item: JsonValue) -> _Place:
+    """Items of a stream say themselves which one they are."""
+    said = item.get("index") if isinstance(item, dict) and not at.free else None
+    return at._replace(path=f"{at.path}.{said if isinstance(said, int) else number}")
+
+
+def _channel(document: Mapping[str, JsonValue]) -> str:
+    return ":".join(str(document.get(name, "")) for name in _PLACES)
+
+
+def _piece(text: str, owner: Any, key: str | int, at: _Place, channel: str) -> Piece:
+    is_json = not at.free and (key in _JSON or "arguments" in channel)
+    return Piece(text, at.path, f"{channel} {at.path}" if at.delta else "", is_json, owner, key)

@@ -1,0 +1,156 @@
+"""A bounded window over a stream: events wait until so much text has followed that a look has seen their surroundings.
+
+Texts are put together again channel by channel (a choice, a tool call, a reasoning), looked at with some of
+what went before, and at the end once more as a whole. At most `hold` characters for each channel that has any wait,
+and the event that they stand in. Whoever looks stops the stream by raising.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from sidecar.replies.events import Event
+from sidecar.replies.placeholders import Placeholders, escaped, open_from
+from sidecar.replies.texts import Piece
+
+BEFORE = 384
+"""Characters that went before, which every look sees again."""
+WHOLE = 64 * 1024
+"""Characters of a stream kept for the look at the end."""
+STEP = 256
+"""Characters after which a stream that is not held back is looked at."""
+CHANNELS = 256
+"""Channels of one stream told apart; what comes in further ones is looked at piece by piece."""
+Look = Callable[[str, str], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Channel:
+    """One running text: what was looked at lately, what was not yet, and all of it as far as it is kept."""
+
+    path: str
+    before: str = ""
+    fresh: list[str] = field(default_factory=list)
+    whole: list[str] = field(default_factory=list)
+    looks: int = 0
+
+
+class Window:
+    """`look` is given a text and its path. `hold` 0 lets everything through at once and looks beside it."""
+
+    def __init__(self, look: Look, hold: int, placeholders: Placeholders | None = None) -> None:
+        self._look = look
+        self._hold = hold
+        self._placeholders = placeholders
+        self._channels: dict[str, _Channel] = {}
+        self._queue: deque[Event] = deque()
+        self._held: Counter[str] = Counter()
+        self._waiting = 0
+        self._unseen = 0
+        self._kept = 0
+
+    async def add(self, event: Event) -> list[Event]:
+        """Take an event in; what may go now, in order."""
+        for piece in event.pieces:
+            await self._take(piece, event)
+        self._queue.append(event)
+        self._waiting += event.size
+        self._held.update(piece.channel for piece in event.pieces if piece.channel)
+        if event.last:
+            return await self.finish()
+        most = self._hold * max(1, len(self._held))
+        if self._unseen >= STEP if not self._hold else self._after_head() >= most:
+            await self._look_at_fresh()
+            return self._released(most * 2 // 3)
+        return self._released(most)
+
+    async def finish(self) -> list[Event]:
+        """Look at all that is left, and at each channel as a whole; then everything goes."""
+        await self._look_at_fresh()
+        for channel in self._channels.values():
+            if channel.looks > 1:
+                channel.looks = 1
+                await self._look("".join(channel.whole), channel.path)
+        if self._placeholders:
+            self._restore(self._placeholders)
+        return self._released(-1)
+
+    async def _take(self, piece: Piece, event: Event) -> None:
+        if piece.channel and (piece.channel in self._channels or len(self._channels) < CHANNELS):
+            channel = self._channels.setdefault(piece.channel, _Channel(piece.path))
+            channel.fresh.append(piece.text)
+            self._unseen += len(piece.text)
+            self._kept += len(piece.text)
+            if self._kept <= WHOLE:
+                channel.whole.append(piece.text)
+            return
+        await self._look(piece.text, piece.path)
+        if self._placeholders and self._placeholders.found(piece.text):
+            piece.put(self._placeholders.restore(piece.text, json=piece.json))
+            event.changed = True
+
+    async def _look_at_fresh(self) -> None:
+        self._unseen = 0
+        for channel in self._channels.values():
+            if channel.fresh:
+                text = channel.before + "".join(channel.fresh)
+                channel.fresh.clear()
+                channel.before, channel.looks = text[-BEFORE:], channel.looks + 1
+                await self._look(text, channel.path)
+
+    def _after_head(self) -> int:
+        return self._waiting - self._queue[0].size if self._queue else 0
+
+    def _released(self, keep: int) -> list[Event]:
+        """Events from the head on, while more than `keep` characters follow; those without text at once."""
+        cut_off = self._restore(self._placeholders) if self._placeholders and keep >= 0 else set()
+        gone: list[Event] = []
+        while self._queue and (self._after_head() >= keep or not self._queue[0].size):
+            if id(self._queue[0]) in cut_off and self._waiting < 4 * (keep + BEFORE):
+                break
+            event = self._queue.popleft()
+            self._waiting -= event.size
+            self._held -= Counter(piece.channel for piece in event.pieces if piece.channel)
+            gone.append(event)
+        return gone
+
+    def _restore(self, placeholders: Placeholders) -> set[int]:
+        """Put values back into what waits; which events hold the beginning of a name that is not complete."""
+        cut_off: set[int] = set()
+        for channel in self._held:
+            held = [(e, p) for e in self._queue for p in e.pieces if p.channel == channel]
+            text = "".join(piece.text for _, piece in held)
+            if "<" not in text:
+                continue
+            for start, end, value in reversed(placeholders.found(text)):
+                self._waiting += _replace(held, start, end, value)
+            if (begin := open_from("".join(piece.text for _, piece in held))) is not None:
+                cut_off.update(id(event) for event in _over(held, begin))
+        return cut_off
+
+
+def _over(held: list[tuple[Event, Piece]], begin: int) -> list[Event]:
+    """The event in which this offset of the texts together lies, and those behind it."""
+    found, offset = [], 0
+    for event, piece in held:
+        offset += len(piece.text)
+        if offset > begin:
+            found.append(event)
+    return found
+
+
+def _replace(held: list[tuple[Event, Piece]], start: int, end: int, value: str) -> int:
+    """The value where the name begins, nothing in the other pieces that it went through; how much longer it is now."""
+    offset = grown = 0
+    for event, piece in held:
+        size = len(piece.text)
+        first, last = max(0, start - offset), min(size, end - offset)
+        if first < last:
+            put = (escaped(value) if piece.json else value) if start >= offset else ""
+            piece.put(piece.text[:first] + put + piece.text[last:])
+            event.changed = True
+            grown += len(piece.text) - size
+        offset += size
+    return grown

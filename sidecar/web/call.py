@@ -1,0 +1,99 @@
+"""One request of the inline door, as far as it is known by now, and what is made of that: headers, record, forward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from aiohttp import web
+
+from sidecar.bodies.extraction import Extraction
+from sidecar.bodies.routes import Route
+from sidecar.journal import Journal
+from sidecar.replies.placeholders import Placeholders
+from sidecar.types import Action, Decision, LayerName, Segment, Verdict
+from sidecar.upstream import Outgoing
+from sidecar.web.answers import KEY_ID, REPLACED, STRIPPED, verdict_headers
+from sidecar.web.headers import upward
+from sidecar.web.intake import Payload
+
+NOTHING_FOUND = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
+
+
+@dataclass(slots=True)
+class Call:
+    """`names` stand for personal data in what goes up; `stripped` counts turns left out of it."""
+
+    request: web.Request
+    id: str
+    route: Route | None = None
+    payload: Payload = field(default_factory=lambda: Payload(b""))
+    segments: tuple[Segment, ...] = ()
+    verdict: Verdict = NOTHING_FOUND
+    action: str = "allow"
+    unscanned: str | None = None
+    stripped: int = 0
+    names: Placeholders | None = None
+    recorded: bool = False
+
+    @property
+    def texts(self) -> Extraction:
+        """What the body says."""
+        return self.payload.texts or Extraction()
+
+    @property
+    def dialect(self) -> str:
+        """Whose errors the client reads."""
+        return self.route.dialect if self.route else "openai"
+
+    @property
+    def path(self) -> str:
+        """The request target without its query."""
+        return self.request.raw_path.partition("?")[0]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The verdict headers, which every answer gets."""
+        headers = verdict_headers(self.id, self.action, self.verdict, self.unscanned)
+        headers |= {STRIPPED: str(self.stripped)} if self.stripped else {}
+        return headers | {REPLACED: str(len(self.names))} if self.names else headers
+
+    def decision(self, journal: Journal, status: int) -> Decision:
+        """The record of it."""
+        text = "\n".join(segment.text for segment in self.segments)
+        return Decision(
+            id=self.id,
+            at=datetime.now(UTC),
+            door="inline",
+            route=self.path,
+            verdict=self.verdict,
+            action=self.action,
+            status=status,
+            key_id=self.request.get(KEY_ID),
+            model=self.texts.model,
+            length=len(text),
+            segments=len(self.segments),
+            digest=journal.digest(text),
+            unscanned=self.unscanned,
+            text=journal.text_for_log(self.segments, self.verdict),
+        )
+
+    def outgoing(self, route: Route, *, plain: bool) -> Outgoing:
+        """The request as it goes up; `plain` asks for an answer that can be looked at.
+
+        A body that streams keeps the length that the client announced, if it did.
+        """
+        payload = self.payload
+        headers = upward(self.request.headers, decoded=payload.decoded)
+        if not isinstance(payload.body, bytes) and self.request.content_length is not None:
+            headers["Content-Length"] = str(self.request.content_length)
+        if plain:
+            headers["Accept-Encoding"] = "identity"
+        return Outgoing(self.request.method, route.path, headers, payload.body or None, _credential_header(route))
+
+
+def _credential_header(route: Route) -> str:
+    """Where the API of this route expects the upstream's key."""
+    if route.dialect == "anthropic":
+        return "X-API-Key"
+    return "Api-Key" if route.prefix.startswith("/openai/deployments/") else "Authorization"

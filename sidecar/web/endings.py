@@ -1,0 +1,85 @@
+"""How a stream is ended in its own words once its answer is withheld: the finish reason of `block.style: refusal`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from sidecar.bodies.reading import JsonValue
+
+Json = dict[str, Any]
+_HEAD = ("id", "object", "created", "model", "system_fingerprint")
+
+
+class Ending:
+    """Follows one stream. `heard` is every event that came, `sent` those that the client has got."""
+
+    def __init__(self, operation: str) -> None:
+        self._make = _MAKERS.get(operation)
+        self._head: Json = {}
+        self._choices: set[int] = set()
+        self._blocks: set[int] = set()
+        self._number = 0
+
+    def heard(self, document: JsonValue) -> None:
+        """Keep what the last events will have to say again."""
+        if not isinstance(document, dict):
+            return
+        response = document.get("response")
+        if not self._head:
+            self._head = response if isinstance(response, dict) else {k: document[k] for k in _HEAD if k in document}
+
+    def sent(self, document: JsonValue) -> None:
+        """Keep what is open at the client."""
+        if not isinstance(document, dict):
+            return
+        choices = document.get("choices")
+        for choice in choices if isinstance(choices, list) else []:
+            if isinstance(choice, dict) and isinstance(index := choice.get("index"), int):
+                self._choices.add(index)
+        if isinstance(index := document.get("index"), int):
+            change = self._blocks.discard if document.get("type") == "content_block_stop" else self._blocks.add
+            change(index)
+        if isinstance(number := document.get("sequence_number"), int):
+            self._number = number + 1
+
+    def events(self) -> list[bytes] | None:
+        """The last events; None where the API has no words for it."""
+        return self._make(self) if self._make else None
+
+    def _chat(self) -> list[bytes]:
+        return self._choices_end({"delta": {}})
+
+    def _completion(self) -> list[bytes]:
+        return self._choices_end({"text": ""})
+
+    def _choices_end(self, nothing: Json) -> list[bytes]:
+        ended = {**nothing, "logprobs": None, "finish_reason": "content_filter"}
+        choices = [{"index": index, **ended} for index in sorted(self._choices or {0})]
+        return [b"data: " + orjson.dumps(self._head | {"choices": choices}) + b"\n\n", b"data: [DONE]\n\n"]
+
+    def _response(self) -> list[bytes]:
+        why: Json = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": []}
+        return [_event("response.incomplete", {"response": self._head | why, "sequence_number": self._number})]
+
+    def _message(self) -> list[bytes]:
+        ended = {"stop_reason": "refusal", "stop_sequence": None}
+        return [
+            *(_event("content_block_stop", {"index": index}) for index in sorted(self._blocks)),
+            _event("message_delta", {"delta": ended, "usage": {"output_tokens": 0}}),
+            _event("message_stop", {}),
+        ]
+
+
+def _event(name: str, fields: Mapping[str, Any]) -> bytes:
+    return f"event: {name}\ndata: ".encode() + orjson.dumps({"type": name, **fields}) + b"\n\n"
+
+
+_MAKERS: dict[str, Callable[[Ending], list[bytes]]] = {
+    "/chat/completions": Ending._chat,  # noqa: SLF001 - its own
+    "/completions": Ending._completion,  # noqa: SLF001
+    "/responses": Ending._response,  # noqa: SLF001
+    "/messages": Ending._message,  # noqa: SLF001
+}

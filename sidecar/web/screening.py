@@ -1,0 +1,279 @@
+"""Looks at what the upstream answers before it goes down, where `responses` or `answers.restore` ask for it.
+
+A whole answer is read, looked at and then passed as it came; a stream goes through a window. What is found is
+logged, counted and recorded; `responses: block` withholds the answer: in the manner of `block.style`, and in
+mid-stream by an error event and a dirty end, or by a finish reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from sidecar import logs
+from sidecar.bodies.extraction import Extraction
+from sidecar.bodies.routes import Route, RouteKind
+from sidecar.config import Settings
+from sidecar.errors import AnswerBlocked, Unavailable, UpstreamError
+from sidecar.layers.rules import RulesLayer
+from sidecar.metrics import ANSWERS
+from sidecar.replies.decoding import decoded, is_known
+from sidecar.replies.events import Event, Unreadable, cut, dumped, loaded, read
+from sidecar.replies.placeholders import LONGEST, Placeholders
+from sidecar.replies.texts import Piece, pieces
+from sidecar.replies.window import Window
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
+from sidecar.upstream import Answer
+from sidecar.web.answers import NO_RETRY, blocked_response, error_response
+from sidecar.web.changed import Changed, and_rest
+from sidecar.web.endings import Ending
+from sidecar.web.findings import Finder, Text
+from sidecar.web.refusals import refusal
+from sidecar.web.relay import whole_events
+
+OUTCOME = "x-sidecar-answer"
+FOUND = "x-sidecar-answer-threats"
+_SPOKEN = frozenset(
+    {
+        "/chat/completions",
+        "/chat/completions/{id}",
+        "/completions",
+        "/responses",
+        "/responses/{id}",
+        "/messages",
+        "/threads/runs",
+        "/threads/{id}/runs",
+        "/threads/{id}/runs/{id}/submit_tool_outputs",
+        "/threads/{id}/messages",
+        "/threads/{id}/messages/{id}",
+    }
+)
+"""Operations whose answers a model has written."""
+Record = Callable[[Verdict, str, int], None]
+_log = logs.get("screening")
+
+
+class Screening:
+    """Opens a `Screen` for every answer that is to be looked at."""
+
+    def __init__(self, settings: Settings, personal: RulesLayer) -> None:
+        self._settings = settings
+        self._personal = personal
+
+    async def open(
+        self,
+        call_id: str,
+        route: Route,
+        texts: Extraction,
+        placeholders: Placeholders | None,
+        record: Record,
+        *,
+        monitor: bool = False,
+    ) -> Screen | None:
+        """The screen for the answer to one request; None if it may pass unseen."""
+        settings = self._settings
+        spoken = route.operation in _SPOKEN or route.operation in settings.inline.routes
+        if not spoken and route.kind is not RouteKind.UNKNOWN:
+            return None
+        back = placeholders if settings.answers.restore else None
+        if settings.responses == "off" and not back:
+            return None
+        finder = None if settings.responses == "off" else await Finder.made(self._personal, settings.answers, texts)
+        blocks = settings.responses == "block" and not monitor
+        return Screen(settings, call_id, route, texts.model or "", finder, back, record, blocks)
+
+
+@dataclass(slots=True)
+class Screen:
+    """Looks at one answer: `through` it, send it with `headers`, and then `settle`.
+
+    `blocks`: what is found withholds the answer. Without a `finder` values are only put back.
+    """
+
+    settings: Settings
+    call_id: str
+    route: Route
+    model: str
+    finder: Finder | None
+    placeholders: Placeholders | None
+    record: Record
+    blocks: bool
+    found: dict[str, Finding] = field(default_factory=dict)
+    unseen: bool = False
+    withheld: bool = False
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What came of the look so far."""
+        threats = {FOUND: ",".join(self._threats())} if self.found else {}
+        return {} if self.outcome == "allow" else {OUTCOME: self.outcome} | threats
+
+    @property
+    def outcome(self) -> str:
+        """One of a few words for metrics, headers and the log."""
+        if self.withheld:
+            return "block"
+        return "flag" if self.found else "unscanned" if self.unseen else "allow"
+
+    def settle(self, status: int) -> None:
+        """Count what came of it; record it, with the status that went down, if there is something to say."""
+        if self.finder is None:
+            return
+        ANSWERS.labels(self.outcome).inc()
+        if self.outcome == "allow":
+            return
+        _log.warning("answer_found", decision=self.call_id, outcome=self.outcome, rules=sorted(self.found))
+        self.record(self._verdict(), self.outcome, status)
+
+    async def through(self, answer: Answer) -> Answer | web.Response:
+        """The answer as it may go down, or another one in its place. Raises `UpstreamError` if it breaks off."""
+        if not 200 <= answer.status < 300 or answer.status == 204 or answer.headers.get("Content-Length") == "0":
+            return answer
+        kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        coding = answer.headers.get("Content-Encoding", "")
+        if kind == "text/event-stream" and is_known(coding):
+            return Changed(answer, self._events(answer, coding), touched=True)
+        if (kind == "application/json" or kind.endswith("+json")) and is_known(coding):
+            return await self._whole(answer, coding)
+        return self._unreadable(answer)
+
+    async def _whole(self, answer: Answer, coding: str) -> Answer | web.Response:
+        raw: list[bytes] = []
+        chunks, size = answer.chunks(), 0
+        async for chunk in chunks:
+            raw.append(chunk)
+            size += len(chunk)
+            if size > self.settings.answers.body_bytes:
+                return self._unreadable(Changed(answer, and_rest(raw, chunks)))
+        try:
+            document = loaded(await self._plain(raw, coding))
+        except Unreadable:
+            return self._unreadable(Changed(answer, and_rest(raw)))
+        texts = pieces(document)
+        try:
+            await self._look([(piece.text, piece.path) for piece in texts])
+        except AnswerBlocked:
+            return self._instead()
+        if self.placeholders and _restored(texts, self.placeholders):
+            return Changed(answer, and_rest([dumped(document)]), touched=True)
+        return Changed(answer, and_rest(raw))
+
+    async def _plain(self, raw: Sequence[bytes], coding: str) -> bytes:
+        plain, size = [], 0
+        async for piece in decoded(and_rest(raw), coding):
+            plain.append(piece)
+            size += len(piece)
+            if size > self.settings.answers.body_bytes:
+                raise Unreadable
+        return b"".join(plain)
+
+    async def _events(self, answer: Answer, coding: str) -> AsyncIterator[bytes]:
+        """The stream through the window, and the end that it gets if it is withheld."""
+        ending = Ending(self.route.operation)
+        try:
+            async with aclosing(self._windowed(answer, coding, ending)) as parts:
+                async for part in parts:
+                    yield part
+        except AnswerBlocked:
+            last = ending.events() if self.settings.block.style == "refusal" else None
+            if last is None:
+                raise
+            yield b"".join(last)
+        except Unreadable:
+            raise UpstreamError("The answer is not so compressed as its headers say.") from None
+
+    async def _windowed(self, answer: Answer, coding: str, ending: Ending) -> AsyncGenerator[bytes]:
+        window = Window(self._look_at, self._hold(), self.placeholders)
+        try:
+            async for data in whole_events(decoded(answer.chunks(), coding)):
+                for raw in cut(data):
+                    event = self._read(raw)
+                    ending.heard(event.document)
+                    if gone := _sent(await window.add(event), ending):
+                        yield gone
+        except AnswerBlocked:
+            raise
+        except UpstreamError:  # what came before it broke off is the client's, if it may be
+            yield _sent(await window.finish(), ending)
+            raise
+        yield _sent(await window.finish(), ending)
+
+    def _hold(self) -> int:
+        least = 3 * LONGEST if self.placeholders else 0
+        return max(least, self.settings.answers.hold if self.blocks else 0)
+
+    def _read(self, raw: bytes) -> Event:
+        """One event; what cannot be read passes or ends the stream, by `failure.answer`."""
+        try:
+            return read(raw)
+        except Unreadable:
+            if self._closed():
+                raise UpstreamError("An event that cannot be looked at is not passed (failure.answer).") from None
+            self.unseen = True
+            return Event(raw)
+
+    async def _look_at(self, text: str, path: str) -> None:
+        await self._look([(text, path)])
+
+    async def _look(self, texts: Sequence[Text]) -> None:
+        """Keep what is found; raise `AnswerBlocked` if that withholds the answer."""
+        if self.finder is None or not texts:
+            return
+        for finding in await self.finder.findings(texts):
+            self.found.setdefault(finding.rule, finding)
+        if self.found and self.blocks:
+            self.withheld = True
+            raise AnswerBlocked(self.settings.answers.message, status=self.settings.block.status)
+
+    def _closed(self) -> bool:
+        return self.blocks and self.settings.failure.answer == "block"
+
+    def _unreadable(self, answer: Answer) -> Answer | web.Response:
+        """An answer that cannot be looked at: refused, or passed and named."""
+        self.unseen = True
+        self.withheld = self._closed()
+        if not self.withheld:
+            return answer
+        refused = error_response(
+            Unavailable("The answer cannot be looked at, so it is not passed (failure.answer)."), self.route.dialect
+        )
+        refused.headers.update(NO_RETRY)
+        return refused
+
+    def _instead(self) -> web.Response:
+        """The block answer in place of a whole answer."""
+        settings, said = self.settings, self.settings.answers.message
+        made = None
+        if settings.block.style == "refusal":
+            made = refusal(self.route.operation, said, decision_id=self.call_id, model=self.model, stream=False)
+        block = settings.block.model_copy(update={"message": said})
+        return made or blocked_response(self._verdict(), self.call_id, block, self.route.dialect)
+
+    def _threats(self) -> list[Label]:
+        return [label for label in Label if label in {finding.label for finding in self.found.values()}]
+
+    def _verdict(self) -> Verdict:
+        findings = tuple(self.found.values())
+        score = max((finding.score for finding in findings), default=0.0)
+        report = LayerReport(LayerName.RULES, score, findings)
+        failure = "unreadable" if self.unseen and not findings else None
+        action = Action.BLOCK if self.withheld else Action.ALLOW
+        return Verdict(score, action, tuple(self._threats()), 0, LayerName.RULES, failure=failure, reports=(report,))
+
+
+def _restored(texts: Iterable[Piece], placeholders: Placeholders) -> bool:
+    """Put the values back; whether there were any to put."""
+    hits = [piece for piece in texts if placeholders.found(piece.text)]
+    for piece in hits:
+        piece.put(placeholders.restore(piece.text, json=piece.json))
+    return bool(hits)
+
+
+def _sent(events: Iterable[Event], ending: Ending) -> bytes:
+    gone = list(events)
+    for event in gone:
+        ending.sent(event.document)
+    return b"".join(event.written() for event in gone)

@@ -1,0 +1,79 @@
+"""Twin of sidecar/replies/placeholders.py: one value, one name; and the value back for its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.replies.placeholders import Placeholders, Span, kind_of, open_from, spans
+from sidecar.types import Finding, Label, LayerName
+
+
+def found(text: str, *hits: tuple[str, str]) -> list[Finding]:
+    """Findings of these rules on these parts of a text."""
+    return [
+        Finding(rule, Label.PII_DETECTED, 0.3, LayerName.RULES, "p", text.index(part), text.index(part) + len(part))
+        for rule, part in hits
+    ]
+
+
+def test_what_overlaps_is_one_place_of_the_widest_kind() -> None:
+    """Whatever order it was found in; what only touches stays apart."""
+    text = "mail ann@example.com or 030 1234567"
+    hits = found(text, ("PII-110", "030 1234567"), ("PII-760", "mail ann@example"), ("PII-100", "ann@example.com"))
+    assert spans(text, hits) == [Span(0, 20, "SECRET"), Span(24, 35, "PHONE")]
+
+
+def test_the_words_that_lead_up_to_a_number_stay() -> None:
+    """The same number has the same name wherever it stands; of a secret or an address nothing stays."""
+    text = "call me at +49 30 1234567, my password is hunter2"
+    hits = found(text, ("PII-113", "call me at +49 30 1234567"), ("PII-760", "my password is hunter2"))
+    assert [text[start:end] for start, end, _ in spans(text, hits)] == ["+49 30 1234567", "my password is hunter2"]
+
+
+def test_findings_without_a_place_are_no_places() -> None:
+    """Nor are empty ones."""
+    none = Finding("PII-100", Label.PII_DETECTED, 0.3, LayerName.RULES, "p")
+    empty = Finding("PII-100", Label.PII_DETECTED, 0.3, LayerName.RULES, "p", 2, 2)
+    assert spans("text", [none, empty]) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"), [("PII-100", "EMAIL"), ("PII-113", "PHONE"), ("PII-740", "SECRET"), ("ACME-1", "PII")]
+)
+def test_names_tell_the_kind(rule: str, kind: str) -> None:
+    """Rules of the operator's own have a kind, too."""
+    assert kind_of(rule) == kind
+
+
+def test_a_value_keeps_its_name() -> None:
+    """Over texts, and counted by kind."""
+    names = Placeholders()
+    assert names.redact("a@b.de c@d.de 42", [Span(0, 6, "EMAIL"), Span(7, 13, "EMAIL"), Span(14, 16, "ID")]) == (
+        "<EMAIL_1> <EMAIL_2> <ID_1>"
+    )
+    assert names.redact("To c@d.de", [Span(3, 9, "EMAIL")]) == "To <EMAIL_2>"
+    assert len(names) == 3
+
+
+def test_a_name_that_already_stands_in_the_request_is_not_given() -> None:
+    """Else the user's own words would come back as somebody's address."""
+    names = Placeholders("what does <EMAIL_1> mean?")
+    assert names.redact("a@b.de", [Span(0, 6, "EMAIL")]) == "<EMAIL_2>"
+    assert names.restore("<EMAIL_1> <EMAIL_2>") == "<EMAIL_1> a@b.de"
+
+
+def test_values_come_back_escaped_where_the_text_is_json() -> None:
+    """Names of others and what only looks like one stay."""
+    names = Placeholders()
+    names.redact('say "x"\n', [Span(0, 8, "SECRET")])
+    assert names.restore('{"a": "<SECRET_1>"}', json=True) == '{"a": "say \\"x\\"\\n"}'
+    assert names.restore("<SECRET_2> <secret_1> <SECRET_01>") == "<SECRET_2> <secret_1> <SECRET_01>"
+
+
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [("a <", 2), ("a <EM", 2), ("a <EMAIL_1", 2), ("a <EMAIL_1>", None), ("1 < 2", None), ("x" * 90 + "<IP_", 90)],
+)
+def test_a_name_that_is_cut_off_is_seen(text: str, begin: int | None) -> None:
+    """It may be complete with the next piece of a stream."""
+    assert open_from(text) == begin

@@ -1,0 +1,76 @@
+"""Twin of sidecar/replies/texts.py: everything that a model wrote, and nothing that it did not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from speech import PLACES, SYSTEM
+
+from sidecar.replies.texts import pieces
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_text_in_any_field_is_seen(name: str) -> None:
+    """Whole, and as the running text of one channel of a stream."""
+    place = PLACES[name]
+    assert "Quite so." in [piece.text for piece in pieces(place.whole("Quite so."))]
+    channels: dict[str, str] = {}
+    for event in place.events(["Quite ", "so."]):
+        data = event.partition(b"data: ")[2]
+        if data.strip() != b"[DONE]":
+            for piece in pieces(json.loads(data), stream=True):
+                channels[piece.channel] = channels.get(piece.channel, "") + piece.text
+    assert "Quite so." in channels.values()
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_ids_enums_and_echoes_are_no_texts(name: str) -> None:
+    """An answer without a word holds none; what the API repeats of the request is not the model's."""
+    said = [piece.text for piece in pieces(PLACES[name].whole(""))]
+    assert SYSTEM not in said
+    assert [text for text in said if text not in {"note", "Hm."} and "breakfast" not in text] == []
+
+
+def test_choices_and_calls_have_channels_of_their_own() -> None:
+    """The index that an item says itself counts, not where it stands."""
+    call = {"index": 3, "function": {"arguments": "{"}}
+    event = {"choices": [{"index": 1, "delta": {"content": "a", "tool_calls": [call]}}]}
+    other = {"choices": [{"index": 2, "delta": {"content": "b"}}]}
+    found = [*pieces(event, stream=True), *pieces(other, stream=True)]
+    assert [(piece.path, piece.json) for piece in found] == [
+        ("choices.1.delta.content", False),
+        ("choices.1.delta.tool_calls.3.function.arguments", True),
+        ("choices.2.delta.content", False),
+    ]
+    assert len({piece.channel for piece in found}) == 3
+
+
+def test_the_names_in_a_tools_input_are_the_models_words() -> None:
+    """So are its values under any name, and none of them is taken for an id."""
+    found = pieces({"content": [{"type": "tool_use", "id": "x", "input": {"a secret": 1, "id": "and one more"}}]})
+    assert [piece.text for piece in found] == ["a secret", "id", "and one more"]
+
+
+def test_media_are_no_texts() -> None:
+    """Pictures and sound would be noise to every rule."""
+    image = {"output": [{"type": "image_generation_call", "result": "aGVsbG8="}]}
+    sound = {"type": "response.output_audio.delta", "delta": "aGVsbG8="}
+    spoken = {"choices": [{"message": {"audio": {"id": "a", "data": "aGVsbG8=", "transcript": "Hello."}}}]}
+    assert (pieces(image), pieces(sound, stream=True)) == ([], [])
+    assert [piece.text for piece in pieces(spoken)] == ["Hello."]
+
+
+def test_a_piece_is_replaced_where_it_stands() -> None:
+    """And nothing else of the document."""
+    document = {"choices": [{"message": {"content": "old", "n": 1.5}}], "z": None}
+    pieces(document)[0].put("new")
+    assert document == {"choices": [{"message": {"content": "new", "n": 1.5}}], "z": None}
+
+
+def test_deep_answers_are_read() -> None:
+    """Nesting that no recursion would survive."""
+    document: object = "end"
+    for _ in range(5000):
+        document = [document]
+    assert [piece.text for piece in pieces(document)] == ["end"]

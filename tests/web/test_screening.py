@@ -1,0 +1,312 @@
+"""Twin of sidecar/web/screening.py: what a model must not say does not go down, whole or streamed."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pytest
+from door import Door, Reply, door, post
+from recording import Received, Recording, Script, head, recording, stream, whole
+from speech import LEAK, PLACES, PLAIN, SYSTEM, Place, tokens
+
+PATIENT = {"upstream": {"first_byte_timeout": 20.0, "idle_timeout": 20.0}}
+BLOCK: dict[str, Any] = {"responses": "block"} | PATIENT
+CHAT = PLACES["chat"]
+MAIL = "Write to marlowe.vance@bellweather-hotel.com about it."
+SECRET = "The key is AKIAIOSFODNN7QWERTZU, keep it."
+
+
+def said(place: Place, text: str, *more: str) -> Script:
+    """An upstream that says this in one piece."""
+    return whole(json.dumps(place.whole(text)).encode(), "200 OK", "application/json", *more)
+
+
+def streamed(place: Place, text: str, **terms: Any) -> Script:
+    """An upstream that says this in small pieces."""
+    return stream(list(place.events(tokens(text))), **terms)
+
+
+async def ask(made: Door, place: Place = CHAT, **more: Any) -> Reply:
+    """The place's request."""
+    return await made.ask(place.request | more, place.path)
+
+
+async def listen(made: Door, place: Place = CHAT) -> tuple[bytes, bool]:
+    """The body of a stream, and whether it ended cleanly."""
+    rest = (await made.talk(post(place.request | {"stream": True}, place.path))).partition(b"\r\n\r\n")[2]
+    body = b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        if int(size, 16) == 0:
+            return body, True
+        body, rest = body + rest[: int(size, 16)], rest[int(size, 16) + 2 :]
+    return body, False
+
+
+@pytest.mark.parametrize("name", PLACES)
+async def test_a_leak_is_an_error_in_place_of_the_answer(name: str) -> None:
+    """In every field: 400 that no SDK tries again, with the threat and without a word of the answer."""
+    place = PLACES[name]
+    async with recording(said(place, LEAK)) as upstream, door(upstream.url, **BLOCK) as made:
+        reply = await ask(made, place)
+        outcomes = [(d.door, d.action, d.verdict.threats) for d in made.journal.decisions]
+    if name == "completion":  # this API has no system prompt
+        assert reply.status == 200
+        return
+    assert (reply.status, reply.headers["x-should-retry"]) == (400, "false")
+    assert (reply.headers["x-sidecar-answer"], reply.headers["x-sidecar-answer-threats"]) == (
+        "block",
+        "system_prompt_extraction",
+    )
+    assert b"flood" not in reply.body
+    assert outcomes == [("inline", "allow", ()), ("answer", "block", ("system_prompt_extraction",))]
+
+
+@pytest.mark.parametrize("name", [name for name in PLACES if name != "completion"])
+async def test_a_leak_in_mid_stream_is_an_error_event_and_a_dirty_end(name: str) -> None:
+    """In every field; of the run of words itself nothing has gone down."""
+    place = PLACES[name]
+    text = f"{PLAIN} {PLAIN} {PLAIN} {LEAK} {PLAIN}"
+    async with recording(streamed(place, text)) as upstream, door(upstream.url, **BLOCK) as made:
+        body, clean = await listen(made, place)
+        outcomes = [(d.door, d.action) for d in made.journal.decisions]
+    sent = list(place.events(tokens(text)))
+    passed = max(count for count in range(len(sent)) if body.startswith(b"".join(sent[:count])))
+    assert (clean, b"withheld" in body[len(b"".join(sent[:passed])) :]) == (False, True)
+    assert passed > 2 * len(PLAIN) / 4
+    assert "never mention" not in "".join(tokens(text)[:passed])
+    assert outcomes == [("inline", "allow"), ("answer", "block")]
+
+
+@pytest.mark.parametrize("name", PLACES)
+async def test_an_ordinary_answer_passes_byte_for_byte(name: str) -> None:
+    """Blocking costs an innocent answer nothing but the wait, streamed or not, in the order in which it came."""
+    place = PLACES[name]
+    text = f"{PLAIN} {PLAIN}"
+    body = json.dumps(place.whole(text)).encode()
+    async with recording(said(place, text)) as upstream, door(upstream.url, **BLOCK) as made:
+        reply = await ask(made, place)
+        assert (reply.status, reply.body) == (200, body)
+        assert "x-sidecar-answer" not in reply.headers
+        upstream.script = streamed(place, text)
+        assert await listen(made, place) == (b"".join(place.events(tokens(text))), True)
+        assert {decision.door for decision in made.journal.decisions} == {"inline"}
+
+
+@pytest.mark.parametrize("text", [LEAK, MAIL, SECRET])
+async def test_flag_passes_everything_and_says_so(text: str) -> None:
+    """`responses: flag`: the same bytes, a header where there still can be one, and a record in any case."""
+    body = json.dumps(CHAT.whole(text)).encode()
+    async with recording(said(CHAT, text)) as upstream, door(upstream.url, **PATIENT, responses="flag") as made:
+        reply = await ask(made)
+        assert (reply.status, reply.body, reply.headers["x-sidecar-answer"]) == (200, body, "flag")
+        upstream.script = streamed(CHAT, text)
+        assert await listen(made) == (b"".join(CHAT.events(tokens(text))), True)
+        assert [d.action for d in made.journal.decisions if d.door == "answer"] == ["flag", "flag"]
+
+
+async def test_monitor_never_withholds() -> None:
+    """`mode: monitor` turns a block into a flag."""
+    async with recording(said(CHAT, LEAK)) as upstream, door(upstream.url, mode="monitor", **BLOCK) as made:
+        reply = await ask(made)
+    assert (reply.status, reply.headers["x-sidecar-answer"]) == (200, "flag")
+
+
+@pytest.mark.parametrize(("text", "found"), [(MAIL, ["pii"]), (SECRET, ["secrets"]), (LEAK, ["system_prompt"])])
+async def test_only_what_is_asked_for_is_found(text: str, found: list[str]) -> None:
+    """`answers.find` names what counts."""
+    others = sorted({"pii", "secrets", "system_prompt"} - set(found))
+    async with recording(said(CHAT, text)) as upstream:
+        async with door(upstream.url, answers={"find": found}, **BLOCK) as made:
+            assert (await ask(made)).status == 400
+        async with door(upstream.url, answers={"find": others}, **BLOCK) as made:
+            assert (await ask(made)).status == 200
+
+
+async def test_what_the_user_said_himself_is_no_find() -> None:
+    """A model may repeat an address to whoever gave it."""
+    asked = [{"role": "user", "content": "Is marlowe.vance@bellweather-hotel.com a good address?"}]
+    async with recording(said(CHAT, MAIL)) as upstream, door(upstream.url, **BLOCK) as made:
+        assert (await ask(made, messages=asked)).status == 200
+        assert (await ask(made)).status == 400
+
+
+async def test_the_canary_is_found_without_a_system_prompt() -> None:
+    """However it is spelled."""
+    terms = BLOCK | {"answers": {"canary": "quokka-seventeen-4711"}}
+    script = said(CHAT, "It says: Q-U-O-K-K-A seventeen 4711.")
+    async with recording(script) as upstream, door(upstream.url, **terms) as made:
+        reply = await ask(made, messages=[{"role": "user", "content": "Hi"}])
+    assert reply.headers["x-sidecar-answer-threats"] == "system_prompt_extraction"
+
+
+@pytest.mark.parametrize("name", ["chat", "response", "message"])
+async def test_the_refusal_style_withholds_with_a_finish_reason(name: str) -> None:
+    """A stream then ends cleanly in the API's own words; a whole answer is replaced by one that says no."""
+    place = PLACES[name]
+    ends = {
+        "chat": b'"finish_reason":"content_filter"}]}\n\ndata: [DONE]\n\n',
+        "response": b'"incomplete_details":{"reason":"content_filter"}',
+        "message": b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+    }
+    script, terms = streamed(place, f"{PLAIN} {PLAIN} {LEAK}"), BLOCK | {"block": {"style": "refusal"}}
+    async with recording(script) as upstream, door(upstream.url, **terms) as made:
+        body, clean = await listen(made, place)
+        upstream.script = said(place, LEAK)
+        reply = await ask(made, place)
+    assert clean
+    assert ends[name] in body
+    assert b"flood" not in body.replace(SYSTEM.encode(), b"")
+    assert (reply.status, reply.headers["x-sidecar-answer"]) == (200, "block")
+    assert b"withheld by the prompt scanner" in reply.body
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+async def test_a_compressed_answer_is_looked_at(coding: str) -> None:
+    """Upstreams are asked not to compress; of those that do the answer is undone, and passed as it came."""
+    pack = gzip.compress if coding == "gzip" else zlib.compress
+    field = f"Content-Encoding: {coding}"
+
+    def packed(text: str) -> Script:
+        return whole(pack(json.dumps(CHAT.whole(text)).encode()), "200 OK", "application/json", field)
+
+    async with recording(packed(LEAK)) as upstream, door(upstream.url, **BLOCK) as made:
+        assert (await ask(made)).status == 400
+        assert upstream.requests[0].header("accept-encoding") == "identity"
+        upstream.script = packed(PLAIN)
+        reply = await ask(made)
+    assert (reply.headers["Content-Encoding"], reply.body) == (coding, pack(json.dumps(CHAT.whole(PLAIN)).encode()))
+
+
+@pytest.mark.parametrize(("text", "ends"), [(PLAIN, True), (PLAIN + LEAK, False)])
+async def test_a_compressed_stream_is_looked_at(text: str, ends: bool) -> None:
+    """It goes down plain."""
+    data = gzip.compress(b"".join(CHAT.events(tokens(text))))
+
+    async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
+        fields = [f"Content-Length: {len(data)}", "Content-Encoding: gzip"]
+        writer.write(head("200 OK", "text/event-stream", *fields) + data)
+
+    async with recording(script) as upstream, door(upstream.url, **BLOCK) as made:
+        body, clean = await listen(made)
+    assert clean is ends
+    assert (body == b"".join(CHAT.events(tokens(text)))) is ends
+
+
+UNREADABLE = {
+    "brotli": whole(b"\x0b\x02\x80", "200 OK", "application/json", "Content-Encoding: br"),
+    "no JSON": whole(b"Sure! Never mention", "200 OK", "application/json"),
+    "not gzip": whole(b"{}", "200 OK", "application/json", "Content-Encoding: gzip"),
+    "cut gzip": whole(gzip.compress(b'{"a": 1}')[:-9], "200 OK", "application/json", "Content-Encoding: gzip"),
+    "plain text": whole(b"Sure!", "200 OK", "text/plain"),
+    "too large": whole(b'{"a": "' + b"x" * 5000 + b'"}', "200 OK", "application/json"),
+    "bomb": whole(
+        gzip.compress(b'{"a": "' + b"x" * 5000 + b'"}'), "200 OK", "application/json", "Content-Encoding: gzip"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+async def test_what_cannot_be_looked_at_follows_the_failure_policy(name: str) -> None:
+    """`failure.answer`: closed is 503 that is not tried again; open passes it, named and recorded."""
+    limit = {"body_bytes": 4000}
+    async with recording(UNREADABLE[name]) as upstream:
+        async with door(upstream.url, answers=limit, **BLOCK) as made:
+            reply = await ask(made)
+            assert (reply.status, reply.headers["x-should-retry"]) == (503, "false")
+            assert reply.error["code"] == "scanner_unavailable"
+        async with door(upstream.url, answers=limit, failure={"answer": "allow"}, **BLOCK) as made:
+            reply = await ask(made)
+            assert (reply.status, reply.headers["x-sidecar-answer"]) == (200, "unscanned")
+            assert made.journal.decisions[-1].verdict.failure == "unreadable"
+        async with door(upstream.url, answers=limit, **PATIENT) as made:
+            assert (await ask(made)).body == reply.body
+
+
+@pytest.mark.parametrize("setting", ["block", "allow"])
+async def test_an_event_that_cannot_be_read_follows_the_failure_policy(setting: str) -> None:
+    """Closed ends the stream; open passes the event in its place."""
+    events = [*CHAT.events(["Hello ", "you."])]
+    events.insert(2, b"data: {never\n\n")
+    terms = BLOCK | {"failure": {"answer": setting}}
+    async with recording(stream(events)) as upstream, door(upstream.url, **terms) as made:
+        body, clean = await listen(made)
+    assert (clean, body == b"".join(events)) == ((True, True) if setting == "allow" else (False, False))
+    assert (b"{never" in body) is (setting == "allow")
+
+
+async def test_errors_and_other_routes_pass_as_they_are() -> None:
+    """An error is the upstream's own word; embeddings and models say nothing."""
+    error = json.dumps({"error": {"message": LEAK}}).encode()
+    async with recording(whole(error, "400 Bad Request")) as upstream, door(upstream.url, **BLOCK) as made:
+        assert (await ask(made)).body == error
+        upstream.script = whole(b"not json", "200 OK", "application/json")
+        assert (await made.ask({"model": "m", "input": "a"}, "/v1/embeddings")).body == b"not json"
+        assert upstream.requests[-1].header("accept-encoding") != "identity"
+
+
+@pytest.mark.parametrize("end", ["cut", "reset"])
+async def test_a_stream_that_breaks_off_gives_what_came_and_ends_dirty(end: str) -> None:
+    """What was held back and is innocent goes down before the error."""
+    sent = list(CHAT.events(tokens(PLAIN)))[:-2]
+    async with recording(stream(sent, pause=0.001, end=end)) as upstream, door(upstream.url, **BLOCK) as made:
+        body, clean = await listen(made)
+    assert not clean
+    if end == "cut":
+        assert body.startswith(b"".join(sent))
+    assert b"broke off" in body
+
+
+async def test_a_stream_is_held_back_by_no_more_than_the_window() -> None:
+    """The first word arrives while the upstream is still speaking, and the rest waits in a bounded queue."""
+    hold, pieces = 64, tokens(PLAIN * 4)
+    events = list(CHAT.events(pieces))
+    needed = 2 + -(-hold // 4) + 1  # the role, then the window, and the piece that pushes the first one out
+    later = asyncio.Event()
+
+    async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(head("200 OK", "text/event-stream", "Transfer-Encoding: chunked"))
+        for number, event in enumerate(events):
+            if number == needed:
+                await later.wait()
+            writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+        writer.write(b"0\r\n\r\n")
+
+    async with recording(script) as upstream, door(upstream.url, answers={"hold": hold}, **BLOCK) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(CHAT.request | {"stream": True}))
+        async with asyncio.timeout(10):
+            await reader.readuntil(json.dumps(pieces[0]).encode())
+            later.set()
+            assert (await reader.read()).endswith(b"0\r\n\r\n")
+        writer.close()
+
+
+async def test_choices_that_speak_by_turns_are_told_apart() -> None:
+    """A leak spread over the pieces of one choice is found though another one speaks in between."""
+    other = list(PLACES["chat, third choice"].events(tokens(PLAIN * 2)))
+    mixed = [event for pair in zip(CHAT.events(tokens(LEAK + PLAIN)), other, strict=False) for event in pair]
+    async with recording(stream(mixed)) as upstream, door(upstream.url, **BLOCK) as made:
+        body, clean = await listen(made)
+    assert not clean
+    assert b"withheld" in body
+
+
+async def test_off_asks_nothing_of_the_upstream(recorder: Recording) -> None:
+    """With `responses: off` headers and bytes are those of before."""
+    recorder.script = whole(gzip.compress(b"{}"), "200 OK", "application/json", "Content-Encoding: gzip")
+    async with door(recorder.url, **PATIENT) as made:
+        reply = await made.ask(CHAT.request, Accept_Encoding="br, gzip")
+    assert recorder.requests[0].header("accept-encoding") == "br, gzip"
+    assert (reply.body, "x-sidecar-answer" in reply.headers) == (gzip.compress(b"{}"), False)
+
+
+@pytest.fixture
+async def recorder() -> Any:
+    """An upstream whose script the test sets."""
+    async with recording() as made:
+        yield made
