@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -13,7 +14,7 @@ from pathlib import Path
 import click
 import orjson
 
-from sidecar import __version__, app, config, console, coverage, evaluation, logs
+from sidecar import __version__, app, config, console, coverage, evaluation, logs, opinions
 from sidecar.admin import admin
 from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.commands import CONFIG, JSON, Duration, emit, entry, load_settings
@@ -21,6 +22,7 @@ from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row
 from sidecar.pipeline import Pipeline, pipeline
+from sidecar.review import review
 from sidecar.store import Store
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.web.admin import base_url, bootstrap
@@ -129,7 +131,7 @@ def _read_stdin() -> str:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--layers", help="Comma-separated: rules,semantic,llm_judge [default: as configured]")
 @click.option("--out", "out_file", type=click.Path(dir_okay=False, path_type=Path), help="A JSON line per row.")
-@click.option("--limit", type=click.IntRange(1), help="Only the first N rows.")
+@click.option("--limit", type=click.IntRange(1), help="The first N rows; with a judge, N that it is asked about.")
 @click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Rows at a time.")
 @JSON
 @CONFIG
@@ -143,14 +145,23 @@ async def evaluate(
     as_json: bool,
     config_file: Path | None,
 ) -> int:
-    """Measure recall and false positives on a labelled FILE (.jsonl or .jsonl.gz)."""
+    """Measure recall and false positives on a labelled FILE (.jsonl or .jsonl.gz).
+
+    With a judge also what it is worth, beside the other layers on the same rows inside its band.
+    """
     settings = _choose(load_settings(config_file), layers)
-    rows = evaluation.read_rows(file)[:limit]
+    judge = settings.layers.llm_judge
+    rows = evaluation.read_rows(file)
+    rows = opinions.shuffled(rows) if judge.url else rows[:limit]
+    spent = opinions.tokens_spent()
     async with pipeline(settings, prove=False) as built:
-        outcomes = await _run_rows(built, rows, concurrency)
+        outcomes = await _run_rows(built, rows, concurrency, limit if judge.url else None)
     if out_file:
         await asyncio.to_thread(_write_rows, out_file, outcomes)
     found = evaluation.report(outcomes)
+    if judge.url:
+        tokens = opinions.tokens_spent() - spent
+        found["judge"] = opinions.report(outcomes, judge, settings.scan.threshold, tokens)
     if as_json:
         emit(found)
     else:
@@ -166,7 +177,7 @@ def _write_rows(path: Path, outcomes: list[Outcome]) -> None:
 
 
 def _choose(settings: Settings, layers: str | None) -> Settings:
-    """The same settings with just these layers."""
+    """The same settings with just these layers. `llm_judge` alone keeps the others: it is measured inside its band."""
     if layers is None:
         return settings
     wanted = {name.strip() for name in layers.split(",")}
@@ -175,33 +186,42 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
     if "llm_judge" in wanted and settings.layers.llm_judge.url is None:
         raise ConfigError("--layers", ["llm_judge needs layers.llm_judge.url"])
     given = settings.layers
-    judge_url = given.llm_judge.url if "llm_judge" in wanted else None
+    judge = opinions.unmetered(given.llm_judge)
+    if wanted == {"llm_judge"}:
+        return settings.model_copy(update={"layers": given.model_copy(update={"llm_judge": judge})})
     chosen = config.Layers(
         rules=given.rules.model_copy(update={"enabled": "rules" in wanted}),
         semantic=given.semantic.model_copy(update={"enabled": "semantic" in wanted}),
-        llm_judge=given.llm_judge.model_copy(update={"url": judge_url}),
+        llm_judge=judge if "llm_judge" in wanted else judge.model_copy(update={"url": None}),
     )
     return settings.model_copy(update={"layers": chosen})
 
 
-async def _run_rows(built: Pipeline, rows: list[Row], concurrency: int) -> list[Outcome]:
+async def _run_rows(built: Pipeline, rows: list[Row], concurrency: int, judged: int | None = None) -> list[Outcome]:
+    """Scan the rows, so many at a time; all, or until the judge was asked about `judged` of them."""
     waiting = iter(enumerate(rows))
+    left = math.inf if judged is None else judged
     outcomes: dict[int, Outcome] = {}
     with console.progress() as bar:
         task = bar.add_task("scanning", total=len(rows))
 
         async def work() -> None:
+            nonlocal left
             for index, row in waiting:
                 started = time.perf_counter()
                 verdict = await built.engine.scan(row.request())
                 outcomes[index] = Outcome(row, verdict, time.perf_counter() - started)
                 bar.advance(task)
+                left -= opinions.asked(outcomes[index])
+                if left <= 0:
+                    return
 
         await asyncio.gather(*(work() for _ in range(concurrency)))
     return [outcomes[index] for index in sorted(outcomes)]
 
 
 main.add_command(admin)
+main.add_command(review)
 
 
 @main.group()

@@ -13,7 +13,7 @@ import gzip
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -153,7 +153,7 @@ def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "attacks": _caught(outcomes, lambda o: o.row.attack).as_dict(),
         "benign": _caught(outcomes, lambda o: o.row.benign).as_dict(),
         "hard_negatives": _caught(outcomes, lambda o: o.row.benign and o.row.hard_negative).as_dict(),
-        "auc": _auc(outcomes),
+        "auc": auc(_scores(outcomes)),
         "ece": _ece(outcomes),
         "pii": _pii(outcomes),
         "labels": _by_label(outcomes),
@@ -161,7 +161,7 @@ def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "languages": _attacks_by(outcomes, lambda o: o.row.lang or "?"),
         "sources": _by_source(outcomes),
         "layers": _counts(outcomes),
-        "latency_ms": _latency([o.elapsed for o in outcomes]),
+        "latency_ms": quantiles([o.elapsed for o in outcomes]),
     }
 
 
@@ -219,8 +219,9 @@ def _scores(outcomes: Sequence[Outcome]) -> list[tuple[float, bool]]:
     return sorted((o.verdict.risk_score, o.row.attack) for o in outcomes if o.row.attack or o.row.benign)
 
 
-def _auc(outcomes: Sequence[Outcome]) -> float | None:
-    scored = _scores(outcomes)
+def auc(scores: Iterable[tuple[float, bool]]) -> float | None:
+    """Of pairs of a score and whether the row is an attack; None unless there are both kinds."""
+    scored = sorted(scores)
     positives = sum(attack for _, attack in scored)
     negatives = len(scored) - positives
     if not positives or not negatives:
@@ -246,11 +247,10 @@ def _ece(outcomes: Sequence[Outcome], bins: int = 10) -> float | None:
     return round(error, 4)
 
 
-def _latency(seconds: Sequence[float]) -> dict[str, float]:
+def quantiles(seconds: Sequence[float]) -> dict[str, float]:
+    """In milliseconds; nothing of nothing."""
     ordered = sorted(seconds)
     if not ordered:
         return {}
-    quantiles = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
-    return {
-        name: round(ordered[min(len(ordered) - 1, int(q * len(ordered)))] * 1000, 3) for name, q in quantiles.items()
-    }
+    wanted = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
+    return {name: round(ordered[min(len(ordered) - 1, int(q * len(ordered)))] * 1000, 3) for name, q in wanted.items()}

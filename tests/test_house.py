@@ -34,9 +34,9 @@ FLOORS = {
         "apikeys",
         "client",
     },
-    3: {"engine", "exemptions", "journal", "proof", "evaluation", "coverage"},
+    3: {"engine", "exemptions", "journal", "proof", "evaluation", "coverage", "opinions"},
     4: {"web", "shadow"},
-    5: {"app", "pipeline", "cli", "console", "commands", "admin", "workers", "__main__"},
+    5: {"app", "pipeline", "cli", "console", "commands", "admin", "review", "workers", "__main__"},
 }
 # Neighbours that may be used, each for its reason.
 ALLOWED = {
@@ -44,8 +44,10 @@ ALLOWED = {
     ("layers", "policy"),  # rules are what the rules layer is made of
     ("replies", "bodies"),  # an answer is JSON as a request is
     ("apikeys", "store"),  # keys live in the store
+    ("coverage", "evaluation"),  # rules are counted on the rows that are measured
+    ("opinions", "evaluation"),  # a judge is measured on them, too
 }
-ENTRY = {"app", "pipeline", "cli", "console", "commands", "admin", "workers"}
+ENTRY = {"app", "pipeline", "cli", "console", "commands", "admin", "review", "workers"}
 
 
 def modules() -> list[Path]:
