@@ -4,7 +4,8 @@ A value is `psk_`, 8 characters of id, 43 characters of secret (256 random bits)
 CRC32, all base 62. What fails its checksum is refused without asking the store. At rest there is the
 SHA-256 of the value (HMAC-SHA256 where `auth.pepper_file` is set): 256 random bits need no slow hash.
 A key found valid is believed for at most 5 s, which bounds how long a revocation made by another
-process goes unnoticed; an expiry needs no look-up and holds at once.
+process goes unnoticed (where the store can, word of it comes at once: `sidecar.store.notices`); an
+expiry needs no look-up and holds at once.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from sidecar.units import Rate
 __all__ = ["ApiKey", "KeyRing", "KeyState", "digest", "generate", "well_formed"]
 
 PREFIX = "psk_"
+TOPIC = "keys"
 ENVIRONMENTS = ("development", "staging", "production")
 LONGEST_TRUST = 5.0
 NEGATIVE_TRUST = 1.0
@@ -81,6 +83,8 @@ class KeyRing:
 
     def __init__(self, store: Store, settings: Auth) -> None:
         self._keys = store.keys
+        self._notices = store.notices
+        self._notices.subscribe(TOPIC, self._hear)
         self._pepper = _read_pepper(settings.pepper_file)
         self._trust = min(settings.cache, LONGEST_TRUST)
         self._grace = settings.stale_grace
@@ -93,11 +97,13 @@ class KeyRing:
         self._background = Background()
 
     async def start(self) -> None:
-        """Write last uses down from time to time."""
+        """Write last uses down from time to time, and listen to the other replicas."""
+        await self._notices.start()
         self._background.repeat("keys_touch", self._touch, TOUCH_EVERY)
 
     async def close(self) -> None:
         """Write the last uses that are still in memory."""
+        await self._notices.close()
         await self._background.close()
         await self._touch()
 
@@ -144,14 +150,14 @@ class KeyRing:
         """From now on here, and within 5 s on every other replica, the key is refused."""
         if not await self._keys.revoke(key_id, datetime.now(UTC)):
             raise NoSuchKey(f"There is no key with the id {key_id}.")
-        self._forget(key_id)
+        await self._tell(key_id)
         _log.info("key_revoked", key_id=key_id)
 
     async def delete(self, key_id: str) -> None:
         """As `revoke`, and the record of the key is gone."""
         if not await self._keys.delete(key_id):
             raise NoSuchKey(f"There is no key with the id {key_id}.")
-        self._forget(key_id)
+        await self._tell(key_id)
         _log.info("key_deleted", key_id=key_id)
 
     async def rotate(self, key_id: str, grace: timedelta) -> tuple[ApiKey, str]:
@@ -161,7 +167,7 @@ class KeyRing:
         heir = await self._keys.rotate(key_id, ApiKey(heir_id, "", "", now), digest(value, self._pepper), now + grace)
         if heir is None:
             raise await self._no_rotation(key_id)
-        self._forget(key_id)
+        await self._tell(key_id)
         _log.info("key_rotated", key_id=key_id, successor=heir.id)
         return heir, value
 
@@ -212,6 +218,19 @@ class KeyRing:
             return await self._keys.get(key_id)
         async with asyncio.timeout(STRANGERS_WAIT), self._strangers:
             return await self._keys.get(key_id)
+
+    async def _tell(self, key_id: str) -> None:
+        """Forget the key, here and on the other replicas."""
+        self._forget(key_id)
+        await self._notices.publish(TOPIC, key_id)
+
+    def _hear(self, key_id: str) -> None:
+        """Word from another replica; without an id it may be any key."""
+        if key_id:
+            self._forget(key_id)
+        else:
+            self._changes += 1
+            self._known.clear()
 
     def _forget(self, key_id: str) -> None:
         self._changes += 1

@@ -8,19 +8,22 @@ nothing is excepted, which refuses more and not less.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from sidecar import logs
 from sidecar.errors import RequestError, StoreError
 from sidecar.store import Exemption, Store
+from sidecar.store.notices import EVERYTHING
 from sidecar.tasks import Background
 from sidecar.types import Segment
 
-SECRET = "exceptions"
+SECRET = TOPIC = "exceptions"
 FOR_EVER = timedelta(days=36_500)
 REFRESH = 2.0
 STALE = 60.0
@@ -37,13 +40,15 @@ class Exemptions:
         self._secret = b""
         self._live: dict[str, list[Exemption]] = {}
         self._known_at = 0.0
+        self._changed = asyncio.Event()
         self._background = Background()
 
     async def start(self) -> None:
         """Fetch the secret and what holds, and keep it fresh. May raise `StoreError`."""
         self._secret = (await self._store.secrets.current(SECRET, datetime.now(UTC), FOR_EVER)).value
         await self.refresh()
-        self._background.repeat("exceptions_refresh", self._try_to_refresh, REFRESH)
+        self._store.notices.subscribe(TOPIC, lambda _: self._changed.set())
+        self._background.repeat("exceptions_refresh", self._try_to_refresh, 0.0)
 
     async def close(self) -> None:
         """Stop asking."""
@@ -89,24 +94,33 @@ class Exemptions:
         now, made = datetime.now(UTC), f"exc_{secrets.token_hex(6)}"
         one = Exemption(made, rule, digest, reason, author, now, now + lasts, key_id, decision)
         await self._store.exceptions.add(one)
-        await self.refresh()
+        await self._tell()
         _log.info("exception_added", exception=made, rule=rule, key_id=key_id)
         return one
 
     async def revoke(self, exemption_id: str, by: str) -> bool:
         """Revoke, here at once. False: there is none that could be."""
         gone = await self._store.exceptions.revoke(exemption_id, datetime.now(UTC), by)
-        await self.refresh()
+        await self._tell()
         if gone:
             _log.info("exception_revoked", exception=exemption_id)
         return gone
+
+    async def _tell(self) -> None:
+        await self.refresh()
+        await self._store.notices.publish(TOPIC, EVERYTHING)
 
     def _rules(self, text: str, key_id: str | None, now: datetime) -> frozenset[str]:
         known = self._live.get(self.digest(text), ())
         return frozenset(one.rule for one in known if one.key_id in {None, key_id} and one.holds(now))
 
     async def _try_to_refresh(self) -> None:
+        """When word comes that something has changed, and from time to time."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), REFRESH)
+        self._changed.clear()
         try:
             await self.refresh()
         except StoreError as error:
             _log.warning("exceptions_unknown", error=error)
+            await asyncio.sleep(REFRESH)

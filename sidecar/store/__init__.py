@@ -14,6 +14,7 @@ from sidecar.store.disagreements import Disagreement, Disagreements
 from sidecar.store.exceptions import Exceptions, Exemption
 from sidecar.store.exports import export
 from sidecar.store.keys import ApiKey, Keys, KeyState, Mode
+from sidecar.store.notices import Notices
 from sidecar.store.schema import LONGEST_NAME, storable
 from sidecar.store.secrets import Secret, Secrets
 from sidecar.store.sessions import Session, Sessions
@@ -39,6 +40,7 @@ __all__ = [
     "KeyState",
     "Keys",
     "Mode",
+    "Notices",
     "Role",
     "Secret",
     "Secrets",
@@ -63,6 +65,7 @@ class Store:
         self.admins = Admins(database)
         self.sessions = Sessions(database)
         self.audit = Audit(database)
+        self.notices = Notices(database)
         self.analytics = Analytics(database)
         self.exceptions = Exceptions(database)
         self.disagreements = Disagreements(database)

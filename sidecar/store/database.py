@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -33,12 +33,22 @@ _MIGRATION_LOCK = 0x70736B5F  # any number that every replica agrees on
 
 
 class Database:
-    """An open database: `name` is for messages and holds no credentials, `within` bounds a transaction in seconds."""
+    """An open database: `name` is for messages and holds no credentials, `within` bounds a transaction in seconds.
 
-    def __init__(self, engine: AsyncEngine, name: str, within: float) -> None:
+    `connect` opens a connection of the driver's own kind beside the pool, on PostgreSQL alone.
+    """
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        name: str,
+        within: float,
+        connect: Callable[[], Coroutine[Any, Any, Any]] | None = None,
+    ) -> None:
         self._engine = engine
         self._within = within
         self.name = name
+        self.connect = connect
 
     @classmethod
     async def open(cls, url: str, within: float = TIMEOUT) -> Database:
@@ -146,7 +156,7 @@ def _postgresql(url: str, within: float) -> Database:
         pool_pre_ping=True,
         hide_parameters=True,
     )
-    return Database(engine, name, within)
+    return Database(engine, name, within, connect)
 
 
 def _name(url: str) -> str:
@@ -183,6 +193,7 @@ async def _sqlite(url: str, within: float) -> Database:
     )
     event.listen(engine.sync_engine, "connect", _configure)
     event.listen(engine.sync_engine, "begin", _begin)
+    event.listen(engine.sync_engine, "invalidate", _give_up)
     return Database(engine, f"SQLite file {path}", within)
 
 
@@ -201,6 +212,12 @@ def _configure(connection: Any, _record: object) -> None:
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.close()
+
+
+def _give_up(connection: Any, _record: object, _error: object) -> None:
+    """A write that was cancelled lets go of the lock now: merely closed, it is held until its cursor is collected."""
+    with suppress(Exception):
+        connection.rollback()
 
 
 def _begin(connection: Connection) -> None:
