@@ -277,6 +277,17 @@ class Log(Section):
     retention: Duration = 30 * 86400.0
 
 
+class Compat(Section):
+    """Contracts of other products, answered on the data port by the same pipeline."""
+
+    moderations: bool = False
+    llm_guard: bool = False
+    lakera: bool = False
+    litellm: bool = False
+    agentgateway: bool = False
+    envoy: bool = False
+
+
 class Drain(Section):
     """How a shutdown goes."""
 
@@ -306,6 +317,7 @@ class Settings(Section):
     cache: Cache = Cache()
     auth: Auth = Auth()
     log: Log = Log()
+    compat: Compat = Compat()
     drain: Drain = Drain()
 
     @property

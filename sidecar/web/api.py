@@ -7,7 +7,6 @@ Success holds exactly the fields that the interface names; `explain` adds what t
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -16,13 +15,12 @@ from aiohttp import web
 from sidecar.bodies import reading, scan_request
 from sidecar.config import Settings
 from sidecar.engine import Engine
-from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
+from sidecar.errors import BodyError
 from sidecar.journal import Journal
-from sidecar.types import Action, Decision, Finding, LayerReport, ScanRequest, Verdict
-from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, UNSCANNED
-from sidecar.web.caller import caller
+from sidecar.types import Finding, LayerReport, Verdict
+from sidecar.web.answers import DECISION, DECISION_ID
+from sidecar.web.desk import Desk, Ruling
 from sidecar.web.middleware import Gatekeeper, new_decision_id
-from sidecar.web.receive import receive
 
 KEY_HEADER = "X-API-Key"
 Parse = Callable[[reading.JsonValue], Any]
@@ -32,10 +30,7 @@ class ScanApi:
     """Handlers of the scan door."""
 
     def __init__(self, engine: Engine, journal: Journal, gatekeeper: Gatekeeper, settings: Settings) -> None:
-        self._engine = engine
-        self._journal = journal
-        self._gatekeeper = gatekeeper
-        self._limits = settings.limits
+        self._desk = Desk(engine, journal, gatekeeper, settings)
 
     def routes(self) -> list[web.RouteDef]:
         """The routes to register on the data port."""
@@ -49,18 +44,18 @@ class ScanApi:
     async def scan(self, request: web.Request) -> web.Response:
         """One prompt in, the six fields out."""
         wanted = await self._read(request, scan_request.parse_scan)
-        return self._answer(request, await self._judge(request, wanted), result)
+        return _answer(await self._desk.judge(request, wanted), result)
 
     async def explain(self, request: web.Request) -> web.Response:
         """One prompt in, the six fields and what they rest on out; `?layers=all` asks every layer."""
         wanted = await self._read(request, scan_request.parse_scan)
         thorough = request.query.get("layers") == "all"
-        return self._answer(request, await self._judge(request, wanted, thorough=thorough), explanation)
+        return _answer(await self._desk.judge(request, wanted, thorough=thorough), explanation)
 
     async def chat(self, request: web.Request) -> web.Response:
         """A list of chat messages in, the six fields for all of them together out."""
         wanted = await self._read(request, scan_request.parse_chat)
-        return self._answer(request, await self._judge(request, wanted), result)
+        return _answer(await self._desk.judge(request, wanted), result)
 
     async def batch(self, request: web.Request) -> web.Response:
         """A list of scan requests in, a list of results in the same order out."""
@@ -68,76 +63,15 @@ class ScanApi:
         results = []
         for item in wanted:
             request[DECISION_ID] = new_decision_id()
-            results.append(result(_scanned(await self._judge(request, item))))
+            results.append(result((await self._desk.judge(request, item)).verdict))
         return _json(results, {DECISION: request[DECISION_ID]})
 
     async def _read(self, request: web.Request, parse: Parse) -> Any:
-        await self._gatekeeper.admit(request, request.headers.get(KEY_HEADER))
-        if not self._journal.healthy:
-            raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
         try:
-            raw = reading.decode(
-                await receive(request, self._limits),
-                content_type=request.headers.get("Content-Type"),
-                content_encoding=request.headers.get("Content-Encoding"),
-                limit=self._limits.body_bytes,
-            )
-            return parse(reading.parse(raw, depth=self._limits.depth))
+            return await self._desk.read(request, request.headers.get(KEY_HEADER), parse)
         except BodyError as error:
             error.status = 422
             raise
-
-    async def _judge(self, request: web.Request, wanted: ScanRequest, *, thorough: bool = False) -> Verdict:
-        verdict = await self._engine.scan(wanted, caller(request, thorough=thorough))
-        self._journal.record(self._decision(request, wanted, verdict))
-        return verdict
-
-    def _decision(self, request: web.Request, wanted: ScanRequest, verdict: Verdict) -> Decision:
-        text = "\n".join(segment.text for segment in wanted.segments)
-        return Decision(
-            id=request[DECISION_ID],
-            at=datetime.now(UTC),
-            door="api",
-            route=request.path,
-            verdict=verdict,
-            action=str(verdict.action),
-            status=refusal(verdict).status if refuses(verdict) else 200,
-            key_id=request.get(KEY_ID),
-            model=wanted.model,
-            length=len(text),
-            segments=len(wanted.segments),
-            digest=self._journal.digest(text),
-            unscanned=verdict.failure if verdict.action is Action.ALLOW else None,
-            text=self._journal.text_for_log(wanted.segments, verdict),
-        )
-
-    def _answer(
-        self, request: web.Request, verdict: Verdict, shape: Callable[[Verdict], dict[str, object]]
-    ) -> web.Response:
-        headers = {DECISION: request[DECISION_ID]}
-        if verdict.failure:
-            headers[UNSCANNED] = verdict.failure
-        return _json(shape(_scanned(verdict)), headers)
-
-
-def refuses(verdict: Verdict) -> bool:
-    """Whether the scan could not be done and the policy is closed."""
-    return verdict.failure is not None and verdict.action is Action.BLOCK
-
-
-def refusal(verdict: Verdict) -> RequestError:
-    """The error for a scan that could not be done."""
-    if verdict.failure == "overload":
-        return RateLimited("The scanner is busy; try again in 1 s.", retry_after=1)
-    if verdict.failure == "too_long":
-        return BodyError("oversize", "The text is longer than the scanner reads (layers.semantic.windows).", status=422)
-    return Unavailable(f"The prompt could not be scanned ({verdict.failure}).", retry_after=1)
-
-
-def _scanned(verdict: Verdict) -> Verdict:
-    if refuses(verdict):
-        raise refusal(verdict)
-    return verdict
 
 
 def result(verdict: Verdict) -> dict[str, object]:
@@ -184,6 +118,10 @@ def _layer(report: LayerReport) -> dict[str, object]:
         "failure": report.failure,
         "detail": dict(report.detail),
     }
+
+
+def _answer(ruling: Ruling, shape: Callable[[Verdict], dict[str, object]]) -> web.Response:
+    return _json(shape(ruling.verdict), ruling.headers)
 
 
 def _json(value: object, headers: dict[str, str]) -> web.Response:

@@ -1,0 +1,94 @@
+"""Lakera Guard v2: `POST /v2/guard`.
+
+Shapes from docs.lakera.ai (`api-reference/api/endpoints/guard`) and from the client in LiteLLM 1.106.2
+(`types/proxy/guardrails/guardrail_hooks/lakera_ai_v2.py`). Injection, jailbreak, extraction and smuggling are its
+`prompt_attack`, personal data is `pii/RULE`. `flagged` follows the verdict: personal data alone is listed and, below
+the threshold, not flagged. `project_id` and `metadata` are read over: keys and policies are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from aiohttp import web
+
+from sidecar import __version__
+from sidecar.bodies.reading import JsonValue
+from sidecar.config import Settings
+from sidecar.errors import RequestError
+from sidecar.types import Finding, Label, ScanRequest, Verdict
+from sidecar.web.answers import detail_response
+from sidecar.web.compat.texts import Question, chat, obj, objects
+from sidecar.web.desk import Desk
+
+PATH = "/v2/guard"
+_IDS = {"project_id": "prompt-sidecar", "policy_id": "prompt-sidecar"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A chat, and what is to be told beside the verdict."""
+
+    question: Question
+    breakdown: bool
+    payload: bool
+    dev_info: bool
+
+
+def parse(value: JsonValue, settings: Settings) -> Asked:
+    """`{"messages": [...], "breakdown"?: bool, "payload"?: bool, "dev_info"?: bool}`. Raises `BodyError`."""
+    body = obj(value)
+    question = chat(settings, {"messages": objects(body.get("messages"), "messages")})
+    return Asked(question, *(body.get(name) is True for name in ("breakdown", "payload", "dev_info")))
+
+
+async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
+    """The body and the headers of the answer."""
+    ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
+    name = UUID(hex=ruling.decision.removeprefix("dec_").ljust(32, "0"))
+    body: dict[str, object] = {"flagged": ruling.blocked, "metadata": {"request_uuid": str(name)}}
+    if asked.breakdown:
+        body["breakdown"] = list(_breakdown(ruling.verdict))
+    if asked.payload:
+        body["payload"] = list(_payload(ruling.verdict, asked.question.wanted))
+    if asked.dev_info:
+        body["dev_info"] = {"version": __version__, "model_version": ruling.verdict.revision}
+    return body, ruling.headers
+
+
+def _detector(finding: Finding) -> str:
+    return f"pii/{finding.rule.lower()}" if finding.label is Label.PII_DETECTED else "prompt_attack"
+
+
+def _breakdown(verdict: Verdict) -> Iterator[dict[str, object]]:
+    """A line for each detector that saw something, or else one that says that none did."""
+    seen = {(_detector(finding), _message(finding)) for finding in verdict.findings if finding.decides}
+    if not seen and verdict.threats:
+        seen = {("prompt_attack", 0)}
+    lines = [(kind, True, message) for kind, message in sorted(seen)] or [("prompt_attack", False, 0)]
+    for kind, detected, message in lines:
+        facts = {"detector_id": f"detector-{kind}", "detector_type": kind, "detected": detected, "message_id": message}
+        yield {**_IDS, **facts}
+
+
+def _payload(verdict: Verdict, wanted: ScanRequest) -> Iterator[dict[str, object]]:
+    """Personal data with its place in the caller's own text."""
+    texts = {segment.path: segment.text for segment in wanted.segments}
+    for finding in verdict.findings:
+        text = texts.get(finding.path)
+        if finding.label is Label.PII_DETECTED and finding.decides and text is not None and finding.start is not None:
+            span = {"start": finding.start, "end": finding.end, "text": text[finding.start : finding.end]}
+            yield {**span, "detector_type": _detector(finding), "labels": [], "message_id": _message(finding)}
+
+
+def _message(finding: Finding) -> int:
+    """The number of the message, from `messages.2.content`."""
+    number = finding.path.split(".")[1:2]
+    return int(number[0]) if number and number[0].isdigit() else 0
+
+
+def error(failed: RequestError) -> web.Response:
+    """An error; what theirs look like was not found, so it is our own."""
+    return detail_response(failed)

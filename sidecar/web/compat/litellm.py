@@ -1,0 +1,70 @@
+"""LiteLLM's generic guardrail API: `POST /beta/litellm_basic_guardrail_api`.
+
+Shapes from LiteLLM 1.106.2 (`types/proxy/guardrails/guardrail_hooks/generic_guardrail_api.py` and the hook of the same
+name). `structured_messages` say who speaks; `texts` that are not among them are scanned as a user's. What LiteLLM does
+when no verdict can be had is its own setting (`unreachable_fallback`, closed by default): we answer 503 then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from sidecar.bodies.reading import JsonValue
+from sidecar.config import Settings
+from sidecar.errors import RequestError
+from sidecar.web.answers import detail_response
+from sidecar.web.compat.texts import Question, chat, obj, objects, refuse_if_closed, said, strings
+from sidecar.web.desk import Desk
+
+PATH = "/beta/litellm_basic_guardrail_api"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be scanned; None for an answer of the model, which this route does not look at."""
+
+    question: Question | None
+
+
+def parse(value: JsonValue, settings: Settings) -> Asked:
+    """`{"input_type": "request", "texts"?, "structured_messages"?, "tools"?, "images"?, ...}`. Raises `BodyError`."""
+    body = obj(value)
+    if body.get("input_type") == "response":
+        return Asked(None)
+    messages = objects(body.get("structured_messages") or [], "structured_messages")
+    tools = objects(body.get("tools") or [], "tools")
+    known = set(_leaves(messages))
+    more = said([text for text in strings(body.get("texts"), "texts") if text not in known], "texts")
+    question = chat(settings, {"messages": messages, "tools": tools, "model": body.get("model")}, more)
+    unread = question.unread
+    if strings(body.get("images"), "images"):
+        refuse_if_closed(settings, "media")
+        unread = unread or "media"
+    return Asked(Question(question.wanted, unread))
+
+
+def _leaves(value: JsonValue) -> list[str]:
+    """All strings of a value."""
+    if isinstance(value, str):
+        return [value]
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for child in below for text in _leaves(child)]
+
+
+async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
+    """The body and the headers of the answer."""
+    if asked.question is None:
+        return {"action": "NONE"}, {}
+    ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
+    if not ruling.blocked:
+        return {"action": "NONE"}, ruling.headers
+    threats = ", ".join(ruling.verdict.threats) or "no label"
+    reason = f"{desk.settings.block.message} ({threats}; decision {ruling.decision})"
+    return {"action": "BLOCKED", "blocked_reason": reason}, ruling.headers
+
+
+def error(failed: RequestError) -> web.Response:
+    """An error: LiteLLM reads the status alone."""
+    return detail_response(failed)

@@ -1,0 +1,68 @@
+"""LLM Guard API: `POST /analyze/prompt` and `POST /scan/prompt`.
+
+Shapes from `llm_guard_api/app/schemas.py` (commit 20f3f9a) and `app.py` (09bc78d) of protectai/llm-guard. Labels appear
+as the scanner of theirs that looks for the same: `PromptInjection`, `InvisibleText`, `Anonymize`. A scanner in
+`scanners_suppress` is left out, and a block that rests on suppressed ones alone is none. `sanitized_prompt` is the
+prompt unchanged: nothing is rewritten here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+from aiohttp import web
+
+from sidecar.bodies.reading import JsonValue
+from sidecar.config import Settings
+from sidecar.errors import BodyError, RequestError
+from sidecar.types import Label, ScanRequest, Segment
+from sidecar.web.compat.texts import obj, scores, strings
+from sidecar.web.desk import Desk
+
+ANALYZE, SCAN = "/analyze/prompt", "/scan/prompt"
+SCANNERS = dict.fromkeys(Label, "PromptInjection") | {
+    Label.TOKEN_SMUGGLING: "InvisibleText",
+    Label.PII_DETECTED: "Anonymize",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt, and the scanners whose word does not count."""
+
+    prompt: str
+    suppressed: frozenset[str]
+
+
+def parse(value: JsonValue, _settings: Settings) -> Asked:
+    """`{"prompt": str, "scanners_suppress"?: [str]}`. Raises `BodyError`."""
+    body = obj(value)
+    prompt = body.get("prompt")
+    if not isinstance(prompt, str):
+        raise BodyError("malformed", "The field 'prompt' is required and must be a string.", param="prompt")
+    return Asked(prompt, frozenset(strings(body.get("scanners_suppress"), "scanners_suppress")))
+
+
+async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
+    """The body and the headers of the answer."""
+    ruling = await desk.judge(request, ScanRequest((Segment(asked.prompt),)))
+    said: dict[str, float] = {}
+    for label, score in scores(ruling.verdict).items():
+        name = SCANNERS[label]
+        if name not in asked.suppressed:
+            said[name] = max(said.get(name, 0.0), score)
+    threats = {SCANNERS[label] for label in ruling.verdict.threats}
+    valid = not ruling.blocked or bool(threats and threats <= asked.suppressed)
+    body: dict[str, object] = {"is_valid": valid, "scanners": said}
+    if request.path == ANALYZE:
+        body["sanitized_prompt"] = asked.prompt
+    return body, ruling.headers
+
+
+def error(failed: RequestError) -> web.Response:
+    """An error as theirs; a body that is not theirs is 422 there."""
+    status = 422 if isinstance(failed, BodyError) else failed.status
+    headers = {} if failed.retry_after is None else {"Retry-After": str(failed.retry_after)}
+    body = orjson.dumps({"message": failed.detail, "details": None})
+    return web.Response(status=status, body=body, content_type="application/json", headers=headers)

@@ -1,0 +1,80 @@
+"""The adapters that are switched on, by hand, and what stands around each: the desk, and errors in its own shape."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from sidecar.bodies.reading import JsonValue
+from sidecar.config import Settings
+from sidecar.engine import Engine
+from sidecar.errors import RequestError
+from sidecar.journal import Journal
+from sidecar.metrics import REFUSED
+from sidecar.web.answers import DECISION, DECISION_ID
+from sidecar.web.compat import agentgateway, lakera, litellm, llm_guard, moderations
+from sidecar.web.desk import Desk
+from sidecar.web.headers import own_key
+from sidecar.web.middleware import Gatekeeper
+
+DOOR = "compat"
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """One product's contract. `obeyed`: it does as it is told, so that `mode: monitor` is honoured."""
+
+    switch: str
+    paths: tuple[str, ...]
+    parse: Callable[[JsonValue, Settings], Any]
+    answer: Callable[[Desk, web.Request, Any], Awaitable[tuple[object, dict[str, str]]]]
+    error: Callable[[RequestError], web.Response]
+    obeyed: bool = False
+
+
+_MODERATIONS = (moderations.PATH,)
+_LLM_GUARD = (llm_guard.ANALYZE, llm_guard.SCAN)
+_AGENTGATEWAY = (agentgateway.REQUEST, agentgateway.RESPONSE)
+ADAPTERS = (
+    Adapter("moderations", _MODERATIONS, moderations.parse, moderations.answer, moderations.error),
+    Adapter("llm_guard", _LLM_GUARD, llm_guard.parse, llm_guard.answer, llm_guard.error),
+    Adapter("lakera", (lakera.PATH,), lakera.parse, lakera.answer, lakera.error),
+    Adapter("litellm", (litellm.PATH,), litellm.parse, litellm.answer, litellm.error, obeyed=True),
+    Adapter("agentgateway", _AGENTGATEWAY, agentgateway.parse, agentgateway.answer, agentgateway.error, obeyed=True),
+)
+
+
+def switched_on(settings: Settings) -> frozenset[str]:
+    """The names of the settings in `compat` that are true."""
+    return frozenset(name for name, on in settings.compat.model_dump().items() if on)
+
+
+def routes(engine: Engine, journal: Journal, gatekeeper: Gatekeeper, settings: Settings) -> list[web.RouteDef]:
+    """The routes of what is switched on, for the data port."""
+    on, found = switched_on(settings), []
+    for adapter in ADAPTERS:
+        if adapter.switch in on:
+            desk = Desk(engine, journal, gatekeeper, settings, door=DOOR, obeyed=adapter.obeyed)
+            found += [web.post(path, _handler(adapter, desk)) for path in adapter.paths]
+    return found
+
+
+def _handler(adapter: Adapter, desk: Desk) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        try:
+            key = own_key(request.headers)
+            asked = await desk.read(request, key, lambda value: adapter.parse(value, desk.settings))
+            body, headers = await adapter.answer(desk, request, asked)
+        except RequestError as failed:
+            REFUSED.labels(DOOR, str(failed.status)).inc()
+            refused = adapter.error(failed)
+            refused.headers.setdefault(DECISION, request[DECISION_ID])
+            return refused
+        return web.Response(body=orjson.dumps(body), content_type="application/json", headers=headers)
+
+    return handle

@@ -1,0 +1,133 @@
+"""A question about a text, from its key to its record: what the scan door and the adapters in `compat` share.
+
+In this order: the key (401), the rate (429), the body, the scan, the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from aiohttp import web
+
+from sidecar.bodies import reading
+from sidecar.config import Settings
+from sidecar.engine import Engine
+from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
+from sidecar.journal import Journal
+from sidecar.types import Action, Decision, ScanRequest, Verdict
+from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, UNSCANNED
+from sidecar.web.caller import caller, monitors
+from sidecar.web.middleware import Gatekeeper
+from sidecar.web.receive import receive
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """A verdict and what follows from it: `allow`, `block` or `monitor`; `unscanned` names what nobody read."""
+
+    verdict: Verdict
+    action: str
+    decision: str
+    unscanned: str | None = None
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the answer is no."""
+        return self.action == "block"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The decision id, and what was not scanned."""
+        return {DECISION: self.decision} | ({UNSCANNED: self.unscanned} if self.unscanned else {})
+
+
+class Desk:
+    """Reads and answers questions under given settings.
+
+    `obeyed`: who asks does as he is told, so that `mode: monitor` is honoured here; else the caller decides.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        journal: Journal,
+        gatekeeper: Gatekeeper,
+        settings: Settings,
+        *,
+        door: str = "api",
+        obeyed: bool = False,
+    ) -> None:
+        self.settings = settings
+        self._engine, self._journal, self._gatekeeper = engine, journal, gatekeeper
+        self._door, self._obeyed = door, obeyed
+
+    async def read(self, request: web.Request, key: str | None, parse: Callable[[reading.JsonValue], T]) -> T:
+        """What the body asks, once the key and the rate are in order. Raises `RequestError`."""
+        await self._gatekeeper.admit(request, key)
+        if not self._journal.healthy:
+            raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
+        limits = self.settings.limits
+        raw = reading.decode(
+            await receive(request, limits),
+            content_type=request.headers.get("Content-Type"),
+            content_encoding=request.headers.get("Content-Encoding"),
+            limit=limits.body_bytes,
+        )
+        return parse(reading.parse(raw, depth=limits.depth))
+
+    async def judge(
+        self, request: web.Request, wanted: ScanRequest, *, unread: str | None = None, thorough: bool = False
+    ) -> Ruling:
+        """Scan and record. `unread`: what the body holds that no layer reads, and the policy lets pass.
+
+        Raises `RequestError` if it could not be scanned and the policy is closed.
+        """
+        verdict = await self._engine.scan(wanted, caller(request, thorough=thorough))
+        open_ = self._obeyed and monitors(request, self.settings)
+        ruling = _ruling(verdict, request[DECISION_ID], unread, monitored=open_)
+        error = refusal(verdict) if verdict.failure and ruling.blocked else None
+        self._journal.record(self._decision(request, wanted, ruling, error.status if error else 200))
+        if error:
+            raise error
+        return ruling
+
+    def _decision(self, request: web.Request, wanted: ScanRequest, ruling: Ruling, status: int) -> Decision:
+        text = "\n".join(segment.text for segment in wanted.segments)
+        return Decision(
+            id=ruling.decision,
+            at=datetime.now(UTC),
+            door=self._door,
+            route=request.path,
+            verdict=ruling.verdict,
+            action=ruling.action,
+            status=status,
+            key_id=request.get(KEY_ID),
+            model=wanted.model,
+            length=len(text),
+            segments=len(wanted.segments),
+            digest=self._journal.digest(text),
+            unscanned=ruling.unscanned,
+            text=self._journal.text_for_log(wanted.segments, ruling.verdict),
+        )
+
+
+def _ruling(verdict: Verdict, decision: str, unread: str | None, *, monitored: bool) -> Ruling:
+    if verdict.action is Action.ALLOW:
+        return Ruling(verdict, "allow", decision, verdict.failure or unread)
+    if monitored:
+        return Ruling(verdict, "monitor", decision, verdict.failure or unread)
+    return Ruling(verdict, "block", decision)
+
+
+def refusal(verdict: Verdict) -> RequestError:
+    """The error for a scan that could not be done."""
+    if verdict.failure == "overload":
+        return RateLimited("The scanner is busy; try again in 1 s.", retry_after=1)
+    if verdict.failure == "too_long":
+        return BodyError("oversize", "The text is longer than the scanner reads (layers.semantic.windows).", status=422)
+    return Unavailable(f"The prompt could not be scanned ({verdict.failure}).", retry_after=1)

@@ -1,0 +1,62 @@
+"""The adapters by themselves on loopback: real server, real keys, real journal, and a scanner made for tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from door import KeptJournal, WordScanner
+
+from sidecar.apikeys import KeyRing
+from sidecar.config import Settings
+from sidecar.limits import MemoryLimiter
+from sidecar.store import Store
+from sidecar.web.compat.envoy import ExtAuthz
+from sidecar.web.compat.routes import routes
+from sidecar.web.middleware import Gatekeeper, boundary
+from sidecar.web.server import Site
+
+
+@dataclass
+class Counter:
+    """A listening data port with the adapters alone."""
+
+    scanner: WordScanner
+    journal: KeptJournal
+    key: str
+    url: str
+    session: aiohttp.ClientSession
+
+    async def ask(self, path: str, body: object, **headers: str) -> tuple[int, Any, dict[str, str]]:
+        """One question with the key: status, JSON, headers."""
+        given = {"Authorization": f"Bearer {self.key}"} | {n.replace("_", "-"): v for n, v in headers.items()}
+        async with self.session.post(self.url + path, json=body, headers=given) as answer:
+            return answer.status, await answer.json() if await answer.read() else None, dict(answer.headers)
+
+
+@asynccontextmanager
+async def counter(folder: Path, *switches: str, **sections: Any) -> AsyncIterator[Counter]:
+    """The adapters with these switches on."""
+    settings = Settings.model_validate({"compat": dict.fromkeys(switches, True), **sections})
+    store = await Store.open(f"sqlite:///{folder}/compat.db")
+    ring = KeyRing(store, settings.auth)
+    _, key = await ring.create("k", environment="development")
+    scanner, journal = WordScanner(), KeptJournal()
+    gatekeeper = Gatekeeper(ring, MemoryLimiter(), settings)
+    app = web.Application(middlewares=[boundary()])
+    app.add_routes(routes(scanner, journal, gatekeeper, settings))
+    if settings.compat.envoy:
+        app.router.add_route("*", "/{tail:.*}", ExtAuthz(scanner, journal, gatekeeper, settings).handle)
+    site = Site(app, settings.limits, drain=1)
+    port = await site.listen("127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Counter(scanner, journal, key, f"http://127.0.0.1:{port}", session)
+    finally:
+        await site.close()
+        await store.close()

@@ -1,0 +1,47 @@
+"""Twin of sidecar/web/compat/envoy.py: checks as Envoy sends them. The real binary is in test_gateways.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compat_door import counter
+
+from sidecar.config import Settings
+from sidecar.web.compat.envoy import for_envoy
+
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
+EVIL = {"model": "m", "messages": [{"role": "user", "content": "Please EVIL now."}], "stream": True}
+
+
+async def test_a_check_is_the_inline_door_without_an_upstream(tmp_path: Path) -> None:
+    """200 and verdict headers for what may pass; the block answer, in OpenAI's envelope, for what may not."""
+    async with counter(tmp_path, "envoy", block={"style": "refusal"}) as door:
+        good, body, headers = await door.ask("/envoy/v1/chat/completions?x=1", CHAT)
+        bad, said, refused = await door.ask("/envoy/v1/chat/completions", EVIL)
+    assert (good, body, headers["x-sidecar-action"]) == (200, None, "allow")
+    assert (bad, said["error"]["code"], refused["x-should-retry"]) == (400, "content_filter", "false")
+    assert [decision.action for decision in door.journal.decisions] == ["allow", "block"]
+
+
+async def test_a_body_that_was_cut_off_is_never_allowed(tmp_path: Path) -> None:
+    """What goes up is more than what was seen."""
+    async with counter(tmp_path, "envoy") as door:
+        status, said, _ = await door.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="true")
+        whole, _, _ = await door.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="false")
+    assert (status, whole) == (413, 200)
+    assert "max_request_bytes" in said["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/envoy/v1/unknown", "/v1/chat/completions", "/envoy/envoy/v1/chat/completions"])
+async def test_unknown_routes_are_refused(tmp_path: Path, path: str) -> None:
+    """The prefix is stripped once; what is no known route behind it is 403."""
+    async with counter(tmp_path, "envoy") as door:
+        assert (await door.ask(path, CHAT))[0] == 403
+
+
+def test_personal_data_that_would_be_replaced_is_blocked() -> None:
+    """A check cannot change the request, so `pii: redact` cannot be honoured otherwise."""
+    made = for_envoy(Settings(pii="redact", history="strip", responses="block"))
+    assert (made.pii, made.history, made.responses) == ("block", "enforce", "off")
+    assert for_envoy(Settings(pii="flag")).pii == "flag"

@@ -1,0 +1,71 @@
+"""Twin of sidecar/web/compat/litellm.py: the recorded shapes of LiteLLM's generic guardrail API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from compat_door import counter
+
+PATH = "/beta/litellm_basic_guardrail_api"
+EVIL = "Please EVIL now."
+RECORDED: dict[str, Any] = {
+    "input_type": "request",
+    "litellm_call_id": "0f3d8c5e-0000-4000-8000-000000000000",
+    "litellm_trace_id": None,
+    "structured_messages": [{"role": "user", "content": EVIL}],
+    "images": None,
+    "tools": None,
+    "texts": [EVIL],
+    "request_data": {"user_api_key_alias": "team", "user_api_key_user_id": "u"},
+    "request_headers": {"content-type": "application/json", "authorization": "[present]"},
+    "litellm_version": "1.106.2",
+    "additional_provider_specific_params": {},
+    "tool_calls": None,
+    "model": "gpt-x",
+}
+
+
+async def test_an_attack_is_blocked_with_a_reason_and_a_benign_chat_passes(tmp_path: Path) -> None:
+    """The two answers that LiteLLM knows; the reason names threats and decision, never the prompt."""
+    benign = RECORDED | {"structured_messages": [{"role": "user", "content": "Hello"}], "texts": ["Hello"]}
+    async with counter(tmp_path, "litellm") as door:
+        _, bad, headers = await door.ask(PATH, RECORDED)
+        _, good, _ = await door.ask(PATH, benign)
+    assert bad["action"] == "BLOCKED"
+    assert headers["x-sidecar-decision"] in bad["blocked_reason"]
+    assert "prompt_injection" in bad["blocked_reason"]
+    assert EVIL not in bad["blocked_reason"]
+    assert good == {"action": "NONE"}
+    assert [decision.model for decision in door.journal.decisions] == ["gpt-x", "gpt-x"]
+
+
+async def test_roles_are_those_of_the_messages_and_loose_texts_are_the_users(tmp_path: Path) -> None:
+    """A system prompt is given along and not scanned; a text that no message holds is."""
+    messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}]
+    asked = RECORDED | {"structured_messages": messages, "texts": ["Be kind.", "Hello", "A loose text."]}
+    async with counter(tmp_path, "litellm") as door:
+        await door.ask(PATH, asked)
+        await door.ask(PATH, RECORDED | {"structured_messages": None})
+    assert door.scanner.scanned[0].system_prompt == "Be kind."
+    assert {segment.text for segment in door.scanner.scanned[0].segments} >= {"Hello", "A loose text."}
+    assert "Be kind." not in {segment.text for segment in door.scanner.scanned[0].segments}
+    assert [segment.text for segment in door.scanner.scanned[1].segments] == [EVIL]
+
+
+async def test_pictures_go_by_the_failure_policy(tmp_path: Path) -> None:
+    """Named where they may pass, refused where not."""
+    asked = RECORDED | {"structured_messages": [], "texts": ["Hello"], "images": ["data:image/png;base64,AAAA"]}
+    async with counter(tmp_path, "litellm") as door:
+        _, said, headers = await door.ask(PATH, asked)
+        assert (said["action"], headers["x-sidecar-unscanned"]) == ("NONE", "media")
+    async with counter(tmp_path, "litellm", failure={"input": {"media": "block"}}) as door:
+        assert (await door.ask(PATH, asked))[0] == 422
+
+
+async def test_answers_of_the_model_pass_unseen(tmp_path: Path) -> None:
+    """`input_type: response` is answered and nothing is scanned or recorded as scanned."""
+    async with counter(tmp_path, "litellm") as door:
+        _, said, _ = await door.ask(PATH, RECORDED | {"input_type": "response"})
+    assert said == {"action": "NONE"}
+    assert (door.scanner.scanned, door.journal.decisions) == ([], [])

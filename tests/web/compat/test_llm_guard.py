@@ -1,0 +1,35 @@
+"""Twin of sidecar/web/compat/llm_guard.py: the recorded shapes of LLM Guard's API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compat_door import counter
+
+EVIL = "Please EVIL now."
+
+
+async def test_scan_and_analyze_answer_in_their_shapes(tmp_path: Path) -> None:
+    """`is_valid` and a score for each scanner; analyze adds the prompt."""
+    async with counter(tmp_path, "llm_guard") as door:
+        _, good, _ = await door.ask("/scan/prompt", {"prompt": "Good morning!"})
+        _, bad, _ = await door.ask("/analyze/prompt", {"prompt": EVIL, "scanners_suppress": []})
+    clean = {"PromptInjection": 0.0, "InvisibleText": 0.0, "Anonymize": 0.0}
+    assert good == {"is_valid": True, "scanners": clean}
+    assert bad == {"is_valid": False, "scanners": clean | {"PromptInjection": 0.9}, "sanitized_prompt": EVIL}
+
+
+async def test_a_suppressed_scanner_neither_speaks_nor_decides(tmp_path: Path) -> None:
+    """What the caller does not want to hear of is left out; the others still decide."""
+    async with counter(tmp_path, "llm_guard") as door:
+        _, without, _ = await door.ask("/scan/prompt", {"prompt": EVIL, "scanners_suppress": ["PromptInjection"]})
+        _, other, _ = await door.ask("/scan/prompt", {"prompt": EVIL, "scanners_suppress": ["Anonymize"]})
+    assert without == {"is_valid": True, "scanners": {"InvisibleText": 0.0, "Anonymize": 0.0}}
+    assert other["is_valid"] is False
+
+
+async def test_errors_have_a_message(tmp_path: Path) -> None:
+    """Theirs are `message` and `details`, and 422 for a body that is not theirs."""
+    async with counter(tmp_path, "llm_guard") as door:
+        status, said, _ = await door.ask("/scan/prompt", {"prompt": None})
+    assert (status, set(said), said["details"]) == (422, {"message", "details"}, None)

@@ -1,0 +1,39 @@
+"""Twin of sidecar/web/compat/texts.py: foreign bodies to segments, scores to labels."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.config import Settings
+from sidecar.errors import BodyError
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Role, Verdict
+from sidecar.web.compat import texts
+
+
+def test_the_roles_that_are_scanned_are_those_of_the_inline_door() -> None:
+    """Assistant turns are left out unless the setting names them."""
+    body = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    strict = Settings.model_validate({"inline": {"scan_roles": ["assistant"]}})
+    assert {segment.role for segment in texts.chat(Settings(), body).wanted.segments} == {Role.USER}
+    assert Role.ASSISTANT in {segment.role for segment in texts.chat(strict, body).wanted.segments}
+
+
+def test_a_label_has_its_best_deciding_score_or_the_risk_score() -> None:
+    """Rules on trial count nothing; a threat that no finding explains has the score of the verdict."""
+    findings = (
+        Finding("A-1", Label.JAILBREAK, 0.7, LayerName.RULES, "prompt"),
+        Finding("A-2", Label.JAILBREAK, 0.8, LayerName.RULES, "prompt"),
+        Finding("A-3", Label.PII_DETECTED, 0.9, LayerName.RULES, "prompt", decides=False),
+    )
+    report = LayerReport(LayerName.RULES, 0.8, findings)
+    threats = (Label.JAILBREAK, Label.PROMPT_INJECTION)
+    found = texts.scores(Verdict(0.85, Action.BLOCK, threats, 1, LayerName.RULES, reports=(report,)))
+    assert (found[Label.JAILBREAK], found[Label.PII_DETECTED], found[Label.PROMPT_INJECTION]) == (0.8, 0.0, 0.85)
+
+
+def test_what_has_another_form_is_refused() -> None:
+    """Objects, lists of objects and lists of strings, or a `BodyError`."""
+    for read in (texts.obj, lambda v: texts.objects(v, "x"), lambda v: texts.strings(v, "x")):
+        with pytest.raises(BodyError):
+            read(7)
+    assert texts.strings(None, "x") == []
