@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import html
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import re2
@@ -17,6 +18,7 @@ import re2
 from sidecar.views.view import Run
 
 Decode = Callable[[str], str | None]
+_HEX = re2.compile("(?i)[0-9a-f]+")
 PROBE = 64
 """Characters that dear decoders try first, before they take on the whole stretch."""
 
@@ -61,7 +63,22 @@ def _mostly(text: str) -> bool:
 def _base64(stretch: str) -> str | None:
     bare = "".join(stretch.split()).rstrip("=").replace("-", "+").replace("_", "/")
     bare = bare[: len(bare) - (len(bare) % 4 == 1)]
-    return _tried(lambda s: base64.b64decode(s + "=" * (-len(s) % 4)), bare)
+    return _tried(_unpadded, bare) or _tried(_unpadded, bare[::-1])
+
+
+def _unpadded(stretch: str) -> bytes:
+    return base64.b64decode(stretch + "=" * (-len(stretch) % 4))
+
+
+def _chunks(stretch: str) -> str | None:
+    """An encoding cut into pieces of one length; words of that length may stand around it."""
+    cut = "".join(c if c.isalnum() or c in "+/" else " " for c in stretch).split()
+    pieces = [piece for piece in cut if piece != "+"]
+    for before, behind in product(range(4), range(3)):
+        bare = "".join(pieces[before : len(pieces) - behind])
+        if text := (_hex(bare) if _HEX.fullmatch(bare) else None) or _base64(bare) or _base32(bare):
+            return text
+    return None
 
 
 def _base32(stretch: str) -> str | None:
@@ -105,11 +122,34 @@ def _binary(stretch: str) -> str | None:
 
 
 def _decimal(stretch: str) -> str | None:
-    codes = [int(code) for code in stretch.replace(",", " ").replace(";", " ").split()]
+    words = stretch.replace(",", " ").replace(";", " ").split()
+    return _codes(words, 10) or _codes(words, 8)
+
+
+def _codes(words: Sequence[str], base: int) -> str | None:
+    """Numbers of ASCII characters, if they make words."""
+    try:
+        codes = [int(word, base) for word in words]
+    except ValueError:
+        return None
     if any(not (32 <= code < 127 or code in {10, 13}) for code in codes):
         return None
     text = "".join(map(chr, codes))
     return text if sum(c.isalpha() or c == " " for c in text) >= 0.8 * len(text) else None
+
+
+_NUMBER = re2.compile(r"\d+")
+
+
+def _calls(stretch: str) -> str | None:
+    return _codes(_NUMBER.findall(stretch), 10)
+
+
+_BRAILLE = dict(zip("⠁⠃⠉⠙⠑⠋⠛⠓⠊⠚⠅⠇⠍⠝⠕⠏⠟⠗⠎⠞⠥⠧⠺⠭⠽⠵⠀", "abcdefghijklmnopqrstuvwxyz ", strict=True))
+
+
+def _braille(stretch: str) -> str | None:
+    return "".join(_BRAILLE.get(c, c if c.isspace() else "") for c in stretch)
 
 
 def _url(stretch: str) -> str | None:
@@ -122,16 +162,19 @@ def _quoted(stretch: str) -> str | None:
 
 _ESCAPE = re2.compile(
     r"(?i)\\u\{([0-9a-f]{1,6})\}|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})|\\x([0-9a-f]{2})|u\+([0-9a-f]{4,6}) ?"
+    r"|\\([0-3]?[0-7]{2})"
 )
 
 
 def _escapes(stretch: str) -> str | None:
-    text: str = _ESCAPE.sub(lambda m: _character(next(code for code in m.groups() if code)), stretch)
+    text: str = _ESCAPE.sub(
+        lambda m: _character(next(code for code in m.groups() if code), 8 if m.group(6) else 16), stretch
+    )
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _character(code: str) -> str:
-    number = int(code, 16)
+def _character(code: str, base: int) -> str:
+    number = int(code, base)
     return chr(number) if number < 0x110000 else "\ufffd"
 
 
@@ -169,7 +212,12 @@ def _invisible_bits(stretch: str) -> str | None:
 
 
 _LONG = "[!-~]{16}"
-_ESCAPED = r"(?:\\u\{[0-9a-f]{1,6}\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|u\+[0-9a-f]{4,6} ?)"
+_ESCAPED = r"(?:\\u\{[0-9a-f]{1,6}\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|u\+[0-9a-f]{4,6} ?|\\[0-3]?[0-7]{2})"
+_BETWEEN = r"""(?:[\s.,;|:_~-]{1,2}|["'][ +.,\n]{0,4}["'])"""
+_CUT = "|".join(rf"(?:[A-Za-z0-9+/]{{{width}}}{_BETWEEN}){{6}}" for width in (4, 5, 6, 8, 10))
+_PIECES = "|".join(
+    rf"(?:[A-Za-z0-9+/]{{{width}}}{_BETWEEN}){{6,}}[A-Za-z0-9+/]{{1,{width}}}" for width in (4, 5, 6, 8, 10)
+)
 
 CODECS = (
     Codec("base64", r"(?:[A-Za-z0-9+/]{60,76}\r?\n)*[A-Za-z0-9+/_-]{16,}={0,2}", _base64, _LONG),
@@ -181,6 +229,7 @@ CODECS = (
         _hex,
         rf"{_LONG}|(?:[0-9a-fA-F]{{2}}[\s:,;-]){{10}}",
     ),
+    Codec("chunks", rf"\b(?:{_PIECES})={{0,2}}", _chunks, rf"\b(?:{_CUT})"),
     Codec("binary", r"(?:[01]{8}){4,}|(?:[01]{7,8}[\s,]{1,2}){3,}[01]{7,8}", _binary, r"[01]{7}"),
     Codec("decimal", r"(?:[0-9]{2,3}[\s,;]{1,2}){9,}[0-9]{2,3}", _decimal, r"(?:[0-9]{2,3}[\s,;]{1,2}){3}"),
     Codec(
@@ -201,8 +250,12 @@ CODECS = (
         "escapes",
         rf"(?i)(?:[^\s\\]{{0,12}}{_ESCAPED}){{3,}}[^\s\\]{{0,12}}",
         _escapes,
-        needs=(b"\\u", b"\\x", b"\\U", b"U+", b"u+"),
+        needs=(b"\\u", b"\\x", b"\\U", b"U+", b"u+", b"\\0", b"\\1"),
     ),
+    Codec(
+        "calls", r"(?i)(?:ch(?:a)?r\s?\(\s?[0-9]{2,3}\s?\)[\s+.,&|]{0,4}){5,}", _calls, needs=(b"hr(", b"HR(", b"har(")
+    ),
+    Codec("braille", r"[\x{2800}-\x{283f}][\x{2800}-\x{283f}\s]{5,}", _braille, needs=(b"\xe2\xa0",)),
     Codec("tags", r"[\x{e0020}-\x{e007e}]{2,}", _tags, needs=(b"\xf3\xa0",)),
     Codec("selectors", r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}]{4,}", _selectors, needs=(b"\xef\xb8", b"\xf3\xa0")),
     Codec(

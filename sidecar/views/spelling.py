@@ -1,4 +1,4 @@
-"""Words spelled so that a reader still reads them: l3375p34k, l.e.t.t.e.r.s apart, words broken by signs."""
+"""Words spelled so that a reader still reads them: l3375p34k, l.e.t.t.e.r.s apart, br-ok<b>en</b>, allrunninginone."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ from sidecar.views.view import Run, View, assemble, translated
 
 LEET = "leet"
 SPACED = "spaced"
+MENDED = "mended"
+RUN_ON = "run-on"
 HINTS = {
     LEET: r"(?is)(?:[a-z][013457@$!|][a-z].*){3}|\b[a-z]{1,2}[013457@$][a-z]{1,3}[013457@$]"
     r"|\b[013457@$][a-z]+[013457@$]",
     SPACED: r"(?:\pL[\s._*|~·/\\\-]){3,}\pL|(?:\b\pL{1,3}[._*|~·\-]\pL){2}",
+    MENDED: r"(?i)[a-z](?:\*{1,3}|</?[a-z]{1,10}>|<!--)[a-z<]"
+    r"|\b(?:ig-nor|igno-r|pre-vi|previ-o|instruc-t|in-stru|instruct-i|sys-t|dis-re|disre-g|for-ge|re-veal|over-ri|by-pass)",
+    RUN_ON: r"(?i)(?:ignor|disregard|forget|overrid|bypass|reveal|print|show|repeat|output)[a-z]{2,40}"
+    r"(?:instructions|rules|prompt|guidelines)",
 }
 _LEET = str.maketrans("0134578@$!|96+€", "oieastbasiiggte")
 _LEET_L = str.maketrans("0134578@$!|96+€", "oleastbasllggte")
 _APART = re2.compile(
-    r"(?:(?:^|\b)\pL(?:[._*|~·/\\\-]{1,2}\pL)+(?:$|\b))|(?:\pL[ \t]){2,}\pL(?:$|\b)|(?:\pL[\r\n]+){3,}\pL(?:$|\b)"
+    r"(?:(?:^|\b)\pL(?:[._*|~·/\\\-]{1,2}\pL)+(?:$|\b))|(?:\pL[ \t]){2,}\pL(?:$|\b)|(?:\pL[\r\n]+){2,}\pL(?:$|\b)"
 )
+_BROKEN = re2.compile(r"\pL+(?:(?:-|\*{1,3}|</?[a-zA-Z]{1,10}>|<!--[^<>]{0,40}-->)+\pL+)+")
+_SIGNS = re2.compile(r"<[^<>]*>|[-*]")
+_LONG = re2.compile(r"[A-Za-z]{14,}")
 _SEPARATORS = str.maketrans("", "", " \t\r\n._*|~·/\\-")
 _WORDS = (
     "ignore ignoring disregard forget override bypass all any previous prior above earlier preceding instructions "
@@ -35,7 +44,11 @@ def respelled(view: View, name: str) -> Iterator[View]:
     if name == SPACED:
         view_or_none = assemble(view, SPACED, _joined(view.text), hidden=False)
         return iter([view_or_none] if view_or_none else [])
-    return _unleeted(view)
+    if name == LEET:
+        return _unleeted(view)
+    again = _mended if name == MENDED else _parted
+    view_or_none = assemble(view, name, again(view.text), hidden=False)
+    return iter([view_or_none] if view_or_none else [])
 
 
 def _unleeted(view: View) -> Iterator[View]:
@@ -52,6 +65,20 @@ def _joined(text: str) -> Iterator[Run]:
         start, end = found.span()
         word = text[start:end].translate(_SEPARATORS)
         yield Run(start, end, _resegmented(word) if len(word) > 9 else word)
+
+
+def _mended(text: str) -> Iterator[Run]:
+    """Words without the hyphens, stars and tags inside them."""
+    for found in _BROKEN.finditer(text):
+        start, end = found.span()
+        yield Run(start, end, _SIGNS.sub("", text[start:end]))
+
+
+def _parted(text: str) -> Iterator[Run]:
+    """Words that were written in one."""
+    for found in _LONG.finditer(text):
+        start, end = found.span()
+        yield Run(start, end, _resegmented(text[start:end]))
 
 
 def _resegmented(letters: str) -> str:
