@@ -171,11 +171,27 @@ async def test_block_refuses_personal_data_that_the_scan_finds() -> None:
     assert len(upstream.requests) == 1
 
 
-async def test_what_cannot_be_replaced_is_refused() -> None:
-    """Personal data in a file inside the body: a name there would destroy it, so `redact` blocks."""
-    file = "data:text/plain;base64," + base64.b64encode(f"To {MAIL}".encode()).decode()
-    part = {"type": "file", "file": {"filename": "a.txt", "file_data": file}}
+FILE = "data:text/plain;base64," + base64.b64encode(f"To {MAIL}".encode()).decode()
+FIXED = {
+    "a file": chat("Read this") | {"documents": [{"type": "file", "file": {"filename": "a.txt", "file_data": FILE}}]},
+    "a name": chat("Hello") | {"metadata": {MAIL: "x"}},
+}
+
+
+@pytest.mark.parametrize("name", FIXED)
+async def test_what_cannot_be_replaced_is_refused(name: str) -> None:
+    """Personal data in a file inside the body, or in the name of a member: a name there would change what is asked."""
     async with recording() as upstream, door(upstream.url, **REDACT) as made:
         made.scanner.layer = personal()
-        reply = await made.ask({"model": "m", "messages": [{"role": "user", "content": [part]}]})
+        reply = await made.ask(FIXED[name])
+    assert (reply.status, reply.error["code"], upstream.requests) == (400, "content_filter", [])
+
+
+async def test_a_form_is_refused() -> None:
+    """Forms are not written anew."""
+    form = f'--B\r\nContent-Disposition: form-data; name="prompt"\r\n\r\nMail {MAIL}\r\n--B--\r\n'.encode()
+    kind = "multipart/form-data; boundary=B"
+    async with recording() as upstream, door(upstream.url, **REDACT) as made:
+        made.scanner.layer = personal()
+        reply = await made.ask(form, "/v1/audio/transcriptions", Content_Type=kind)
     assert (reply.status, reply.error["code"], upstream.requests) == (400, "content_filter", [])
