@@ -11,6 +11,7 @@ from sidecar import __version__, limits, logs, policy, proof, shadow, verdicts
 from sidecar.config import Settings
 from sidecar.engine import ALWAYS, Engine, Exempting, Stage, Terms
 from sidecar.errors import ModelError, PolicyError
+from sidecar.layers import judge_memory
 from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.layers.rules import RulesLayer
 from sidecar.layers.semantic import SemanticLayer
@@ -22,6 +23,7 @@ from sidecar.verdicts import Remembering, Verdicts
 
 SHADOW_AT_ONCE = 4
 _CHANNELS = {str(channel): channel for channel in Channel}
+OPINIONS = verdicts.Form("opinion", judge_memory.size, judge_memory.dump, judge_memory.load)
 _log = logs.get("pipeline")
 
 
@@ -63,6 +65,8 @@ async def pipeline(
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)
+        if settings.layers.llm_judge.url is not None:
+            stages.append(await _judge(settings, rules, serving, stack))
         await _prove(rules, stages, prove=prove)
         memory = await _memory(settings, serving, stack)
         stages = [_remembering(stage, memory, serving, rules) for stage in stages]
@@ -89,7 +93,7 @@ async def _prove(rules: Policy, stages: Sequence[Stage], *, prove: bool) -> None
 async def _memory(settings: Settings, serving: Serving | None, stack: AsyncExitStack) -> Verdicts | None:
     if serving is None or not settings.cache.entries:
         return None
-    memory = await verdicts.open(settings.cache, serving.secret)
+    memory = await verdicts.open(settings.cache, serving.secret, verdicts.REPORTS)
     stack.push_async_callback(memory.close)
     return memory
 
@@ -105,10 +109,9 @@ async def _beside(settings: Settings, engine: Engine, memory: Verdicts | None, s
     return Engine(stages, _terms(settings, rules, early=True), gate, serving.exemptions)
 
 
-async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]) -> Sequence[Stage]:
-    """The layers in their order. The semantic layer is asked until a block is settled; the judge in its band."""
+async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]) -> list[Stage]:
+    """The local layers in their order. The semantic layer is asked until a block is settled."""
     chosen, failure = settings.layers, settings.failure
-    judged = chosen.llm_judge.url is not None and chosen.llm_judge.mode == "decide"
     stages = []
     if chosen.rules.enabled:
         layer = await asyncio.to_thread(RulesLayer, rules)
@@ -116,11 +119,26 @@ async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degr
     if chosen.semantic.enabled:
         semantic = await _semantic(settings, rules, stack, degraded)
         stages += [Stage(semantic, failure.semantic, until_settled=True)] if semantic else []
-    if chosen.llm_judge.url is not None:
-        judge = LlmJudgeLayer(chosen.llm_judge, _rules_of(rules, "question"), threshold=settings.scan.threshold)
-        stack.push_async_callback(judge.close)
-        stages.append(Stage(judge, failure.llm_judge, chosen.llm_judge.between, replaces=True, decides=judged))
     return stages
+
+
+async def _judge(settings: Settings, rules: Policy, serving: Serving | None, stack: AsyncExitStack) -> Stage:
+    """The judge, asked in its band; a server's remembers its opinions where the verdicts are remembered."""
+    judge, memory = settings.layers.llm_judge, None
+    if serving is not None and judge.cache:
+        sized = settings.cache.model_copy(update={"entries": judge.cache})
+        memory = await verdicts.open(sized, serving.secret, OPINIONS)
+        stack.push_async_callback(memory.close)
+    layer = LlmJudgeLayer(
+        judge,
+        _rules_of(rules, "question"),
+        threshold=settings.scan.threshold,
+        memory=memory,
+        secret=serving.secret if serving else None,
+    )
+    stack.push_async_callback(layer.close)
+    decides = judge.mode == "decide"
+    return Stage(layer, settings.failure.llm_judge, judge.between, replaces=True, decides=decides)
 
 
 def _remembering(stage: Stage, memory: Verdicts | None, serving: Serving | None, rules: Policy) -> Stage:

@@ -1,4 +1,4 @@
-"""What bounds the judge's traffic: places and a queue, budgets per period, a breaker, a retry budget, a cache.
+"""What bounds the judge's traffic: places and a queue, budgets per period, a breaker, a retry budget.
 
 All in the process and on the monotonic clock; every structure here has a fixed bound on its memory.
 """
@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from types import TracebackType
-from typing import Generic, TypeVar
 
 from sidecar import logs
 from sidecar.errors import LayerError
 from sidecar.units import Rate
 
 _log = logs.get("llm_judge")
-_Value = TypeVar("_Value")
 
 
 class Places:
@@ -147,24 +145,3 @@ class RetryBudget:
             return False
         self._saved -= 1.0
         return True
-
-
-class Memory(Generic[_Value]):
-    """The last `size` values by digest; the least recently used goes first."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._values: OrderedDict[bytes, _Value] = OrderedDict()
-
-    def get(self, key: bytes) -> _Value | None:
-        """The value, or None."""
-        if key in self._values:
-            self._values.move_to_end(key)
-        return self._values.get(key)
-
-    def put(self, key: bytes, value: _Value) -> None:
-        """Remember; forgets the oldest beyond the bound."""
-        self._values[key] = value
-        self._values.move_to_end(key)
-        while len(self._values) > self._size:
-            self._values.popitem(last=False)

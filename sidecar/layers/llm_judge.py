@@ -13,15 +13,17 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from sidecar import metrics
+import orjson
+
+from sidecar import __version__, metrics
 from sidecar.config import JudgeLayer
 from sidecar.errors import LayerError
 from sidecar.layers import judge_answer, judge_prompt
 from sidecar.layers.judge_client import JudgeClient
 from sidecar.layers.judge_excerpt import Excerpt, excerpt
-from sidecar.layers.judge_limits import Memory
+from sidecar.layers.judge_memory import Opinion, Opinions
 from sidecar.layers.judge_prompt import QuestionRule
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
 
@@ -35,34 +37,32 @@ CONTROLS = (
 """Plain attacks, one of which must be recognised before an acquittal is believed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Opinion:
-    """Grades and clean words, and what they cost; `cached` and `controlled` for the report."""
-
-    grades: tuple[float, ...]
-    reasoning: str | None
-    tokens: int = 0
-    controlled: int = 0
-    cached: int = 0
-
-
 class LlmJudgeLayer:
     """Asks an OpenAI-compatible server the built-in questions and those of the policy.
 
     `threshold` is the score from which the engine blocks: an answer below it, or below what earlier layers
-    found, is an acquittal. Raises `ConfigError` if the URL, the key file or the number of questions is wrong.
+    found, is an acquittal. `memory` keeps opinions under keys that `secret` makes. Raises `ConfigError` if the URL,
+    the key file or the number of questions is wrong.
     """
 
     name = LayerName.LLM_JUDGE
 
-    def __init__(self, settings: JudgeLayer, rules: Sequence[QuestionRule] = (), *, threshold: float = 0.6) -> None:
+    def __init__(
+        self,
+        settings: JudgeLayer,
+        rules: Sequence[QuestionRule] = (),
+        *,
+        threshold: float = 0.6,
+        memory: Opinions | None = None,
+        secret: bytes | None = None,
+    ) -> None:
         self._settings = settings
         self._threshold = threshold
         self._questions = judge_prompt.questions(rules)
         self._names = judge_prompt.keys(self._questions)
         self._client = JudgeClient(settings, judge_prompt.schema(self._questions))
-        self._memory: Memory[_Opinion] = Memory(settings.cache)
-        self._secret = secrets.token_bytes(32)
+        self._memory = memory
+        self._task = self._fingerprint(secret or secrets.token_bytes(32))
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         """Score the request; raises `LayerError` with the cause if there is no opinion to be had."""
@@ -83,29 +83,42 @@ class LlmJudgeLayer:
         earlier = max((f.score for f in prior if f.decides and f.label is not Label.PII_DETECTED), default=0.0)
         acquits_below = max(self._threshold, earlier)
         key = self._key(text, request.system_prompt)
-        opinion = self._remembered(key)
+        opinion = await self._remembered(key)
         if opinion is None or self._needs_control(opinion, acquits_below):
             opinion = await self._judge(text, request.system_prompt, acquits_below)
-            self._memory.put(key, opinion)
+            if self._memory is not None:
+                await self._memory.put({key: opinion})
         if not text.complete and self._score(opinion) < acquits_below:
             raise LayerError("partial")
         return self._report(opinion, request, prior)
 
+    def _fingerprint(self, secret: bytes) -> hashlib.blake2b:
+        """Of all that an opinion depends on beside the text: who is asked, and what."""
+        task = judge_prompt.messages(self._questions, "", "", None)
+        who = (__version__, str(self._settings.url), self._settings.model, *(part["content"] for part in task))
+        digest = hashlib.blake2b(digest_size=16, key=secret[: hashlib.blake2b.MAX_KEY_SIZE], person=b"judge")
+        digest.update(orjson.dumps(who))
+        return digest
+
     def _key(self, text: Excerpt, system_prompt: str | None) -> bytes:
-        """Digest of all that the judge is shown; secret, so that it means nothing outside this process."""
-        digest = hashlib.blake2b(text.rendered.encode(), key=self._secret, digest_size=16)
-        digest.update(b"\0" if system_prompt is None else b"\1" + system_prompt.encode("utf-8", "surrogatepass"))
+        """Digest of all that the judge is shown; secret, so that it means nothing outside this fleet."""
+        digest = self._task.copy()
+        for shown in (text.rendered, *([] if system_prompt is None else [system_prompt])):
+            raw = shown.encode("utf-8", "surrogatepass")
+            digest.update(len(raw).to_bytes(8) + raw)
         return digest.digest()
 
-    def _remembered(self, key: bytes) -> _Opinion | None:
-        found = self._memory.get(key)
+    async def _remembered(self, key: bytes) -> Opinion | None:
+        if self._memory is None:
+            return None
+        found = (await self._memory.get([key])).get(key)
         metrics.CACHE.labels("judge", "miss" if found is None else "hit").inc()
         return None if found is None else replace(found, cached=1, tokens=0)
 
-    def _needs_control(self, opinion: _Opinion, acquits_below: float) -> bool:
+    def _needs_control(self, opinion: Opinion, acquits_below: float) -> bool:
         return self._settings.control and not opinion.controlled and self._score(opinion) < acquits_below
 
-    async def _judge(self, text: Excerpt, system_prompt: str | None, acquits_below: float) -> _Opinion:
+    async def _judge(self, text: Excerpt, system_prompt: str | None, acquits_below: float) -> Opinion:
         """One call, and the control if the answer is an acquittal, within one place and one deadline."""
         marker = judge_prompt.new_marker()
         async with self._client.turn() as ends:
@@ -117,19 +130,19 @@ class LlmJudgeLayer:
             raise LayerError("swayed")
         return replace(opinion, tokens=opinion.tokens + control.tokens, controlled=1)
 
-    async def _ask(self, marker: str, text: Excerpt, system_prompt: str | None, ends: float) -> _Opinion:
+    async def _ask(self, marker: str, text: Excerpt, system_prompt: str | None, ends: float) -> Opinion:
         messages = judge_prompt.messages(self._questions, marker, text.rendered, system_prompt)
         reply = await self._client.ask(messages, ends)
         answer = judge_answer.read(reply.envelope, marker, self._names)
         hidden = "\n".join((text.shown, *judge_prompt.secret_ends(system_prompt)))
-        return _Opinion(answer.grades, judge_answer.clean(answer.reasoning, hidden), reply.tokens)
+        return Opinion(answer.grades, judge_answer.clean(answer.reasoning, hidden), reply.tokens)
 
-    def _score(self, opinion: _Opinion) -> float:
+    def _score(self, opinion: Opinion) -> float:
         """The strongest yes among the questions that decide."""
         pairs = zip(self._questions, opinion.grades, strict=True)
         return max(question.score * grade for question, grade in pairs if question.decides)
 
-    def _report(self, opinion: _Opinion, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+    def _report(self, opinion: Opinion, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         path = _heaviest(request, prior)
         findings = tuple(
             Finding(q.rule, q.label, q.score * grade, self.name, path, decides=q.decides)

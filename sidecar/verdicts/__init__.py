@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from sidecar import config
 from sidecar.errors import ConfigError
-from sidecar.verdicts.memory import MemoryVerdicts, Verdicts
+from sidecar.verdicts.memory import REPORTS, Form, LocalMemory, Memory, Verdicts
 from sidecar.verdicts.remembering import Remembering
 
-__all__ = ["MemoryVerdicts", "Remembering", "Verdicts", "open"]
+__all__ = ["REPORTS", "Form", "LocalMemory", "Memory", "Remembering", "Verdicts", "open"]
+V = TypeVar("V")
 
 
-async def open(settings: config.Cache, secret: bytes) -> Verdicts:  # noqa: A001 - read as verdicts.open
-    """The memory for `memory://` or `redis://...`. A Redis that does not answer now is no error."""
-    local = MemoryVerdicts(settings.entries, settings.bytes, settings.ttl)
+async def open(settings: config.Cache, secret: bytes, form: Form[V]) -> Memory[V]:  # noqa: A001 - verdicts.open
+    """The memory of one kind, for `memory://` or `redis://...`. A Redis that does not answer now is no error."""
+    local = LocalMemory(settings.entries, settings.bytes, settings.ttl, form)
     if settings.url == "memory://":
         return local
     if not settings.url.startswith(("redis://", "rediss://", "unix://")):
         raise ConfigError("cache.url", ["write memory:// or redis://HOST:6379"])
     try:
-        from sidecar.verdicts.shared import RedisVerdicts  # noqa: PLC0415 - redis is an optional extra
+        from sidecar.verdicts.shared import RedisMemory  # noqa: PLC0415 - redis is an optional extra
     except ImportError:
         raise ConfigError("cache.url", ["install prompt-sidecar[redis]"]) from None
-    return RedisVerdicts(settings.url, local, secret, settings.ttl)
+    return RedisMemory(settings.url, local, secret, settings.ttl)

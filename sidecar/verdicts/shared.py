@@ -13,9 +13,8 @@ import hashlib
 import hmac
 import time
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-import orjson
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -24,57 +23,58 @@ from redis.exceptions import RedisError
 from sidecar import logs
 from sidecar.errors import ConfigError
 from sidecar.metrics import CACHE
-from sidecar.types import Finding, Label, LayerName, SegmentReport
-from sidecar.verdicts.memory import MemoryVerdicts
+from sidecar.verdicts.memory import LocalMemory
 
 TIMEOUT = 0.1
 PAUSE = 1.0
 CONNECTIONS = 8
-PREFIX = b"sidecar:verdict:"
+PREFIX = b"sidecar:"
 _MAC = 16
 T = TypeVar("T")
+V = TypeVar("V")
 _log = logs.get("verdicts")
 
 
-class RedisVerdicts:
-    """The shared memory; `local` answers first and is filled from it."""
+class RedisMemory(Generic[V]):
+    """The shared memory of one kind of value; `local` answers first and is filled from it."""
 
-    def __init__(self, url: str, local: MemoryVerdicts, secret: bytes, ttl: float, timeout: float = TIMEOUT) -> None:
+    def __init__(self, url: str, local: LocalMemory[V], secret: bytes, ttl: float, timeout: float = TIMEOUT) -> None:
         self._client: Redis = Redis.from_pool(_pool(url, timeout))
+        self._form, self._prefix = local.form, PREFIX + local.form.name.encode() + b":"
         self._local, self._secret = local, secret[: hashlib.blake2b.MAX_KEY_SIZE]
         self._ttl, self._timeout = max(1, round(ttl)), timeout
         self._ask_again = 0.0
 
-    async def get(self, keys: Iterable[bytes]) -> dict[bytes, SegmentReport]:
-        """See `Verdicts`."""
+    async def get(self, keys: Iterable[bytes]) -> dict[bytes, V]:
+        """See `Memory`."""
         wanted = list(keys)
         found = await self._local.get(wanted)
         missing = [key for key in wanted if key not in found]
         if not missing:
             return found
-        values = await self._try(lambda: self._client.mget([PREFIX + key for key in missing])) or []
+        values = await self._try(lambda: self._client.mget([self._prefix + key for key in missing])) or []
         shared = {
-            key: report
+            key: opened
             for key, value in zip(missing, values, strict=False)
-            if value is not None and (report := self._open(key, value)) is not None
+            if value is not None and (opened := self._open(key, value)) is not None
         }
         await self._local.put(shared)
         return found | shared
 
-    async def put(self, reports: Mapping[bytes, SegmentReport]) -> None:
-        """See `Verdicts`."""
-        await self._local.put(reports)
-        if reports:
-            await self._try(lambda: self._write(reports))
+    async def put(self, values: Mapping[bytes, V]) -> None:
+        """See `Memory`."""
+        await self._local.put(values)
+        if values:
+            await self._try(lambda: self._write(values))
 
     async def close(self) -> None:
         """Close the connections to Redis."""
         await self._client.aclose()
 
-    async def _write(self, reports: Mapping[bytes, SegmentReport]) -> None:
+    async def _write(self, values: Mapping[bytes, V]) -> None:
         async with self._client.pipeline(transaction=False) as pipe:
-            for key, report in reports.items():
-                pipe.set(PREFIX + key, self._seal(key, report), ex=self._ttl)
+            for key, value in values.items():
+                pipe.set(self._prefix + key, self._seal(key, value), ex=self._ttl)
             await pipe.execute()
 
     async def _try(self, ask: Any) -> Any:
@@ -90,35 +90,26 @@ class RedisVerdicts:
             _log.warning("redis_unanswered", kind=type(error).__name__)
             return None
 
-    def _seal(self, key: bytes, report: SegmentReport) -> bytes:
-        body = orjson.dumps([report.score, [_plain(finding) for finding in report.findings]])
+    def _seal(self, key: bytes, value: V) -> bytes:
+        body = self._form.dump(value)
         return self._mac(key, body) + body
 
-    def _open(self, key: bytes, value: bytes) -> SegmentReport | None:
-        """The report; None for what none of us wrote under this key."""
-        mac, body = value[:_MAC], value[_MAC:]
+    def _open(self, key: bytes, sealed: bytes) -> V | None:
+        """The value; None for what none of us wrote under this key."""
+        mac, body = sealed[:_MAC], sealed[_MAC:]
         if not hmac.compare_digest(mac, self._mac(key, body)):
             CACHE.labels("redis", "forged").inc()
             return None
-        score, findings = orjson.loads(body)
-        return SegmentReport(score, tuple(_finding(plain) for plain in findings))
+        return self._form.load(body)
 
     def _mac(self, key: bytes, body: bytes) -> bytes:
-        return hashlib.blake2b(key + body, digest_size=_MAC, key=self._secret, person=b"verdict mac").digest()
+        return hashlib.blake2b(
+            key + body, digest_size=_MAC, key=self._secret, person=f"{self._form.name} mac".encode()
+        ).digest()
 
 
 async def _awaited(answer: Awaitable[T]) -> T:
     return await answer
-
-
-def _plain(finding: Finding) -> list[Any]:
-    place = [finding.start, finding.end, finding.view, finding.decides]
-    return [finding.rule, finding.label, finding.score, finding.layer, *place]
-
-
-def _finding(plain: list[Any]) -> Finding:
-    rule, label, score, layer, start, end, view, decides = plain
-    return Finding(rule, Label(label), score, LayerName(layer), "", start, end, view, decides=decides)
 
 
 def _pool(url: str, timeout: float) -> BlockingConnectionPool:

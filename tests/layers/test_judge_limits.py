@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sidecar.errors import LayerError
-from sidecar.layers.judge_limits import Breaker, Budget, Memory, Places, RetryBudget
+from sidecar.layers.judge_limits import Breaker, Budget, Places, RetryBudget
 from sidecar.units import Rate
 
 
@@ -120,20 +120,3 @@ def test_retries_are_a_fifth_of_the_calls() -> None:
         budget.call()
         taken += budget.take()
     assert 190 <= taken <= 200 + RetryBudget.MOST
-
-
-def test_memory_forgets_the_least_used() -> None:
-    """Never more than its size; what was asked for lately stays."""
-    memory: Memory[int] = Memory(2)
-    memory.put(b"a", 1)
-    memory.put(b"b", 2)
-    assert memory.get(b"a") == 1
-    memory.put(b"c", 3)
-    assert (memory.get(b"a"), memory.get(b"b"), memory.get(b"c")) == (1, None, 3)
-
-
-def test_memory_of_no_size_remembers_nothing() -> None:
-    """`cache: 0` switches it off."""
-    memory: Memory[int] = Memory(0)
-    memory.put(b"a", 1)
-    assert memory.get(b"a") is None

@@ -12,8 +12,9 @@ from sidecar import verdicts
 from sidecar.config import Cache
 from sidecar.errors import ConfigError
 from sidecar.types import Finding, Label, LayerName, SegmentReport
-from sidecar.verdicts import MemoryVerdicts, Verdicts
-from sidecar.verdicts.shared import RedisVerdicts
+from sidecar.verdicts import REPORTS, Verdicts
+from sidecar.verdicts.memory import LocalMemory
+from sidecar.verdicts.shared import RedisMemory
 
 SECRET = bytes(range(32))
 FOUND = SegmentReport(0.8, (Finding("T-1", Label.JAILBREAK, 0.8, LayerName.RULES, "", 3, 9, "base64", decides=False),))
@@ -27,8 +28,8 @@ async def memory(request: pytest.FixtureRequest) -> AsyncIterator[Verdicts]:
     if request.param == "redis":
         running: servers.RedisServer = request.getfixturevalue("redis")
         url = running.url
-    opened = await verdicts.open(Cache(url=url), SECRET)
-    if isinstance(opened, RedisVerdicts):
+    opened = await verdicts.open(Cache(url=url), SECRET, REPORTS)
+    if isinstance(opened, RedisMemory):
         await opened._client.flushdb()
     yield opened
     await opened.close()
@@ -50,7 +51,7 @@ async def test_the_last_report_stands(memory: Verdicts) -> None:
 
 async def test_the_one_unused_for_longest_makes_room() -> None:
     """Never more entries than allowed; being asked for is being used."""
-    memory = MemoryVerdicts(2, 1_000_000, 60)
+    memory = LocalMemory(2, 1_000_000, 60, REPORTS)
     await memory.put({b"one": CALM, b"two": CALM})
     await memory.get([b"one"])
     await memory.put({b"three": CALM})
@@ -60,7 +61,7 @@ async def test_the_one_unused_for_longest_makes_room() -> None:
 async def test_the_bytes_are_bounded_and_counted_back() -> None:
     """Reports with many findings are fewer; what has gone counts no more."""
     many = SegmentReport(0.9, FOUND.findings * 100)
-    memory = MemoryVerdicts(1000, 100_000, 60)
+    memory = LocalMemory(1000, 100_000, 60, REPORTS)
     await memory.put({bytes([number]): many for number in range(10)})
     assert len(memory) == 3
     assert memory.size <= 100_000
@@ -70,7 +71,7 @@ async def test_the_bytes_are_bounded_and_counted_back() -> None:
 
 async def test_a_report_is_forgotten_after_its_time() -> None:
     """Past its time it is as if it had never been."""
-    memory = MemoryVerdicts(10, 10_000, 0.01)
+    memory = LocalMemory(10, 10_000, 0.01, REPORTS)
     await memory.put({b"one": CALM})
     await asyncio.sleep(0.02)
     assert (await memory.get([b"one"]), len(memory)) == ({}, 0)
@@ -80,4 +81,4 @@ async def test_a_report_is_forgotten_after_its_time() -> None:
 async def test_a_wrong_url_is_named(url: str) -> None:
     """The operator reads which setting it is."""
     with pytest.raises(ConfigError, match=r"cache\.url"):
-        await verdicts.open(Cache(url=url), SECRET)
+        await verdicts.open(Cache(url=url), SECRET, REPORTS)

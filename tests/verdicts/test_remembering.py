@@ -20,7 +20,7 @@ from sidecar.types import (
     Segment,
     SegmentReport,
 )
-from sidecar.verdicts import MemoryVerdicts, Remembering
+from sidecar.verdicts import REPORTS, LocalMemory, Remembering, Verdicts
 
 
 @dataclass
@@ -49,10 +49,10 @@ class Counting:
         return SegmentReport(0.9, (found,), self.whole)
 
 
-def remembering(layer: Counting, memory: MemoryVerdicts | None = None, **options: object) -> Remembering:
+def remembering(layer: Counting, memory: Verdicts | None = None, **options: object) -> Remembering:
     """A layer with an empty memory."""
     chosen: dict[str, object] = {"fingerprint": "1", **options}
-    return Remembering(layer, memory or MemoryVerdicts(100, 100_000, 60), b"secret", **chosen)  # type: ignore[arg-type]
+    return Remembering(layer, memory or LocalMemory(100, 100_000, 60, REPORTS), b"secret", **chosen)  # type: ignore[arg-type]
 
 
 def request(*texts: str, system_prompt: str | None = None) -> ScanRequest:
@@ -110,7 +110,7 @@ async def test_the_system_prompt_counts_where_the_layer_reads_it(*, reads: bool,
 
 async def test_another_fingerprint_or_layer_knows_nothing_of_it() -> None:
     """A new policy or model reads everything anew, on the same memory."""
-    shared, layers = MemoryVerdicts(100, 100_000, 60), [Counting(), Counting(), Counting(LayerName.SEMANTIC)]
+    shared, layers = LocalMemory(100, 100_000, 60, REPORTS), [Counting(), Counting(), Counting(LayerName.SEMANTIC)]
     for layer, fingerprint in zip(layers, "121", strict=True):
         await remembering(layer, shared, fingerprint=fingerprint).scan(request("text"), ())
     assert [len(layer.read) for layer in layers] == [1, 1, 1]

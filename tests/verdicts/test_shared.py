@@ -11,21 +11,25 @@ import servers
 from support import free_port
 
 from sidecar.types import Finding, Label, LayerName, SegmentReport
-from sidecar.verdicts.memory import MemoryVerdicts
-from sidecar.verdicts.shared import PREFIX, RedisVerdicts
+from sidecar.verdicts.memory import REPORTS, LocalMemory
+from sidecar.verdicts.shared import PREFIX, RedisMemory
 
 SECRET = bytes(range(32))
 ATTACK = SegmentReport(0.9, (Finding("T-1", Label.PROMPT_INJECTION, 0.9, LayerName.RULES, ""),))
 CALM = SegmentReport(0.0)
 
+Pair = tuple[RedisMemory[SegmentReport], RedisMemory[SegmentReport]]
 
-def replica(url: str, secret: bytes = SECRET) -> RedisVerdicts:
+
+def replica(url: str, secret: bytes = SECRET) -> RedisMemory[SegmentReport]:
     """A memory with nothing of its own yet."""
-    return RedisVerdicts(url, MemoryVerdicts(100, 100_000, 60), secret, 60, timeout=1.0)
+    return RedisMemory(url, LocalMemory(100, 100_000, 60, REPORTS), secret, 60, timeout=1.0)
 
 
 @pytest.fixture
-async def pair(redis: servers.RedisServer) -> AsyncIterator[tuple[RedisVerdicts, RedisVerdicts]]:
+async def pair(
+    redis: servers.RedisServer,
+) -> AsyncIterator[Pair]:
     """Two replicas on one empty Redis."""
     made = replica(redis.url), replica(redis.url)
     await made[0]._client.flushdb()
@@ -34,7 +38,9 @@ async def pair(redis: servers.RedisServer) -> AsyncIterator[tuple[RedisVerdicts,
         await one.close()
 
 
-async def test_one_replica_knows_what_another_has_read(pair: tuple[RedisVerdicts, RedisVerdicts]) -> None:
+async def test_one_replica_knows_what_another_has_read(
+    pair: Pair,
+) -> None:
     """What one puts the other gets, and then has it in its own memory."""
     first, second = pair
     await first.put({b"key": ATTACK})
@@ -42,14 +48,14 @@ async def test_one_replica_knows_what_another_has_read(pair: tuple[RedisVerdicts
     assert await second._local.get([b"key"]) == {b"key": ATTACK}
 
 
-async def test_redis_cannot_acquit(pair: tuple[RedisVerdicts, RedisVerdicts]) -> None:
+async def test_redis_cannot_acquit(pair: Pair) -> None:
     """A value that was made up, changed, cut or moved from another key is not believed."""
     first, second = pair
     await first.put({b"calm": CALM, b"attack": ATTACK})
-    calm = await first._client.get(PREFIX + b"calm")
-    attack = await first._client.get(PREFIX + b"attack")
+    calm = await first._client.get(PREFIX + b"verdict:calm")
+    attack = await first._client.get(PREFIX + b"verdict:attack")
     for value in (calm, b"", b"0" * 40, attack[:16] + calm[16:], attack[:-1]):
-        await first._client.set(PREFIX + b"attack", value)
+        await first._client.set(PREFIX + b"verdict:attack", value)
         assert await second.get([b"attack"]) == {}
 
 
@@ -81,7 +87,9 @@ async def test_a_redis_that_hangs_costs_its_time_once(unused_tcp_port: int) -> N
         writer.close()
 
     server = await asyncio.start_server(silent, "127.0.0.1", unused_tcp_port)
-    memory = RedisVerdicts(f"redis://127.0.0.1:{unused_tcp_port}", MemoryVerdicts(9, 9999, 60), SECRET, 60, timeout=0.2)
+    memory = RedisMemory(
+        f"redis://127.0.0.1:{unused_tcp_port}", LocalMemory(9, 9999, 60, REPORTS), SECRET, 60, timeout=0.2
+    )
     began = time.monotonic()
     for _ in range(20):
         assert await memory.get([b"key"]) == {}
