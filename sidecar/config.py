@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from sidecar.errors import ConfigError
+from sidecar.overrides import override, read_file
 from sidecar.units import Rate, parse_duration, parse_rate, parse_size
-
-ENV_PREFIX = "SIDECAR__"
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Size = Annotated[int, BeforeValidator(parse_size)]
@@ -332,9 +330,9 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     Raises `ConfigError` with every problem found, each with the place where it was set.
     """
     environ = os.environ if environ is None else environ
-    values = _read_file(path)
+    values = read_file(path)
     problems: list[str] = []
-    origin = _override(values, environ, problems)
+    origin = override(values, environ, problems, Settings)
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:
@@ -342,61 +340,6 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     if problems:
         raise ConfigError(f"{path or 'configuration'}: {len(problems)} problem(s)", problems)
     return settings
-
-
-def _read_file(path: Path | None) -> dict[str, Any]:
-    chosen = path or Path("config.yaml")
-    if path is None and not chosen.exists():
-        return {}
-    try:
-        values = yaml.safe_load(chosen.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{chosen} cannot be read", [" ".join(str(error).split())]) from None
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise ConfigError(f"{chosen} cannot be read", ["the top level must be a mapping of settings"])
-    return values
-
-
-def _override(values: dict[str, Any], environ: Mapping[str, str], problems: list[str]) -> dict[str, str]:
-    """Merge the environment into `values`; returns which setting came from which variable."""
-    origin: dict[str, str] = {}
-    for name in sorted(environ):
-        if not name.upper().startswith(ENV_PREFIX):
-            continue
-        keys = name[len(ENV_PREFIX) :].lower().split("__")
-        try:
-            keys, value = _value(keys, environ[name])
-            _put(values, keys, value)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
-            problems.append(f"{name}: {error}")
-        origin[".".join(keys)] = name
-    return origin
-
-
-def _value(keys: list[str], text: str) -> tuple[list[str], Any]:
-    """A `..._FILE` variable that is no setting of its own names the file that holds the value."""
-    if keys[-1].endswith("_file") and not _is_setting(keys):
-        return [*keys[:-1], keys[-1].removesuffix("_file")], Path(text).read_text("utf-8").strip()
-    return keys, yaml.safe_load(text) if text else text
-
-
-def _is_setting(keys: list[str]) -> bool:
-    model: Any = Settings
-    for key in keys:
-        if not (isinstance(model, type) and issubclass(model, Section) and key in model.model_fields):
-            return False
-        model = model.model_fields[key].annotation
-    return True
-
-
-def _put(values: dict[str, Any], keys: list[str], value: object) -> None:
-    for key in keys[:-1]:
-        values = values.setdefault(key, {})
-        if not isinstance(values, dict):
-            raise TypeError(f"{key} is a single value, it has no settings below it")
-    values[keys[-1]] = value
 
 
 def _describe(item: Any, origin: Mapping[str, str]) -> str:

@@ -1,0 +1,71 @@
+"""Twin of sidecar/overrides.py: a file, the environment over it, and secrets from files of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from sidecar.errors import ConfigError
+from sidecar.overrides import override, read_file
+
+
+class Part(BaseModel):
+    """A section."""
+
+    word: str = ""
+    key_file: str = ""
+
+
+class Whole(BaseModel):
+    """All of it."""
+
+    part: Part = Part()
+
+
+def merged(values: dict[str, Any], **environ: str) -> tuple[dict[str, Any], list[str]]:
+    """Values after the environment, and the problems."""
+    problems: list[str] = []
+    override(values, {f"SIDECAR__{name}": value for name, value in environ.items()}, problems, Whole)
+    return values, problems
+
+
+def test_the_environment_stands_over_the_file() -> None:
+    """Values are read as YAML reads them."""
+    assert merged({"part": {"word": "a", "n": 1}}, PART__N="2", PART__LIST="[a, b]") == (
+        {"part": {"word": "a", "n": 2, "list": ["a", "b"]}},
+        [],
+    )
+
+
+def test_a_secret_comes_from_a_file_unless_the_setting_is_a_file(tmp_path: Path) -> None:
+    """As it stands there, without the line end, and never read as YAML."""
+    secret = tmp_path / "word"
+    secret.write_text("no: 1\n")
+    assert merged({}, PART__WORD_FILE=str(secret), PART__KEY_FILE="k.txt") == (
+        {"part": {"word": "no: 1", "key_file": "k.txt"}},
+        [],
+    )
+
+
+def test_what_cannot_be_merged_is_a_problem() -> None:
+    """All are named, by their variables."""
+    _, problems = merged({"part": 1}, PART__WORD="x", OTHER_FILE="/nowhere/at/all")
+    assert [problem.split(":")[0] for problem in problems] == ["SIDECAR__OTHER_FILE", "SIDECAR__PART__WORD"]
+
+
+@pytest.mark.parametrize(("text", "values"), [("", {}), ("a: 1", {"a": 1})])
+def test_a_file_is_a_mapping(tmp_path: Path, text: str, values: dict[str, int]) -> None:
+    """Or empty."""
+    (tmp_path / "c.yaml").write_text(text)
+    assert read_file(tmp_path / "c.yaml") == values
+
+
+@pytest.mark.parametrize("text", ["[1]", "a: [", "word"])
+def test_anything_else_is_an_error(tmp_path: Path, text: str) -> None:
+    """With the name of the file."""
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"c\.yaml"):
+        read_file(tmp_path / "c.yaml")
