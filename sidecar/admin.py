@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -16,7 +17,7 @@ from sidecar import console
 from sidecar.commands import CONFIG, Duration, entry, load_settings
 from sidecar.config import Settings
 from sidecar.errors import RequestError
-from sidecar.store import Event, Role, Store, valid_name
+from sidecar.store import Event, Filter, Role, Store, export, valid_name
 from sidecar.web.admin import base_url, invite
 
 ACTOR = "command line"
@@ -60,7 +61,13 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
 
 @admin.command("create")
 @click.argument("name")
-@click.option("--role", type=click.Choice([str(role) for role in Role]), default="admin", show_default=True, help="What they may do.")
+@click.option(
+    "--role",
+    type=click.Choice([str(role) for role in Role]),
+    default="admin",
+    show_default=True,
+    help="What they may do.",
+)
 @CONFIG
 @entry
 async def create(name: str, role: str, config_file: Path | None) -> int:
@@ -75,6 +82,21 @@ async def create(name: str, role: str, config_file: Path | None) -> int:
 async def reset_password(name: str, config_file: Path | None) -> int:
     """Print a one-time link by which NAME chooses a new password; all sessions end when it is used."""
     return await _link(config_file, name, None)
+
+
+@admin.command("export")
+@click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="jsonl", show_default=True)
+@click.option("--since", "age", type=Duration(), help="Only decisions of this last time, such as 7d [default: all]")
+@CONFIG
+@entry
+async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, config_file: Path | None) -> int:
+    """Write the scan log to standard output, the newest decision first."""
+    wanted = Filter(since=_ago(age) if age is not None else None)
+    async with _store(config_file) as (store, _):
+        await _note(store, "log_exported", form)
+        async for piece in export(store.decisions, form, wanted):
+            click.echo(piece, nl=False)
+    return 0
 
 
 @admin.command("purge")

@@ -14,8 +14,9 @@ from sidecar import limits, logs, upstream
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
 from sidecar.engine import Engine
+from sidecar.exemptions import Exemptions
 from sidecar.journal import Journal
-from sidecar.pipeline import pipeline
+from sidecar.pipeline import Serving, pipeline
 from sidecar.policy import Policy
 from sidecar.store import Store
 from sidecar.web.admin import Dashboard, Parts
@@ -66,7 +67,11 @@ class Sidecar:
         self.store = await Store.open(settings.store.url)
         stack.push_async_callback(self.store.close)
         secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), FOR_EVER)).value
-        built = await stack.enter_async_context(pipeline(settings, secret=secret))
+        exemptions = Exemptions(self.store)
+        await exemptions.start()
+        stack.push_async_callback(exemptions.close)
+        serving = Serving(secret, exemptions, self.store.disagreements)
+        built = await stack.enter_async_context(pipeline(settings, serving=serving))
         self.policy, self._degraded = built.policy, built.degraded
         self.keyring = KeyRing(self.store, settings.auth)
         await self.keyring.start()
@@ -80,7 +85,7 @@ class Sidecar:
         stack.push_async_callback(forward.close)
         gatekeeper = Gatekeeper(self.keyring, limiter, settings)
         data = self._data_app(built.engine, journal, gatekeeper, forward)
-        await self._listen(data, self._admin_app(journal, limiter, built.engine))
+        await self._listen(data, self._admin_app(journal, limiter, built.engine, exemptions))
 
     def _data_app(
         self, engine: Engine, journal: Journal, gatekeeper: Gatekeeper, forward: upstream.Upstream
@@ -100,8 +105,10 @@ class Sidecar:
         app.router.add_route("*", "/{tail:.*}", rest)
         return app
 
-    def _admin_app(self, journal: Journal, limiter: limits.Limiter, engine: Engine) -> web.Application:
-        parts = Parts(self.settings, self.store, self.keyring, limiter, lambda: engine, lambda: self.policy)
+    def _admin_app(
+        self, journal: Journal, limiter: limits.Limiter, engine: Engine, exemptions: Exemptions
+    ) -> web.Application:
+        parts = Parts(self.settings, self.store, self.keyring, limiter, lambda: engine, lambda: self.policy, exemptions)
         dashboard = Dashboard(parts)
         app = web.Application(middlewares=[boundary(), dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)

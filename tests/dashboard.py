@@ -18,6 +18,7 @@ from sidecar import policy
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
 from sidecar.engine import Engine, Stage, Terms
+from sidecar.exemptions import Exemptions
 from sidecar.layers.rules import RulesLayer
 from sidecar.limits import Concurrency, MemoryLimiter
 from sidecar.store import Entry, Role, Store
@@ -221,7 +222,9 @@ def parts(chosen: Settings, store: Store) -> Parts:
     """What a dashboard over that store shows."""
     rules = policy.load([chosen.policies[0]])
     engine = Engine([Stage(RulesLayer(rules))], Terms(revision=rules.revision), Concurrency(8, 8))
-    return Parts(chosen, store, KeyRing(store, chosen.auth), MemoryLimiter(), lambda: engine, lambda: rules)
+    return Parts(
+        chosen, store, KeyRing(store, chosen.auth), MemoryLimiter(), lambda: engine, lambda: rules, Exemptions(store)
+    )
 
 
 @asynccontextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -71,6 +73,17 @@ async def test_what_cannot_be_done_is_one_message(desk: Desk, tmp_path: Path, ar
     outcome = await run(tmp_path, *arguments)
     assert (outcome.exit_code, said in outcome.output) == (2, True)
     assert await desk.store.admins.invited(datetime.now(UTC)) == []
+
+
+async def test_the_scan_log_is_exported(desk: Desk, tmp_path: Path) -> None:
+    """All of it, or the last days of it, to standard output alone."""
+    now = datetime.now(UTC)
+    await desk.store.decisions.add([dashboard.entry(1, at=now), dashboard.entry(2, at=now - timedelta(days=40))])
+    lines = (await run(tmp_path, "export")).stdout.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [dashboard.entry(1).id, dashboard.entry(2).id]
+    rows = list(csv.DictReader((await run(tmp_path, "export", "--format", "csv", "--since", "7d")).stdout.splitlines()))
+    assert [row["id"] for row in rows] == [dashboard.entry(1).id]
+    assert len(await desk.store.audit.query(action="log_exported")) == 2
 
 
 async def test_old_decisions_are_purged(desk: Desk, tmp_path: Path) -> None:

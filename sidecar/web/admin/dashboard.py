@@ -11,17 +11,21 @@ from aiohttp.typedefs import Handler, Middleware
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
 from sidecar.engine import Engine
+from sidecar.exemptions import Exemptions
 from sidecar.limits import Limiter
 from sidecar.policy import Policy
 from sidecar.store import Store
 from sidecar.web.admin.decisions import Decisions
-from sidecar.web.admin.guard import Guard, Route, Visit, to
+from sidecar.web.admin.exceptions import Exceptions
+from sidecar.web.admin.guard import Guard
 from sidecar.web.admin.keys import KeysPage
 from sidecar.web.admin.login import Login
+from sidecar.web.admin.overview import Overview
 from sidecar.web.admin.pages import Pages, static_files
 from sidecar.web.admin.passwords import Passwords
 from sidecar.web.admin.playground import Playground
 from sidecar.web.admin.policies import Policies
+from sidecar.web.admin.shadow import ShadowPage
 from sidecar.web.admin.trail import Trail
 from sidecar.web.admin.users import Users
 
@@ -38,6 +42,7 @@ class Parts:
     limiter: Limiter
     engine: Callable[[], Engine]
     policy: Callable[[], Policy]
+    exemptions: Exemptions
 
 
 class Dashboard:
@@ -46,11 +51,13 @@ class Dashboard:
     def __init__(self, parts: Parts) -> None:
         self._guard = Guard(parts.store, Pages(), parts.settings.admin)
         self._routes = [
-            Route("GET", "/", _home),
+            *Overview(parts.policy).routes(),
             *KeysPage(parts.keyring).routes(),
             *Decisions(parts.policy).routes(),
             *Playground(parts.engine, parts.policy, parts.settings).routes(),
             *Policies(parts.policy).routes(),
+            *Exceptions(parts.exemptions, parts.policy).routes(),
+            *ShadowPage().routes(),
             *Login(self._guard, parts.limiter, Passwords()).routes(),
             *Users().routes(),
             *Trail().routes(),
@@ -63,10 +70,6 @@ class Dashboard:
     def routes(self) -> list[web.RouteDef]:
         """All pages, the style sheet and the script."""
         return [*(self._guard.wrap(route) for route in self._routes), *_static()]
-
-
-async def _home(_visit: Visit) -> web.Response:
-    return to("/decisions")
 
 
 def _static() -> Iterator[web.RouteDef]:

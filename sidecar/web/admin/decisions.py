@@ -9,10 +9,13 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from sidecar.policy import Policy, Rule
-from sidecar.store import Entry, Filter
+from sidecar.store import Entry, Filter, export
+from sidecar.store.exports import CONTENT_TYPES
+from sidecar.store.exports import Form as FileForm
 from sidecar.types import Label, LayerName
+from sidecar.web.admin.exceptions import exceptable, suggestion
 from sidecar.web.admin.forms import Form, refused
-from sidecar.web.admin.guard import Route, Visit
+from sidecar.web.admin.guard import Route, Visit, dress
 from sidecar.web.admin.highlight import Piece, pieces, spans
 
 PAGE = 100
@@ -60,6 +63,7 @@ class Decisions:
         """Its pages."""
         return [
             Route("GET", "/decisions", self.show),
+            Route("GET", "/decisions/export", self.export),
             Route("GET", "/decisions/{id}", self.one),
         ]
 
@@ -88,6 +92,21 @@ class Decisions:
             answer.headers["Refresh"] = str(LIVE_SECONDS)
         return answer
 
+    async def export(self, visit: Visit) -> web.StreamResponse:
+        """All decisions that match, as a file that is written while it is read."""
+        form: FileForm = "jsonl" if visit.query.choice("form", ("csv", "jsonl")) == "jsonl" else "csv"
+        pieces = export(visit.store.decisions, form, read_filter(visit.query))
+        first = await anext(pieces, b"")  # a store that is gone is an error page, not half a file
+        await visit.note("log_exported", form, link_of(visit.query))
+        answer = web.StreamResponse(headers={"Content-Type": CONTENT_TYPES[form]})
+        answer.headers["Content-Disposition"] = f'attachment; filename="decisions.{form}"'
+        dress(answer)
+        await answer.prepare(visit.request)
+        await answer.write(first)
+        async for piece in pieces:
+            await answer.write(piece)
+        return answer
+
     async def one(self, visit: Visit) -> web.Response:
         """One decision: why, where, how long, and the text where it is kept."""
         entry = await visit.store.decisions.get(visit.request.match_info["id"])
@@ -99,6 +118,8 @@ class Decisions:
             entry=entry,
             key=found[0] if found else None,
             rules=_rules(self._policy(), entry),
+            excepted=(marks := sorted({rule for rule, _ in exceptable(entry)})),
+            suggestion=suggestion(entry, marks),
             text=_text(entry),
             now=self._policy().revision,
         )

@@ -23,6 +23,8 @@ _MENU = [
     ("/keys", "Keys"),
     ("/playground", "Playground"),
     ("/policies", "Policies"),
+    ("/exceptions", "Exceptions"),
+    ("/shadow", "Shadow"),
     ("/users", "Users"),
     ("/audit", "Audit"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import groupby
 
@@ -43,8 +44,11 @@ class Policies:
             and (not status or rule.status == status)
             and words in f"{rule.id} {rule.title}".lower()
         ]
+        hits = {group.name: group for group in await visit.store.analytics.by_rule()}
         return visit.page(
             "policies.html",
+            hits=hits,
+            marked=await _marked(visit),
             families=_families(rules),
             total=len(policy.rules),
             shown=len(rules),
@@ -64,6 +68,11 @@ class Policies:
         kind = kind_of(rule)
         seeks = (rule.question,) if kind == "question" else getattr(rule, kind)
         return visit.page("rule.html", rule=rule, kind=kind, seeks=seeks, layer=layer_of(rule))
+
+
+async def _marked(visit: Visit) -> Counter[str]:
+    """How often each rule was marked as a false positive."""
+    return Counter(one.rule for one in await visit.store.exceptions.query())
 
 
 def _families(rules: list[Rule]) -> list[tuple[Label, list[Rule]]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from dashboard import FINDING, NOW, Desk, entry
 
@@ -107,3 +109,20 @@ async def test_hostile_text_is_shown_harmlessly(desk: Desk) -> None:
         assert not {"\u202e", "\x00", "\r"} & set(page.body)
         assert "<script>alert(1)</script>" in page.text
         assert len(page.body) < 600_000
+
+
+async def test_the_log_is_exported_as_filtered(desk: Desk) -> None:
+    """As CSV or JSON lines, with a name, safe for spreadsheets, and noted in the audit trail."""
+    await desk.store.decisions.add([entry(1, model="=cmd()"), entry(2, action="allow")])
+    file = await desk.vic.get("/decisions/export?form=csv&action=block")
+    assert file.headers["Content-Disposition"] == 'attachment; filename="decisions.csv"'
+    assert file.headers["Content-Type"].startswith("text/csv")
+    assert file.headers["X-Content-Type-Options"] == "nosniff"
+    assert file.body.count("dec_") == 1
+    assert '"\'=cmd()"' in file.body
+    lines = await desk.vic.get("/decisions/export?form=jsonl")
+    assert [json.loads(line)["id"] for line in lines.body.splitlines()] == [entry(2).id, entry(1).id]
+    (newest, _) = await desk.store.audit.query(action="log_exported")
+    assert (newest.actor, newest.target) == ("vic", "jsonl")
+    assert (await desk.vic.get("/decisions/export?form=exe")).status == 400
+    assert (await desk.stranger.get("/decisions/export?form=csv")).status == 303

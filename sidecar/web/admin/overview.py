@@ -1,0 +1,78 @@
+"""Overview: what was scanned, what was refused and why, how fast, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from aiohttp import web
+
+from sidecar.policy import Policy
+from sidecar.store import Filter, Group
+from sidecar.web.admin.charts import over_time, share, stretch
+from sidecar.web.admin.guard import Route, Visit
+
+MOST_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A stretch of time to look at, in steps."""
+
+    name: str
+    words: str
+    length: timedelta
+    step: timedelta
+
+
+RANGES = (
+    Range("hour", "hour", timedelta(hours=1), timedelta(minutes=1)),
+    Range("day", "24 hours", timedelta(days=1), timedelta(minutes=30)),
+    Range("week", "7 days", timedelta(days=7), timedelta(hours=3)),
+    Range("month", "30 days", timedelta(days=30), timedelta(hours=12)),
+)
+
+
+class Overview:
+    """The first page."""
+
+    def __init__(self, policy: Callable[[], Policy]) -> None:
+        self._policy = policy
+
+    def routes(self) -> list[Route]:
+        """Its page."""
+        return [Route("GET", "/", self.show)]
+
+    async def show(self, visit: Visit) -> web.Response:
+        """All figures of the chosen time, of one key or of all."""
+        asked, figures = visit.query, visit.store.analytics
+        name = asked.choice("range", [span.name for span in RANGES]) or "day"
+        span = next(span for span in RANGES if span.name == name)
+        since, until = stretch(datetime.now(UTC), span.length, span.step)
+        keys = await visit.store.keys.list()
+        wanted = Filter(since=since, until=until, key_id=asked.text("key") or None)
+        buckets = await figures.over_time(since, until, span.step.total_seconds(), wanted)
+        return visit.page(
+            "overview.html",
+            span=span,
+            ranges=RANGES,
+            keys=keys,
+            key=wanted.key_id or "",
+            since=since,
+            totals=await figures.totals(wanted),
+            chart=over_time(buckets, span.step),
+            labels=await figures.by_label(wanted),
+            layers=await figures.by("layer_used", wanted),
+            models=(await figures.by("model", wanted))[:MOST_ROWS],
+            by_key=_named(await figures.by("key_id", wanted), {key.id: key.name for key in keys}),
+            rules=(await figures.by_rule(wanted))[:MOST_ROWS],
+            titles={rule.id: rule.title for rule in self._policy().rules},
+            latency=await figures.latency(wanted),
+            share=share,
+        )
+
+
+def _named(groups: list[Group], names: dict[str, str]) -> list[tuple[str, Group]]:
+    """Keys by their names; a key that is gone by its id."""
+    return [(names.get(group.name or "", group.name or "no key"), group) for group in groups[:MOST_ROWS]]

@@ -1,0 +1,25 @@
+"""Shadow: where a second policy set, which decides nothing, would have decided otherwise."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from sidecar.web.admin.guard import Route, Visit
+
+PAGE = 100
+
+
+class ShadowPage:
+    """The page of disagreements."""
+
+    def routes(self) -> list[Route]:
+        """Its page."""
+        return [Route("GET", "/shadow", self.show)]
+
+    async def show(self, visit: Visit) -> web.Response:
+        """The newest disagreements, and how many there are of each kind."""
+        revision = visit.query.text("revision") or None
+        found = await visit.store.disagreements.query(other_revision=revision, limit=PAGE)
+        counts = await visit.store.disagreements.count()
+        names = {key.id: key.name for key in await visit.store.keys.list()}
+        return visit.page("shadow.html", found=found, counts=sorted(counts.items()), names=names)
