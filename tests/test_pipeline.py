@@ -8,8 +8,8 @@ import pytest
 
 from sidecar.config import Settings
 from sidecar.errors import ModelError
-from sidecar.pipeline import pipeline
-from sidecar.types import Action, LayerName, ScanRequest, Segment
+from sidecar.pipeline import Serving, pipeline
+from sidecar.types import Action, Channel, LayerName, Role, ScanRequest, Segment
 
 
 def settings(**sections: object) -> Settings:
@@ -52,3 +52,31 @@ async def test_a_damaged_model_leaves_it_to_the_rules_when_open(tmp_path: Path) 
         verdict = await built.engine.scan(ScanRequest((Segment("hello"),)))
     assert "semantic layer missing" in built.degraded[0]
     assert (verdict.action, verdict.layer_used) == (Action.ALLOW, LayerName.RULES)
+
+
+async def test_thresholds_of_roles_and_channels_are_the_engines(tmp_path: Path) -> None:
+    """As written in the settings: the tool's result is refused at less than the user's own words."""
+    mail = "Write to anna.example@example.org about the invoice."
+    strict = settings(scan={"thresholds": {"tool": 0.05, "indirect": 0.9}})
+    async with pipeline(strict, prove=False) as built:
+        said = await built.engine.scan(ScanRequest((Segment(mail),)))
+        read = await built.engine.scan(ScanRequest((Segment(mail, Role.TOOL, "messages.1", Channel.INDIRECT),)))
+    assert (said.action, read.action, read.path) == (Action.ALLOW, Action.BLOCK, "messages.1")
+
+
+async def test_a_server_remembers_what_it_has_read_and_a_command_does_not() -> None:
+    """The second scan of a text asks no layer; without a secret every text is read anew."""
+    request = ScanRequest((Segment("What is the capital of France?"),))
+    for serving, remembered in ((Serving(b"secret"), 1), (None, None)):
+        async with pipeline(settings(), prove=False, serving=serving) as built:
+            await built.engine.scan(request)
+            (report,) = (await built.engine.scan(request)).reports
+        assert report.detail.get("remembered") == remembered
+
+
+async def test_the_memory_can_be_switched_off() -> None:
+    """No entries: nothing is remembered, on a server either."""
+    request = ScanRequest((Segment("What is the capital of France?"),))
+    async with pipeline(settings(cache={"entries": 0}), prove=False, serving=Serving(b"secret")) as built:
+        (report,) = (await built.engine.scan(request)).reports
+    assert "remembered" not in report.detail
