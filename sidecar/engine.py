@@ -20,6 +20,7 @@ from typing import Literal, Protocol
 from sidecar.bodies.joining import without
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency, QueueFull
+from sidecar.metrics import IN_FLIGHT
 from sidecar.standing import (
     ANYBODY,
     Caller,
@@ -93,8 +94,9 @@ class Engine:
         """One verdict for all segments together. Never raises for the trouble of a layer."""
         case = self._case(request, caller)
         try:
-            async with self._gate:
-                verdict = await self._run(case)
+            with IN_FLIGHT.track_inprogress():
+                async with self._gate:
+                    verdict = await self._run(case)
         except QueueFull:
             return self._failed("overload", self.terms.overload, (), case.started)
         if self.watcher is not None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from sidecar import __version__
+
 REGISTRY = CollectorRegistry()
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -26,6 +28,7 @@ REFUSED = _counter("sidecar_refused_total", "Requests answered with an error, by
 LOG_DROPPED = _counter("sidecar_log_dropped_total", "Decisions that the scan log had no room or no store for.")
 LOG_WRITTEN = _counter("sidecar_log_written_total", "Decisions written to the scan log.")
 LIMITS_LOCAL = _counter("sidecar_limits_local_total", "Requests limited in this process because Redis was gone.")
+RELOADS = _counter("sidecar_reloads_total", "Reloads of settings and policies, by outcome.", ("outcome",))
 JUDGE_CALLS = _counter("sidecar_judge_calls_total", "Calls to the judge, by outcome.", ("outcome",))
 JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens the judge reports to have used.")
 SHADOW = _counter("sidecar_shadow_total", "Decisions seen by a second policy set, by outcome.", ("outcome",))
@@ -37,4 +40,13 @@ LAYER_SECONDS = Histogram(
 )
 IN_FLIGHT = Gauge("sidecar_scans_in_flight", "Scans running or waiting.", registry=REGISTRY)
 LOG_QUEUE = Gauge("sidecar_log_queue", "Decisions waiting to be written.", registry=REGISTRY)
+GENERATION = Gauge(
+    "sidecar_generation", "How often the configuration was replaced while running, plus one.", registry=REGISTRY
+)
+POLICY = Gauge("sidecar_policy_info", "The policies in force, by revision.", ("revision",), registry=REGISTRY)
+JUDGE_BUDGET = Gauge(
+    "sidecar_judge_budget_left_ratio", "What may still be spent on the judge now.", ("budget",), registry=REGISTRY
+)
+BUILD = Gauge("sidecar_build_info", "The version that runs.", ("version",), registry=REGISTRY)
+BUILD.labels(__version__).set(1)
 READY = Gauge("sidecar_ready", "1 when ready to serve, else 0.", registry=REGISTRY)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -87,6 +88,8 @@ class JudgeClient:
         self._breaker = Breaker(settings.breaker_failures, settings.breaker_pause)
         self._retries = RetryBudget()
         self._calls, self._tokens = Budget(settings.calls), Budget(settings.tokens)
+        for name, budget in (("calls", self._calls), ("tokens", self._tokens)):
+            metrics.JUDGE_BUDGET.labels(name).set_function(partial(getattr, budget, "left"))
         self._dialect, self._settled = 0, False
         self._usual = 0.0
         self._session: aiohttp.ClientSession | None = None

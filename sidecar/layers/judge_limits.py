@@ -69,6 +69,12 @@ class Budget:
             self._spent -= self._charges.popleft().cost
         return self._spent + cost <= self._rate.requests
 
+    @property
+    def left(self) -> float:
+        """The share that could be spent now, from 0.0 to 1.0."""
+        self.fits(0)
+        return max(0.0, 1 - self._spent / self._rate.requests)
+
     def charge(self, cost: int) -> Charge:
         """Spend; ask `fits` first."""
         entry = Charge(time.monotonic(), cost)

@@ -54,6 +54,18 @@ def test_a_settled_charge_counts_what_it_cost() -> None:
     assert not budget.fits(91)
 
 
+def test_what_is_left_of_a_budget_is_a_share() -> None:
+    """For the metric: 1 when untouched, 0 when spent, back once the period is over."""
+    budget = Budget(Rate(100, 0.05))
+    assert budget.left == 1.0
+    budget.charge(75)
+    assert budget.left == 0.25
+    budget.charge(25)
+    assert budget.left == 0.0
+    time.sleep(0.06)
+    assert budget.left == 1.0
+
+
 def test_a_charge_settled_after_its_period_changes_nothing() -> None:
     """What has left the window does not come back."""
     budget = Budget(Rate(100, 0.01))

@@ -1,0 +1,131 @@
+"""Twin of sidecar/metrics.py: names as the field writes them, and dashboard and alerts that ask for what exists."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from sidecar import __version__
+from sidecar.metrics import REGISTRY
+
+OBSERVABILITY = Path(__file__).parent.parent / "docs" / "observability"
+FAMILIES: dict[str, Metric] = {family.name: family for family in REGISTRY.collect()}
+LABELS = {
+    name: set(collector._labelnames)  # type: ignore[attr-defined]
+    for name, collector in REGISTRY._names_to_collectors.items()
+}
+OFTEN = {"instance", "job", "le"}
+
+
+def test_the_exposition_is_read_by_both_parsers() -> None:
+    """Prometheus' text format and OpenMetrics, with every family that is registered."""
+    text = {family.name for family in parse(generate_latest(REGISTRY).decode())}
+    assert {name for name in FAMILIES if name in text} == set(FAMILIES)
+    assert {family.name for family in parse_openmetrics(generate_openmetrics(REGISTRY).decode())} >= set(FAMILIES)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_names_follow_the_conventions(family: Metric) -> None:
+    """One prefix, snake_case, base units, no type in the name, a help text; what promtool's lint asks for."""
+    name = family.name
+    assert re.fullmatch(r"sidecar(_[a-z0-9]+)+", name)
+    assert family.documentation.endswith(".")
+    words = set(name.split("_"))
+    assert not words & {"counter", "gauge", "histogram", "metric", "count", "sum", "bucket"}
+    assert not words & {"ms", "milliseconds", "minutes", "hours", "kb", "mb", "percent"}
+    assert family.type != "histogram" or name.endswith(("_seconds", "_bytes"))
+    assert not name.endswith("_info") or family.type == "gauge"
+    for label in LABELS.get(name, LABELS.get(f"{name}_total", set())):
+        assert re.fullmatch(r"[a-z][a-z_]*", label)
+        assert label not in {"le", "quantile", "instance", "job"}
+
+
+def test_the_version_is_a_metric() -> None:
+    """Which versions run is seen where everything else is."""
+    assert REGISTRY.get_sample_value("sidecar_build_info", {"version": __version__}) == 1
+
+
+def asked(expression: str) -> Iterator[tuple[str, set[str]]]:
+    """Every series of ours that an expression names, with the labels that it selects or groups by."""
+    for name, selected in re.findall(r"\b(sidecar_[a-z_]+)(?:\{([^}]*)\})?", expression):
+        yield name, set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selected))
+
+
+def check(expression: str) -> None:
+    """Every name exists, and so does every label on it; groupings use labels of the expression's own series."""
+    known: set[str] = set(OFTEN)
+    for name, labels in asked(expression):
+        base = re.sub(r"_bucket$", "", name)
+        assert base in LABELS, f"{name} does not exist"
+        assert labels <= LABELS[base] | OFTEN, f"{name} has no {labels - LABELS[base]}"
+        known |= LABELS[base]
+    grouped = {label.strip() for group in re.findall(r"\bby\s*\(([^)]*)\)", expression) for label in group.split(",")}
+    assert grouped <= known, f"grouped by {grouped - known}"
+
+
+def panels() -> list[dict[str, Any]]:
+    """The panels of the dashboard."""
+    found: list[dict[str, Any]] = json.loads((OBSERVABILITY / "dashboard.json").read_text("utf-8"))["panels"]
+    return found
+
+
+def test_the_dashboard_is_what_grafana_imports() -> None:
+    """A title, a schema version, panels that have ids, places and targets of their own, and no fixed data source."""
+    board = json.loads((OBSERVABILITY / "dashboard.json").read_text("utf-8"))
+    assert {"title", "uid", "schemaVersion", "templating", "time", "panels"} <= set(board)
+    assert len({panel["id"] for panel in panels()}) == len(panels())
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels()]
+    assert len(set(places)) == len(places)
+    for panel in panels():
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+        assert panel["targets"]
+        assert panel["datasource"]["uid"] == "${source}"
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+    assert {variable["name"] for variable in board["templating"]["list"]} == {"source", "instance"}
+
+
+@pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
+def test_every_panel_asks_for_series_that_exist(panel: dict[str, Any]) -> None:
+    """Names, labels and groupings; and the legend shows labels that the expression keeps."""
+    for target in panel["targets"]:
+        check(target["expr"])
+        kept = set(re.findall(r"\bby\s*\(([^)]*)\)", target["expr"]))
+        shown = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+        labels = {label.strip() for group in kept for label in group.split(",")} or OFTEN
+        assert shown <= labels
+
+
+def test_the_dashboard_leaves_no_family_out() -> None:
+    """What is counted is shown; the exceptions are named."""
+    shown = {
+        re.sub(r"_(bucket|total)$", "", name) for p in panels() for t in p["targets"] for name, _ in asked(t["expr"])
+    }
+    elsewhere = {"sidecar_policy_info", "sidecar_generation", "sidecar_reloads", "sidecar_shadow"}
+    assert set(FAMILIES) - shown <= elsewhere
+
+
+def rules() -> list[dict[str, Any]]:
+    """The alert rules."""
+    found = yaml.safe_load((OBSERVABILITY / "alerts.yaml").read_text("utf-8"))["groups"]
+    return [rule for group in found for rule in group["rules"]]
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_every_alert_asks_for_series_that_exist(rule: dict[str, Any]) -> None:
+    """Names and labels; a time, a severity, two texts; brackets that close."""
+    check(rule["expr"])
+    assert rule["expr"].count("(") == rule["expr"].count(")")
+    assert re.fullmatch(r"\d+[mh]", rule["for"])
+    assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+    assert set(rule["annotations"]) == {"summary", "description"}
