@@ -133,8 +133,8 @@ async def test_a_scan_that_fails_on_the_way_leaves_the_first_verdict_standing() 
         made.scanner.opens = True
         judge = made.scanner.scan
 
-        async def once(request: Any) -> Verdict:
-            found = await judge(request)
+        async def once(request: Any, caller: Any) -> Verdict:
+            found = await judge(request, caller)
             made.scanner.cause = "deadline"
             return found
 
