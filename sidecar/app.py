@@ -5,47 +5,76 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from aiohttp import web
 
-from sidecar import limits, logs, upstream
+from sidecar import limits, logs
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
-from sidecar.engine import Engine
 from sidecar.exemptions import Exemptions
+from sidecar.generation import Generation, Ground
 from sidecar.journal import Journal
-from sidecar.pipeline import Serving, pipeline
+from sidecar.metrics import POLICY
+from sidecar.pipeline import Serving
 from sidecar.policy import Policy
+from sidecar.reload import Reloader, files_behind, settled
 from sidecar.store import Store
+from sidecar.tasks import Background
 from sidecar.web.admin import Dashboard, Parts
-from sidecar.web.api import ScanApi
-from sidecar.web.findings import personal_rules
-from sidecar.web.health import Readiness, admin_routes, data_routes
-from sidecar.web.middleware import Gatekeeper, boundary, is_own, no_server_header, not_here
-from sidecar.web.proxy import Proxy
+from sidecar.web.health import STARTING, Readiness, admin_routes, data_routes
+from sidecar.web.middleware import boundary, no_server_header
 from sidecar.web.server import Site
 
 VERDICTS = "verdicts"
 FOR_EVER = timedelta(days=36_500)
+MOST_RETIRING = 3
+"""Old generations that may still have requests to end; a reload beyond that waits for one of them."""
 _log = logs.get("app")
 
 
 class Sidecar:
-    """A running sidecar: two listening sites over one pipeline. Use as an async context manager."""
+    """A running sidecar: two listening sites over one generation. Use as an async context manager.
 
-    def __init__(self, settings: Settings, *, share_ports: bool = False) -> None:
+    `config_file` is watched, and so is every file that the settings name; `read` reads the settings again.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        share_ports: bool = False,
+        config_file: Path | None = None,
+        read: Callable[[], Settings] | None = None,
+    ) -> None:
         self.settings = settings
+        self._read = read or (lambda: settings)
+        self._wanted = settings  # read last, in force or not: its files are watched
+        self._reloader = Reloader(lambda: files_behind(self._wanted, config_file), self._swap)
         self._share_ports = share_ports
         self.keyring: KeyRing
         self.store: Store
-        self.policy: Policy
+        self._ground: Ground
+        self._current: Generation
         self.data_port = 0
         self.admin_port = 0
         self._stack = AsyncExitStack()
-        self._state = "starting"
-        self._degraded: tuple[str, ...] = ()
+        self._state = STARTING
+        self._waiting: list[str] = []
+        self._background = Background()
+        self._retiring: set[asyncio.Task[None]] = set()
+
+    @property
+    def policy(self) -> Policy:
+        """The policies in force."""
+        return self._current.policy
+
+    def reload(self) -> None:
+        """Read settings and policies again, soon; what is wrong with them is logged, and the last good ones stay."""
+        self._reloader.ask()
 
     async def __aenter__(self) -> Sidecar:
         """Open everything and listen; on any error close what was opened."""
@@ -67,12 +96,6 @@ class Sidecar:
         self.store = await Store.open(settings.store.url)
         stack.push_async_callback(self.store.close)
         secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), FOR_EVER)).value
-        exemptions = Exemptions(self.store)
-        await exemptions.start()
-        stack.push_async_callback(exemptions.close)
-        serving = Serving(secret, exemptions, self.store.disagreements)
-        built = await stack.enter_async_context(pipeline(settings, serving=serving))
-        self.policy, self._degraded = built.policy, built.degraded
         self.keyring = KeyRing(self.store, settings.auth)
         await self.keyring.start()
         stack.push_async_callback(self.keyring.close)
@@ -81,34 +104,38 @@ class Sidecar:
         journal = Journal(self.store, settings.store, settings.log)
         await journal.start()
         stack.push_async_callback(journal.close)
-        forward = await upstream.open(settings.upstream)
-        stack.push_async_callback(forward.close)
-        gatekeeper = Gatekeeper(self.keyring, limiter, settings)
-        data = self._data_app(built.engine, journal, gatekeeper, forward)
-        await self._listen(data, self._admin_app(journal, limiter, built.engine, exemptions))
+        exemptions = Exemptions(self.store)
+        await exemptions.start()
+        stack.push_async_callback(exemptions.close)
+        serving = Serving(secret, exemptions, self.store.disagreements)
+        self._ground = Ground(self.keyring, limiter, journal, serving)
+        await self._install(settings)
+        stack.push_async_callback(self._retire_all)
+        await self._reloader.start()
+        stack.push_async_callback(self._reloader.close)
+        await self._listen(self._data_app(), self._admin_app(journal, limiter, exemptions))
 
-    def _data_app(
-        self, engine: Engine, journal: Journal, gatekeeper: Gatekeeper, forward: upstream.Upstream
-    ) -> web.Application:
+    def _data_app(self) -> web.Application:
         app = web.Application(middlewares=[boundary()])
         app.on_response_prepare.append(no_server_header)
-        own = [*ScanApi(engine, journal, gatekeeper, self.settings).routes(), *data_routes()]
-        app.add_routes(own)
-        personal = personal_rules(self.policy) if self.settings.looks_for_personal_data else None
-        proxy = Proxy(engine, journal, forward, self.settings, gatekeeper, personal)
+        app.add_routes(data_routes())
 
         async def rest(request: web.Request) -> web.StreamResponse:
-            if is_own(request.path):
-                raise not_here(request, (route.path for route in own))
-            return await proxy.handle(request)
+            return await self._current.serve(request)
 
         app.router.add_route("*", "/{tail:.*}", rest)
         return app
 
-    def _admin_app(
-        self, journal: Journal, limiter: limits.Limiter, engine: Engine, exemptions: Exemptions
-    ) -> web.Application:
-        parts = Parts(self.settings, self.store, self.keyring, limiter, lambda: engine, lambda: self.policy, exemptions)
+    def _admin_app(self, journal: Journal, limiter: limits.Limiter, exemptions: Exemptions) -> web.Application:
+        parts = Parts(
+            self.settings,
+            self.store,
+            self.keyring,
+            limiter,
+            lambda: self._current.engine,
+            lambda: self.policy,
+            exemptions,
+        )
         dashboard = Dashboard(parts)
         app = web.Application(middlewares=[boundary(), dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
@@ -116,8 +143,38 @@ class Sidecar:
         app.add_routes(dashboard.routes())
         return app
 
+    async def _swap(self) -> None:
+        """A new generation takes over; the old one ends with its last request."""
+        self._wanted = await asyncio.to_thread(self._read)
+        settings, waiting = settled(self.settings, self._wanted)
+        if len(self._retiring) >= MOST_RETIRING:
+            await asyncio.wait(self._retiring, return_when=asyncio.FIRST_COMPLETED)
+        old = self._current
+        await self._install(settings)
+        self.settings, self._waiting = settings, waiting
+        task = self._background.spawn(old.retire())
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
+
+    async def _install(self, settings: Settings) -> None:
+        self._current = await Generation.open(settings, self._ground)
+        POLICY.clear()
+        POLICY.labels(self.policy.revision).set(1)
+
+    async def _retire_all(self) -> None:
+        """The doors are closed: whoever was still here has been cut."""
+        await self._current.retire()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+
     def _readiness(self, journal: Journal) -> Readiness:
-        return Readiness(lambda: self._problems(journal), lambda: self._degraded, lambda: self.policy.revision)
+        return Readiness(lambda: self._problems(journal), self._missed, lambda: self.policy.revision, self._more)
+
+    def _missed(self) -> list[str]:
+        rejected = self._reloader.state.rejected
+        return [*self._current.degraded, *([rejected] if rejected else [])]
+
+    def _more(self) -> dict[str, object]:
+        return {"generation": self._reloader.state.generation, "restart_needed_for": self._waiting}
 
     def _problems(self, journal: Journal) -> list[str]:
         problems = [self._state] if self._state != "serving" else []
@@ -149,3 +206,8 @@ def stop_on_signal() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     return stop
+
+
+def reload_on_signal(running: Sidecar) -> None:
+    """SIGHUP reads settings and policies again; it never ends the process."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, running.reload)

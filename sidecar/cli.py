@@ -56,7 +56,11 @@ async def serve(config_file: Path | None, workers: int, worker: bool, first_key:
     stop = app.stop_on_signal()
     for warning in console.warnings(settings):
         logs.get("cli").warning("setting_risky", setting=warning)
-    async with app.Sidecar(settings, share_ports=worker) as running:
+    source = config_file or Path("config.yaml")
+    async with app.Sidecar(
+        settings, share_ports=worker, config_file=source, read=lambda: config.load(config_file)
+    ) as running:
+        app.reload_on_signal(running)
         if first_key:
             await _greet(running)
         await stop.wait()

@@ -22,12 +22,19 @@ STEADY = 30.0
 
 async def supervise(config_file: Path | None, count: int) -> int:
     """Run `count` workers until SIGTERM or SIGINT; returns 0, or the code of a worker that cannot start."""
-    stop = asyncio.Event()
+    stop, alive = asyncio.Event(), set[asyncio.subprocess.Process]()
     loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, _hang_up, alive)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    codes = await asyncio.gather(*(_keep(config_file, index, stop) for index in range(count)))
+    codes = await asyncio.gather(*(_keep(config_file, index, stop, alive) for index in range(count)))
     return max(codes)
+
+
+def _hang_up(alive: set[asyncio.subprocess.Process]) -> None:
+    """SIGHUP is handed on: each worker reads settings and policies again."""
+    for process in alive:
+        process.send_signal(signal.SIGHUP)
 
 
 def _command(config_file: Path | None, index: int) -> list[str]:
@@ -36,13 +43,17 @@ def _command(config_file: Path | None, index: int) -> list[str]:
     return [sys.executable, "-m", "sidecar", "serve", "--worker", first, *chosen]
 
 
-async def _keep(config_file: Path | None, index: int, stop: asyncio.Event) -> int:
+async def _keep(
+    config_file: Path | None, index: int, stop: asyncio.Event, alive: set[asyncio.subprocess.Process]
+) -> int:
     """Keep one worker running. A configuration error (exit code 2) stops all: no restart mends it."""
     pause = FIRST_PAUSE
     while not stop.is_set():
         begun = asyncio.get_running_loop().time()
         process = await asyncio.create_subprocess_exec(*_command(config_file, index))
+        alive.add(process)
         code = await _watch(process, stop)
+        alive.discard(process)
         if stop.is_set():
             return 0
         if code == 2:

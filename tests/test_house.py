@@ -34,9 +34,9 @@ FLOORS = {
         "apikeys",
         "client",
     },
-    3: {"engine", "exemptions", "journal", "proof", "evaluation", "coverage", "opinions"},
+    3: {"engine", "exemptions", "journal", "reload", "proof", "evaluation", "coverage", "opinions"},
     4: {"web", "shadow"},
-    5: {"app", "pipeline", "cli", "console", "commands", "admin", "review", "workers", "__main__"},
+    5: {"app", "generation", "pipeline", "cli", "console", "commands", "admin", "review", "workers", "__main__"},
 }
 # Neighbours that may be used, each for its reason.
 ALLOWED = {
@@ -47,7 +47,7 @@ ALLOWED = {
     ("coverage", "evaluation"),  # rules are counted on the rows that are measured
     ("opinions", "evaluation"),  # a judge is measured on them, too
 }
-ENTRY = {"app", "pipeline", "cli", "console", "commands", "admin", "review", "workers"}
+ENTRY = {"app", "generation", "pipeline", "cli", "console", "commands", "admin", "review", "workers"}
 
 
 def modules() -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import orjson
 from aiohttp import web
@@ -11,6 +11,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from sidecar.metrics import READY, REGISTRY
 
 Problems = Callable[[], Sequence[str]]
+STARTING = "starting"
+"""The problem that a start has until it is over."""
 
 
 async def health(_request: web.Request) -> web.Response:
@@ -24,12 +26,22 @@ async def metrics(_request: web.Request) -> web.Response:
 
 
 class Readiness:
-    """Answers `/ready` and `/startup` from functions that list what forbids traffic, and what is only missed."""
+    """Answers `/ready` and `/startup` from functions that list what forbids traffic, and what is only missed.
 
-    def __init__(self, problems: Problems, degraded: Problems, revision: Callable[[], str]) -> None:
+    `more`: what else `/ready` says.
+    """
+
+    def __init__(
+        self,
+        problems: Problems,
+        degraded: Problems,
+        revision: Callable[[], str],
+        more: Callable[[], Mapping[str, object]] = dict,
+    ) -> None:
         self._problems = problems
         self._degraded = degraded
         self._revision = revision
+        self._more = more
 
     async def ready(self, _request: web.Request) -> web.Response:
         """200 when traffic may come (`ok`, or `degraded` as the policy allows), else 503; with reasons and revision."""
@@ -39,8 +51,14 @@ class Readiness:
             "status": "not ready" if problems else "degraded" if degraded else "ok",
             "problems": problems + degraded,
             "policy_revision": self._revision(),
+            **self._more(),
         }
         return web.Response(status=503 if problems else 200, body=orjson.dumps(body), content_type="application/json")
+
+    async def startup(self, _request: web.Request) -> web.Response:
+        """200 once models and policies are loaded and proved and the doors are open, whatever happens later."""
+        starting = STARTING in self._problems()
+        return web.json_response({"status": STARTING if starting else "started"}, status=503 if starting else 200)
 
 
 def data_routes() -> list[web.RouteDef]:
@@ -53,6 +71,6 @@ def admin_routes(readiness: Readiness) -> list[web.RouteDef]:
     return [
         web.get("/health", health),
         web.get("/ready", readiness.ready),
-        web.get("/startup", readiness.ready),
+        web.get("/startup", readiness.startup),
         web.get("/metrics", metrics),
     ]

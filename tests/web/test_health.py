@@ -31,6 +31,12 @@ async def test_ready_says_why_not() -> None:
     assert (status, "abc123" in text) == (200, True)
 
 
+async def test_a_start_is_over_once_whatever_is_amiss_later() -> None:
+    """/startup: 503 while starting, 200 ever after; else a drain would be read as a start that never ends."""
+    assert (await get(admin(["starting"]), "/startup"))[0] == 503
+    assert (await get(admin(["draining", "scan log cannot be written"]), "/startup"))[0] == 200
+
+
 async def test_health_asks_no_dependency() -> None:
     """Alive is alive, whatever is amiss."""
     assert await get(admin(["everything"]), "/health") == (200, '{"status": "ok"}')

@@ -1,0 +1,97 @@
+"""One configuration in force: the doors under it and what they stand on, closed when the last request has left.
+
+A reload opens a new generation beside the running one. Requests that have begun stay where they began, so that
+nobody is judged by half of one configuration and half of another, and a long stream does not hold up a reload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from sidecar import limits, upstream
+from sidecar.apikeys import KeyRing
+from sidecar.config import Settings
+from sidecar.journal import Journal
+from sidecar.pipeline import Pipeline, Serving, pipeline
+from sidecar.web import openapi
+from sidecar.web.api import ScanApi
+from sidecar.web.compat import routes as compat
+from sidecar.web.compat.envoy import ExtAuthz
+from sidecar.web.findings import personal_rules
+from sidecar.web.health import data_routes
+from sidecar.web.middleware import Gatekeeper, is_own, not_here
+from sidecar.web.proxy import Proxy
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What outlives every generation."""
+
+    keyring: KeyRing
+    limiter: limits.Limiter
+    journal: Journal
+    serving: Serving
+
+
+class Generation:
+    """Serves the data port under one configuration. Made by `open`."""
+
+    def __init__(self, settings: Settings, built: Pipeline, forward: upstream.Upstream, ground: Ground) -> None:
+        self.settings, self.engine, self.policy = settings, built.engine, built.policy
+        self.degraded = built.degraded
+        gatekeeper = Gatekeeper(ground.keyring, ground.limiter, settings)
+        api = ScanApi(built.engine, ground.journal, gatekeeper, settings)
+        more = compat.routes(built.engine, ground.journal, gatekeeper, settings)
+        described = openapi.routes(lambda: compat.switched_on(settings))
+        self._own = {(route.method, route.path): route.handler for route in (*api.routes(), *more, *described)}
+        self._envoy = ExtAuthz(built.engine, ground.journal, gatekeeper, settings) if settings.compat.envoy else None
+        personal = personal_rules(built.policy) if settings.looks_for_personal_data else None
+        self._proxy = Proxy(built.engine, ground.journal, forward, settings, gatekeeper, personal)
+        self._stack = AsyncExitStack()
+        self._requests = 0
+        self._left = asyncio.Event()
+
+    @classmethod
+    async def open(cls, settings: Settings, ground: Ground) -> Generation:
+        """Build everything anew. Raises `SidecarError` with every problem; nothing is left open then."""
+        async with AsyncExitStack() as stack:
+            built = await stack.enter_async_context(pipeline(settings, serving=ground.serving))
+            forward = await upstream.open(settings.upstream)
+            stack.push_async_callback(forward.close)
+            made = cls(settings, built, forward, ground)
+            made._stack = stack.pop_all()
+            return made
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request of the data port."""
+        with self._in_use():
+            own = self._own.get((request.method, request.rel_url.raw_path))
+            if own is not None:
+                return await own(request)
+            if self._envoy is not None and self._envoy.takes(request):
+                return await self._envoy.handle(request)
+            if is_own(request.path):
+                raise not_here(request, [*(path for _, path in self._own), *(route.path for route in data_routes())])
+            return await self._proxy.handle(request)
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        self._requests += 1
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            if not self._requests:
+                self._left.set()
+
+    async def retire(self) -> None:
+        """Wait until the last request has left, then close. No request may come any more."""
+        while self._requests:
+            self._left.clear()
+            await self._left.wait()
+        await self._stack.aclose()
