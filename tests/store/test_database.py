@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 import sqlite3
@@ -210,3 +211,36 @@ async def test_a_killed_process_loses_no_key_and_leaves_a_clean_file(tmp_path: P
     found = {key.id for key in await store.keys.list()}
     await store.close()
     assert {line.decode().strip() for line in reported if line.endswith(b"\n")} <= found
+
+
+BUSY = (
+    "INSERT INTO slow SELECT count(*) FROM (WITH RECURSIVE c(x) AS "
+    "(SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 200000) SELECT x FROM c WHERE x > :row)"
+)
+
+
+async def test_a_batch_that_is_cancelled_lets_go_of_the_lock(tmp_path: Path) -> None:
+    """The next write need not wait until the garbage collector has found the cursor of the one given up."""
+    database = await Database.open(f"sqlite:///{tmp_path}/store.db")
+    async with database.write() as connection:
+        await connection.execute(text("CREATE TABLE slow (x)"))
+    begun = asyncio.Event()
+
+    async def batch() -> None:
+        async with database.write() as connection:
+            begun.set()
+            await connection.execute(text(BUSY), [{"row": 1}, {"row": 2}])
+
+    gc.disable()
+    try:
+        writing = asyncio.ensure_future(batch())
+        await begun.wait()
+        await asyncio.sleep(0.02)
+        writing.cancel()
+        ended = await asyncio.gather(writing, return_exceptions=True)
+        assert isinstance(ended[0], asyncio.CancelledError)
+        async with database.write() as connection:
+            await connection.execute(text("INSERT INTO slow VALUES (1)"))
+    finally:
+        gc.enable()
+        await database.close()
