@@ -318,6 +318,12 @@ class Settings(Section):
     compat: Compat = Compat()
     drain: Drain = Drain()
 
+    @model_validator(mode="after")
+    def _personal_data_is_seen(self) -> Settings:
+        if self.pii != "flag" and not self.layers.rules.enabled:
+            raise ValueError(f"pii: {self.pii} needs layers.rules.enabled: nobody else finds personal data")
+        return self
+
     @property
     def looks_for_personal_data(self) -> bool:
         """Whether the inline door looks for it beside the scan: in answers, or to replace it in prompts."""

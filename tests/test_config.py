@@ -85,3 +85,16 @@ def test_settings_that_contradict_themselves_are_refused(tmp_path: Path, text: s
     """Bands upside down, judges without a model, unknown schemes, wrong shapes: each is an error."""
     with pytest.raises(ConfigError):
         config.load(write(tmp_path, text), {})
+
+
+@pytest.mark.parametrize("pii", ["redact", "block"])
+def test_personal_data_is_not_kept_back_by_rules_that_are_off(pii: str) -> None:
+    """Else the setting would promise what nobody does."""
+    with pytest.raises(ConfigError, match=f"pii: {pii} needs"):
+        config.load(None, {"SIDECAR__PII": pii, "SIDECAR__LAYERS__RULES__ENABLED": "false"})
+
+
+def test_a_bare_off_is_off() -> None:
+    """YAML reads it as false, in a file and in the environment."""
+    assert config.load(None, {"SIDECAR__RESPONSES": "off"}).responses == "off"
+    assert config.load(None, {"SIDECAR__RESPONSES": "flag"}).responses == "flag"
