@@ -24,7 +24,9 @@ from sidecar.policy import Policy
 from sidecar.reload import Reloader, files_behind, settled
 from sidecar.store import Store
 from sidecar.tasks import Background
+from sidecar.web import openapi
 from sidecar.web.admin import Dashboard, Parts
+from sidecar.web.compat.routes import switched_on
 from sidecar.web.health import STARTING, Readiness, admin_routes, data_routes
 from sidecar.web.middleware import boundary, no_server_header
 from sidecar.web.server import Site
@@ -140,6 +142,7 @@ class Sidecar:
         app = web.Application(middlewares=[boundary(), dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(admin_routes(self._readiness(journal)))
+        app.add_routes(openapi.admin_routes(lambda: switched_on(self.settings)))
         app.add_routes(dashboard.routes())
         return app
 

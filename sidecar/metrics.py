@@ -49,8 +49,4 @@ JUDGE_BUDGET = Gauge(
 )
 BUILD = Gauge("sidecar_build_info", "The version that runs.", ("version",), registry=REGISTRY)
 BUILD.labels(__version__).set(1)
-GENERATION = Gauge(
-    "sidecar_generation", "How often the configuration was replaced while running, plus one.", registry=REGISTRY
-)
-POLICY = Gauge("sidecar_policy_info", "The policies in force, by revision.", ("revision",), registry=REGISTRY)
 READY = Gauge("sidecar_ready", "1 when ready to serve, else 0.", registry=REGISTRY)
