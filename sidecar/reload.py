@@ -20,9 +20,10 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from sidecar import logs
-from sidecar.config import ENV_PREFIX, Settings
+from sidecar.config import Settings
 from sidecar.errors import ProblemsError, SidecarError
 from sidecar.metrics import GENERATION, RELOADS
+from sidecar.overrides import ENV_PREFIX
 from sidecar.tasks import Background
 
 PAUSE = 0.25
