@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from sidecar import limits, logs
+from sidecar import limits, logs, telemetry
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
 from sidecar.exemptions import Exemptions
@@ -95,6 +95,7 @@ class Sidecar:
 
     async def _start(self) -> None:
         settings, stack = self.settings, self._stack
+        stack.push_async_callback(await telemetry.start(settings.telemetry))
         self.store = await Store.open(settings.store.url)
         stack.push_async_callback(self.store.close)
         secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), FOR_EVER)).value

@@ -286,6 +286,20 @@ class Compat(Section):
     envoy: bool = False
 
 
+class Telemetry(Section):
+    """Traces for OpenTelemetry; off without an endpoint."""
+
+    endpoint: str | None = None
+    service: str = "prompt-sidecar"
+    sample: Score = 1.0
+
+    @model_validator(mode="after")
+    def _address(self) -> Telemetry:
+        if self.endpoint is not None and urlsplit(self.endpoint).scheme not in {"http", "https"}:
+            raise ValueError(f"endpoint {self.endpoint!r}: write it like http://127.0.0.1:4318")
+        return self
+
+
 class Drain(Section):
     """How a shutdown goes."""
 
@@ -316,6 +330,7 @@ class Settings(Section):
     auth: Auth = Auth()
     log: Log = Log()
     compat: Compat = Compat()
+    telemetry: Telemetry = Telemetry()
     drain: Drain = Drain()
 
     @model_validator(mode="after")

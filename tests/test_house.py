@@ -16,7 +16,7 @@ PACKAGE = ROOT / "sidecar"
 TESTS = ROOT / "tests"
 
 # On the second floor everybody may use these; they use nobody but floor 1 and each other.
-COMMON = {"config", "overrides", "logs", "metrics", "tasks"}
+COMMON = {"config", "overrides", "logs", "metrics", "tasks", "telemetry"}
 FLOORS = {
     1: {"types", "errors", "units"},
     2: {

@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sidecar import config, logs, metrics
+from sidecar import config, logs, metrics, telemetry
 from sidecar.errors import StoreError
 from sidecar.journal.entries import entry, redacted
 from sidecar.store import Entry, Secret, Store
@@ -74,6 +74,7 @@ class Journal:
         with suppress(OSError):  # nobody reads our standard error any more: no reason to refuse requests
             _log.info("decision_made", **_facts(made))
         _count(decision)
+        telemetry.record(decision)
         if self._store is None:
             return
         if len(self._queue) >= self._settings.queue:

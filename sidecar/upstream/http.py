@@ -18,6 +18,7 @@ from multidict import CIMultiDict, MultiMapping
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 from yarl import URL
 
+from sidecar import telemetry
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
 from sidecar.upstream.message import Answer, Outgoing
@@ -89,7 +90,7 @@ class HttpUpstream:
         return await self._client().request(
             request.method,
             URL(self._origin + self._path(request.target), encoded=True),
-            headers=self._headers(request),
+            headers=telemetry.upward(self._headers(request)),
             data=request.body,
             allow_redirects=False,
         )

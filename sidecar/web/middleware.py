@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.http import SERVER_SOFTWARE
 from aiohttp.typedefs import Handler, Middleware
 
-from sidecar import logs
+from sidecar import logs, telemetry
 from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.config import Settings
 from sidecar.errors import RateLimited, RequestError
@@ -25,6 +25,7 @@ from sidecar.web.answers import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_r
 from sidecar.web.caller import API_KEY
 
 _log = logs.get("web")
+UNTRACED = frozenset({"/health", "/ready", "/startup", "/metrics"})
 OWN_PATHS = ("/api/", "/health", "/ready", "/startup", "/metrics", "/openapi.json")
 
 
@@ -51,6 +52,14 @@ def boundary() -> Middleware:
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[DECISION_ID] = new_decision_id()
+        if request.path in UNTRACED:
+            return await answer(request, handler)
+        with telemetry.request(request.method, request.path, request.headers) as answered:
+            given = await answer(request, handler)
+            answered(given.status)
+            return given
+
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
         except RequestError as error:

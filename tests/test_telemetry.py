@@ -1,0 +1,139 @@
+"""Twin of sidecar/telemetry.py: a real exporter, and a collector that reads what it sends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from door import ATTACK, CHAT, EVIL, door
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from recording import recording
+
+from sidecar import telemetry
+from sidecar.config import Telemetry
+
+CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@dataclass
+class Collector:
+    """What arrived."""
+
+    url: str = ""
+    raw: bytes = b""
+    spans: list[Span] = field(default_factory=list)
+    service: str = ""
+
+    async def receive(self, request: web.Request) -> web.Response:
+        """`POST /v1/traces` in protobuf."""
+        body = await request.read()
+        self.raw += body
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            self.service = next(a.value.string_value for a in resource.resource.attributes if a.key == "service.name")
+            self.spans += [span for scope in resource.scope_spans for span in scope.spans]
+        return web.Response(
+            body=ExportTraceServiceResponse().SerializeToString(), content_type="application/x-protobuf"
+        )
+
+    def named(self, name: str) -> Span:
+        """The one span of that name."""
+        found = [span for span in self.spans if span.name == name]
+        assert len(found) == 1
+        return found[0]
+
+
+def facts(span: Span) -> dict[str, object]:
+    """The attributes."""
+    kinds = ((a.key, a.value, a.value.WhichOneof("value")) for a in span.attributes)
+    return {key: getattr(value, kind) for key, value, kind in kinds}
+
+
+@asynccontextmanager
+async def collecting(**settings: float | str) -> AsyncIterator[Collector]:
+    """Trace to a collector; what was traced is there once this is left."""
+    collector = Collector()
+    app = web.Application()
+    app.router.add_post("/v1/traces", collector.receive)
+    async with TestServer(app) as server:
+        collector.url = str(server.make_url("/"))
+        stop = await telemetry.start(Telemetry(endpoint=collector.url, **settings))  # type: ignore[arg-type]
+        try:
+            yield collector
+        finally:
+            await stop()
+
+
+@pytest.fixture(autouse=True)
+def no_tracer_is_left() -> Iterator[None]:
+    """A test that traces does so for itself alone."""
+    yield
+    assert telemetry._state.tracer is None
+
+
+async def test_a_request_its_scan_and_its_layers_are_one_trace_of_the_caller() -> None:
+    """Server span in the caller's trace, scan below it, layers below that, in time; with the figures of the verdict."""
+    async with collecting(service="guard") as collector, door() as inline:
+        got = await inline.ask(EVIL, traceparent=CALLER)
+    server, scan, layer = (collector.named(name) for name in ("POST", "prompt scan", "layer rules"))
+    assert {span.trace_id.hex() for span in collector.spans} == {CALLER.split("-")[1]}
+    assert server.parent_span_id.hex() == CALLER.split("-")[2]
+    assert (scan.parent_span_id, layer.parent_span_id) == (server.span_id, scan.span_id)
+    times = [scan.start_time_unix_nano, layer.start_time_unix_nano, layer.end_time_unix_nano, scan.end_time_unix_nano]
+    assert times == sorted(times)
+    said = facts(scan)
+    assert said["sidecar.decision"] == got.headers["x-sidecar-decision"]
+    assert (said["gen_ai.evaluation.score.value"], said["gen_ai.evaluation.score.label"]) == (0.9, "block")
+    assert said["gen_ai.request.model"] == "m"
+    assert facts(server)["http.response.status_code"] == 400
+    assert facts(layer)["gen_ai.evaluation.score.value"] == 0.9
+    assert collector.service == "guard"
+
+
+async def test_no_text_of_a_prompt_reaches_the_collector() -> None:
+    """Neither the prompt nor a prompt in the place of a model's name, path or query."""
+    async with collecting() as collector, door() as inline:
+        await inline.ask(EVIL | {"model": ATTACK})
+        await inline.ask(CHAT, path="/v1/chat/completions?prompt=EVIL")
+    assert collector.spans
+    assert b"EVIL" not in collector.raw
+
+
+async def test_the_upstream_is_called_in_our_trace() -> None:
+    """The context that goes up names our span, in the caller's trace."""
+    async with recording() as upstream, collecting() as collector, door(upstream.url) as inline:
+        await inline.ask(CHAT, traceparent=CALLER, tracestate="a=b")
+    version, trace, parent, _ = (upstream.requests[0].header("traceparent") or "").split("-")
+    assert (version, trace) == ("00", CALLER.split("-")[1])
+    assert parent == collector.named("POST").span_id.hex()
+    assert upstream.requests[0].header("tracestate") == "a=b"
+
+
+async def test_without_an_endpoint_nothing_is_traced_and_the_context_passes_untouched() -> None:
+    """The caller's own context reaches the upstream as it is."""
+    stop = await telemetry.start(Telemetry())
+    async with recording() as upstream, door(upstream.url) as inline:
+        await inline.ask(CHAT, traceparent=CALLER)
+    await stop()
+    assert upstream.requests[0].header("traceparent") == CALLER
+
+
+async def test_traces_that_begin_here_are_sampled_and_callers_are_followed() -> None:
+    """With a share of nothing, only what the caller wants traced is."""
+    async with collecting(sample=0.0) as collector, door() as inline:
+        await inline.ask(CHAT)
+        await inline.ask(CHAT, traceparent=CALLER)
+    assert {span.trace_id.hex() for span in collector.spans} == {CALLER.split("-")[1]}
+
+
+async def test_an_endpoint_that_is_no_address_is_a_problem_of_the_settings() -> None:
+    """Told before anything starts."""
+    with pytest.raises(ValueError, match="4318"):
+        Telemetry(endpoint="localhost:4318")
