@@ -7,7 +7,7 @@ all go through one. Passwords and invitation tokens are known by their digests a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -158,13 +158,14 @@ async def _count(connection: AsyncConnection) -> int:
 
 
 async def _enter(connection: AsyncConnection, admin: Admin) -> Admin:
-    """Insert the account, or give the one that exists its new password and close its sessions."""
-    values = {"password": admin.password, "role": admin.role}
-    changed = await connection.execute(update(table).where(table.c.name == admin.name).values(**values))
-    if not changed.rowcount:
+    """Insert the account; one that exists keeps its role, gets the new password, and its sessions are closed."""
+    found = (await connection.execute(select(table).where(table.c.name == admin.name).with_for_update())).one_or_none()
+    if found is None:
         await connection.execute(table.insert(), asdict(admin))
+        return admin
+    await connection.execute(update(table).where(table.c.name == admin.name).values(password=admin.password))
     await connection.execute(delete(sessions).where(sessions.c.name == admin.name))
-    return admin
+    return replace(admin, role=Role(found.role), created_at=found.created_at, last_login_at=found.last_login_at)
 
 
 async def _spare(connection: AsyncConnection, name: str) -> Change:

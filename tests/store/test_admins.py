@@ -67,6 +67,18 @@ async def test_a_new_password_closes_all_sessions(store: Store) -> None:
         assert await store.sessions.list("ada") == []
 
 
+async def test_a_reset_link_brings_no_role_back(store: Store) -> None:
+    """Who was an admin when the link was made, and is none when it is used, is none afterwards."""
+    await enter(store, "ada")
+    await enter(store, "eve")
+    await store.admins.invite(Invitation(FIRST, "eve", Role.ADMIN, "ada", LATER), NOW)
+    await store.admins.set_role("eve", Role.VIEWER)
+    made = await store.admins.accept(FIRST, "", "new", NOW)
+    assert made
+    assert made.role is Role.VIEWER
+    assert await store.admins.get("eve") == made
+
+
 async def test_one_admin_always_remains(store: Store) -> None:
     """Neither a demotion nor a removal takes the last one; viewers do not count."""
     await enter(store, "ada")
