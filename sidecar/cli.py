@@ -156,7 +156,7 @@ async def evaluate(
     settings = _choose(load_settings(config_file), layers)
     judge = settings.layers.llm_judge
     rows = evaluation.read_rows(file)
-    rows = opinions.shuffled(rows) if judge.url else rows[:limit]
+    rows = opinions.shuffled(rows) if judge.url and limit else rows[:limit]
     spent = opinions.tokens_spent()
     async with pipeline(settings, prove=False) as built:
         outcomes = await _run_rows(built, rows, concurrency, limit if judge.url else None)
