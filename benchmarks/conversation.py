@@ -2,7 +2,8 @@
 
 Starts an upstream that answers at once and a sidecar as shipped (rules and semantic layer), and lets several
 conversations grow turn by turn as a client does, with the whole history in every request. The time of a turn is
-what the sidecar adds to the same request sent to the upstream directly. Every run checks itself: each answer is
+what the sidecar adds to the same request sent to the upstream directly; beside it stands the processor time of all
+its threads (Linux), which means the same on a busy machine. Every run checks itself: each answer is
 complete, and an attack that was split over three turns at the end is blocked.
 
     python -m benchmarks.conversation [--conversations 3] [--json]
@@ -16,6 +17,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,20 +48,31 @@ async def ask(session: aiohttp.ClientSession, base: str, messages: list[dict[str
     return answer.status, taken
 
 
-async def grow(session: aiohttp.ClientSession, bases: tuple[str, str], number: int) -> dict[int, list[float]]:
-    """One conversation: seconds that the sidecar adds at and shortly before each of `TURNS` user turns."""
+def processor(pid: int) -> float:
+    """Seconds that the threads of a process have run so far; 0 where nobody says."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text("utf-8").split()[0]) for thread in threads) / 1e9
+
+
+Costs = dict[int, list[tuple[float, float]]]
+
+
+async def grow(session: aiohttp.ClientSession, bases: tuple[str, str], pid: int, number: int) -> Costs:
+    """One conversation: seconds added and of the processor, at and shortly before each of `TURNS` user turns."""
     messages: list[dict[str, str]] = [{"role": "system", "content": "You are a patient clerk of a shipping company."}]
-    added: dict[int, list[float]] = {turn: [] for turn in TURNS}
+    added: Costs = {turn: [] for turn in TURNS}
     for turn in range(1, max(TURNS) + 1):
         messages += [message(number, 2 * turn), message(number, 2 * turn + 1)]
         asked = messages[:-1]
+        before = processor(pid)
         status, through = await ask(session, bases[1], asked)
+        worked = processor(pid) - before
         if status != 200:
             raise SystemExit(f"status {status} for an ordinary conversation")
         for point in TURNS:
             if point - AROUND <= turn <= point:
                 _, direct = await ask(session, bases[0], asked)
-                added[point].append(through - direct)
+                added[point].append((through - direct, worked))
     split = [*messages, *({"role": "user", "content": piece} for piece in SPLIT)]
     if (status := (await ask(session, bases[1], split))[0]) != 400:
         raise SystemExit(f"an attack split over three turns got status {status}")
@@ -76,15 +89,21 @@ async def run(conversations: int) -> dict[str, Any]:
             async with aiohttp.ClientSession() as session:
                 await wait_for(session, f"{bases[0]}/count")
                 await wait_for(session, f"{bases[1]}/health")
-                grown = [await grow(session, bases, number) for number in range(conversations)]
+                grown = [await grow(session, bases, processes[1].pid, number) for number in range(conversations)]
         finally:
             for process in processes:
                 process.terminate()
             for process in processes:
                 process.wait(timeout=30)
-    medians = {turn: statistics.median([s for added in grown for s in added[turn]]) * 1000 for turn in TURNS}
-    ratios = {turn: round(medians[turn] / medians[TURNS[0]], 2) for turn in TURNS}
-    return {"added_ms": {turn: round(ms, 2) for turn, ms in medians.items()}, "ratio_to_turn_10": ratios}
+    return {name: summary(grown, index) for index, name in enumerate(("added", "processor"))}
+
+
+def summary(grown: Sequence[Costs], index: int) -> dict[str, Any]:
+    """Median milliseconds at each point, and their ratio to the first."""
+    medians = {turn: statistics.median([cost[index] for costs in grown for cost in costs[turn]]) for turn in TURNS}
+    first = medians[TURNS[0]] or 1
+    ratios = {turn: round(seconds / first, 2) for turn, seconds in medians.items()}
+    return {"ms": {turn: round(seconds * 1000, 2) for turn, seconds in medians.items()}, "ratio_to_turn_10": ratios}
 
 
 def main() -> None:
@@ -97,10 +116,11 @@ def main() -> None:
     if chosen.json:
         print(json.dumps(found, indent=1))
         return
-    for turn in TURNS:
-        print(
-            f"turn {turn:>3}: {found['added_ms'][turn]:>8.2f} ms added, {found['ratio_to_turn_10'][turn]:.2f} x turn 10"
-        )
+    for name, row in found.items():
+        for turn in TURNS:
+            print(
+                f"{name:<10} turn {turn:>3}: {row['ms'][turn]:>8.2f} ms, {row['ratio_to_turn_10'][turn]:.2f} x turn 10"
+            )
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ ANSWER = {
     "model": "m",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "Done."}, "finish_reason": "stop"}],
 }
-START_SECONDS = 60
+START_SECONDS = 180
 
 
 def prompt(size: int, seed: int) -> str:
