@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test quick lint lock train bench-detectors clean help
+.PHONY: run test quick lint lock docs train bench-detectors clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,15 @@ lint: $(INSTALLED) ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/mypy
+
+build/docs/.installed: tools/docs.txt
+	@$(PYTHON) -m venv build/docs
+	@build/docs/bin/pip install -q -r $<
+	@touch $@
+
+docs: $(INSTALLED) build/docs/.installed ## the site of the documentation, into build/site; warnings are errors
+	@$(BIN)/python -m tools.reference
+	@NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict -q
 
 lock: ## write requirements.lock anew
 	@tools/lock.sh

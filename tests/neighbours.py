@@ -1,0 +1,70 @@
+"""The products that stand beside a sidecar, real, from PyPI, in an environment of their own: `build/neighbours`.
+
+The first test that asks for it makes it (a few minutes, mostly download); where no index can be reached, such tests are
+skipped and say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+from support import clean_environment
+
+ROOT = Path(__file__).parent.parent
+WANTED = ROOT / "tests" / "neighbours.txt"
+PLACE = ROOT / "build" / "neighbours"
+INSTALL_SECONDS = 900
+START_SECONDS = 120.0
+
+
+def neighbours() -> Path:
+    """The folder of its programs; the test is skipped where it cannot be had."""
+    digest = hashlib.sha256(WANTED.read_bytes()).hexdigest()
+    mark, programs = PLACE / ".installed", PLACE / "bin"
+    if not mark.exists() or mark.read_text() != digest:
+        subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
+        asked = [programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", WANTED]
+        try:
+            made = subprocess.run(asked, capture_output=True, check=False, timeout=INSTALL_SECONDS)
+        except subprocess.TimeoutExpired:
+            pytest.skip("the neighbours were not installed in time")
+        if made.returncode:
+            pytest.skip(f"the neighbours cannot be installed here: {made.stderr.decode()[-200:]}")
+        mark.write_text(digest)
+    return programs
+
+
+@contextmanager
+def running(
+    command: list[str | Path], folder: Path, ready: str, more: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """A process that answers at `ready`, ended afterwards."""
+    environment = clean_environment() | {"PATH": f"{PLACE / 'bin'}:{os.environ.get('PATH', '')}"} | dict(more or {})
+    with (folder / "neighbour").open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, env=environment)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not _answers(ready):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((folder / "neighbour").read_text("utf-8", "replace")[-4000:])
+            time.sleep(0.2)
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False

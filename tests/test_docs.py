@@ -1,0 +1,110 @@
+"""The documentation: every code block runs, every setting exists, the reference is current, the site builds."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import neighbours
+import pytest
+import yaml
+from support import RULES_ONLY, SidecarProcess, StartSidecar
+
+from sidecar import config
+from tools import reference
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+OTHERS = "http://127.0.0.1:8080"
+
+
+def blocks(language: str) -> Iterator[tuple[Path, int, str]]:
+    """All code blocks of a language: page, number, text."""
+    for page in PAGES:
+        for number, text in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)):
+            yield page, number, text
+
+
+def named(language: str) -> list[object]:
+    """The same as parameters of a test."""
+    return [pytest.param(page, text, id=f"{page.stem}-{number}") for page, number, text in blocks(language)]
+
+
+@pytest.fixture(scope="module")
+def served(start_sidecar: StartSidecar) -> tuple[SidecarProcess, str]:
+    """A sidecar with every contract on, and a key."""
+    made = start_sidecar({**RULES_ONLY, "compat": dict.fromkeys(config.Compat.model_fields, True)})
+    return made, made.new_key()["key"]
+
+
+def test_the_configuration_reference_is_current() -> None:
+    """`python -m tools.reference` writes it; whoever changes a setting runs that."""
+    assert (DOCS / "configuration.md").read_text("utf-8") == reference.page()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_variable_that_a_page_names_is_a_setting(page: Path, tmp_path: Path) -> None:
+    """Whoever pastes a line gets what it says."""
+    found = re.findall(r"(SIDECAR__[A-Z0-9_]+)=([^\s`]+)", page.read_text("utf-8"))
+    (tmp_path / "secret").write_text("sqlite:///x.db", "utf-8")
+    environment = {name: str(tmp_path / "secret") if name.endswith("_FILE") else value for name, value in found}
+    (tmp_path / "c.yaml").write_text("", "utf-8")
+    config.load(tmp_path / "c.yaml", environment)
+
+
+@pytest.mark.parametrize(("page", "text"), named("yaml"))
+def test_every_block_of_settings_is_valid(page: Path, text: str) -> None:
+    """Blocks that begin with a section of ours load; the others are at least YAML."""
+    values = yaml.safe_load(text)
+    if set(values) <= set(config.Settings.model_fields):
+        config.Settings.model_validate(values)
+
+
+@pytest.mark.parametrize(("page", "text"), named("python"))
+def test_every_python_block_runs(
+    page: Path, text: str, served: tuple[SidecarProcess, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against a real sidecar; what the text claims is asserted in the block itself."""
+    running, key = served
+    code = text.replace(OTHERS, running.base)
+    if "langchain" in code:
+        command = [neighbours.neighbours() / "python", "-c", code]
+        made = subprocess.run(
+            command, capture_output=True, check=False, timeout=100, env={**os.environ, "SIDECAR_API_KEY": key}
+        )
+        assert made.returncode == 0, made.stderr.decode()
+        return
+    monkeypatch.setenv("SIDECAR_API_KEY", key)
+    exec(compile(code, str(page), "exec"), {"__name__": "block"})  # noqa: S102 - our own documentation
+
+
+@pytest.mark.parametrize(("page", "text"), [one for one in named("sh") if "curl" in one.values[1]])
+def test_every_curl_line_is_answered(page: Path, text: str, served: tuple[SidecarProcess, str]) -> None:
+    """200 with a verdict that names the attack."""
+    running, key = served
+    code = text.replace(OTHERS, running.base).replace("curl -s", "curl -sf")
+    made = subprocess.run(
+        ["bash", "-c", code], capture_output=True, check=False, env={**os.environ, "SIDECAR_API_KEY": key}
+    )
+    assert made.returncode == 0, made.stderr
+    assert b'"block"' in made.stdout or b'"is_valid":false' in made.stdout or b'"flagged":true' in made.stdout
+
+
+def test_every_page_is_in_the_menu() -> None:
+    """A page that nobody finds is not there."""
+    menu = (ROOT / "mkdocs.yml").read_text("utf-8").partition("nav:")[2]
+    assert [str(page.relative_to(DOCS)) for page in PAGES if str(page.relative_to(DOCS)) not in menu] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """Strict: a link that leads nowhere fails the build."""
+    command = [neighbours.neighbours() / "mkdocs", "build", "--strict", "-q", "-d", tmp_path / "site"]
+    made = subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
+    assert made.returncode == 0, made.stderr.decode()
+    assert (tmp_path / "site" / "configuration.html").exists()

@@ -1,0 +1,101 @@
+"""Writes docs/configuration.md from the settings and from what config.yaml says of them.
+
+Usage: python -m tools.reference [--check]      --check: write nothing, exit 1 if the page is not current
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from sidecar.config import Settings
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "configuration.md"
+HEAD = """# Configuration reference
+
+Written by `python -m tools.reference` from the settings; do not edit.
+
+`config.yaml` in the working folder, or the file named by `--config`, holds settings; what is not there has its default.
+The environment overrides the file: `SIDECAR__SCAN__THRESHOLD=0.7` sets `scan.threshold`, and a secret can come from a
+file: `SIDECAR__STORE__URL_FILE=/run/secrets/store`. Unknown settings are errors, and all problems are told at once:
+`sidecar check` says them without starting anything.
+
+Durations are written `250ms`, `30s`, `15m`, `24h`, `90d`; sizes `500kB`, `10MiB`; rates `600/minute`.
+"""
+TABLE = "| setting | default | |\n|---|---|---|\n"
+_LINE = re.compile(r"^(?P<indent> *)(?P<name>[a-z_0-9]+):(?P<value>.*?)(?:\s+# (?P<said>.*))?$")
+
+
+class Setting(NamedTuple):
+    """A line of config.yaml."""
+
+    name: str
+    default: str
+    said: str
+    section: bool
+
+
+def settings() -> Iterator[Setting]:
+    """All lines of config.yaml, in order, by their dotted names."""
+    values = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))
+    place: list[str] = []
+    for line in (ROOT / "config.yaml").read_text("utf-8").splitlines():
+        if not (found := _LINE.match(line)):
+            continue
+        place = [*place[: len(found["indent"]) // 2], found["name"]]
+        said = (found["said"] or "").strip()
+        yield Setting(".".join(place), found["value"].strip(), said, isinstance(_at(values, place), dict))
+
+
+def _at(values: Any, place: list[str]) -> Any:
+    for name in place:
+        values = values[name]
+    return values
+
+
+def page() -> str:
+    """The reference as Markdown: a table for each section, one for what stands alone."""
+    parts, alone = [HEAD], []
+    for setting in settings():
+        top = setting.name.partition(".")[0]
+        if setting.section and setting.name == top:
+            parts.append(
+                f"\n## {top}\n\n{_sentence(setting.said or _doc(top))}\n\n| setting | default | |\n|---|---|---|\n"
+            )
+        elif setting.name == top:
+            alone.append(_row(setting))
+        elif not setting.section:
+            parts.append(_row(setting))
+    parts.insert(1, "".join(["\n## On their own\n\n", TABLE, *alone]))
+    return "".join(parts)
+
+
+def _doc(section: str) -> str:
+    return str(Settings.model_fields[section].annotation.__doc__ or "").partition("\n")[0]  # type: ignore[union-attr]
+
+
+def _sentence(said: str) -> str:
+    return said[:1].upper() + said[1:].removesuffix(".") + "."
+
+
+def _row(setting: Setting) -> str:
+    said = setting.said.replace("|", "\\|").replace("<", "&lt;")
+    return f"| `{setting.name}` | `{setting.default}` | {said} |\n"
+
+
+def main() -> int:
+    """Write the page, or say whether it is current."""
+    if "--check" in sys.argv[1:]:
+        return int(PAGE.read_text("utf-8") != page())
+    PAGE.write_text(page(), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
