@@ -198,8 +198,13 @@ async def _sqlite(url: str, within: float) -> Database:
 
 
 def _prepare(path: str, within: float) -> None:
-    """Make the file readable for its owner alone, and switch it to WAL, which it then stays in."""
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    """Make the file readable for its owner alone, and switch it to WAL, which it then stays in.
+
+    A file that is there is left alone: to close any descriptor of it drops every lock that this process holds on it
+    (POSIX), and SQLite relies on them; a second `Store` in one process was enough to damage the database.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=within)
     try:
         connection.execute("PRAGMA journal_mode = WAL")

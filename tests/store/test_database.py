@@ -244,3 +244,25 @@ async def test_a_batch_that_is_cancelled_lets_go_of_the_lock(tmp_path: Path) -> 
     finally:
         gc.enable()
         await database.close()
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="the kernel does not list its locks")
+async def test_opening_a_file_again_keeps_the_locks_of_this_process(tmp_path: Path) -> None:
+    """A second store on the same file takes nothing from the first: other processes still see its locks."""
+    path = tmp_path / "store.db"
+    first, second = await Store.open(f"sqlite:///{path}"), None
+    try:
+        await first.keys.list()
+        before = locks(path)
+        second = await Store.open(f"sqlite:///{path}")
+        assert before
+        assert locks(path) >= before
+    finally:
+        for store in filter(None, (first, second)):
+            await store.close()
+
+
+def locks(path: Path) -> set[str]:
+    """Advisory locks on a file, as the kernel lists them."""
+    lines = Path("/proc/locks").read_text("ascii").splitlines()
+    return {line.partition(": ")[2] for line in lines if f":{path.stat().st_ino} " in line}
