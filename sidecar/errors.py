@@ -3,6 +3,7 @@
 SidecarError
 ├── ConfigError            wrong settings: every problem at once, exit 2
 ├── PolicyError            a policy that does not load or prove itself
+├── InjectError            a Kubernetes object that cannot take the sidecar
 ├── ModelError             semantic model missing or damaged
 ├── StoreError             the database does not answer
 ├── ClientError            our client got no verdict; `.status`, `.passing`, `.retry_after` say why
@@ -41,6 +42,10 @@ class ConfigError(ProblemsError):
 
 class PolicyError(ProblemsError):
     """A policy file is wrong, or a rule fails its own examples."""
+
+
+class InjectError(ProblemsError):
+    """The sidecar cannot be put into a Kubernetes object, or may not be put there as asked."""
 
 
 class ModelError(SidecarError):

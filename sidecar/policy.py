@@ -28,6 +28,8 @@ Score = Annotated[float, Field(ge=0, le=1)]
 Lines = tuple[Annotated[str, Field(min_length=1)], ...]
 KEPT = 128
 """Patterns that stay compiled for searching alone: places are looked up for hits only, and one is 0.1 MB."""
+SHIPPED = Path("shipped")
+"""Stands for the shipped policies in a list of paths, so that one's own may be added to them."""
 KINDS = ("patterns", "hidden_in", "similar_to", "question")
 _WORD = re2.compile(r"\\[xpP]\{[^}]*\}|\{([a-z_]+)\}")
 """A name in braces, but not RE2's own `\\x{ad}` and `\\p{Greek}`."""
@@ -125,8 +127,9 @@ def shipped() -> Path:
 
 
 def load(paths: Sequence[Path] = ()) -> Policy:
-    """Read files, and folders of `*.yaml`; none = the shipped ones. Raises `PolicyError` with every problem."""
+    """Read files, and folders of `*.yaml`; none, or the word `shipped` = the shipped ones. Raises `PolicyError`."""
     problems: list[str] = []
+    paths = [shipped() if path == SHIPPED else path for path in paths]
     files = list(_files(paths or (shipped(),), problems))
     digest = hashlib.sha256()
     rules: list[Rule] = []

@@ -21,6 +21,7 @@ FLOORS = {
     1: {"types", "errors", "units"},
     2: {
         *COMMON,
+        "inject",
         "policy",
         "views",
         "bodies",
@@ -36,7 +37,7 @@ FLOORS = {
     },
     3: {"engine", "exemptions", "journal", "reload", "proof", "evaluation", "coverage", "opinions"},
     4: {"web", "shadow"},
-    5: {"app", "generation", "pipeline", "cli", "console", "commands", "admin", "review", "workers", "__main__"},
+    5: {"app", "generation", "kubernetes", "webhook", "pipeline", "cli", "console", "commands", "admin", "review", "workers", "__main__"},
 }
 # Neighbours that may be used, each for its reason.
 ALLOWED = {
@@ -47,7 +48,7 @@ ALLOWED = {
     ("coverage", "evaluation"),  # rules are counted on the rows that are measured
     ("opinions", "evaluation"),  # a judge is measured on them, too
 }
-ENTRY = {"app", "generation", "pipeline", "cli", "console", "commands", "admin", "review", "workers"}
+ENTRY = {"app", "generation", "kubernetes", "webhook", "pipeline", "cli", "console", "commands", "admin", "review", "workers"}
 
 
 def modules() -> list[Path]:

@@ -120,3 +120,14 @@ def test_the_shipped_policies_load_and_cover_all_labels() -> None:
     shipped = policy.load()
     assert {rule.label for rule in shipped.rules} == set(Label)
     assert sum(len(rule.patterns) for rule in shipped.rules) > 300
+
+
+def test_the_word_shipped_stands_for_the_shipped_policies(tmp_path: Path) -> None:
+    """One's own rules beside them, without knowing where they are installed."""
+    (tmp_path / "own.yaml").write_text(
+        "family: jailbreak\nrules: [{id: OWN-1, title: Own, score: 0.9, languages: [en], patterns: [pineapple], "
+        "match: [pineapple], no_match: [apple]}]",
+        "utf-8",
+    )
+    both = policy.load([Path("shipped"), tmp_path])
+    assert {rule.id for rule in policy.load().rules} | {"OWN-1"} == {rule.id for rule in both.rules}

@@ -1,0 +1,87 @@
+"""What is injected: defaults of the operator, and what a pod may choose for itself by annotations.
+
+Annotations are written by whoever may create a pod, so nothing in them reaches the container unchecked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+import re2
+
+from sidecar.errors import InjectError
+
+PREFIX = "prompt-sidecar/"
+INJECT = PREFIX + "inject"
+"""A label or annotation: `"true"` asks for the sidecar, `"false"` forbids it."""
+_NAME = re2.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_IMAGE = re2.compile(r"[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,510}")
+_LONGEST_URL = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One sidecar: its image, where it forwards to, what it mounts, and whether the application is pointed at it.
+
+    `secret` holds the upstream's key under `upstream-key`; `policies` holds `*.yaml` beside the shipped rules.
+    """
+
+    image: str = "prompt-sidecar:0.1.0"
+    upstream: str = "https://api.openai.com"
+    secret: str | None = None
+    policies: str | None = None
+    app_env: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what must not get into a container. Raises `InjectError`."""
+        problems = [*_url_problems(self.upstream), *_name_problems(self.secret, self.policies)]
+        if not _IMAGE.fullmatch(self.image):
+            problems.append("the image is no image reference")
+        if problems:
+            raise InjectError("the sidecar cannot be injected", problems)
+
+
+def _url_problems(url: str) -> list[str]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return ["upstream-url cannot be read"]
+    sound = parts.scheme in {"http", "https"} and parts.hostname and port != 0 and url.isascii() and url.isprintable()
+    if not sound or len(url) > _LONGEST_URL or " " in url or "$" in url:
+        return ["upstream-url must be http://... or https://..., without blanks and dollar signs"]
+    return ["upstream-url must hold no user and password: use upstream-secret"] if "@" in parts.netloc else []
+
+
+def _name_problems(*names: str | None) -> list[str]:
+    return [
+        f"{name[:60]!r} is no name of a Secret or ConfigMap" for name in names if name and not _NAME.fullmatch(name)
+    ]
+
+
+_BY_ANNOTATION = {"upstream-url": "upstream", "upstream-secret": "secret", "policies": "policies"}
+
+
+def with_annotations(options: Options, annotations: Mapping[str, object]) -> Options:
+    """The options as the pod's annotations change them. Raises `InjectError` naming what is wrong with them."""
+    ours = {str(name): value for name, value in annotations.items() if str(name).startswith(PREFIX)}
+    known = {PREFIX + name for name in (*_BY_ANNOTATION, "app-env", "inject", "status")}
+    problems = [f"unknown annotation {name[:80]!r}" for name in ours if name not in known]
+    problems += [f"{name} must be a string" for name, value in ours.items() if not isinstance(value, str)]
+    if ours.get(PREFIX + "app-env", "true") not in {"true", "false"}:
+        problems.append('app-env must be "true" or "false"')
+    if problems:
+        raise InjectError("the sidecar cannot be injected", problems)
+    chosen = {field: str(ours[PREFIX + name]) for name, field in _BY_ANNOTATION.items() if PREFIX + name in ours}
+    app_env = ours.get(PREFIX + "app-env", str(options.app_env).lower()) == "true"
+    return replace(options, **chosen, app_env=app_env)
+
+
+def wants(labels: Mapping[str, object], annotations: Mapping[str, object], *, default: bool) -> bool:
+    """Whether the pod is to have a sidecar. A refusal wins over a request."""
+    said = {str(labels.get(INJECT)).lower(), str(annotations.get(INJECT)).lower()}
+    if said & {"false", "disabled"}:
+        return False
+    return default or bool(said & {"true", "enabled"})

@@ -1,0 +1,149 @@
+"""The sidecar in one pod specification: its container, its volumes, and the application's base URL.
+
+The container here and `k8s/base` are one and the same; a test holds them to it. Every value has its reason there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+from sidecar.errors import InjectError
+from sidecar.inject.options import Options
+
+NAME = "prompt-sidecar"
+PORTS = ((8080, 8081), (18080, 18081), (28080, 28081))
+"""Pairs of ports, data and admin: the first that no container of the pod declares."""
+GRACE = 60
+"""Seconds that a pod gets to end: more than `drain.timeout`, so that streams may end."""
+SECRETS, POLICIES, DATA = f"/run/secrets/{NAME}", f"/etc/{NAME}/policies", f"/var/lib/{NAME}"
+Spec = dict[str, Any]
+
+
+def with_sidecar(spec: Spec, options: Options) -> Spec:
+    """A copy of the pod specification with the sidecar in it. Raises `InjectError`."""
+    made = deepcopy(spec)
+    if made.get("hostNetwork"):
+        raise InjectError("the sidecar cannot be injected", ["hostNetwork: its doors would be the node's"])
+    ports = _ports(made)
+    others = [one for one in _list(made, "initContainers") if one.get("name") != NAME]
+    made["initContainers"] = [container(options, ports), *others]
+    kept = [one for one in _list(made, "volumes") if not str(one.get("name", "")).startswith(f"{NAME}-")]
+    made["volumes"] = [*kept, *volumes(options)]
+    grace = made.get("terminationGracePeriodSeconds", 30)
+    made["terminationGracePeriodSeconds"] = max(grace, GRACE) if isinstance(grace, int) else grace
+    if options.app_env:
+        for app in _list(made, "containers"):
+            _point(app, ports[0])
+    return made
+
+
+def has_sidecar(spec: Spec) -> bool:
+    """Whether a container or init container of our name is there already."""
+    return any(one.get("name") == NAME for key in ("containers", "initContainers") for one in _list(spec, key))
+
+
+def _list(spec: Spec, key: str) -> list[Spec]:
+    found = spec.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise InjectError("the sidecar cannot be injected", [f"{key} is not a list of objects"])
+    return found
+
+
+def _ports(spec: Spec) -> tuple[int, int]:
+    taken = set(_declared(spec))
+    for pair in PORTS:
+        if not taken & set(pair):
+            return pair
+    raise InjectError("the sidecar cannot be injected", ["all of its ports are taken by other containers"])
+
+
+def _declared(spec: Spec) -> Iterator[int]:
+    for key in ("containers", "initContainers"):
+        for one in _list(spec, key):
+            if one.get("name") != NAME:
+                yield from (port["containerPort"] for port in _list(one, "ports") if "containerPort" in port)
+
+
+def _point(app: Spec, port: int) -> None:
+    """`OPENAI_BASE_URL` once, at its old place if it had one: later variables may refer to it."""
+    entry = {"name": "OPENAI_BASE_URL", "value": f"http://127.0.0.1:{port}/v1"}
+    env = _list(app, "env")
+    places = [number for number, one in enumerate(env) if one.get("name") == entry["name"]]
+    first = places[0] if places else len(env)
+    kept = [one for one in env if one.get("name") != entry["name"]]
+    app["env"] = [*kept[:first], entry, *kept[first:]]
+
+
+def container(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:
+    """The native sidecar container."""
+    return {
+        "name": NAME,
+        "image": options.image,
+        "restartPolicy": "Always",
+        "args": ["serve", "--no-first-key"],
+        "env": _env(options, ports),
+        "ports": [{"name": "sidecar-admin", "containerPort": ports[1]}],
+        "startupProbe": _probe("/startup", periodSeconds=1, failureThreshold=60, timeoutSeconds=2),
+        "livenessProbe": _probe("/health", periodSeconds=10, failureThreshold=3, timeoutSeconds=5),
+        "resources": {
+            "requests": {"cpu": "250m", "memory": "512Mi", "ephemeral-storage": "64Mi"},
+            "limits": {"memory": "1Gi", "ephemeral-storage": "1Gi"},
+        },
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": _mounts(options),
+    }
+
+
+def _probe(path: str, **rest: int) -> Spec:
+    return {"httpGet": {"path": path, "port": "sidecar-admin"}, **rest}
+
+
+def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
+    plain = {
+        "UPSTREAM__URL": options.upstream,
+        "STORE__URL": f"sqlite:///{DATA}/sidecar.db",
+        "LOG__FORMAT": "json",
+        "ADMIN__HOST": "0.0.0.0",  # noqa: S104 - probes come from the node; the doors stay on loopback
+        "DRAIN__TIMEOUT": "30s",
+    }
+    if options.secret:
+        plain["UPSTREAM__API_KEY_FILE"] = f"{SECRETS}/upstream-key"
+    if options.policies:
+        plain["POLICIES"] = f"[shipped, {POLICIES}]"
+    if ports != PORTS[0]:
+        plain |= {"LISTEN__PORT": str(ports[0]), "ADMIN__PORT": str(ports[1])}
+    # No CPU limit, so the request it is: rounded up to whole processors.
+    threads = {"resourceFieldRef": {"containerName": NAME, "resource": "requests.cpu"}}
+    return [
+        *({"name": f"SIDECAR__{name}", "value": value} for name, value in plain.items()),
+        {"name": "SIDECAR__LAYERS__SEMANTIC__THREADS", "valueFrom": threads},
+    ]
+
+
+def _mounts(options: Options) -> list[Spec]:
+    mounts: list[Spec] = [{"name": f"{NAME}-data", "mountPath": DATA}]
+    if options.secret:
+        mounts.append({"name": f"{NAME}-secrets", "mountPath": SECRETS, "readOnly": True})
+    if options.policies:
+        mounts.append({"name": f"{NAME}-policies", "mountPath": POLICIES, "readOnly": True})
+    return mounts
+
+
+def volumes(options: Options) -> list[Spec]:
+    """What the container mounts."""
+    found: list[Spec] = [{"name": f"{NAME}-data", "emptyDir": {"sizeLimit": "1Gi"}}]
+    if options.secret:
+        found.append({"name": f"{NAME}-secrets", "secret": {"secretName": options.secret}})
+    if options.policies:
+        found.append({"name": f"{NAME}-policies", "configMap": {"name": options.policies}})
+    return found

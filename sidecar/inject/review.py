@@ -1,0 +1,57 @@
+"""Answers an AdmissionReview of the API server with the patch that `inject` makes.
+
+A pod that cannot take the sidecar as asked is refused with the reason; what is not asked for passes untouched.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import orjson
+
+from sidecar.errors import BodyError, InjectError
+from sidecar.inject.objects import inject
+from sidecar.inject.options import Options
+from sidecar.inject.patch import json_patch
+
+Review = dict[str, Any]
+
+
+def answer(raw: bytes, options: Options, *, own_namespace: str | None = None) -> Review:
+    """The review with its response. Raises `BodyError` for what is no AdmissionReview in version 1."""
+    request = _request(raw)
+    response: Review = {"uid": request["uid"], "allowed": True}
+    subject = request.get("object")
+    at_home = own_namespace is not None and request.get("namespace") == own_namespace
+    if isinstance(subject, dict) and not at_home:
+        response |= _ruling(subject, request, options)
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+
+
+def _request(raw: bytes) -> Review:
+    try:
+        review = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        raise BodyError("malformed", "The body is not JSON.") from None
+    if not isinstance(review, dict) or review.get("apiVersion") != "admission.k8s.io/v1":
+        raise BodyError("malformed", "The body is no AdmissionReview of admission.k8s.io/v1.")
+    request = review.get("request")
+    if not isinstance(request, dict) or not isinstance(request.get("uid"), str):
+        raise BodyError("malformed", "The review has no request with a uid.")
+    return request
+
+
+def _ruling(subject: Review, request: Review, options: Options) -> Review:
+    kind = request.get("kind")
+    # Objects come without their kind where the client did not send it; the request names it always.
+    named = {**subject, "kind": subject.get("kind") or (kind.get("kind") if isinstance(kind, dict) else None)}
+    if request.get("operation", "CREATE") not in ({"CREATE"} if named["kind"] == "Pod" else {"CREATE", "UPDATE"}):
+        return {}  # a pod's containers cannot be changed any more
+    try:
+        patch = json_patch(named, inject(named, options, default=False))
+    except InjectError as error:
+        return {"allowed": False, "status": {"code": 422, "message": str(error), "reason": "Invalid"}}
+    if not patch:
+        return {}
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(patch)).decode()}

@@ -1,0 +1,90 @@
+"""`sidecar inject` and `sidecar webhook`: the sidecar in Kubernetes manifests, and in pods as they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from sidecar import app, logs
+from sidecar.commands import entry
+from sidecar.errors import ConfigError
+from sidecar.inject import Options, inject_all
+from sidecar.webhook import Place, Webhook
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+_OPTIONS = (
+    click.option("--image", default=Options().image, show_default=True, help="The sidecar's image; pin a digest."),
+    click.option("--upstream", default=Options().upstream, show_default=True, help="The model's base URL."),
+    click.option("--secret", help="A Secret with the model's key under `upstream-key`."),
+    click.option("--policies", help="A ConfigMap of *.yaml, read beside the shipped rules."),
+    click.option("--app-env", is_flag=True, help="Set OPENAI_BASE_URL in the application's containers."),
+)
+
+
+def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., Coroutine[Any, Any, int]]:
+    """The five options of a sidecar, handed to the command as one `Options`."""
+
+    @wraps(command)
+    async def packed(**given: Any) -> int:
+        chosen = {name: given.pop(name) for name in ("image", "upstream", "secret", "policies", "app_env")}
+        return await command(Options(**chosen), **given)
+
+    for option in reversed(_OPTIONS):
+        packed = option(packed)
+    return packed
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is the library's
+        """Manifests are read by people: no anchors."""
+        return True
+
+
+@click.command("inject")
+@click.option(
+    "-f",
+    "--file",
+    "file",
+    type=click.File("r", encoding="utf-8"),
+    default="-",
+    help="Manifests [default: standard input]",
+)
+@entry
+@_injecting
+async def inject_command(options: Options, file: Any) -> int:
+    """Kubernetes manifests in, the same with the sidecar in every pod out.
+
+    Pods labelled or annotated `prompt-sidecar/inject: "false"` stay as they are. Doing it again changes nothing.
+    """
+    try:
+        documents = list(yaml.safe_load_all(file.read()))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError("the manifests cannot be read", [" ".join(str(error).split())]) from None
+    made = inject_all([document for document in documents if document is not None], options)
+    click.echo(yaml.dump_all(made, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120), nl=False)
+    return 0
+
+
+@click.command("webhook")
+@click.option("--cert", type=FILE, default=Path("/run/tls/tls.crt"), show_default=True, help="PEM; watched.")
+@click.option("--key", type=FILE, default=Path("/run/tls/tls.key"), show_default=True, help="PEM; watched.")
+@click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on.")  # noqa: S104
+@click.option("--port", type=click.IntRange(0, 65535), default=8443, show_default=True, help="For the API server.")
+@click.option("--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For probes.")
+@click.option("--namespace", envvar="POD_NAMESPACE", help="Its own: pods there are never touched.")
+@entry
+@_injecting
+async def webhook_command(
+    options: Options, cert: Path, key: Path, host: str, port: int, health_port: int, namespace: str | None
+) -> int:
+    """Serve the mutating admission webhook until SIGTERM: pods that ask for a sidecar get one as they are made."""
+    logs.configure("json", "info")
+    stop = app.stop_on_signal()
+    async with Webhook(Place(cert, key, host, port, health_port), options, own_namespace=namespace):
+        await stop.wait()
+    return 0

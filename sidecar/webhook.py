@@ -1,0 +1,115 @@
+"""The mutating admission webhook: AdmissionReviews over TLS, with certificates that may be renewed while it runs.
+
+It listens on two ports: reviews over TLS for the API server, and `/health` in plain HTTP for probes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from sidecar import logs
+from sidecar.errors import ConfigError, SidecarError
+from sidecar.inject import Options
+from sidecar.inject.review import answer
+from sidecar.reload import Reloader
+from sidecar.web.health import health
+from sidecar.web.middleware import boundary
+
+BODY_BYTES = 4 * 1024 * 1024
+"""Objects in a cluster are at most 1.5 MiB; an update's review holds two."""
+BODY_SECONDS = 10.0
+_log = logs.get("webhook")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the webhook listens, and with which certificate."""
+
+    certificate: Path
+    key: Path
+    host: str = "0.0.0.0"  # noqa: S104 - the API server comes over the network
+    port: int = 8443
+    health_port: int = 8081
+
+
+class Webhook:
+    """A running webhook. Use as an async context manager."""
+
+    def __init__(self, place: Place, options: Options, *, own_namespace: str | None = None) -> None:
+        self.port = self.health_port = 0
+        self._place, self._options, self._namespace = place, options, own_namespace
+        self._tls = _context()
+        self._reloader = Reloader(lambda: [place.certificate, place.key], self._renew)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Webhook:
+        """Listen. Raises `SidecarError`; nothing is left open then."""
+        await self._renew()
+        async with AsyncExitStack() as stack:
+            await self._reloader.start()
+            stack.push_async_callback(self._reloader.close)
+            place = self._place
+            self.port = await _listen(stack, self._reviews(), place.host, place.port, self._tls)
+            self.health_port = await _listen(stack, _probes(), place.host, place.health_port, None)
+            self._stack = stack.pop_all()
+        _log.info("webhook_started", port=self.port, health_port=self.health_port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Answer what has come, then close."""
+        await self._stack.aclose()
+
+    async def _renew(self) -> None:
+        """The certificate of new connections. One that does not fit its key is refused, and the old one stays."""
+        await asyncio.to_thread(_load, _context(), self._place)
+        await asyncio.to_thread(_load, self._tls, self._place)
+
+    def _reviews(self) -> web.Application:
+        app = web.Application(middlewares=[boundary()], client_max_size=BODY_BYTES)
+        app.router.add_post("/mutate", self._mutate)
+        return app
+
+    async def _mutate(self, request: web.Request) -> web.Response:
+        async with asyncio.timeout(BODY_SECONDS):
+            raw = await request.read()
+        review = answer(raw, self._options, own_namespace=self._namespace)
+        response = review["response"]
+        _log.info("review_answered", allowed=response["allowed"], patched="patch" in response)
+        return web.json_response(review)
+
+
+def _probes() -> web.Application:
+    app = web.Application()
+    app.router.add_get("/health", health)
+    return app
+
+
+def _context() -> ssl.SSLContext:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    return made
+
+
+def _load(context: ssl.SSLContext, place: Place) -> None:
+    try:
+        context.load_cert_chain(place.certificate, place.key)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigError("the certificate cannot be used", [f"{place.certificate}: {reason}"]) from None
+
+
+async def _listen(stack: AsyncExitStack, app: web.Application, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=15, shutdown_timeout=10)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    try:
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
+    except OSError as error:
+        raise SidecarError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return int(runner.addresses[0][1])

@@ -1,0 +1,33 @@
+"""Twin of sidecar/inject/options.py."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.errors import InjectError
+from sidecar.inject import Options, with_annotations
+
+
+@pytest.mark.parametrize("image", ["", "-x", "a b", "a\nb", "x" * 600])
+def test_an_image_must_be_a_reference(image: str) -> None:
+    """Whatever a registry would not take is refused before it is written."""
+    with pytest.raises(InjectError, match="image"):
+        Options(image=image)
+
+
+@given(st.text(max_size=80))
+def test_whatever_is_accepted_as_an_upstream_is_plain(text: str) -> None:
+    """No variable expansion, no control characters, no credentials: by any annotation."""
+    try:
+        made = with_annotations(Options(), {"prompt-sidecar/upstream-url": text})
+    except InjectError:
+        return
+    assert made.upstream.startswith(("http://", "https://"))
+    assert not set(made.upstream) & set("$ \n\t@")
+
+
+def test_annotations_of_others_are_none_of_our_business() -> None:
+    """Only our own prefix is read."""
+    assert with_annotations(Options(), {"kubectl.kubernetes.io/restartedAt": "now", "x": 1}) == Options()

@@ -1,0 +1,59 @@
+"""Twin of sidecar/inject/pod.py: ports, grace, variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.errors import InjectError
+from sidecar.inject import Options
+from sidecar.inject.pod import container, with_sidecar
+
+
+def spec(*ports: int, **more: Any) -> dict[str, Any]:
+    """A pod whose application declares these ports."""
+    return {"containers": [{"name": "app", "ports": [{"containerPort": port} for port in ports]}], **more}
+
+
+def test_ports_that_the_application_declares_are_left_to_it() -> None:
+    """8080 is what most applications take: then the sidecar goes elsewhere, and the application is pointed there."""
+    made = with_sidecar(spec(8080), Options(app_env=True))
+    env = {one["name"]: one.get("value") for one in made["initContainers"][0]["env"]}
+    assert (env["SIDECAR__LISTEN__PORT"], env["SIDECAR__ADMIN__PORT"]) == ("18080", "18081")
+    assert made["initContainers"][0]["ports"] == [{"name": "sidecar-admin", "containerPort": 18081}]
+    assert made["containers"][0]["env"] == [{"name": "OPENAI_BASE_URL", "value": "http://127.0.0.1:18080/v1"}]
+    with pytest.raises(InjectError, match="ports"):
+        with_sidecar(spec(8080, 18081, 28080), Options())
+
+
+def test_the_base_url_is_set_once_at_its_old_place() -> None:
+    """Other variables may refer to it."""
+    old = [{"name": "A", "value": "1"}, {"name": "OPENAI_BASE_URL", "value": "x"}, {"name": "B", "value": "2"}]
+    made = with_sidecar({"containers": [{"name": "app", "env": [*old, old[1]]}]}, Options(app_env=True))
+    assert [one["name"] for one in made["containers"][0]["env"]] == ["A", "OPENAI_BASE_URL", "B"]
+    assert made["containers"][0]["env"][1]["value"] == "http://127.0.0.1:8080/v1"
+
+
+def test_a_pod_gets_time_to_drain_and_other_init_containers_come_after() -> None:
+    """60 s at least, never less than it had; the sidecar serves those that come after it."""
+    first = {"name": "migrate"}
+    made = with_sidecar(spec(initContainers=[first], terminationGracePeriodSeconds=5), Options())
+    assert made["terminationGracePeriodSeconds"] == 60
+    assert made["initContainers"][1] == first
+    assert with_sidecar(spec(terminationGracePeriodSeconds=300), Options())["terminationGracePeriodSeconds"] == 300
+
+
+def test_a_pod_on_the_network_of_its_node_is_refused() -> None:
+    """The doors would be open to the node."""
+    with pytest.raises(InjectError, match="hostNetwork"):
+        with_sidecar(spec(hostNetwork=True), Options())
+
+
+def test_it_is_a_native_sidecar_with_least_privilege() -> None:
+    """Restarted always, no preStop, no root, no capabilities, read-only root, no key printed."""
+    made = container(Options())
+    context = made["securityContext"]
+    assert (made["restartPolicy"], "lifecycle" in made) == ("Always", False)
+    assert (context["runAsUser"], context["runAsNonRoot"], context["readOnlyRootFilesystem"]) == (65532, True, True)
+    assert context["capabilities"] == {"drop": ["ALL"]}

@@ -1,0 +1,28 @@
+"""Twin of sidecar/inject/review.py: reviews that are none. The others are in test_webhook.py, over TLS."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.errors import BodyError
+from sidecar.inject import Options
+from sidecar.inject.review import answer
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"apiVersion": "admission.k8s.io/v1beta1", "request": {"uid": "1"}}',
+        b'{"apiVersion": "admission.k8s.io/v1"}',
+        b'{"apiVersion": "admission.k8s.io/v1", "request": []}',
+        b'{"apiVersion": "admission.k8s.io/v1", "request": {"uid": 7}}',
+    ],
+)
+def test_what_is_no_review_is_refused(raw: bytes) -> None:
+    """A 400, so that the API server's `failurePolicy` decides."""
+    with pytest.raises(BodyError):
+        answer(raw, Options())

@@ -1,0 +1,56 @@
+"""Twin of sidecar/kubernetes.py: the commands as they are typed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from inject.test_objects import workload
+from support import clean_environment
+
+from sidecar.inject import Options, inject
+
+
+def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """`sidecar` with these arguments."""
+    command = [sys.executable, "-m", "sidecar", *arguments]
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, env=clean_environment(), timeout=100, check=False
+    )
+
+
+def test_manifests_in_manifests_out_and_twice_is_once(tmp_path: Path) -> None:
+    """Several documents from a file; the output goes in again and comes out as it went in."""
+    documents = [{"kind": "Service"}, workload("CronJob")]
+    (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(documents), "utf-8")
+    options = ("--image", "registry.example/prompt-sidecar@sha256:" + "0" * 64, "--secret", "llm", "--app-env")
+    once = run("inject", "-f", str(tmp_path / "m.yaml"), *options)
+    assert once.returncode == 0, once.stderr
+    assert list(yaml.safe_load_all(once.stdout)) == [
+        documents[0],
+        inject(workload("CronJob"), Options(options[1], secret="llm", app_env=True)),
+    ]
+    assert run("inject", *options, stdin=once.stdout).stdout == once.stdout
+
+
+@pytest.mark.parametrize(
+    ("stdin", "arguments", "said"),
+    [
+        ("a: [", (), "cannot be read"),
+        ("kind: Pod", (), "no pod with containers"),
+        ("kind: Service", ("--upstream", "ftp://x"), "upstream-url"),
+    ],
+)
+def test_what_cannot_be_done_is_one_message(stdin: str, arguments: tuple[str, ...], said: str) -> None:
+    """Exit code 2, no manifest, no traceback."""
+    ended = run("inject", *arguments, stdin=stdin)
+    assert (ended.returncode, ended.stdout, said in ended.stderr, "Traceback" in ended.stderr) == (2, "", True, False)
+
+
+def test_a_webhook_without_a_certificate_does_not_start(tmp_path: Path) -> None:
+    """Exit code 2 names the file."""
+    ended = run("webhook", "--cert", str(tmp_path / "absent.crt"), "--key", str(tmp_path / "absent.key"))
+    assert (ended.returncode, "absent.crt" in ended.stderr) == (2, True)

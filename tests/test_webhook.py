@@ -1,0 +1,190 @@
+"""Twin of sidecar/webhook.py: thirty AdmissionReviews over TLS, and a certificate renewed while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import ssl
+from collections.abc import AsyncIterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from aiohttp import ClientConnectorCertificateError, ClientSession, TCPConnector
+from inject.test_objects import KINDS, POD, workload
+from inject.test_patch import applied
+
+from sidecar.errors import ConfigError
+from sidecar.inject import Options, inject
+from sidecar.webhook import Place, Webhook
+
+OPTIONS = Options(secret="llm", app_env=True)
+ASKED = {"metadata": {"labels": {"prompt-sidecar/inject": "true"}}, "spec": POD["spec"]}
+
+
+def asked(**changes: Any) -> dict[str, Any]:
+    """A pod that asks for a sidecar, changed in its metadata (`labels`, `annotations`) or its specification."""
+    pod = deepcopy(ASKED)
+    pod["metadata"] |= {name: changes.pop(name) for name in ("labels", "annotations") if name in changes}
+    pod["spec"] |= changes
+    return pod
+
+
+INJECTED = inject(workload("Pod", ASKED), OPTIONS)
+PATCHED = {
+    **{f"{kind} is made": (workload(kind, ASKED), {}) for kind in KINDS},
+    "a deployment is changed": (workload("Deployment", ASKED), {"operation": "UPDATE"}),
+    "asked by annotation": (workload("Pod", asked(labels={}, annotations={"prompt-sidecar/inject": "true"})), {}),
+    "the object does not name its kind": ({**workload("Pod", ASKED), "kind": None}, {"kind": {"kind": "Pod"}}),
+    "another port is taken": (
+        workload("Pod", asked(containers=[{"name": "a", "ports": [{"containerPort": 8080}]}])),
+        {},
+    ),
+    "an older sidecar of ours": (inject(workload("Pod", ASKED), Options(image="old:1")), {}),
+    "a dry run": (workload("Pod", ASKED), {"dryRun": True}),
+}
+UNTOUCHED = {
+    "already injected": (INJECTED, {}),
+    "nobody asked": (workload("Pod"), {}),
+    "opted out": (workload("Pod", asked(annotations={"prompt-sidecar/inject": "false"})), {}),
+    "made by hand": (workload("Pod", asked(initContainers=[{"name": "prompt-sidecar", "image": "mine"}])), {}),
+    "our own namespace": (workload("Pod", ASKED), {"namespace": "prompt-sidecar"}),
+    "deleted": (None, {"operation": "DELETE"}),
+    "a pod is changed": (workload("Pod", ASKED), {"operation": "UPDATE"}),
+    "no workload": ({"kind": "Service", "spec": {}}, {}),
+}
+HOSTILE = {
+    "a file as upstream": asked(annotations={"prompt-sidecar/upstream-url": "file:///etc/passwd"}),
+    "credentials in the upstream": asked(annotations={"prompt-sidecar/upstream-url": "https://a:b@c"}),
+    "expansion in the upstream": asked(annotations={"prompt-sidecar/upstream-url": "https://$(SECRET)"}),
+    "a path as secret": asked(annotations={"prompt-sidecar/upstream-secret": "../../token"}),
+    "an image of one's own": asked(annotations={"prompt-sidecar/image": "evil:1"}),
+    "a number as annotation": asked(annotations={"prompt-sidecar/app-env": 1}),
+    "the node's network": asked(hostNetwork=True),
+    "containers that are text": asked(containers="many"),
+    "a very long name": asked(annotations={"prompt-sidecar/policies": "x" * 100_000}),
+}
+
+
+def review(subject: Any, **more: Any) -> dict[str, Any]:
+    """What the API server sends."""
+    request = {"uid": "u-1", "operation": "CREATE", "namespace": "default", "object": subject, **more}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+class Server:
+    """A running webhook with a certificate of an authority of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = Place(folder / "tls.crt", folder / "tls.key", "127.0.0.1", 0, 0)
+        self.webhook = Webhook(self.place, OPTIONS, own_namespace="prompt-sidecar")
+        self.trusted = self.renew()
+
+    def renew(self) -> ssl.SSLContext:
+        """A certificate of a new authority in the files; what a client needs to trust it."""
+        authority = trustme.CA()
+        made = authority.issue_cert("localhost")
+        made.private_key_pem.write_to_path(str(self.place.key))
+        made.cert_chain_pems[0].write_to_path(str(self.place.certificate))
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        return context
+
+    async def ask(self, body: object, trusted: ssl.SSLContext | None = None) -> tuple[int, Any]:
+        """One review, on a connection of its own."""
+        url = f"https://localhost:{self.webhook.port}/mutate"
+        async with (
+            ClientSession(connector=TCPConnector(ssl=trusted or self.trusted)) as session,
+            session.post(url, data=io.BytesIO(json.dumps(body).encode())) as answer,
+        ):
+            return answer.status, await answer.json()
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    """A webhook on loopback."""
+    made = Server(tmp_path)
+    async with made.webhook:
+        yield made
+
+
+@pytest.mark.parametrize("name", PATCHED)
+async def test_who_asks_gets_the_patch_that_inject_makes(server: Server, name: str) -> None:
+    """Applied to the object, the patch gives what `sidecar inject` gives."""
+    subject, more = PATCHED[name]
+    status, body = await server.ask(review(subject, **more))
+    response = body["response"]
+    assert (status, response["uid"], response["allowed"], response["patchType"]) == (200, "u-1", True, "JSONPatch")
+    patch = json.loads(base64.b64decode(response["patch"]))
+    named = {**subject, "kind": subject["kind"] or "Pod"}
+    assert applied(deepcopy(named), patch) == inject(named, OPTIONS)
+
+
+@pytest.mark.parametrize("name", UNTOUCHED)
+async def test_who_does_not_ask_passes_untouched(server: Server, name: str) -> None:
+    """Allowed, without a patch."""
+    subject, more = UNTOUCHED[name]
+    assert await server.ask(review(subject, **more)) == (
+        200,
+        {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "response": {"uid": "u-1", "allowed": True},
+        },
+    )
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_what_cannot_be_had_is_refused_with_a_reason(server: Server, name: str) -> None:
+    """The pod is not made; who made it reads why, in a message of readable length."""
+    _, body = await server.ask(review(workload("Pod", HOSTILE[name])))
+    response = body["response"]
+    assert (response["allowed"], response["status"]["code"], "patch" in response) == (False, 422, False)
+    assert 20 < len(response["status"]["message"]) < 500
+
+
+def test_there_are_thirty_cases() -> None:
+    """The number that was promised."""
+    assert len(PATCHED) + len(UNTOUCHED) + len(HOSTILE) == 30
+
+
+async def test_nonsense_and_floods_are_refused(server: Server) -> None:
+    """400 for what is no review, 413 beyond the bound; the next review is answered."""
+    assert (await server.ask({"apiVersion": "v1"}))[0] == 400
+    assert (await server.ask(review({"kind": "Pod", "filler": "x" * 5_000_000})))[0] == 413
+    assert (await server.ask(review(workload("Pod"))))[0] == 200
+
+
+async def test_a_renewed_certificate_is_served_without_a_restart(server: Server) -> None:
+    """New connections see the new one; a pair that does not fit is refused and the last good one stays."""
+    old, new = server.trusted, server.renew()
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await server.ask(review(None), new)
+                break
+            except ClientConnectorCertificateError:
+                await asyncio.sleep(0.05)
+    with pytest.raises(ClientConnectorCertificateError):
+        await server.ask(review(None), old)
+    server.place.key.write_text("no key", "utf-8")
+    async with asyncio.timeout(60):
+        while server.webhook._reloader.state.rejected is None:  # noqa: ASYNC110 - another task changes it
+            await asyncio.sleep(0.05)
+    assert (await server.ask(review(None), new))[0] == 200
+
+
+async def test_health_is_plain_and_a_missing_certificate_ends_the_start(server: Server, tmp_path: Path) -> None:
+    """Probes need no TLS; without a certificate nothing listens."""
+    async with (
+        ClientSession() as session,
+        session.get(f"http://127.0.0.1:{server.webhook.health_port}/health") as found,
+    ):
+        assert found.status == 200
+    with pytest.raises(ConfigError, match="absent"):
+        async with Webhook(Place(tmp_path / "absent", tmp_path / "absent"), OPTIONS):
+            pass
