@@ -46,11 +46,11 @@ class Generation:
         self.degraded = built.degraded
         gatekeeper = Gatekeeper(ground.keyring, ground.limiter, settings)
         api = ScanApi(built.engine, ground.journal, gatekeeper, settings)
-        more = compat.routes(built.engine, ground.journal, gatekeeper, settings)
+        personal = personal_rules(built.policy) if settings.looks_for_personal_data else None
+        more = compat.routes(built.engine, ground.journal, gatekeeper, settings, personal)
         described = openapi.routes(lambda: compat.switched_on(settings))
         self._own = {(route.method, route.path): route.handler for route in (*api.routes(), *more, *described)}
         self._envoy = ExtAuthz(built.engine, ground.journal, gatekeeper, settings) if settings.compat.envoy else None
-        personal = personal_rules(built.policy) if settings.looks_for_personal_data else None
         self._proxy = Proxy(built.engine, ground.journal, forward, settings, gatekeeper, personal)
         self._stack = AsyncExitStack()
         self._requests = 0

@@ -12,12 +12,14 @@ import aiohttp
 from aiohttp import web
 from door import KeptJournal, WordScanner
 
+from sidecar import policy
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
 from sidecar.limits import MemoryLimiter
 from sidecar.store import Store
 from sidecar.web.compat.envoy import ExtAuthz
 from sidecar.web.compat.routes import routes
+from sidecar.web.findings import personal_rules
 from sidecar.web.middleware import Gatekeeper, boundary
 from sidecar.web.server import Site
 
@@ -49,7 +51,8 @@ async def counter(folder: Path, *switches: str, **sections: Any) -> AsyncIterato
     scanner, journal = WordScanner(), KeptJournal()
     gatekeeper = Gatekeeper(ring, MemoryLimiter(), settings)
     app = web.Application(middlewares=[boundary()])
-    app.add_routes(routes(scanner, journal, gatekeeper, settings))
+    personal = personal_rules(policy.load(())) if settings.responses != "off" else None
+    app.add_routes(routes(scanner, journal, gatekeeper, settings, personal))
     if settings.compat.envoy:
         app.router.add_route("*", "/{tail:.*}", ExtAuthz(scanner, journal, gatekeeper, settings).handle)
     site = Site(app, settings.limits, drain=1)

@@ -5,7 +5,7 @@ In this order: the key (401), the rate (429), the body, the scan, the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -13,13 +13,18 @@ from typing import TypeVar
 from aiohttp import web
 
 from sidecar.bodies import reading
+from sidecar.bodies.extraction import Extraction
 from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
 from sidecar.journal import Journal
-from sidecar.types import Action, Decision, ScanRequest, Verdict
+from sidecar.layers.rules import RulesLayer
+from sidecar.metrics import ANSWERS
+from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, UNSCANNED
+from sidecar.web.call import NOTHING_FOUND
 from sidecar.web.caller import caller, monitors
+from sidecar.web.findings import Finder, Text
 from sidecar.web.middleware import Gatekeeper
 from sidecar.web.receive import receive
 
@@ -61,8 +66,10 @@ class Desk:
         *,
         door: str = "api",
         obeyed: bool = False,
+        personal: RulesLayer | None = None,
     ) -> None:
         self.settings = settings
+        self._personal = personal
         self._engine, self._journal, self._gatekeeper = engine, journal, gatekeeper
         self._door, self._obeyed = door, obeyed
 
@@ -96,12 +103,31 @@ class Desk:
             raise error
         return ruling
 
-    def _decision(self, request: web.Request, wanted: ScanRequest, ruling: Ruling, status: int) -> Decision:
+    async def look(self, request: web.Request, texts: Sequence[Text], asked: Extraction) -> Ruling:
+        """What a model has written, looked at as the inline door does (`responses`); recorded if something is found.
+
+        `asked` is what it answers to, where that is known: what the user said himself is no find.
+        """
+        if self._personal is None or self.settings.responses == "off":
+            return Ruling(NOTHING_FOUND, "allow", request[DECISION_ID])
+        finder = await Finder.made(self._personal, self.settings.answers, asked)
+        found = tuple(await finder.findings(texts))
+        blocks = self.settings.responses == "block" and not (self._obeyed and monitors(request, self.settings))
+        action = "allow" if not found else "block" if blocks else "flag"
+        ANSWERS.labels(action).inc()
+        ruling = Ruling(_of_answer(found, blocks=blocks), action, request[DECISION_ID])
+        if found:
+            self._journal.record(self._decision(request, ScanRequest(()), ruling, 200, door="answer"))
+        return ruling
+
+    def _decision(
+        self, request: web.Request, wanted: ScanRequest, ruling: Ruling, status: int, *, door: str | None = None
+    ) -> Decision:
         text = "\n".join(segment.text for segment in wanted.segments)
         return Decision(
             id=ruling.decision,
             at=datetime.now(UTC),
-            door=self._door,
+            door=door or self._door,
             route=request.path,
             verdict=ruling.verdict,
             action=ruling.action,
@@ -114,6 +140,19 @@ class Desk:
             unscanned=ruling.unscanned,
             text=self._journal.text_for_log(wanted.segments, ruling.verdict),
         )
+
+
+def _of_answer(found: tuple[Finding, ...], *, blocks: bool) -> Verdict:
+    score = max((finding.score for finding in found), default=0.0)
+    labels = {finding.label for finding in found}
+    return Verdict(
+        risk_score=score,
+        action=Action.BLOCK if found and blocks else Action.ALLOW,
+        threats=tuple(label for label in Label if label in labels),
+        latency_ms=0,
+        layer_used=LayerName.RULES,
+        reports=(LayerReport(LayerName.RULES, score, found),),
+    )
 
 
 def _ruling(verdict: Verdict, decision: str, unread: str | None, *, monitored: bool) -> Ruling:

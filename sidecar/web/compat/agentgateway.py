@@ -2,7 +2,7 @@
 
 Shapes from agentgateway's `crates/agentgateway/src/llm/policy/webhook.rs` at commit 013dab18. An action is told by its
 fields: `body` and `status_code` reject, a `reason` alone passes. The key comes in a header that the webhook's settings
-make or forward (`headers`, `forwardHeaderMatches`).
+make or forward (`headers`, `forwardHeaderMatches`). Answers are looked at where `responses` says so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from sidecar.bodies.extraction import Extraction, extract
 from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import RequestError
@@ -19,32 +20,38 @@ from sidecar.web.compat.texts import Question, chat, obj, objects
 from sidecar.web.desk import Desk
 
 REQUEST, RESPONSE = "/request", "/response"
+CHAT = "/chat/completions"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be scanned; None for an answer of the model, which this route does not look at."""
+    """What is to be scanned; or, with no question, what the model has written."""
 
     question: Question | None
+    written: tuple[tuple[str, str], ...] = ()
 
 
 def parse(value: JsonValue, settings: Settings) -> Asked:
     """`{"body": {"messages": [...]}}`, or `{"body": {"choices": [...]}}`. Raises `BodyError`."""
     body = obj(obj(value).get("body"), "'body'")
     if "choices" in body:
-        objects(body["choices"], "body.choices")
-        return Asked(None)
+        choices = objects(body["choices"], "body.choices")
+        found = extract({"messages": [obj(obj(one).get("message"), "'message'") for one in choices]}, CHAT, "openai")
+        return Asked(None, tuple((segment.text, segment.path) for segment in found.segments))
     return Asked(chat(settings, {"messages": objects(body.get("messages"), "body.messages")}))
 
 
 async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
     """The body and the headers of the answer."""
+    block = desk.settings.block
     if asked.question is None:
-        return {"action": {"reason": "answers are not looked at here"}}, {}
-    ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
+        ruling = await desk.look(request, asked.written, Extraction())
+        block = block.model_copy(update={"message": desk.settings.answers.message})
+    else:
+        ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
     if not ruling.blocked:
         return {"action": {"reason": ruling.action}}, ruling.headers
-    refused = blocked_response(ruling.verdict, ruling.decision, desk.settings.block, "openai")
+    refused = blocked_response(ruling.verdict, ruling.decision, block, "openai")
     said = {"body": refused.text, "status_code": refused.status, "reason": ", ".join(ruling.verdict.threats)}
     return {"action": said}, ruling.headers
 

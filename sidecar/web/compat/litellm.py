@@ -2,7 +2,8 @@
 
 Shapes from LiteLLM 1.106.2 (`types/proxy/guardrails/guardrail_hooks/generic_guardrail_api.py` and the hook of the same
 name). `structured_messages` say who speaks; `texts` that are not among them are scanned as a user's. What LiteLLM does
-when no verdict can be had is its own setting (`unreachable_fallback`, closed by default): we answer 503 then.
+when no verdict can be had is its own setting (`unreachable_fallback`, closed by default): we answer 503 then. Answers
+of the model (`input_type: response`) are looked at where `responses` says so.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from sidecar.bodies.extraction import Extraction, extract
 from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import RequestError
@@ -19,21 +21,26 @@ from sidecar.web.compat.texts import Question, chat, obj, objects, refuse_if_clo
 from sidecar.web.desk import Desk
 
 PATH = "/beta/litellm_basic_guardrail_api"
+NOTHING = Extraction()
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be scanned; None for an answer of the model, which this route does not look at."""
+    """What is to be scanned; or, with no question, what the model has written and what it answers to."""
 
     question: Question | None
+    written: tuple[tuple[str, str], ...] = ()
+    context: Extraction = NOTHING
 
 
 def parse(value: JsonValue, settings: Settings) -> Asked:
     """`{"input_type": "request", "texts"?, "structured_messages"?, "tools"?, "images"?, ...}`. Raises `BodyError`."""
     body = obj(value)
-    if body.get("input_type") == "response":
-        return Asked(None)
     messages = objects(body.get("structured_messages") or [], "structured_messages")
+    if body.get("input_type") == "response":
+        texts = strings(body.get("texts"), "texts")
+        written = tuple((text, f"texts.{number}") for number, text in enumerate(texts))
+        return Asked(None, written, extract({"messages": messages}, "/chat/completions", "openai"))
     tools = objects(body.get("tools") or [], "tools")
     known = set(_leaves(messages))
     more = said([text for text in strings(body.get("texts"), "texts") if text not in known], "texts")
@@ -56,12 +63,14 @@ def _leaves(value: JsonValue) -> list[str]:
 async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
     """The body and the headers of the answer."""
     if asked.question is None:
-        return {"action": "NONE"}, {}
-    ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
+        ruling, said = await desk.look(request, asked.written, asked.context), desk.settings.answers.message
+    else:
+        ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
+        said = desk.settings.block.message
     if not ruling.blocked:
         return {"action": "NONE"}, ruling.headers
     threats = ", ".join(ruling.verdict.threats) or "no label"
-    reason = f"{desk.settings.block.message} ({threats}; decision {ruling.decision})"
+    reason = f"{said} ({threats}; decision {ruling.decision})"
     return {"action": "BLOCKED", "blocked_reason": reason}, ruling.headers
 
 

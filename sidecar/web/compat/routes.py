@@ -15,6 +15,7 @@ from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.errors import RequestError
 from sidecar.journal import Journal
+from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import REFUSED
 from sidecar.web.answers import DECISION, DECISION_ID
 from sidecar.web.compat import agentgateway, lakera, litellm, llm_guard, moderations
@@ -54,12 +55,14 @@ def switched_on(settings: Settings) -> frozenset[str]:
     return frozenset(name for name, on in settings.compat.model_dump().items() if on)
 
 
-def routes(engine: Engine, journal: Journal, gatekeeper: Gatekeeper, settings: Settings) -> list[web.RouteDef]:
-    """The routes of what is switched on, for the data port."""
+def routes(
+    engine: Engine, journal: Journal, gatekeeper: Gatekeeper, settings: Settings, personal: RulesLayer | None = None
+) -> list[web.RouteDef]:
+    """The routes of what is switched on, for the data port. `personal`: the rules by which answers are looked at."""
     on, found = switched_on(settings), []
     for adapter in ADAPTERS:
         if adapter.switch in on:
-            desk = Desk(engine, journal, gatekeeper, settings, door=DOOR, obeyed=adapter.obeyed)
+            desk = Desk(engine, journal, gatekeeper, settings, door=DOOR, obeyed=adapter.obeyed, personal=personal)
             found += [web.post(path, _handler(adapter, desk)) for path in adapter.paths]
     return found
 

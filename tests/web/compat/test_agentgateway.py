@@ -21,10 +21,16 @@ async def test_a_prompt_is_rejected_or_passed(tmp_path: Path) -> None:
     assert good == {"action": {"reason": "allow"}}
 
 
-async def test_answers_of_the_model_pass_unseen(tmp_path: Path) -> None:
-    """The second webhook is answered; nothing is scanned or recorded as scanned."""
-    choice = {"message": {"role": "assistant", "content": "Hello"}}
+async def test_answers_pass_unseen_unless_the_setting_says_so(tmp_path: Path) -> None:
+    """By default nothing is looked at or recorded; with `responses: block` personal data is withheld."""
+    choice = {"message": {"role": "assistant", "content": "Her card is 4111 1111 1111 1111."}}
+    body = {"body": {"choices": [choice]}}
     async with counter(tmp_path, "agentgateway") as door:
-        status, said, _ = await door.ask("/response", {"body": {"choices": [choice]}})
-    assert (status, list(said["action"])) == (200, ["reason"])
-    assert door.journal.decisions == []
+        _, passed, _ = await door.ask("/response", body)
+        assert door.journal.decisions == []
+    async with counter(tmp_path, "agentgateway", responses="block") as door:
+        _, withheld, _ = await door.ask("/response", body)
+    assert passed == {"action": {"reason": "allow"}}
+    assert withheld["action"]["status_code"] == 400
+    assert "withheld" in json.loads(withheld["action"]["body"])["error"]["message"]
+    assert [decision.door for decision in door.journal.decisions] == ["answer"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from compat_door import counter
 
 PATH = "/beta/litellm_basic_guardrail_api"
@@ -63,9 +64,21 @@ async def test_pictures_go_by_the_failure_policy(tmp_path: Path) -> None:
         assert (await door.ask(PATH, asked))[0] == 422
 
 
-async def test_answers_of_the_model_pass_unseen(tmp_path: Path) -> None:
+async def test_answers_of_the_model_pass_unseen_by_default(tmp_path: Path) -> None:
     """`input_type: response` is answered and nothing is scanned or recorded as scanned."""
     async with counter(tmp_path, "litellm") as door:
         _, said, _ = await door.ask(PATH, RECORDED | {"input_type": "response"})
     assert said == {"action": "NONE"}
     assert (door.scanner.scanned, door.journal.decisions) == ([], [])
+
+
+@pytest.mark.parametrize(("responses", "action"), [("block", "BLOCKED"), ("flag", "NONE")])
+async def test_answers_are_looked_at_where_the_setting_says_so(tmp_path: Path, responses: str, action: str) -> None:
+    """Personal data that the user did not say is found; it blocks or is recorded; an ordinary answer passes."""
+    answer = RECORDED | {"input_type": "response", "texts": ["Her card is 4111 1111 1111 1111."]}
+    async with counter(tmp_path, "litellm", responses=responses) as door:
+        _, said, _ = await door.ask(PATH, answer)
+        _, ordinary, _ = await door.ask(PATH, answer | {"texts": ["Paris."]})
+    assert (said["action"], ordinary["action"]) == (action, "NONE")
+    assert [(decision.door, decision.status) for decision in door.journal.decisions] == [("answer", 200)]
+    assert "4111" not in str(said)
