@@ -1,0 +1,110 @@
+"""Clients that keep asking both doors while something dies, and what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from chaos.world import ATTACK, POLICY, World
+
+from sidecar.store import Filter, Store
+
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "2"))
+"""How often each part is killed: few in `make test`, 50 in `make chaos`."""
+SENTENCE = "How long do I boil an egg?"
+
+
+@dataclass
+class Told:
+    """One answer: when, from which door, its status (0: none came), and its decision."""
+
+    at: float
+    door: str
+    attack: bool
+    status: int
+    decision: str = ""
+
+
+@dataclass
+class Load:
+    """Some clients of both doors; each third chat is an attack."""
+
+    world: World
+    told: list[Told] = field(default_factory=list)
+    clients: int = 4
+    pause: float = 0.01
+
+    @property
+    def decisions(self) -> set[str]:
+        """The ids of all decisions that anybody was told of: verdicts, not errors of the way."""
+        return {told.decision for told in self.told if told.status in {200, 400}}
+
+    def statuses(self, *, attack: bool | None = None) -> Counter[int]:
+        """How often each status came."""
+        return Counter(told.status for told in self.told if attack is None or told.attack == attack)
+
+    async def ask(self, number: int) -> None:
+        """One request; what came of it is noted."""
+        attack, door = number % 3 == 0, "inline" if number % 4 else "scan"
+        text = ATTACK if attack else SENTENCE
+        try:
+            reply = await (self.world.inline(text) if door == "inline" else self.world.scan(text))
+            told = Told(time.monotonic(), door, attack, reply.status, reply.headers.get("x-sidecar-decision", ""))
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            told = Told(time.monotonic(), door, attack, 0)
+        self.told.append(told)
+
+    async def _client(self, first: int) -> None:
+        number = first
+        while True:
+            await self.ask(number)
+            number += 1
+            await asyncio.sleep(self.pause)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Load]:
+        """Ask until the block ends."""
+        tasks = [asyncio.ensure_future(self._client(100 * n)) for n in range(self.clients)]
+        try:
+            yield self
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def more(self, count: int, seconds: float = 30.0) -> None:
+        """Wait until so many more requests were answered with a verdict."""
+        aim = len(self.decisions) + count
+        async with asyncio.timeout(seconds):
+            while len(self.decisions) < aim:  # noqa: ASYNC110 - counted, there is no event
+                await asyncio.sleep(0.01)
+
+
+def process_settings(folder: Path, upstream: str, **sections: Any) -> dict[str, Any]:
+    """Settings for a sidecar in a process of its own: one rule, no limit of rate."""
+    (folder / "policy.yaml").write_text(POLICY, "utf-8")
+    return {
+        "layers": {"semantic": {"enabled": False}},
+        "policies": [str(folder / "policy.yaml")],
+        "upstream": {"url": upstream},
+        "limits": {"rate": "100000/second", "burst": 100_000},
+        "log": {"level": "warning"},
+        **sections,
+    }
+
+
+async def stored(url: str) -> set[str]:
+    """The ids of all decisions in the store."""
+    store = await Store.open(url)
+    try:
+        return {row.id for row in await store.decisions.query(Filter(), limit=1_000_000)}
+    finally:
+        await store.close()
