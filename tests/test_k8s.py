@@ -1,48 +1,200 @@
-"""The Kubernetes manifest agrees with the code: settings exist, ports and probes match, manners are kept."""
+"""The Kubernetes manifests: valid for every supported version, true to the code, and with a sidecar's manners."""
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
+from inject.test_objects import KINDS, workload
 
-from sidecar import config
+from sidecar import config, policy
+from sidecar.inject import Options, inject
+from sidecar.inject.pod import GRACE, NAME, container
 
-MANIFEST = Path(__file__).parent.parent / "k8s" / "sidecar.yaml"
+K8S = Path(__file__).parent.parent / "k8s"
+OVERLAYS = ("pod", "pod-classic", "gateway", "injector")
+NATIVE = "1.29"
+VERSIONS = (NATIVE, "1.33", kubernetes_validate.latest_version())
+ROOM_TO_DRAIN = 30
+CUSTOM = {"PodMonitor"}
+"""Kinds of operators, which no schema of Kubernetes knows."""
+BUILT: dict[str, list[dict[str, Any]]] = {}
 
 
-@pytest.fixture(scope="module")
-def container() -> dict[str, Any]:
-    """The sidecar's container."""
-    documents = list(yaml.safe_load_all(MANIFEST.read_text("utf-8")))
-    deployment = next(document for document in documents if document["kind"] == "Deployment")
-    found: dict[str, Any] = deployment["spec"]["template"]["spec"]["initContainers"][0]
-    return found
+def built(overlay: str) -> list[dict[str, Any]]:
+    """The objects of an overlay, as kustomize makes them."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed: `kubectl kustomize` builds the overlays")
+    if overlay not in BUILT:
+        command = ["kubectl", "kustomize", str(K8S / "overlays" / overlay)]
+        made = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        assert made.returncode == 0, made.stderr
+        BUILT[overlay] = list(yaml.safe_load_all(made.stdout))
+    return BUILT[overlay]
 
 
-def test_every_variable_is_a_real_setting(container: dict[str, Any], tmp_path: Path) -> None:
-    """The environment of the manifest is a valid configuration."""
+def pods(overlay: str) -> Iterator[dict[str, Any]]:
+    """The pod templates of an overlay."""
+    for one in built(overlay):
+        if one["kind"] == "Deployment":
+            yield one["spec"]["template"]["spec"]
+
+
+def ours(overlay: str) -> dict[str, Any]:
+    """The sidecar's container, wherever it is."""
+    (found,) = (
+        one
+        for pod in pods(overlay)
+        for one in [*pod.get("initContainers", []), *pod["containers"]]
+        if one["name"] in {NAME, "webhook"}
+    )
+    return dict(found)
+
+
+def plain(value: object) -> Any:
+    """Without what a YAML reader may have made of it."""
+    return json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_object_is_valid_by_the_schema(overlay: str, version: str) -> None:
+    """Strictly: a misspelt field is an error."""
+    for one in built(overlay):
+        if one["kind"] not in CUSTOM:
+            kubernetes_validate.validate(one, version, strict=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_injected_is_valid_by_the_schema(kind: str, version: str) -> None:
+    """Every workload, with everything that may be asked for."""
+    pod = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}
+    made = inject(workload(kind, pod), Options(secret="llm", policies="rules", app_env=True))
+    made |= {"apiVersion": {"Pod": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}.get(kind, "apps/v1")}
+    spec = made["spec"]
+    if kind in {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}:
+        spec |= {"selector": {"matchLabels": {"app": "x"}}}
+    if kind == "StatefulSet":
+        spec |= {"serviceName": "x"}
+    if kind == "CronJob":
+        spec |= {"schedule": "0 * * * *"}
+    kubernetes_validate.validate(made, version, strict=True)
+
+
+def test_the_schemas_would_find_a_mistake() -> None:
+    """The check itself: a misspelt probe is no valid sidecar."""
+    made = inject(workload("Pod"), Options())
+    made["spec"]["initContainers"][0]["startupProb"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(made, NATIVE, strict=True)
+
+
+def test_the_base_and_the_injector_make_the_same_container() -> None:
+    """One sidecar, two ways to it."""
+    patch = yaml.safe_load((K8S / "base" / "sidecar.yaml").read_text("utf-8"))["spec"]["template"]["spec"]
+    made = container(Options(image="prompt-sidecar"))
+    assert plain(patch["initContainers"]) == [made]
+    assert patch["terminationGracePeriodSeconds"] == GRACE
+    wanted = inject(workload("Pod"), Options(secret="prompt-sidecar", policies="prompt-sidecar-policies"))["spec"]
+    (pod,) = pods("pod")
+
+    def by_name(items: list[dict[str, Any]]) -> dict[str, Any]:
+        return {item["name"]: item for item in items}
+
+    (injected,), (kustomized,) = wanted["initContainers"], pod["initContainers"]
+    for part in ("env", "volumeMounts"):
+        assert by_name(kustomized[part]) == by_name(injected[part])
+    assert by_name(pod["volumes"]) == by_name(wanted["volumes"])
+
+
+@pytest.mark.parametrize("overlay", ["pod", "pod-classic", "gateway"])
+def test_every_variable_is_a_real_setting(overlay: str, tmp_path: Path) -> None:
+    """The environment of the manifests is a valid configuration, with the ports that are declared."""
     (tmp_path / "c.yaml").write_text("", "utf-8")
-    environ = {item["name"]: item["value"] for item in container["env"]}
-    settings = config.load(tmp_path / "c.yaml", environ)
-    assert settings.upstream.url == "https://api.openai.com"
-    assert settings.listen.host == "127.0.0.1"
+    made = ours(overlay)
+    env = {item["name"]: item.get("value", "1") for item in made["env"]}
+    for name in [name for name in env if name.endswith("URL_FILE")]:
+        (tmp_path / name).write_text("redis://host:6379/0", "utf-8")
+        env[name] = str(tmp_path / name)
+    settings = config.load(tmp_path / "c.yaml", env)
+    declared = {port["name"]: port["containerPort"] for port in made["ports"]}
+    assert declared["sidecar-admin"] == settings.admin.port
+    assert declared.get("http", settings.listen.port) == settings.listen.port
+    assert settings.listen.host == ("0.0.0.0" if overlay == "gateway" else "127.0.0.1")  # noqa: S104 - inside a pod
+    assert settings.drain.timeout == ROOM_TO_DRAIN
 
 
-def test_probes_ask_what_the_admin_port_answers(container: dict[str, Any]) -> None:
-    """Named ports are the defaults of the settings, probed paths are served."""
-    assert container["ports"] == [{"name": "admin", "containerPort": config.Settings().admin.port}]
-    assert container["startupProbe"]["httpGet"] == {"path": "/startup", "port": "admin"}
-    assert container["livenessProbe"]["httpGet"] == {"path": "/health", "port": "admin"}
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_container_has_no_privilege_and_probes_that_end(overlay: str) -> None:
+    """No root, no capability, no way to more, a read-only root, bounded memory; the paths are served."""
+    made = ours(overlay)
+    context = made["securityContext"]
+    assert (context["runAsNonRoot"], context["runAsUser"], context["readOnlyRootFilesystem"]) == (True, 65532, True)
+    assert (context["allowPrivilegeEscalation"], context["capabilities"]) == (False, {"drop": ["ALL"]})
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert "memory" in made["resources"]["limits"]
+    assert "cpu" not in made["resources"]["limits"]
+    paths = {made[name]["httpGet"]["path"] for name in made if name.endswith("Probe")}
+    assert paths <= {"/startup", "/health", "/ready"}
+    assert made["livenessProbe"]["httpGet"]["path"] == "/health"
+    assert all(pod["automountServiceAccountToken"] is False for pod in pods(overlay))
 
 
-def test_it_is_a_native_sidecar_with_least_privilege(container: dict[str, Any]) -> None:
-    """Restarted always, no preStop, no root, no capabilities, read-only root, no key printed."""
-    context = container["securityContext"]
-    assert container["restartPolicy"] == "Always"
-    assert "lifecycle" not in container
-    assert "--no-first-key" in container["args"]
-    assert (context["runAsNonRoot"], context["readOnlyRootFilesystem"]) == (True, True)
-    assert context["capabilities"] == {"drop": ["ALL"]}
+def test_the_native_sidecar_starts_first_and_ends_last() -> None:
+    """Restarted always, a start that is waited for, no preStop, no readiness that takes the application away."""
+    (pod,) = pods("pod")
+    made = pod["initContainers"][0]
+    assert (made["name"], made["restartPolicy"]) == (NAME, "Always")
+    assert "startupProbe" in made
+    assert not {"lifecycle", "readinessProbe"} & set(made)
+    assert pod["terminationGracePeriodSeconds"] > ROOM_TO_DRAIN
+
+
+@pytest.mark.parametrize("overlay", ["pod-classic", "gateway"])
+def test_waiting_and_draining_fit_into_the_pods_grace(overlay: str) -> None:
+    """An ordinary container waits first, then drains; both together take less than the pod is given."""
+    (pod,) = pods(overlay)
+    made = ours(overlay)
+    assert "restartPolicy" not in made
+    assert "initContainers" not in pod
+    (command,) = (part for part in made["lifecycle"]["preStop"]["exec"]["command"] if "sleep" in part)
+    wait = int(command.rpartition("(")[2].strip(")"))
+    assert wait + ROOM_TO_DRAIN < pod["terminationGracePeriodSeconds"]
+
+
+def test_one_image_everywhere() -> None:
+    """Overlays and the injector's default name the same image; the webhook hands out the one that it is."""
+    images = {ours(overlay)["image"] for overlay in OVERLAYS}
+    arguments = ours("injector")["args"]
+    assert images == {Options().image, arguments[arguments.index("--image") + 1]}
+
+
+def test_the_webhook_can_stop_nobody_who_did_not_ask() -> None:
+    """`failurePolicy: Fail` is for pods with the label, outside its own namespace and the cluster's."""
+    (hook,) = next(one for one in built("injector") if one["kind"] == "MutatingWebhookConfiguration")["webhooks"]
+    assert (hook["failurePolicy"], hook["sideEffects"]) == ("Fail", "None")
+    assert hook["objectSelector"] == {"matchLabels": {"prompt-sidecar/inject": "true"}}
+    (kept_out,) = hook["namespaceSelector"]["matchExpressions"]
+    assert (kept_out["operator"], set(kept_out["values"])) == ("NotIn", {"prompt-sidecar", "kube-system"})
+
+
+def test_the_rule_that_is_shown_is_a_rule() -> None:
+    """The example of the ConfigMap loads beside the shipped policies."""
+    loaded = policy.load([Path("shipped"), K8S / "components" / "policies" / "own.yaml"])
+    assert "OWN-1" in {rule.id for rule in loaded.rules}
+
+
+def test_a_start_of_the_webhook_takes_the_manifests_options() -> None:
+    """Every option in the Deployment is one of the command's."""
+    from sidecar.kubernetes import webhook_command  # noqa: PLC0415 - the command line is imported where it is meant
+
+    known = {name for parameter in webhook_command.params for name in parameter.opts}
+    assert {argument for argument in ours("injector")["args"] if argument.startswith("--")} <= known

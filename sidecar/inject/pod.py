@@ -110,6 +110,7 @@ def _probe(path: str, **rest: int) -> Spec:
 
 def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
     plain = {
+        "LISTEN__HOST": "127.0.0.1",
         "UPSTREAM__URL": options.upstream,
         "STORE__URL": f"sqlite:///{DATA}/sidecar.db",
         "LOG__FORMAT": "json",
