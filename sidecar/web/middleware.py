@@ -112,7 +112,7 @@ def _answer(request: web.Request, error: RequestError) -> web.StreamResponse:
     answer = detail_response(error) if own else error_response(error, request.get(DIALECT, "openai"))
     answer.headers.setdefault(DECISION, request[DECISION_ID])
     if error.status == 405:
-        answer.headers.setdefault("Allow", "GET, POST")
+        answer.headers.setdefault("Allow", "POST" if request.path.startswith("/api/") else "GET")
     return answer
 
 

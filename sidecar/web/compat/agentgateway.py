@@ -14,7 +14,7 @@ from aiohttp import web
 from sidecar.bodies.extraction import Extraction, extract
 from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
-from sidecar.errors import RequestError
+from sidecar.errors import BodyError, RequestError
 from sidecar.web.answers import blocked_response, detail_response
 from sidecar.web.compat.texts import Question, chat, obj, objects
 from sidecar.web.desk import Desk
@@ -34,6 +34,8 @@ class Asked:
 def parse(value: JsonValue, settings: Settings) -> Asked:
     """`{"body": {"messages": [...]}}`, or `{"body": {"choices": [...]}}`. Raises `BodyError`."""
     body = obj(obj(value).get("body"), "'body'")
+    if "choices" in body and "messages" in body:
+        raise BodyError("malformed", "'body' must hold messages or choices, not both.")
     if "choices" in body:
         choices = objects(body["choices"], "body.choices")
         found = extract({"messages": [obj(obj(one).get("message"), "'message'") for one in choices]}, CHAT, "openai")

@@ -36,12 +36,12 @@ class Asked:
 def parse(value: JsonValue, settings: Settings) -> Asked:
     """`{"input_type": "request", "texts"?, "structured_messages"?, "tools"?, "images"?, ...}`. Raises `BodyError`."""
     body = obj(value)
-    messages = objects(body.get("structured_messages") or [], "structured_messages")
+    messages = objects(body.get("structured_messages"), "structured_messages", optional=True)
     if body.get("input_type") == "response":
         texts = strings(body.get("texts"), "texts")
         written = tuple((text, f"texts.{number}") for number, text in enumerate(texts))
         return Asked(None, written, extract({"messages": messages}, "/chat/completions", "openai"))
-    tools = objects(body.get("tools") or [], "tools")
+    tools = objects(body.get("tools"), "tools", optional=True)
     known = set(_leaves(messages))
     more = said([text for text in strings(body.get("texts"), "texts") if text not in known], "texts")
     question = chat(settings, {"messages": messages, "tools": tools, "model": body.get("model")}, more)

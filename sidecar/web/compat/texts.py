@@ -63,11 +63,13 @@ def obj(value: JsonValue, name: str = "The body") -> dict[str, JsonValue]:
     raise BodyError("malformed", f"{name} must be a JSON object.")
 
 
-def objects(value: JsonValue, name: str) -> list[JsonValue]:
-    """A list of objects. Raises `BodyError`."""
+def objects(value: JsonValue, name: str, *, optional: bool = False) -> list[JsonValue]:
+    """A list of objects; null is an empty one where it is `optional`. Raises `BodyError`."""
+    if optional and value is None:
+        return []
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
         return value
-    raise BodyError("malformed", f"'{name}' is required and must be a list of objects.", param=name)
+    raise BodyError("malformed", f"'{name}' must be a list of objects.", param=name)
 
 
 def strings(value: JsonValue, name: str) -> list[str]:
