@@ -21,7 +21,7 @@ def read_file(path: Path | None) -> dict[str, Any]:
         return {}
     try:
         values = yaml.safe_load(chosen.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # a thirteenth month is a ValueError
         raise ConfigError(f"{chosen} cannot be read", [" ".join(str(error).split())]) from None
     if values is None:
         return {}
@@ -42,7 +42,7 @@ def override(
         try:
             keys, value = _value(keys, environ[name], model)
             _put(values, keys, value)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
+        except (OSError, ValueError, RecursionError, yaml.YAMLError, TypeError) as error:
             problems.append(f"{name}: {error}")
         origin[".".join(keys)] = name
     return origin

@@ -159,10 +159,10 @@ def _read(name: str, content: bytes, problems: list[str]) -> list[Rule]:
     """The rules of one file that are sound; what is not goes to `problems`."""
     try:
         outer = _File.model_validate(yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))  # noqa: S506 - both are safe loaders
-    except yaml.YAMLError as error:
-        problems.append(f"{name}: {' '.join(str(error).split())}")
     except ValidationError as error:
         problems += [f"{name}: {_describe(item)}" for item in error.errors()]
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a thirteenth month is a ValueError
+        problems.append(f"{name}: {' '.join(str(error).split())}")
     else:
         return [rule for values in outer.rules if (rule := _rule(name, outer, values, problems))]
     return []

@@ -1,6 +1,6 @@
 """Kill -9 of a worker, the process, PostgreSQL and Redis at random moments under load.
 
-What clients were told is compared with what the store holds; no attack ever reaches the upstream. Two rounds in
+What clients were told is compared with what the store holds; no attack ever reaches the upstream. One round in
 `make test`, fifty in `make chaos`.
 """
 

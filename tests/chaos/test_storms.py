@@ -1,0 +1,284 @@
+"""Bad weather: rolling restarts, reloads, a full disk, no descriptors, floods, slow clients, ten times the capacity."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+import pytest
+from chaos.load import ROUNDS, SENTENCE, Load, process_settings, stored
+from chaos.world import ANSWER, ATTACK, World, audit, patiently, settings, text_of, world
+from recording import Received, recording, whole
+from support import SidecarProcess
+
+from sidecar.apikeys import KeyRing
+from sidecar.config import Auth
+from sidecar.metrics import LOG_DROPPED
+from sidecar.store import Store
+
+HALF = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
+)
+CHAT = {"model": "m", "messages": [{"role": "user", "content": SENTENCE}]}
+pytestmark = pytest.mark.timeout(3600)
+
+
+async def key_for(url: str) -> str:
+    """A key, made beside the servers."""
+    store = await Store.open(url)
+    _, value = await KeyRing(store, Auth()).create("storm")
+    await store.close()
+    return value
+
+
+async def test_rolling_restarts_lose_no_request(tmp_path: Path) -> None:
+    """Two replicas, restarted in turn under load: each request gets its verdict, at the first or the other replica.
+
+    As a balancer does it: a replica that says it is not ready gets no new connections, and only what was refused a
+    connection or met a closing one before any answer goes to the other.
+    """
+    url = f"sqlite:///{tmp_path}/shared.db"
+    async with recording(whole(ANSWER)) as upstream:
+        replicas = []
+        for number in range(2):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            made = SidecarProcess(folder, process_settings(folder, upstream.url, store={"url": url}))
+            replicas.append(await asyncio.to_thread(made.start))
+        value, told = await key_for(url), Counter[int]()
+        stop = asyncio.Event()
+
+        async def client(number: int) -> None:
+            connector = aiohttp.TCPConnector(force_close=True)
+            async with aiohttp.ClientSession(connector=connector) as session:
+                while not stop.is_set():
+                    number += 1
+                    told[await balanced(session, replicas, number, value)] += 1
+
+        tasks = [asyncio.ensure_future(client(n)) for n in range(4)]
+        for _ in range(ROUNDS):
+            for replica in replicas:
+                assert await asyncio.to_thread(replica.stop) == 0
+                await asyncio.to_thread(replica.start)
+        stop.set()
+        await asyncio.gather(*tasks)
+        for replica in replicas:
+            assert await asyncio.to_thread(replica.stop) == 0
+        assert set(told) == {200}
+        assert await audit(url, upstream) == []
+
+
+async def balanced(session: aiohttp.ClientSession, replicas: list[SidecarProcess], number: int, key: str) -> int:
+    """The status from the first replica that takes the request; 0 if none does."""
+    for attempt in range(4):
+        base = replicas[(number + attempt) % 2].base
+        with suppress(aiohttp.ClientConnectorError, aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            headers = {"X-API-Key": key}
+            body = {"prompt": f"{SENTENCE} {number}"}
+            async with session.post(f"{base}/api/v1/prompt/scan", json=body, headers=headers) as answer:
+                await answer.read()
+                return answer.status
+    return 0
+
+
+async def test_requests_in_flight_survive_sigterm(tmp_path: Path) -> None:
+    """What was asked before SIGTERM is answered within the drain, and recorded; the process ends with 0."""
+    begun = asyncio.Event()
+
+    async def slow(received: Received, writer: asyncio.StreamWriter) -> None:
+        begun.set()
+        await asyncio.sleep(1)
+        await whole(ANSWER)(received, writer)
+
+    async with recording(slow) as upstream, aiohttp.ClientSession() as session:
+        running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
+        await asyncio.to_thread(running.start)
+        asked = [asyncio.ensure_future(World(running.base, session).inline()) for _ in range(8)]
+        await patiently(lambda: len(upstream.requests) == 8)
+        assert await asyncio.to_thread(running.stop) == 0
+        replies = await asyncio.gather(*asked)
+    assert {reply.status for reply in replies} == {200}
+    told = {reply.headers["x-sidecar-decision"] for reply in replies}
+    assert told <= await stored(f"sqlite:///{tmp_path}/sidecar.db")
+
+
+async def test_out_of_descriptors_and_back(tmp_path: Path) -> None:
+    """A flood takes every descriptor: nothing goes up unscanned, nothing dies; once it ends, all is as before."""
+    async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
+        running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
+        await asyncio.to_thread(running.start)
+        assert running.process is not None
+        pid = running.process.pid
+        here = World(running.base, session, await key_for(f"sqlite:///{tmp_path}/sidecar.db"))
+        assert (await here.inline()).status == 200
+        used = descriptors(pid)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 20, used + 20))
+        flood = await opened(running.port, 60)
+        met = Counter[int]()
+        for number in range(6):
+            with suppress(aiohttp.ClientError, TimeoutError):
+                async with asyncio.timeout(2):
+                    met[(await here.inline(ATTACK if number % 2 else SENTENCE)).status] += 1
+        assert set(met) <= {200, 400, 502, 503}
+        assert not await ready(session, running)
+        for writer in flood:
+            writer.transport.abort()
+        await patiently(lambda: answered(here), 30)
+        assert (await here.inline(ATTACK)).status == 400
+        assert await asyncio.to_thread(running.stop) == 0
+        assert not [body for body in upstream.bodies if ATTACK in text_of(body)]
+
+
+def descriptors(pid: int) -> int:
+    """How many are open."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+async def ready(session: aiohttp.ClientSession, running: SidecarProcess) -> bool:
+    """What a probe finds."""
+    try:
+        async with session.get(f"{running.admin}/ready", timeout=aiohttp.ClientTimeout(total=1)) as answer:
+            return answer.status == 200
+    except (aiohttp.ClientError, TimeoutError):
+        return False
+
+
+async def opened(port: int, count: int, sent: bytes = HALF) -> list[asyncio.StreamWriter]:
+    """Connections that have sent this and say no more."""
+    writers = []
+    for _ in range(count):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        writers.append(writer)
+    return writers
+
+
+async def answered(here: World) -> bool:
+    """Whether both doors work."""
+    try:
+        async with asyncio.timeout(3):
+            return (await here.inline()).status == (await here.scan()).status == 200
+    except (aiohttp.ClientError, TimeoutError):
+        return False
+
+
+async def test_slow_clients_and_half_open_sockets_are_let_go(tmp_path: Path) -> None:
+    """Clients that never finish are answered 408 or closed in their time; good requests pass meanwhile."""
+    times = {"header_timeout": "1s", "body_timeout": "1s"}
+    async with recording(whole(ANSWER)) as upstream:
+        made = settings(tmp_path, upstream.url, limits=times)
+        async with world(made) as here:
+            port = int(here.base.rpartition(":")[2])
+            slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
+            for number, (_, writer) in enumerate(slow):
+                writer.write((HALF, HALF[:40], b"")[number % 3])
+            assert {(await here.inline()).status for _ in range(20)} == {200}
+            async with asyncio.timeout(15):
+                ended = await asyncio.gather(*(reader.read() for reader, _ in slow))
+            for _, writer in slow:
+                writer.close()
+            assert all(b" 408 " in answer for answer in ended[::3])
+        assert await audit(made.store.url, upstream) == []
+
+
+async def test_ten_times_its_capacity(tmp_path: Path) -> None:
+    """Overload: verdicts or 503/429 with Retry-After, soon; nothing unscanned; then all is as before."""
+    bounds = {"concurrency": 2, "queue": 4}
+    async with recording(whole(ANSWER)) as upstream:
+        made = settings(tmp_path, upstream.url, scan=bounds)
+        async with world(made) as here:
+            asked = [here.inline(ATTACK if n % 5 == 0 else SENTENCE) if n % 2 else here.scan() for n in range(60)]
+            replies = await asyncio.gather(*asked)
+            assert {reply.status for reply in replies} <= {200, 400, 429, 503}
+            refused = [reply for reply in replies if reply.status in {429, 503}]
+            assert all("Retry-After" in reply.headers for reply in refused)
+            assert (await here.inline()).status == 200
+        assert await audit(made.store.url, upstream) == []
+
+
+def mounted(folder: Path, size: str) -> bool:
+    """A small file system on the folder; False where that may not be done."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    return os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+async def test_a_full_disk_under_the_store(tmp_path: Path) -> None:
+    """Traffic goes on while no row can be written; when there is room again the rows that waited are written."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if not mounted(disk, "3m"):
+        pytest.skip("mounting a small file system takes root")
+    try:
+        async with recording(whole(ANSWER)) as upstream:
+            store = {"url": f"sqlite:///{disk}/sidecar.db", "flush": 0.02}
+            made = settings(tmp_path, upstream.url, store=store)
+            async with world(made) as here:
+                await here.inline()
+                dropped = LOG_DROPPED._value.get()
+                filler = disk / "filler"
+                with suppress(OSError):
+                    filler.write_bytes(b"x" * 2**22)
+                load = Load(here, pause=0.002)
+                async with load.running():
+                    await load.more(200)
+                    filler.unlink()
+                    await load.more(20)
+                assert set(load.statuses()) == {200, 400}
+            assert LOG_DROPPED._value.get() == dropped
+            assert load.decisions - await stored(made.store.url) == set()
+            assert await audit(made.store.url, upstream) == []
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)  # noqa: ASYNC221 - takes no time
+
+
+async def test_a_storm_of_reloads_half_of_them_broken(tmp_path: Path) -> None:
+    """Settings and policies are rewritten under load, every second time broken: the last good ones stand."""
+    async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
+        running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
+        await asyncio.to_thread(running.start)
+        assert running.process is not None
+        good = (tmp_path / "policy.yaml").read_text("utf-8")
+        load = Load(World(running.base, session, await key_for(f"sqlite:///{tmp_path}/sidecar.db")))
+        async with load.running():
+            for number in range(10 * ROUNDS):
+                broken = ("rules: [", good.replace("0.9", "7"), good[: len(good) // 2])[number % 3]
+                (tmp_path / "policy.yaml").write_text(broken if number % 2 else good, "utf-8")
+                running.process.send_signal(signal.SIGHUP)
+                await asyncio.sleep(0.05)
+            (tmp_path / "policy.yaml").write_text(good, "utf-8")
+            running.process.send_signal(signal.SIGHUP)
+            await load.more(50)
+        assert set(load.statuses(attack=True)) <= {400, 200}
+        assert {told.status for told in load.told if told.attack and told.door == "inline"} == {400}
+        assert set(load.statuses()) == {200, 400}
+        assert await asyncio.to_thread(running.stop) == 0
+        assert not [body for body in upstream.bodies if ATTACK in text_of(body)]
+
+
+async def test_a_flood_of_connections_beside_good_traffic(tmp_path: Path) -> None:
+    """Hundreds of connections a second that come and go: good requests are all answered."""
+    async with recording(whole(ANSWER)) as upstream:
+        made = settings(tmp_path, upstream.url)
+        async with world(made) as here:
+            port, ended = int(here.base.rpartition(":")[2]), time.monotonic() + 1.5
+
+            async def flooding() -> None:
+                while time.monotonic() < ended:
+                    for writer in await opened(port, 20):
+                        writer.transport.abort()
+
+            storm = asyncio.ensure_future(flooding())
+            statuses = Counter[int]()
+            while time.monotonic() < ended:
+                statuses[(await here.inline()).status] += 1
+            await storm
+            assert set(statuses) == {200}
+        assert await audit(made.store.url, upstream) == []
