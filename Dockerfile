@@ -14,6 +14,14 @@ RUN python3 -m venv /pip \
  && /pip/bin/pip --python /opt/sidecar/bin/python install --no-cache-dir --disable-pip-version-check \
       -c requirements.lock ".[postgres,redis]" \
  && install -d -o 65532 -g 65532 -m 0750 /data
+# A quarter of it is never read here: place names of telephone numbers, training tools, a hub's client, headers, tests.
+RUN cd /opt/sidecar/lib/python3*/site-packages \
+ && /pip/bin/pip --python /opt/sidecar/bin/python uninstall -q -y huggingface_hub hf-xet fsspec filelock tqdm \
+ && rm -rf phonenumbers/geodata phonenumbers/carrierdata phonenumbers/tzdata numpy/f2py sqlalchemy/testing \
+      onnxruntime/transformers onnxruntime/tools onnxruntime/quantization onnxruntime/datasets \
+ && find . -depth -type d -name tests -exec rm -rf {} + \
+ && find . -type f \( -name '*.py[xi]' -o -name '*.pxd' -o -name '*.[cha]' \) -delete \
+ && cd /data && /opt/sidecar/bin/sidecar check >/dev/null && /opt/sidecar/bin/sidecar scan hello >/dev/null
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="prompt-sidecar" \
