@@ -37,7 +37,20 @@ FLOORS = {
     },
     3: {"engine", "exemptions", "journal", "reload", "proof", "evaluation", "coverage", "opinions"},
     4: {"web", "shadow"},
-    5: {"app", "generation", "kubernetes", "webhook", "pipeline", "cli", "console", "commands", "admin", "review", "workers", "__main__"},
+    5: {
+        "app",
+        "generation",
+        "kubernetes",
+        "webhook",
+        "pipeline",
+        "cli",
+        "console",
+        "commands",
+        "admin",
+        "review",
+        "workers",
+        "__main__",
+    },
 }
 # Neighbours that may be used, each for its reason.
 ALLOWED = {
@@ -48,7 +61,19 @@ ALLOWED = {
     ("coverage", "evaluation"),  # rules are counted on the rows that are measured
     ("opinions", "evaluation"),  # a judge is measured on them, too
 }
-ENTRY = {"app", "generation", "kubernetes", "webhook", "pipeline", "cli", "console", "commands", "admin", "review", "workers"}
+ENTRY = {
+    "app",
+    "generation",
+    "kubernetes",
+    "webhook",
+    "pipeline",
+    "cli",
+    "console",
+    "commands",
+    "admin",
+    "review",
+    "workers",
+}
 
 
 def modules() -> list[Path]:
