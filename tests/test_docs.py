@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import neighbours
 import pytest
@@ -29,9 +30,13 @@ def blocks(language: str) -> Iterator[tuple[Path, int, str]]:
             yield page, number, text
 
 
-def named(language: str) -> list[object]:
-    """The same as parameters of a test."""
-    return [pytest.param(page, text, id=f"{page.stem}-{number}") for page, number, text in blocks(language)]
+def named(language: str) -> list[Any]:
+    """The same as parameters of a test; what needs a neighbour is slow."""
+    slow = (pytest.mark.slow, pytest.mark.timeout(1200))
+    return [
+        pytest.param(page, text, id=f"{page.stem}-{number}", marks=slow if "langchain" in text else ())
+        for page, number, text in blocks(language)
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -104,10 +104,20 @@ def test_errors_before_the_body_are_as_described(rules_sidecar: SidecarProcess) 
     OAS31Validator(body_schema(openapi.document(), "/health", 200)).validate(alive.json())
 
 
-def test_readiness_is_as_described(rules_sidecar: SidecarProcess) -> None:
-    """The probe of the admin port satisfies its schema."""
-    found = httpx.get(f"{rules_sidecar.admin}/ready")
-    OAS31Validator(body_schema(openapi.document(ADMIN), "/ready", found.status_code)).validate(found.json())
+@pytest.mark.parametrize("path", ["/ready", "/startup"])
+def test_probes_are_as_described(rules_sidecar: SidecarProcess, path: str) -> None:
+    """The probes of the admin port satisfy their schemas."""
+    found = httpx.get(rules_sidecar.admin + path)
+    OAS31Validator(body_schema(openapi.document(ADMIN), path, found.status_code)).validate(found.json())
+
+
+def test_both_ports_serve_the_document_and_the_admin_port_the_page(rules_sidecar: SidecarProcess) -> None:
+    """Each port describes what it answers; the page comes with the headers of the dashboard, and needs no login."""
+    assert httpx.get(f"{rules_sidecar.base}/openapi.json").json() == openapi.document()
+    assert httpx.get(f"{rules_sidecar.admin}/openapi.json").json() == openapi.document(ADMIN)
+    page = httpx.get(f"{rules_sidecar.admin}/reference")
+    assert page.status_code == 200
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
 
 
 async def test_the_document_is_served_as_json_for_the_switches_of_now() -> None:
