@@ -96,7 +96,7 @@ def ask(url: str, prefix: str, question: str, text: str) -> dict[str, Any]:
     body |= {"logprobs": True, "top_logprobs": 20, "cache_prompt": True, "model": "judge"}
     begun = time.monotonic()
     request = Request(f"{url}/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310
-    with urlopen(request, timeout=120) as answer:  # noqa: S310 - a server of our own on loopback
+    with urlopen(request, timeout=600) as answer:  # noqa: S310 - a server of our own on loopback
         envelope = json.load(answer)
     first = envelope["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
     found = score(first, QUESTIONS[question][1])

@@ -137,7 +137,7 @@ class JudgeLayer(Section):
     url: str | None = None
     model: str = ""
     api_key_file: Path | None = None
-    between: tuple[Score, Score] = (0.35, 0.75)
+    between: tuple[Score, Score] = (0.55, 0.85)
     mode: Literal["decide", "advise"] = "decide"
     timeout: Duration = 3.0
     attempts: int = Field(default=2, ge=1, le=5)
