@@ -27,7 +27,7 @@ from sidecar.tasks import Background
 from sidecar.web import openapi
 from sidecar.web.admin import Dashboard, Parts
 from sidecar.web.compat.routes import switched_on
-from sidecar.web.health import STARTING, Readiness, admin_routes, data_routes
+from sidecar.web.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
 from sidecar.web.middleware import boundary, no_server_header
 from sidecar.web.server import Site
 
@@ -140,11 +140,13 @@ class Sidecar:
             exemptions,
         )
         dashboard = Dashboard(parts)
-        app = web.Application(middlewares=[boundary(), dashboard.middleware()])
+        app = web.Application(middlewares=[boundary(traced=False), dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(admin_routes(self._readiness(journal)))
         app.add_routes(openapi.admin_routes(lambda: switched_on(self.settings)))
         app.add_routes(dashboard.routes())
+        if self.settings.admin.quit:
+            app.add_routes(quit_routes())
         return app
 
     async def _swap(self) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EXPORT_TIMEOUT = 5.0
 QUEUE = 2048
 CONTEXT = ("traceparent", "tracestate")
-LONGEST_MODEL = 100
+LONGEST_NAME = 100
 _SECOND = 1_000_000_000
 
 
@@ -82,7 +82,7 @@ def request(method: str, path: str, headers: Mapping[str, str]) -> Iterator[Call
 
     carrier = {name: headers[name] for name in CONTEXT if name in headers}
     context = TraceContextTextMapPropagator().extract(carrier)
-    facts = {"http.request.method": method, "url.path": path}
+    facts = {"http.request.method": method, "url.path": path[:LONGEST_NAME]}
     with _state.tracer.start_as_current_span(
         method, context, SpanKind.SERVER, facts, record_exception=False, set_status_on_exception=False
     ) as span:
@@ -160,5 +160,5 @@ def _of_layer(report: LayerReport) -> dict[str, Any]:
 
 def _name(model: str | None) -> str | None:
     """The model, if it looks like one: in any other form a client could write a prompt into a trace."""
-    known = model is not None and len(model) <= LONGEST_MODEL and model.isascii() and model.isprintable()
+    known = model is not None and len(model) <= LONGEST_NAME and model.isascii() and model.isprintable()
     return model if known and " " not in str(model) else None

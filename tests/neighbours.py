@@ -32,7 +32,8 @@ def neighbours() -> Path:
     mark, programs = PLACE / ".installed", PLACE / "bin"
     if not mark.exists() or mark.read_text() != digest:
         subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
-        asked = [programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", WANTED]
+        pip = [programs / "python", "-m", "pip", "--disable-pip-version-check"]
+        asked = [*pip, "install", "-q", "--no-deps", "-r", WANTED]  # all is named: nothing to work out
         try:
             made = subprocess.run(asked, capture_output=True, check=False, timeout=INSTALL_SECONDS)
         except subprocess.TimeoutExpired:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import TestClient, TestServer
 from door import ATTACK, CHAT, EVIL, door
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -19,6 +19,7 @@ from recording import recording
 
 from sidecar import telemetry
 from sidecar.config import Telemetry
+from sidecar.web.middleware import boundary
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -123,6 +124,19 @@ async def test_without_an_endpoint_nothing_is_traced_and_the_context_passes_unto
         await inline.ask(CHAT, traceparent=CALLER)
     await stop()
     assert upstream.requests[0].header("traceparent") == CALLER
+
+
+async def test_the_admin_port_is_not_traced() -> None:
+    """The path of a one-time link is a secret, and a collector is not told secrets."""
+
+    async def page(_request: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application(middlewares=[boundary(traced=False)])
+    app.router.add_get("/invitation/{token}", page)
+    async with collecting() as collector, TestClient(TestServer(app)) as client:
+        assert (await client.get("/invitation/secret")).status == 200
+    assert collector.spans == []
 
 
 async def test_traces_that_begin_here_are_sampled_and_callers_are_followed() -> None:

@@ -46,13 +46,16 @@ def new_decision_id() -> str:
     return f"dec_{secrets.token_hex(13)}"
 
 
-def boundary() -> Middleware:
-    """Every request gets an id; every error becomes an answer in the door's dialect."""
+def boundary(*, traced: bool = True) -> Middleware:
+    """Every request gets an id; every error becomes an answer in the door's dialect.
+
+    `traced`: it gets a span, too. Not on the admin port: the paths of its one-time links are secrets.
+    """
 
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[DECISION_ID] = new_decision_id()
-        if request.path in UNTRACED:
+        if not traced or request.path in UNTRACED:
             return await answer(request, handler)
         with telemetry.request(request.method, request.path, request.headers) as answered:
             given = await answer(request, handler)
