@@ -62,6 +62,7 @@ async def test_rolling_restarts_lose_no_request(tmp_path: Path) -> None:
                 while not stop.is_set():
                     number += 1
                     told[await balanced(session, replicas, number, value)] += 1
+                    await asyncio.sleep(0.05)
 
         tasks = [asyncio.ensure_future(client(n)) for n in range(4)]
         for _ in range(ROUNDS):
