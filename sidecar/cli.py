@@ -21,7 +21,7 @@ from sidecar.commands import CONFIG, JSON, Duration, emit, entry, load_settings
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row
-from sidecar.kubernetes import inject_command, webhook_command
+from sidecar.kubernetes import inject_command, quit_command, webhook_command
 from sidecar.pipeline import Pipeline, pipeline
 from sidecar.review import review
 from sidecar.store import Store
@@ -227,6 +227,7 @@ async def _run_rows(built: Pipeline, rows: list[Row], concurrency: int, judged: 
 
 main.add_command(admin)
 main.add_command(inject_command)
+main.add_command(quit_command)
 main.add_command(webhook_command)
 main.add_command(review)
 

@@ -51,6 +51,7 @@ class Admin(Section):
     url: str | None = None
     idle: Duration = Field(default=3600.0, ge=60)
     session: Duration = Field(default=43_200.0, ge=60)
+    quit: bool = False
 
     @model_validator(mode="after")
     def _address(self) -> Admin:

@@ -1,4 +1,4 @@
-"""`sidecar inject` and `sidecar webhook`: the sidecar in Kubernetes manifests, and in pods as they are made."""
+"""`sidecar inject`, `sidecar webhook` and `sidecar quit`: in manifests, in pods as they are made, out of Jobs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 import yaml
+from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from sidecar import app, logs
 from sidecar.commands import entry
-from sidecar.errors import ConfigError
+from sidecar.errors import ConfigError, SidecarError
 from sidecar.inject import Options, inject_all
 from sidecar.webhook import Place, Webhook
 
@@ -88,3 +89,17 @@ async def webhook_command(
     async with Webhook(Place(cert, key, host, port, health_port), options, own_namespace=namespace):
         await stop.wait()
     return 0
+
+
+@click.command("quit")
+@click.option("--url", default="http://127.0.0.1:8081", show_default=True, help="The admin port of the sidecar.")
+@entry
+async def quit_command(url: str) -> int:
+    """End the sidecar beside us, as a Job's last step where there are no native sidecars; needs `admin.quit: true`."""
+    try:
+        async with ClientSession(timeout=ClientTimeout(total=10)) as session, session.post(f"{url}/quit") as answer:
+            if answer.status == 202:
+                return 0
+            raise SidecarError(f"the sidecar refused to end (HTTP {answer.status}); is admin.quit set?")
+    except (ClientError, TimeoutError, ValueError) as error:
+        raise SidecarError(f"no sidecar answers at {url} ({type(error).__name__})") from None

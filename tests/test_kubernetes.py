@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx2 as httpx
 import pytest
 import yaml
 from inject.test_objects import workload
-from support import clean_environment
+from support import RULES_ONLY, SidecarProcess, clean_environment, free_port
 
 from sidecar.inject import Options, inject
 
@@ -54,3 +55,24 @@ def test_a_webhook_without_a_certificate_does_not_start(tmp_path: Path) -> None:
     """Exit code 2 names the file."""
     ended = run("webhook", "--cert", str(tmp_path / "absent.crt"), "--key", str(tmp_path / "absent.key"))
     assert (ended.returncode, "absent.crt" in ended.stderr) == (2, True)
+
+
+def test_quit_ends_the_sidecar_where_the_settings_allow_it(tmp_path: Path) -> None:
+    """A drain with exit code 0; without the setting, and from a web page, it goes on serving."""
+    port = free_port()
+    allowed = {**RULES_ONLY, "admin": {"port": port, "quit": True}}
+    running = SidecarProcess(tmp_path, allowed, ("--no-first-key",), admin_port=port).start()
+    assert running.process is not None
+    page = httpx.post(f"{running.admin}/quit", headers={"Origin": "https://evil.example"}, timeout=60)
+    assert (page.status_code, running.process.poll()) == (403, None)
+    assert run("quit", "--url", running.admin).returncode == 0
+    assert running.process.wait(60) == 0
+    ended = run("quit", "--url", running.admin)
+    assert (ended.returncode, "no sidecar answers" in ended.stderr) == (2, True)
+
+
+def test_quit_is_off_unless_asked_for(rules_sidecar: SidecarProcess) -> None:
+    """404, and the command says what to set."""
+    ended = run("quit", "--url", rules_sidecar.admin)
+    assert (ended.returncode, "admin.quit" in ended.stderr) == (2, True)
+    assert httpx.get(f"{rules_sidecar.base}/health", timeout=60).status_code == 200

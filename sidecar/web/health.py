@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 
 import orjson
@@ -11,6 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from sidecar.metrics import READY, REGISTRY
 
 Problems = Callable[[], Sequence[str]]
+LOOPBACK = {"127.0.0.1", "::1"}
 STARTING = "starting"
 """The problem that a start has until it is over."""
 
@@ -61,9 +64,22 @@ class Readiness:
         return web.json_response({"status": STARTING if starting else "started"}, status=503 if starting else 200)
 
 
+async def end(request: web.Request) -> web.Response:
+    """End as on SIGTERM. For neighbours in the pod: who comes over the network, or from a web page, is refused."""
+    if request.remote not in LOOPBACK or "Origin" in request.headers or "Sec-Fetch-Site" in request.headers:
+        raise web.HTTPForbidden
+    os.kill(os.getpid(), signal.SIGTERM)
+    return web.json_response({"status": "draining"}, status=202)
+
+
 def data_routes() -> list[web.RouteDef]:
     """What the data port answers beside its doors."""
     return [web.get("/health", health)]
+
+
+def quit_routes() -> list[web.RouteDef]:
+    """What the admin port answers where `admin.quit` says so."""
+    return [web.post("/quit", end)]
 
 
 def admin_routes(readiness: Readiness) -> list[web.RouteDef]:
