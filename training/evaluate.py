@@ -31,7 +31,7 @@ def measure(path: Path, folder: Path, threads: int = 1, every: int = 1) -> dict[
     artefact = Artefact.read(folder)
     encoder = open_encoder(artefact, threads)
     rows = [row for row in read(path) if row.attack or not row.pii]
-    scores = score(rows[::every], encoder.tokenizer, lambda found: _logits(found, encoder, artefact))
+    scores = score(rows[::every], encoder.tokenizer, lambda found: logits(found, encoder, artefact))
     chance = artefact.manifest.calibration.probability
     return figures(scores, np.array([chance(s.logit, s.windows) for s in scores]))
 
@@ -79,7 +79,8 @@ def _groups(scores: Sequence[Score], chances: Any, key: Callable[[Score], str]) 
     }
 
 
-def _logits(found: Sequence[tuple[Window, bool]], encoder: Encoder, artefact: Artefact) -> list[float]:
+def logits(found: Sequence[tuple[Window, bool]], encoder: Encoder, artefact: Artefact) -> list[float]:
+    """The attack logit of each window, from a finished model."""
     out = [0.0] * len(found)
     for batch in track(list(batches([w for w, _ in found], 4096)), "scoring", transient=True):
         features = encoder.features([found[i][0].ids for i in batch], [found[i][1] for i in batch])

@@ -29,8 +29,13 @@ def taught(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if not (row.own and row.family in FAMILIES)]
 
 
+def kept(rows: Iterable[Row]) -> list[Row]:
+    """The rows that it may not see."""
+    return [row for row in rows if row.own and row.family in FAMILIES]
+
+
 def lines(folder: Path = CORPUS) -> list[bytes]:
-    """The rows that it may not see, as they stand in the corpus; the source is the family."""
+    """The same as they stand in the corpus; the source is the family."""
     values = (orjson.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_bytes().splitlines())
     return [orjson.dumps({**value, "source": value["family"]}) for value in values if value["family"] in FAMILIES]
 

@@ -61,8 +61,6 @@ class Manifest(BaseModel):
     similar_from: float = 0.55
     """Cosine from which a text counts as similar to an example."""
     calibration: Calibration
-    certain: float | None = None
-    """Not used any more: a reading ends once the calibrated score is enough for whoever asked."""
     files: dict[str, str]
     made_by: str = ""
 

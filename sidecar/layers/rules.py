@@ -38,7 +38,7 @@ CROWDED = "INJ-CROWDED"
 """The finding on a text made of trigger words (`sidecar.layers.matcher.CROWD`): worth 1, since no rule reads on."""
 KNOWN = 0.1
 """What a request for the system prompt weighs more when a system prompt is given."""
-CERTAIN = 0.9
+CERTAIN = 0.98
 """What a hit must be worth for the rest of a long text to be left unread: more than any sensible threshold."""
 SERIOUS = 0.6
 """What a hit must be worth before hiding it counts as smuggling."""
