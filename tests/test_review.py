@@ -58,7 +58,8 @@ async def log_some(folder: Path, texts: Sequence[str], **changed: Any) -> None:
 async def review(folder: Path, judge: str | None, *arguments: str, **changed: Any) -> tuple[int, str, str]:
     """The command beside a judge that serves in this loop: exit code, standard output, standard error."""
     made = settings(folder, **changed)
-    made["layers"] = {**made["layers"], "llm_judge": {"url": judge, "model": "m", "timeout": "10s"}}
+    asked = {"url": judge, "model": "m", "timeout": "10s", "between": [0.3, 0.7]}
+    made["layers"] = {**made["layers"], "llm_judge": asked}
     (folder / "config.yaml").write_text(yaml.safe_dump(made), "utf-8")
     command = ["review", "--config", str(folder / "config.yaml"), *arguments]
     done = await asyncio.to_thread(CliRunner().invoke, main, command)
