@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test quick lint lock docs train bench-detectors clean help
+.PHONY: run test quick lint lock docs train bench-detectors clean help chaos soak audit
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,22 @@ build/docs/.installed: tools/docs.txt
 docs: $(INSTALLED) build/docs/.installed ## the site of the documentation, into build/site; warnings are errors
 	@$(BIN)/python -m tools.reference
 	@NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict -q
+
+chaos: $(INSTALLED) ## the reliability suite at length: 50 kills each, 10 rolling restarts and more, thousands of examples
+	@CHAOS_ROUNDS=50 CHAOS_EXAMPLES=5000 $(BIN)/python -m pytest tests/chaos -o timeout=7200
+
+soak: $(INSTALLED) ## an hour under steady load, drawn as build/soak.svg: make soak [MINUTES=60]
+	@mkdir -p build
+	@$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60) --plot build/soak.svg
+
+build/checks/.installed: tools/checks.txt
+	@$(PYTHON) -m venv build/checks
+	@build/checks/bin/pip install -q -r $<
+	@touch $@
+
+audit: $(INSTALLED) build/checks/.installed ## security of the code (bandit; ruff does it in lint) and of what it stands on (pip-audit, needs the network)
+	@build/checks/bin/bandit -q -r sidecar -lll
+	@build/checks/bin/pip-audit -r requirements.lock --no-deps --disable-pip
 
 lock: ## write requirements.lock anew
 	@tools/lock.sh

@@ -28,6 +28,8 @@ from sidecar.config import Auth
 from sidecar.metrics import LOG_DROPPED
 from sidecar.store import Store
 
+PATIENT = {"connect_timeout": "10s", "first_byte_timeout": "30s"}
+"""A busy machine is not what is tested here."""
 ALLOWED_LOSS = 100
 ALLOWED_SECONDS = 1.0
 pytestmark = pytest.mark.timeout(3600)
@@ -125,7 +127,7 @@ async def test_postgresql_is_killed_again_and_again(tmp_path: Path) -> None:
     with servers.postgresql() as database:
         url = database.new_database()
         async with recording(whole(ANSWER)) as upstream:
-            made = settings(tmp_path, upstream.url, store={"url": url}, auth={"cache": "0ms"})
+            made = settings(tmp_path, upstream.url, store={"url": url}, auth={"cache": "0ms"}, upstream=PATIENT)
             async with world(made) as here:
                 dropped, load = LOG_DROPPED._value.get(), Load(here)
                 async with load.running():
@@ -164,7 +166,7 @@ async def test_redis_is_killed_again_and_again(tmp_path: Path) -> None:
     with servers.redis() as shared:
         async with recording(whole(ANSWER)) as upstream:
             limits, cache = {"url": shared.url}, {"url": shared.url}
-            made = settings(tmp_path, upstream.url, limits=limits, cache=cache)
+            made = settings(tmp_path, upstream.url, limits=limits, cache=cache, upstream=PATIENT)
             async with world(made) as here:
                 load = Load(here)
                 async with load.running():

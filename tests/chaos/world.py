@@ -95,7 +95,7 @@ class World:
                 return Reply(got.status, dict(got.headers), b"", complete=False)
 
 
-def settings(folder: Path, upstream: str, **sections: Any) -> Settings:
+def settings(folder: Path, forward_to: str, **sections: Any) -> Settings:
     """Settings with short patience, rules alone, and a store in a file, unless told otherwise."""
     (folder / "policy.yaml").write_text(POLICY, "utf-8")
     patience = {"connect_timeout": 0.5, "first_byte_timeout": 0.5, "idle_timeout": 0.5}
@@ -103,7 +103,7 @@ def settings(folder: Path, upstream: str, **sections: Any) -> Settings:
         "listen": {"port": 0},
         "admin": {"port": 0},
         "store": {"url": f"sqlite:///{folder}/sidecar.db", "flush": 0.02},
-        "upstream": {"url": upstream, **patience},
+        "upstream": {"url": forward_to, **patience},
         "limits": {"rate": "100000/second", "burst": 100_000},
         "layers": {"semantic": NO_SEMANTIC},
         "drain": {"timeout": "1s"},

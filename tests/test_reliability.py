@@ -1,0 +1,52 @@
+"""What the documents claim about bad days names its tests, and those tests exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NAMED = re.compile(r"`((?:\w+/)*test_\w+\.py)(?:::(test_\w+))?`")
+FAILURES = 26
+"""Rows of the failure matrix."""
+
+
+def functions_of(path: Path) -> set[str]:
+    """The tests of a module."""
+    tree = ast.parse(path.read_text("utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@pytest.mark.parametrize("document", ["SECURITY.md", "docs/reliability.md"])
+def test_every_test_that_is_named_exists(document: str) -> None:
+    """`folder/test_module.py::test_name` below `tests/`; a claim cannot outlive its proof."""
+    named = NAMED.findall((ROOT / document).read_text("utf-8"))
+    assert len(named) > 20
+    for module, test in named:
+        path = ROOT / "tests" / module
+        assert path.exists(), module
+        assert not test or test in functions_of(path), f"{module}::{test}"
+
+
+def rows(document: str, heading: str) -> list[str]:
+    """The rows of the first table below a heading."""
+    part = (ROOT / document).read_text("utf-8").partition(f"## {heading}")[2].partition("\n## ")[0]
+    return [line for line in part.splitlines() if line.startswith("|")][2:]
+
+
+def test_every_row_of_the_failure_matrix_names_a_test() -> None:
+    """A row without a proof is a wish."""
+    found = rows("docs/reliability.md", "The failure matrix")
+    assert len(found) == FAILURES
+    assert [row for row in found if not NAMED.search(row)] == []
+
+
+def test_every_claim_of_the_threat_model_names_a_test() -> None:
+    """Each line of what is defended ends with what proves it."""
+    text = (ROOT / "SECURITY.md").read_text("utf-8").partition("## What is defended")[2].partition("\n## ")[0]
+    claims = [claim for claim in re.split(r"\n(?=- )", text) if claim.startswith("- ")]
+    assert len(claims) > 8
+    assert [claim for claim in claims if not NAMED.search(claim)] == []
