@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test quick lint lock docs train bench-detectors clean help chaos soak audit
+.PHONY: run test neighbours quick lint lock docs train bench-detectors clean help chaos soak audit
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -20,10 +20,13 @@ run: $(INSTALLED) ## install once, then serve on 127.0.0.1:8080 with a small rea
 	@SIDECAR__UPSTREAM__URL=$${SIDECAR__UPSTREAM__URL:-local://} $(BIN)/sidecar serve
 
 test: $(INSTALLED) tests/node/node_modules/.installed lint ## install once, then run the whole test suite
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m "not neighbours"
+
+neighbours: $(INSTALLED) ## the tests beside LiteLLM, Envoy, LangChain, Schemathesis and MkDocs, installed into build/neighbours
+	@$(BIN)/python -m pytest -m neighbours
 
 quick: $(INSTALLED) ## the tests without the slow ones
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow and not neighbours"
 
 lint: $(INSTALLED) ## ruff and mypy
 	@$(BIN)/ruff check .

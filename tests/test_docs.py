@@ -31,10 +31,10 @@ def blocks(language: str) -> Iterator[tuple[Path, int, str]]:
 
 
 def named(language: str) -> list[Any]:
-    """The same as parameters of a test; what needs a neighbour is slow."""
-    slow = (pytest.mark.slow, pytest.mark.timeout(1200))
+    """The same as parameters of a test; what needs a neighbour is marked."""
+    beside = (pytest.mark.neighbours, pytest.mark.timeout(1200))
     return [
-        pytest.param(page, text, id=f"{page.stem}-{number}", marks=slow if "langchain" in text else ())
+        pytest.param(page, text, id=f"{page.stem}-{number}", marks=beside if "langchain" in text else ())
         for page, number, text in blocks(language)
     ]
 
@@ -105,7 +105,7 @@ def test_every_page_is_in_the_menu() -> None:
     assert [str(page.relative_to(DOCS)) for page in PAGES if str(page.relative_to(DOCS)) not in menu] == []
 
 
-@pytest.mark.slow
+@pytest.mark.neighbours
 @pytest.mark.timeout(1200)
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     """Strict: a link that leads nowhere fails the build."""

@@ -10,7 +10,7 @@ from support import RULES_ONLY, StartSidecar
 
 from sidecar.config import Compat
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.neighbours, pytest.mark.timeout(1200)]
 EXAMPLES = 25
 # Stricter than a schema can say, on purpose: integers beyond 64 bits, names that differ from known ones in case alone.
 # And what no route of ours takes on /v1/moderations belongs to the inline door.
