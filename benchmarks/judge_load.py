@@ -120,7 +120,13 @@ def busiest(starts: list[float], period: float) -> int:
 
 def _settings(folder: Path, judge: str | None) -> dict[str, Any]:
     (folder / "band.yaml").write_text(POLICY, "utf-8")
-    asked = {"url": judge, "model": "slow", "timeout": f"{TIMEOUT:g}s", "concurrency": CONCURRENCY, "queue": QUEUE}
+    asked: dict[str, Any] = {
+        "url": judge,
+        "model": "slow",
+        "timeout": f"{TIMEOUT:g}s",
+        "concurrency": CONCURRENCY,
+        "queue": QUEUE,
+    }
     asked |= {"calls": f"{CALLS_A_MINUTE}/minute", "between": [0.35, 0.75]}
     return {
         "layers": {"semantic": {"enabled": False}, "llm_judge": asked if judge else {}},
