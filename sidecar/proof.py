@@ -44,10 +44,10 @@ async def _problems(rule: Rule, layers: Mapping[LayerName, Layer]) -> AsyncItera
     layer = layers.get(_layer_of(rule))
     if layer is None or rule.status == "retired":
         return
+    await asyncio.sleep(0)  # a reload proves beside requests; one rule is a few milliseconds of work
     for expected, kind in ((True, "match"), (False, "no_match"), (False, "misses")):
         for line in getattr(rule, kind):
             for channel in rule.channels:
-                await asyncio.sleep(0)  # a reload proves beside requests
                 if await _met(rule, layer, Segment(line, channel=channel)) is not expected:
                     yield f"{rule.id}: {kind} {_short(line)} is {'not met' if expected else 'met'} ({channel})"
 
