@@ -1,8 +1,9 @@
 """Our detection beside that of others, on the same labelled rows in one run: `make bench-detectors DATA=FILE`.
 
-    python -m benchmarks.detectors FILE [--every N] [--peers PYTHON] [--json OUT]
+    python -m benchmarks.detectors FILE [--every N] [--ours ROWS] [--peers PYTHON] [--json OUT]
 
-Ours is measured as `sidecar eval` measures it, with the shipped policies, model and threshold. The others answer
+Ours is measured as `sidecar eval` measures it, with the shipped policies, model and threshold (`--ours` takes the rows
+that it wrote with `--out` before). The others answer
 in an environment of their own (`--peers` is its interpreter), with their default settings. A row is an attack if
 it carries one of the four attack labels and benign if it says so; rows with personal data alone are left out.
 "Recall at" takes the threshold from the benign rows of the file itself, which flatters everybody alike;
@@ -93,7 +94,12 @@ def ours(path: Path, rows: Sequence[Row], layers: str) -> list[Answer]:
         out = Path(folder) / "rows.jsonl"
         command = [sys.executable, "-m", "sidecar", "eval", str(path), "--layers", layers, "--out", str(out)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        said = {value["id"]: value for value in map(json.loads, out.read_text("utf-8").splitlines())}
+        return written(out, rows)
+
+
+def written(path: Path, rows: Sequence[Row]) -> list[Answer]:
+    """What `sidecar eval --out` wrote, in the order of the rows."""
+    said = {value["id"]: value for value in map(json.loads, path.read_text("utf-8").splitlines())}
     lines = (said[row.id] for row in rows)
     return [Answer(value["risk_score"], value["action"] == "block", value["latency_ms"]) for value in lines]
 
@@ -125,12 +131,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", type=Path)
     parser.add_argument("--peers", type=Path, help="the interpreter of the peers' environment")
+    parser.add_argument("--ours", type=Path, help="rows of `sidecar eval --out`, instead of evaluating now")
     parser.add_argument("--every", type=int, default=1, help="every so manyth row only")
     parser.add_argument("--json", type=Path, dest="out", help="also write the figures to this file")
     given = parser.parse_args()
     rows = [row for row in read_rows(given.path) if row.attack or row.benign][:: given.every]
     rng, measured = np.random.default_rng(7), {}
-    for name, layers in OURS.items():
+    if given.ours:
+        measured["prompt-sidecar"] = figures(rows, written(given.ours, rows), rng)
+    for name, layers in () if given.ours else OURS.items():
         measured[name] = figures(rows, ours(given.path, rows, layers), rng)
     for name in PEERS if given.peers else ():
         measured[name] = figures(rows, list(theirs(given.peers, name, rows)), rng)
