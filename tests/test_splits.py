@@ -1,8 +1,8 @@
 """Payloads split over turns, parts and tool results: how many are caught where no piece gives them away.
 
 First cut by hand: 50, 48 and 48 of 50 were caught, but in 48, 35 and 44 cases a piece alone was blocked. The cuts of
-the file are those of the same texts whose pieces score least with the shipped model; the floors were set after measuring,
-and guard against getting worse.
+the file are those of the same texts whose pieces score least with the shipped model; the floors were set after
+measuring, and guard against getting worse.
 """
 
 from __future__ import annotations
