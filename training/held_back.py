@@ -14,14 +14,13 @@ import orjson
 from training.rows import CORPUS, Row
 
 NAMES = """
-agent_memory api_error blunt_injection calendar_invite context_reset disregard_mail email_business
-extraction_indirect fake_turn false_authority fiction_dark hypothetical jailbreak_fiction jailbreak_persuasion
-long_benign long_document mcp_tool_description notice_doc odd_format privilege_escalation prompting
-refusal_suppression research_request review role_hijack roleplay_benign secret_extraction security
-self_correction subtitles verbatim
+agent_memory api_error blunt_injection calendar_invite email_business fake_turn false_authority hypothetical
+mcp_tool_description odd_format privilege_escalation refusal_suppression review role_hijack secret_extraction
+subtitles verbatim
 """
 FAMILIES = frozenset(NAMES.split())
-"""Chosen by name, before any model was trained without them: about a tenth of the rows, in 25 languages."""
+"""Chosen by name, before any model was trained without them. Each has attacks: a kind of harmless text that is
+held back only teaches the model to take it for an attack (measured: long foreign documents)."""
 
 
 def taught(rows: Iterable[Row]) -> list[Row]:

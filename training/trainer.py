@@ -1,8 +1,8 @@
 """Trains the network: rounds of rows, seeded, resumable between rounds.
 
 Each round draws rows by their weights, adds made ones, and goes through them in chunks: all windows of
-the longer texts are scored first, and only the worst window of each text is learnt from (for a harmless
-text the two worst), which is a loss on the highest window at the price of one.
+the longer texts are scored first, and only the worst window of each text is learnt from, which is a loss on
+the highest window at the price of one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ CUT = Cut(most=100_000)
 class Plan:
     """How long and how fast. `draws` counts rows over all rounds, made ones not included."""
 
-    draws: int = 28_000
-    rounds: int = 4
+    draws: int = 48_000
+    rounds: int = 6
     rate: float = 3e-4
     chunk: int = 512
     tokens: int = 2048
@@ -44,7 +44,9 @@ class Plan:
     own: float = 2.0
     smooth: float = 0.02
     bag: int = 5
-    """Windows of a long text that are scored to find the one to learn from."""
+    """Windows of a long attack that are scored to find the one to learn from."""
+    calm_bag: int = 3
+    """The same for a harmless text, whose windows are drawn."""
     keep: float = 0.5
     """Weight of staying close to the original embedding, on every fourth batch."""
 
@@ -138,7 +140,7 @@ class Trainer:
             if len(found) < 2:
                 chosen.extend(self._example(row, window) for window in found)
             elif not row.attack:
-                chosen.extend(self._example(row, window) for window in rng.sample(found, 2))
+                unsure.append((row, rng.sample(found, min(self.plan.calm_bag, len(found)))))
             elif row.place:
                 chosen.extend(self._placed(row, row.place, found, rng))
             else:
