@@ -107,6 +107,10 @@ class KeyRing:
         await self._background.close()
         await self._touch()
 
+    def knows(self, value: str | None) -> bool:
+        """Whether this process has found the key before, so that it is no stranger's guess. It may have ended since."""
+        return value is not None and digest(value, self._pepper) in self._known
+
     async def authenticate(self, value: str | None) -> ApiKey:
         """The valid key behind `value`; else `Unauthorized`, or `Unavailable` if the store does not answer."""
         if value is None or not well_formed(value):

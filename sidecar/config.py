@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -41,6 +42,7 @@ class Listen(Section):
 
     host: str = "127.0.0.1"
     port: Port = 8080
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
 
 
 class Admin(Section):
@@ -261,6 +263,7 @@ class Auth(Section):
     """Who must show a key. The scan API always asks for one."""
 
     inline: Literal["optional", "required"] = "optional"
+    failures: RateSetting = Rate(60, 60.0)
     cache: Duration = 5.0
     stale_grace: Duration = 0.0
     pepper_file: Path | None = None

@@ -92,6 +92,11 @@ class RedisServer(Server):
         asked = [self.cli, "-h", "127.0.0.1", "-p", str(self.port), "--no-auth-warning", "-a", PASSWORD, "ping"]
         return b"PONG" in subprocess.run(asked, capture_output=True, check=False).stdout
 
+    def ask(self, *words: str) -> str:
+        """Send a command, return what it answers."""
+        asked = [self.cli, "-h", "127.0.0.1", "-p", str(self.port), "--no-auth-warning", "-a", PASSWORD, *words]
+        return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+
     @property
     def url(self) -> str:
         """How to reach it."""

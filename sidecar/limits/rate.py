@@ -13,7 +13,7 @@ from typing import Protocol
 from sidecar.units import Rate
 
 LARGEST = 100_000
-_ROUNDING = 1e-9
+_ROUNDING = 1e-6
 
 
 class Limiter(Protocol):
@@ -21,6 +21,10 @@ class Limiter(Protocol):
 
     async def take(self, key: str, rate: Rate, burst: int) -> float:
         """0.0 when one more request is within the rate, which counts it; else the seconds to wait."""
+        ...
+
+    async def wait(self, key: str, rate: Rate, burst: int) -> float:
+        """What `take` would answer, without counting."""
         ...
 
     async def close(self) -> None:
@@ -37,16 +41,24 @@ class MemoryLimiter:
 
     async def take(self, key: str, rate: Rate, burst: int) -> float:
         """See `Limiter`; on the monotonic clock."""
-        now, interval = time.monotonic(), rate.period / rate.requests
-        due = max(self._due.get(key, now), now) + interval
-        wait = due - now - interval * burst
-        if wait > _ROUNDING:
-            return wait
-        self._due[key] = due
+        wait, due = self._next(key, rate, burst)
+        if not wait:
+            self._due[key] = due
         self._due.move_to_end(key)
         if len(self._due) > self._size:
             self._due.popitem(last=False)
-        return 0.0
+        return wait
+
+    async def wait(self, key: str, rate: Rate, burst: int) -> float:
+        """See `Limiter`."""
+        return self._next(key, rate, burst)[0]
+
+    def _next(self, key: str, rate: Rate, burst: int) -> tuple[float, float]:
+        """How long to wait before one more, and what its earnings are used up by then."""
+        now, interval = time.monotonic(), rate.period / rate.requests
+        due = max(self._due.get(key, now), now) + interval
+        wait = due - now - interval * burst
+        return wait if wait > _ROUNDING else 0.0, due
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -27,7 +27,7 @@ CONNECTIONS = 8
 _log = logs.get("limits")
 
 # KEYS[1]: when the earnings of the key are used up, on Redis' clock, in microseconds.
-# ARGV: the interval between two requests, and how far ahead of it a key may be, in microseconds.
+# ARGV: the interval between two requests, how far ahead of it a key may be, in microseconds; 1 to count, 0 to look.
 _GCRA = """
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -35,6 +35,7 @@ local interval, ahead = tonumber(ARGV[1]), tonumber(ARGV[2])
 local due = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now) + interval
 local wait = due - now - ahead
 if wait > 0 then return math.ceil(wait) end
+if ARGV[3] == '0' then return 0 end
 redis.call('SET', KEYS[1], string.format('%.0f', due), 'PX', math.ceil((due - now) / 1000))
 return 0
 """
@@ -54,18 +55,30 @@ class RedisLimiter:
 
     async def take(self, key: str, rate: Rate, burst: int) -> float:
         """See `Limiter`. Waits for Redis for at most `timeout` seconds."""
-        if not self._gone or self._probes():
-            try:
-                return await self._ask(key, rate, burst)
-            except (RedisError, OSError) as error:
-                self._miss(error)
+        wait = await self._shared(key, rate, burst, count=1)
+        if wait is not None:
+            return wait
         LIMITS_LOCAL.inc()
         return await self._local.take(key, rate, burst)
 
-    async def _ask(self, key: str, rate: Rate, burst: int) -> float:
+    async def wait(self, key: str, rate: Rate, burst: int) -> float:
+        """See `Limiter`. Waits for Redis for at most `timeout` seconds."""
+        wait = await self._shared(key, rate, burst, count=0)
+        return await self._local.wait(key, rate, burst) if wait is None else wait
+
+    async def _shared(self, key: str, rate: Rate, burst: int, *, count: int) -> float | None:
+        """What Redis says; None while it does not answer."""
+        if not self._gone or self._probes():
+            try:
+                return await self._ask(key, rate, burst, count)
+            except (RedisError, OSError) as error:
+                self._miss(error)
+        return None
+
+    async def _ask(self, key: str, rate: Rate, burst: int, count: int) -> float:
         interval = rate.period / rate.requests * 1e6
         async with asyncio.timeout(self._timeout):
-            wait = await self._script([f"sidecar:rate:{key}"], [interval, interval * burst])
+            wait = await self._script([f"sidecar:rate:{key}"], [interval, interval * burst, count])
         self._answered_at = time.monotonic()
         if self._gone:
             self._gone = False

@@ -10,6 +10,7 @@ import math
 import secrets
 import traceback
 from collections.abc import Iterable
+from contextlib import suppress
 
 from aiohttp import web
 from aiohttp.http import SERVER_SOFTWARE
@@ -18,9 +19,10 @@ from aiohttp.typedefs import Handler, Middleware
 from sidecar import logs, telemetry
 from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.config import Settings
-from sidecar.errors import RateLimited, RequestError
+from sidecar.errors import RateLimited, RequestError, Unauthorized
 from sidecar.limits import Limiter
 from sidecar.metrics import REFUSED
+from sidecar.web.address import address_of, neighbourhood
 from sidecar.web.answers import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
 from sidecar.web.caller import API_KEY
 
@@ -126,20 +128,45 @@ def where(error: BaseException) -> str:
 
 
 class Gatekeeper:
-    """Checks the key, then the rate, in that order."""
+    """Checks the key, then the rate, in that order.
+
+    An address from which too many keys failed (`auth.failures`) waits before another key is looked up, and is told
+    429 in place of 401. Keys that this process has found before pass: nobody locks out a neighbour at that address.
+    """
 
     def __init__(self, keyring: KeyRing, limiter: Limiter, settings: Settings) -> None:
         self._keyring = keyring
         self._limiter = limiter
         self._limits = settings.limits
+        self._failures = settings.auth.failures
+        self._proxies = settings.listen.trusted_proxies
 
     async def admit(self, request: web.Request, value: str | None) -> ApiKey:
         """The valid key behind `value`; raises `Unauthorized`, `RateLimited` or `Unavailable`."""
-        key = await self._keyring.authenticate(value)
-        wait = await self._limiter.take(key.id, key.rate or self._limits.rate, key.burst or self._limits.burst)
-        if wait > 0:
-            seconds = max(1, math.ceil(wait))
-            raise RateLimited(f"Rate limit exceeded; try again in {seconds} s.", retry_after=seconds)
+        key = await self._authenticate(request, value)
+        _pass(await self._limiter.take(key.id, key.rate or self._limits.rate, key.burst or self._limits.burst))
         request[KEY_ID] = key.id
         request[API_KEY] = key
         return key
+
+    async def _authenticate(self, request: web.Request, value: str | None) -> ApiKey:
+        if self._keyring.knows(value):
+            with suppress(Unauthorized):  # it has ended since: counted below like any other
+                return await self._keyring.authenticate(value)
+        budget = (
+            f"auth-from:{neighbourhood(address_of(request, self._proxies))}",
+            self._failures,
+            self._failures.requests,
+        )
+        _pass(await self._limiter.wait(*budget))
+        try:
+            return await self._keyring.authenticate(value)
+        except Unauthorized:
+            _pass(await self._limiter.take(*budget))
+            raise
+
+
+def _pass(wait: float) -> None:
+    if wait > 0:
+        seconds = max(1, math.ceil(wait))
+        raise RateLimited(f"Rate limit exceeded; try again in {seconds} s.", retry_after=seconds)

@@ -62,6 +62,15 @@ async def test_refused_requests_cost_nothing(limiter: Limiter, request: pytest.F
     assert waits[-1] <= waits[0] <= 600
 
 
+async def test_looking_counts_nothing(limiter: Limiter, request: pytest.FixtureRequest) -> None:
+    """However often somebody looks, all of the burst is there; afterwards a look says how long to wait."""
+    key = request.node.name
+    assert {await limiter.wait(key, SLOW, 2) for _ in range(9)} == {0.0}
+    assert await takes(limiter, key, SLOW, 2, 2) == [True, True]
+    waits = [await limiter.wait(key, SLOW, 2) for _ in range(3)]
+    assert all(590 < wait <= 600 for wait in waits)
+
+
 async def test_of_many_at_once_no_more_than_the_burst_pass(limiter: Limiter, request: pytest.FixtureRequest) -> None:
     """Two hundred requests at the same moment."""
     waits = await asyncio.gather(*(limiter.take(request.node.name, SLOW, 20) for _ in range(200)))
@@ -74,9 +83,9 @@ async def test_memory_is_bounded_and_forgets_the_longest_unused() -> None:
     await limiter.take("busy", SLOW, 2)
     for number in range(100):
         await limiter.take(str(number), SLOW, 1)
-        if number == 5:
-            await limiter.take("busy", SLOW, 2)
+        await limiter.take("busy", SLOW, 2)
     assert len(limiter._due) == 10
+    assert await limiter.take("busy", SLOW, 2) > 0
     assert await limiter.take("99", SLOW, 1) > 0
 
 

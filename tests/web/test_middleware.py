@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import servers
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from sidecar.apikeys import KeyRing
+from sidecar import limits
+from sidecar.apikeys import KeyRing, generate
 from sidecar.config import Settings
-from sidecar.errors import Unauthorized, Unavailable
-from sidecar.limits import MemoryLimiter
+from sidecar.errors import Unavailable
+from sidecar.limits import Limiter, MemoryLimiter
 from sidecar.store import Store
 from sidecar.web.answers import KEY_ID
 from sidecar.web.middleware import Gatekeeper, boundary
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gatekeeper that runs: its keys' values, and a way to ask; the answer is status and Retry-After."""
+
+    ring: KeyRing
+    values: list[str]
+    ask: Callable[..., Awaitable[tuple[int, str | None]]]
 
 
 async def crash(_request: web.Request) -> web.Response:
@@ -78,14 +91,14 @@ async def test_unknown_routes_are_answered_in_the_doors_dialect(server: TestServ
     assert (status, list(body)) == (404, [door])
 
 
-async def test_the_gatekeeper_checks_the_key_before_the_rate(tmp_path: Path) -> None:
-    """A junk key does not use up anybody's rate, a good one is admitted until its rate is spent."""
-    settings = Settings.model_validate({"limits": {"rate": "1/minute", "burst": 1}})
-    store = await Store.open(f"sqlite:///{tmp_path}/keys.db")
+@asynccontextmanager
+async def gate(folder: Path, limiter: Limiter, **sections: object) -> AsyncIterator[Gate]:
+    """A gatekeeper with two keys behind a server that answers with the id of whoever is admitted."""
+    settings = Settings.model_validate(sections)
+    store = await Store.open(f"sqlite:///{folder}/keys.db")
     ring = KeyRing(store, settings.auth)
-    _, value = await ring.create("k", environment="development")
-    gatekeeper = Gatekeeper(ring, MemoryLimiter(), settings)
-    statuses: list[int] = []
+    values = [(await ring.create(name))[1] for name in "ab"]
+    gatekeeper = Gatekeeper(ring, limiter, settings)
 
     async def handler(request: web.Request) -> web.Response:
         await gatekeeper.admit(request, request.headers.get("X-API-Key"))
@@ -94,8 +107,69 @@ async def test_the_gatekeeper_checks_the_key_before_the_rate(tmp_path: Path) -> 
     app = web.Application(middlewares=[boundary()])
     app.router.add_get("/api/x", handler)
     async with TestServer(app) as server, ClientSession() as session:
-        for key in ("junk", value, value, "junk"):
-            async with session.get(server.make_url("/api/x"), headers={"X-API-Key": key}) as answer:
-                statuses.append(answer.status)
+
+        async def ask(key: str | None, address: str = "") -> tuple[int, str | None]:
+            headers = {"X-API-Key": key} if key is not None else {}
+            headers |= {"X-Forwarded-For": address} if address else {}
+            async with session.get(server.make_url("/api/x"), headers=headers) as answer:
+                return answer.status, answer.headers.get("Retry-After")
+
+        yield Gate(ring, values, ask)
+    await ring.close()
     await store.close()
-    assert statuses == [Unauthorized.status, 200, 429, Unauthorized.status]
+
+
+async def test_the_gatekeeper_checks_the_key_before_the_rate(tmp_path: Path) -> None:
+    """A junk key does not use up anybody's rate, a good one is admitted until its rate is spent."""
+    async with gate(tmp_path, MemoryLimiter(), limits={"rate": "1/minute", "burst": 1}) as made:
+        value = made.values[0]
+        assert [(await made.ask(key))[0] for key in ("junk", value, value, "junk")] == [401, 200, 429, 401]
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def limiter(request: pytest.FixtureRequest) -> AsyncIterator[Limiter]:
+    """A limiter of each kind, with nothing in it."""
+    url = "memory://"
+    if request.param == "redis":
+        redis: servers.RedisServer = request.getfixturevalue("redis")
+        redis.ask("FLUSHALL")
+        url = redis.url
+    made = await limits.open(url)
+    yield made
+    await made.close()
+
+
+async def test_an_address_whose_keys_fail_too_often_has_to_wait(limiter: Limiter, tmp_path: Path) -> None:
+    """Of every kind of bad key, told apart by nothing; Retry-After says for how long. Known keys go on at once."""
+    async with gate(tmp_path, limiter, auth={"failures": "5/hour"}) as made:
+        known, fresh = made.values
+        assert (await made.ask(known))[0] == 200
+        bad = [None, "junk", generate()[0], generate()[0], "", generate()[0], "junk", None]
+        answers = [await made.ask(value) for value in bad]
+        assert [status for status, _ in answers] == [401] * 5 + [429] * 3
+        assert all(700 < int(wait or 0) <= 720 for _, wait in answers[5:])
+        assert [(await made.ask(key))[0] for key in (known, fresh)] == [200, 429]
+
+
+async def test_a_failed_key_that_was_valid_counts_too(limiter: Limiter, tmp_path: Path) -> None:
+    """A revoked key is remembered, and still no way around the limit."""
+    async with gate(tmp_path, limiter, auth={"failures": "2/hour"}) as made:
+        await made.ring.revoke((await made.ring.authenticate(made.values[0])).id)
+        assert [(await made.ask(made.values[0]))[0] for _ in range(4)] == [401, 401, 429, 429]
+
+
+async def test_addresses_are_counted_apart_where_a_proxy_is_trusted(limiter: Limiter, tmp_path: Path) -> None:
+    """Behind it each client has its own budget, an IPv6 network of 64 bits one together."""
+    trusted = {"listen": {"trusted_proxies": ["127.0.0.0/8", "::1"]}, "auth": {"failures": "1/hour"}}
+    async with gate(tmp_path, limiter, **trusted) as made:
+        for address in ("203.0.113.1", "203.0.113.2", "2001:db8::1"):
+            assert [(await made.ask("junk", address))[0] for _ in range(2)] == [401, 429]
+        assert (await made.ask("junk", "2001:db8::ffff"))[0] == 429
+        assert (await made.ask("junk", "2001:db8:0:1::1"))[0] == 401
+        assert (await made.ask("junk", "203.0.113.9, 203.0.113.1"))[0] == 429
+
+
+async def test_a_claimed_address_is_no_way_around_the_limit(limiter: Limiter, tmp_path: Path) -> None:
+    """By default nobody is believed who writes X-Forwarded-For."""
+    async with gate(tmp_path, limiter, auth={"failures": "2/hour"}) as made:
+        assert [(await made.ask("junk", f"203.0.113.{n}"))[0] for n in range(4)] == [401, 401, 429, 429]

@@ -49,7 +49,8 @@ class Dashboard:
     """Its routes and the middleware that stands before them."""
 
     def __init__(self, parts: Parts) -> None:
-        self._guard = Guard(parts.store, Pages(), parts.settings.admin)
+        chosen = parts.settings
+        self._guard = Guard(parts.store, Pages(), chosen.admin, chosen.listen.trusted_proxies)
         self._routes = [
             *Overview(parts.policy).routes(),
             *KeysPage(parts.keyring).routes(),

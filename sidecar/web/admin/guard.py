@@ -8,9 +8,10 @@ and `Origin` where the browser sends them, and a token that only our forms hold.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -21,6 +22,7 @@ from sidecar import logs
 from sidecar.config import Admin
 from sidecar.errors import RequestError, StoreError
 from sidecar.store import Event, Role, Session, Store
+from sidecar.web.address import address_of
 from sidecar.web.admin.cookies import Cookies, csrf, digest, new_token
 from sidecar.web.admin.forms import Form, query, read, refused
 from sidecar.web.admin.pages import Pages
@@ -52,13 +54,14 @@ _log = logs.get("dashboard")
 class Visit:
     """One request: who asks, with which cookie, form and query.
 
-    `token` is what the cookie holds after the answer; `base` is the address under which people see us.
+    `token` is what the cookie holds after the answer, `address` the client's, `base` the one under which people see us.
     """
 
     request: web.Request
     pages: Pages
     store: Store
     token: str
+    address: str
     base: str = ""
     session: Session | None = None
     form: Form = field(default_factory=Form)
@@ -67,11 +70,6 @@ class Visit:
     def query(self) -> Form:
         """The query of the address."""
         return query(self.request.query)
-
-    @property
-    def address(self) -> str:
-        """Where the request comes from; with a proxy in front that is the proxy."""
-        return self.request.remote or "unknown"
 
     @property
     def name(self) -> str:
@@ -114,8 +112,11 @@ def to(path: str, done: str = "") -> web.Response:
 class Guard:
     """Wraps pages."""
 
-    def __init__(self, store: Store, pages: Pages, settings: Admin) -> None:
+    def __init__(
+        self, store: Store, pages: Pages, settings: Admin, proxies: Sequence[IPv4Network | IPv6Network]
+    ) -> None:
         self._store = store
+        self._proxies = proxies
         self._pages = pages
         self._idle = timedelta(seconds=settings.idle)
         self._longest = timedelta(seconds=settings.session)
@@ -168,7 +169,8 @@ class Guard:
         return visit
 
     def _stranger(self, request: web.Request) -> Visit:
-        return Visit(request, self._pages, self._store, new_token(), self._url or f"http://{request.host}")
+        address = address_of(request, self._proxies)
+        return Visit(request, self._pages, self._store, new_token(), address, self._url or f"http://{request.host}")
 
     async def session(self, token: str) -> Session | None:
         """The session behind a token, while it holds."""

@@ -18,6 +18,7 @@ from sidecar.errors import RateLimited, RequestError
 from sidecar.limits import Limiter
 from sidecar.store import Admin, Role, valid_name
 from sidecar.units import Rate
+from sidecar.web.address import neighbourhood
 from sidecar.web.admin.cookies import digest, new_token
 from sidecar.web.admin.forms import Form, refused
 from sidecar.web.admin.guard import Guard, Route, Visit, to
@@ -72,7 +73,7 @@ class Login:
 
     async def _known(self, visit: Visit, name: str) -> Admin:
         """The account whose password this is."""
-        await self._admit(f"login-from:{visit.address}", PER_ADDRESS, ADDRESS_BURST)
+        await self._admit(f"login-from:{neighbourhood(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
         await self._admit(f"login-as:{_short(name)}", PER_ACCOUNT, ACCOUNT_BURST)
         admin = await visit.store.admins.get(name) if valid_name(name) else None
         if await self._passwords.verify(visit.form.get("password", ""), admin.password if admin else None) and admin:
@@ -126,7 +127,7 @@ class Login:
         held = await visit.store.admins.invitation(_digest(visit), now)
         name = (held and held.name) or _name(visit.form)
         try:
-            await self._admit(f"login-from:{visit.address}", PER_ADDRESS, ADDRESS_BURST)
+            await self._admit(f"login-from:{neighbourhood(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
             _check(name, visit.form)
         except RequestError as error:
             return await self._invitation_page(visit, error)

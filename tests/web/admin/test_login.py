@@ -102,6 +102,26 @@ async def test_tries_are_limited_per_address(desk: Desk) -> None:
     assert statuses[-1] == 429
 
 
+async def test_a_claimed_address_is_no_way_around_the_limit(desk: Desk, tmp_path: Path) -> None:
+    """Who writes X-Forwarded-For is believed where that is a trusted proxy, and the audit trail then names the client."""
+    wrong = {"name": "nobody", "password": "wrong password!"}
+
+    async def tries(base: str) -> set[int]:
+        visitor = desk.visitor()
+        visitor.base = base
+        headers = [{"X-Forwarded-For": f"203.0.113.{number}"} for number in range(12)]
+        return {(await visitor.post("/login", {**wrong, "name": f"n{n}"}, **headers[n])).status for n in range(12)}
+
+    assert await tries(desk.base) == {401, 429}
+    behind = dashboard.settings(tmp_path, listen={"trusted_proxies": ["127.0.0.1"]})
+    async with dashboard.serve(dashboard.parts(behind, desk.store)) as base:
+        assert await tries(base) == {401}
+        ada = desk.visitor()
+        ada.base = base
+        await ada.post("/login", {"name": "ada", "password": PASSWORD}, **{"X-Forwarded-For": "203.0.113.77"})
+    assert (await desk.store.audit.query(action="login"))[0].address == "203.0.113.77"
+
+
 async def test_logging_out_ends_the_session_itself(desk: Desk) -> None:
     """Not just the cookie: who kept it cannot use it."""
     kept = desk.ada.cookie()

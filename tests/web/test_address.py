@@ -1,0 +1,62 @@
+"""Whose address a request has: proxies are believed only where they are trusted."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from types import SimpleNamespace
+
+import pytest
+from multidict import CIMultiDict
+
+from sidecar.web.address import address_of, neighbourhood
+
+TRUSTED = [ip_network(text) for text in ("10.0.0.0/8", "192.0.2.7", "fd00::/8")]
+
+
+def request(peer: str | None, *forwarded: str) -> SimpleNamespace:
+    """A request as far as its address goes."""
+    return SimpleNamespace(remote=peer, headers=CIMultiDict(("X-Forwarded-For", said) for said in forwarded))
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "found"),
+    [
+        ("203.0.113.5", (), "203.0.113.5"),
+        ("203.0.113.5", ("198.51.100.1",), "203.0.113.5"),
+        ("10.1.1.1", (), "10.1.1.1"),
+        ("10.1.1.1", ("198.51.100.1",), "198.51.100.1"),
+        ("10.1.1.1", ("1.1.1.1, 198.51.100.1",), "198.51.100.1"),
+        ("10.1.1.1", ("1.1.1.1, 198.51.100.1", "10.2.2.2"), "198.51.100.1"),
+        ("10.1.1.1", ("198.51.100.1, 192.0.2.7",), "198.51.100.1"),
+        ("10.1.1.1", ("10.3.3.3, 10.2.2.2",), "10.3.3.3"),
+        ("10.1.1.1", ("198.51.100.1:4711",), "198.51.100.1"),
+        ("10.1.1.1", ("[2001:db8::5]:4711",), "2001:db8::5"),
+        ("10.1.1.1", ("::ffff:198.51.100.1",), "198.51.100.1"),
+        ("::ffff:10.1.1.1", ("198.51.100.1",), "198.51.100.1"),
+        ("fd00::1", ("2001:db8::5",), "2001:db8::5"),
+        ("10.1.1.1", ("198.51.100.1, not an address",), "10.1.1.1"),
+        ("10.1.1.1", ("",), "10.1.1.1"),
+        ("10.1.1.1", ("<script>", "198.51.100.1\x00"), "10.1.1.1"),
+        (None, ("198.51.100.1",), "unknown"),
+        ("", (), "unknown"),
+    ],
+)
+def test_the_address_is_the_last_that_no_trusted_proxy_has(
+    peer: str | None, forwarded: tuple[str, ...], found: str
+) -> None:
+    """What stands before an address that is not trusted is its own claim; what is no address ends the search."""
+    assert address_of(request(peer, *forwarded), TRUSTED) == found  # type: ignore[arg-type]
+
+
+def test_nobody_is_trusted_unless_named() -> None:
+    """The default: the peer is the client, whatever it says."""
+    assert address_of(request("127.0.0.1", "198.51.100.1"), ()) == "127.0.0.1"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("address", "counted"),
+    [("198.51.100.1", "198.51.100.1"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"), ("unknown", "unknown")],
+)
+def test_limits_count_a_network_of_ipv6(address: str, counted: str) -> None:
+    """Who has one address of IPv6 has as many as they like."""
+    assert neighbourhood(address) == counted
