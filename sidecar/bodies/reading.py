@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections import Counter
 from itertools import chain
 from typing import TypeAlias
 
@@ -159,7 +160,7 @@ def _read_exactly(raw: bytes) -> None:
 def _check_names(pairs: list[tuple[str, object]]) -> None:
     names = dict(pairs)
     if len(names) != len(pairs):
-        twice = next(name for name in names if sum(name == other for other, _ in pairs) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         said = f"the name {twice!r}" if twice in KNOWN else "a name"
         raise BodyError("malformed", f"An object in the body gives {said} twice.")
 

@@ -162,8 +162,9 @@ def test_no_bytes_raise_anything_else(raw: bytes) -> None:
         b'"' + b'\\":' * 500_000 + b'"',
         b"[" * 1_000_000,
         b'{"seed": ' + b"9" * 1_000_000 + b"}",
+        b"{" + b",".join(b'"k%d":1' % n for n in (*range(100_000), 99_999)) + b"}",
     ],
-    ids=["unclosed", "one name", "many names", "wide names", "floats", "colons", "brackets", "digits"],
+    ids=["unclosed", "one name", "many names", "wide names", "floats", "colons", "brackets", "digits", "last name"],
 )
 def test_hostile_bodies_end_soon(raw: bytes) -> None:
     """A megabyte made to be slow is done in far less than the time a client would wait."""
