@@ -68,6 +68,24 @@ def _response_stream(request: dict) -> list[bytes]:
     ]
 
 
+_CALLED = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Paris", "x_deep": [1.0]}}
+
+
+def _message(request: dict) -> dict:
+    made = shapes.message(request) | {"id": "msg_1", "x_unknown": {"kept": [1, None]}}
+    if request.get("tools"):
+        made |= {"content": [*made["content"], _CALLED], "stop_reason": "tool_use"}
+    return made
+
+
+def _message_stream(request: dict) -> list[bytes]:
+    events = list(shapes.message_events(request))
+    first = json.loads(events[0].partition(b"data: ")[2])
+    first["message"]["id"] = "msg_1"
+    ping = b'event: ping\ndata: {"type": "ping"}\n\n'
+    return [b"event: message_start\ndata: " + json.dumps(first).encode() + b"\n\n", ping, *events[1:]]
+
+
 def _plain(received: Received) -> dict:
     """An answer that is no stream."""
     path = received.target.partition("?")[0].removeprefix("/v1")
@@ -84,6 +102,8 @@ def _plain(received: Received) -> dict:
     return {
         "/chat/completions": _chat,
         "/responses": _response,
+        "/messages": _message,
+        "/messages/count_tokens": lambda _: {"input_tokens": 7},
         "/embeddings": shapes.embeddings,
         "/moderations": lambda _: {"id": "modr-1", "model": "m", "results": []},
         "/images/generations": lambda _: {"created": 1, "data": [{"b64_json": "AAAA"}]},
@@ -95,7 +115,8 @@ async def answer(received: Received, writer: asyncio.StreamWriter) -> None:
     script: Script
     kind = received.header("content-type") or ""
     if kind.startswith("application/json") and received.json().get("stream") is True:
-        make = _response_stream if received.target.endswith("/responses") else _chunks
+        name = received.target.partition("?")[0].rpartition("/")[2]
+        make = {"responses": _response_stream, "messages": _message_stream}.get(name, _chunks)
         script = stream(make(received.json()))
     else:
         body = json.dumps(_plain(received)).encode()
