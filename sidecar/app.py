@@ -28,6 +28,7 @@ from sidecar.web import openapi
 from sidecar.web.admin import Dashboard, Parts
 from sidecar.web.compat.routes import switched_on
 from sidecar.web.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
+from sidecar.web.hosts import only_for
 from sidecar.web.middleware import boundary, no_server_header
 from sidecar.web.server import Site
 
@@ -119,7 +120,7 @@ class Sidecar:
         await self._listen(self._data_app(), self._admin_app(journal, limiter, exemptions))
 
     def _data_app(self) -> web.Application:
-        app = web.Application(middlewares=[boundary()])
+        app = web.Application(middlewares=[boundary(), only_for(self.settings.listen.hosts)])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(data_routes())
 

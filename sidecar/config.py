@@ -27,6 +27,7 @@ Off = BeforeValidator(lambda value: "off" if value is False else value)
 RateSetting = Annotated[Rate, BeforeValidator(parse_rate)]
 Score = Annotated[float, Field(ge=0, le=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
+HostName = Annotated[str, Field(pattern=r"^[^\s/:@*]+$")]
 Situation = Literal["block", "allow"]
 LayerSituation = Literal["block", "skip"]
 
@@ -42,6 +43,7 @@ class Listen(Section):
 
     host: str = "127.0.0.1"
     port: Port = 8080
+    hosts: tuple[HostName, ...] = ()
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
 
 
@@ -88,6 +90,7 @@ class Inline(Section):
     routes: tuple[str, ...] = ()
     files: Literal["scan_jsonl", "allow", "deny"] = "deny"
     scan_roles: tuple[Literal["assistant", "system"], ...] = ()
+    vocabularies: dict[str, Path] = {}
 
     @model_validator(mode="after")
     def _paths(self) -> Inline:

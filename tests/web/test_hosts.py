@@ -1,0 +1,60 @@
+"""Twin of sidecar/web/hosts.py: a real server that is asked under many names."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from sidecar.web.hosts import only_for
+from sidecar.web.middleware import boundary
+
+
+async def fine(_request: web.Request) -> web.Response:
+    """Whatever is asked."""
+    return web.json_response({})
+
+
+async def ask(hosts: tuple[str, ...], name: str, path: str = "/v1/chat/completions") -> tuple[int, object]:
+    """The answer of a server for `hosts` to a request that names `name`."""
+    app = web.Application(middlewares=[boundary(), only_for(hosts)])
+    app.router.add_route("*", "/{tail:.*}", fine)
+    async with (
+        TestServer(app) as server,
+        ClientSession() as session,
+        session.get(server.make_url(path), headers={"Host": name}) as answer,
+    ):
+        return answer.status, await answer.json()
+
+
+@pytest.mark.parametrize(
+    "name", ["Model.models.svc", "model.models.svc.:8000", "127.0.0.1:8080", "localhost", "[::1]:80"]
+)
+async def test_its_own_names_and_loopback_are_answered(name: str) -> None:
+    """In any case, with or without a port and the dot at the end."""
+    assert await ask(("model.models.svc",), name) == (200, {})
+
+
+@pytest.mark.parametrize(
+    "name", ["", "169.254.169.254", "model", "evil.model.models.svc", "user@model.models.svc@x", "[::"]
+)
+async def test_another_name_is_refused_in_the_doors_dialect(name: str) -> None:
+    """421 on both doors; no part of a name, and nothing that cannot be read, passes."""
+    status, body = await ask(("model.models.svc",), name)
+    assert (status, body) == (
+        421,
+        {
+            "error": {
+                "message": "This host is not served here (listen.hosts); nothing was forwarded.",
+                "type": "invalid_request_error",
+                "param": None,
+                "code": "misdirected_request",
+            }
+        },
+    )
+    assert (await ask(("model.models.svc",), name, "/health"))[0] == 421
+
+
+async def test_without_names_everybody_is_answered() -> None:
+    """As it is by default."""
+    assert await ask((), "anything.example") == (200, {})
