@@ -103,7 +103,7 @@ async def test_tries_are_limited_per_address(desk: Desk) -> None:
 
 
 async def test_a_claimed_address_is_no_way_around_the_limit(desk: Desk, tmp_path: Path) -> None:
-    """Who writes X-Forwarded-For is believed where that is a trusted proxy, and the audit trail then names the client."""
+    """X-Forwarded-For is believed from a trusted proxy alone; the audit trail then names the client."""
     wrong = {"name": "nobody", "password": "wrong password!"}
 
     async def tries(base: str) -> set[int]:
