@@ -17,6 +17,7 @@ import orjson
 from sidecar import __version__, app, config, console, coverage, evaluation, logs, opinions
 from sidecar.admin import admin
 from sidecar.apikeys import ApiKey, KeyRing
+from sidecar.bodies.tokens import Vocabularies
 from sidecar.commands import CONFIG, JSON, Duration, emit, entry, load_settings
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
@@ -92,6 +93,7 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
     """Validate the configuration and prove the policies; start nothing."""
     settings = load_settings(config_file)
     rows = coverage.read(covered) if covered else []
+    Vocabularies(settings.inline.vocabularies)
     async with pipeline(settings) as built:
         found = coverage.report(built.policy, await _run_rows(built, rows, 1)) if covered else {}
     if as_json:

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from sidecar import limits, upstream
 from sidecar.apikeys import KeyRing
+from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.config import Settings
 from sidecar.journal import Journal
 from sidecar.pipeline import Pipeline, Serving, pipeline
@@ -41,7 +42,14 @@ class Ground:
 class Generation:
     """Serves the data port under one configuration. Made by `open`."""
 
-    def __init__(self, settings: Settings, built: Pipeline, forward: upstream.Upstream, ground: Ground) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        built: Pipeline,
+        forward: upstream.Upstream,
+        ground: Ground,
+        vocabularies: Vocabularies = NONE,
+    ) -> None:
         self.settings, self.engine, self.policy = settings, built.engine, built.policy
         self.degraded = built.degraded
         gatekeeper = Gatekeeper(ground.keyring, ground.limiter, settings)
@@ -51,7 +59,7 @@ class Generation:
         described = openapi.routes(lambda: compat.switched_on(settings))
         self._own = {(route.method, route.path): route.handler for route in (*api.routes(), *more, *described)}
         self._envoy = ExtAuthz(built.engine, ground.journal, gatekeeper, settings) if settings.compat.envoy else None
-        self._proxy = Proxy(built.engine, ground.journal, forward, settings, gatekeeper, personal)
+        self._proxy = Proxy(built.engine, ground.journal, forward, settings, gatekeeper, personal, vocabularies)
         self._stack = AsyncExitStack()
         self._requests = 0
         self._left = asyncio.Event()
@@ -63,7 +71,8 @@ class Generation:
             built = await stack.enter_async_context(pipeline(settings, serving=ground.serving))
             forward = await upstream.open(settings.upstream)
             stack.push_async_callback(forward.close)
-            made = cls(settings, built, forward, ground)
+            vocabularies = await asyncio.to_thread(Vocabularies, settings.inline.vocabularies)
+            made = cls(settings, built, forward, ground, vocabularies)
             made._stack = stack.pop_all()
             return made
 

@@ -16,6 +16,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from sidecar import config, policy, upstream
+from sidecar.bodies.tokens import Vocabularies
 from sidecar.engine import ANYBODY, Caller
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
@@ -186,7 +187,8 @@ async def door(
     scanner, journal, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream)
     app = web.Application(middlewares=[boundary()])
     rules = personal() if made.looks_for_personal_data else None
-    app.router.add_route("*", "/{tail:.*}", Proxy(scanner, journal, forward, made, gatekeeper, rules).handle)
+    proxy = Proxy(scanner, journal, forward, made, gatekeeper, rules, Vocabularies(made.inline.vocabularies))
+    app.router.add_route("*", "/{tail:.*}", proxy.handle)
     site = Site(app, made.limits, drain=1)
     port = await site.listen("127.0.0.1", 0)
     try:

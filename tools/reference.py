@@ -49,8 +49,8 @@ def settings() -> Iterator[Setting]:
         if not (found := _LINE.match(line)):
             continue
         place = [*place[: len(found["indent"]) // 2], found["name"]]
-        said = (found["said"] or "").strip()
-        yield Setting(".".join(place), found["value"].strip(), said, isinstance(_at(values, place), dict))
+        said, default = (found["said"] or "").strip(), found["value"].strip()
+        yield Setting(".".join(place), default, said, not default and isinstance(_at(values, place), dict))
 
 
 def _at(values: Any, place: list[str]) -> Any:

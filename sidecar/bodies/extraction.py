@@ -17,10 +17,15 @@ UnscannableKind = Literal["media", "token_ids", "reference"]
 
 @dataclass(frozen=True, slots=True)
 class Unscannable:
-    """A part that holds no text to scan: `media`, `token_ids`, or a `reference` to a stored object."""
+    """A part that holds no text to scan: `media`, `token_ids`, or a `reference` to a stored object.
+
+    `ids` are the token ids and `model` whom they are for: what `tokens` needs to read them.
+    """
 
     kind: UnscannableKind
     path: str
+    ids: tuple[JsonValue, ...] = ()
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
         system_prompt=_system_prompt(walk.leaves),
         model=model if isinstance(model, str) else None,
         stream=document.get("stream") is True,
-        unscannable=tuple(_unscannable(walk)),
+        unscannable=tuple(_unscannable(walk, model if isinstance(model, str) else None)),
         joined=joining.join(walk.leaves),
     )
 
@@ -77,10 +82,7 @@ def _system_prompt(leaves: Sequence[Leaf]) -> str | None:
     return "\n\n".join(texts) if texts else None
 
 
-def _unscannable(walk: Walk) -> Iterator[Unscannable]:
-    found: tuple[tuple[UnscannableKind, list[str]], ...] = (
-        ("media", walk.media),
-        ("token_ids", walk.token_ids),
-        ("reference", walk.references),
-    )
-    return (Unscannable(kind, path) for kind, paths_found in found for path in paths_found)
+def _unscannable(walk: Walk, model: str | None) -> Iterator[Unscannable]:
+    yield from (Unscannable("media", path) for path in walk.media)
+    yield from (Unscannable("token_ids", path, tuple(ids), model) for path, ids in walk.token_ids)
+    yield from (Unscannable("reference", path) for path in walk.references)

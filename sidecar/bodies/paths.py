@@ -38,7 +38,7 @@ _KNOWN = """
     grader graders grammar group_id guided_choice guided_decoding_backend guided_grammar guided_json guided_regex
     headers height hybrid_search hyperparameters id idle_timeout_ms ids ignore_eos image image_file image_url images
     include include_obfuscation include_sources include_stop_str_in_output include_usage index inference_geo input
-    input_audio input_audio_format input_audio_transcription input_fidelity input_file_id input_image_mask
+    input_audio input_audio_format input_audio_transcription input_fidelity input_file_id input_ids input_image_mask
     input_messages input_reference input_schema instructions instructions_search integrations interrupt_response
     is_error is_final item item_reference item_schema items json_schema keep key keys keywords known_speaker_names
     known_speaker_references known_speakers language languages last_messages length_penalty logit_bias logprob
@@ -242,7 +242,7 @@ MEDIA = frozenset(
 )
 """Fields that hold base64 or the address of media; the value decides, not the name."""
 
-TOKEN_LISTS = frozenset({"prompt", "input", "prompt_token_ids", "token_ids"})
+TOKEN_LISTS = frozenset({"prompt", "input", "input_ids", "prompt_token_ids", "token_ids"})
 """Lists that may hold token ids instead of text."""
 
 _ITEM_IDS = """

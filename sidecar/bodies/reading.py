@@ -29,6 +29,10 @@ _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 _DEEPER = frozenset({dict, list, float})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _LARGE = float(2**63)
+_RATIO = 1032
+"""What one byte of deflate can become at most."""
+_COPIES = 4
+_VALUE_BYTES = 160
 
 
 def decode(raw: bytes, *, content_type: str | None, content_encoding: str | None, limit: int) -> bytes:
@@ -70,6 +74,21 @@ def inflate(raw: bytes, content_encoding: str | None, *, limit: int) -> bytes:
     if stream.unused_data:
         raise BodyError("malformed", "The compressed body is followed by more bytes.")
     return plain
+
+
+def most_inflated(raw: bytes, limit: int) -> int:
+    """How many bytes `inflate` may make of a coded body."""
+    return min(_RATIO * len(raw), limit)
+
+
+def footprint(body: bytes) -> int:
+    """Bytes of memory that a plain body, its values and the texts in it take at most, as measured.
+
+    A character takes one byte in Python, or up to four in a text that holds one beyond ASCII.
+    """
+    width = 1 if body.isascii() and b"\\u" not in body else 4
+    values = body.count(b",") + body.count(b"[") + body.count(b"{")
+    return _COPIES * width * len(body) + _VALUE_BYTES * values
 
 
 def _bounded(body: bytes, limit: int) -> bytes:

@@ -72,7 +72,7 @@ class Walk:
     def __init__(self, shape: Shape, *, join_lists: bool = True) -> None:
         self.leaves: list[Leaf] = []
         self.media: list[str] = []
-        self.token_ids: list[str] = []
+        self.token_ids: list[tuple[str, list[JsonValue]]] = []
         self.references: list[str] = []
         self._shape = shape
         self._join_lists = join_lists
@@ -135,7 +135,8 @@ class Walk:
 
     def _list(self, node: list[JsonValue], at: Place) -> None:
         if at.name in TOKEN_LISTS and any(isinstance(item, (int, float)) for item in node):
-            self.token_ids.append(at.path)
+            self.token_ids.append((at.path, node))
+            self._bound()
         if self._join_lists and not at.turn and node and isinstance(node[0], str):
             at = at._replace(turn=at.path)
         pattern = f"{at.pattern}[]"
@@ -200,11 +201,13 @@ class Walk:
         return len(text) > SHORTEST_MEDIA
 
     def _add(self, text: str, at: Place, *, prose: bool) -> None:
-        if not text:
-            return
-        if len(self.leaves) >= MOST_LEAVES:
+        if text:
+            self.leaves.append(Leaf(text, at, prose))
+            self._bound()
+
+    def _bound(self) -> None:
+        if len(self.leaves) + len(self.token_ids) > MOST_LEAVES:
             raise BodyError("oversize", f"The body holds more than {MOST_LEAVES} texts.", status=413)
-        self.leaves.append(Leaf(text, at, prose))
 
 
 def _step(at: Place, name: str, *, free: bool) -> Place:

@@ -18,6 +18,7 @@ from sidecar.bodies import extraction, forms, reading
 from sidecar.bodies.extraction import Extraction
 from sidecar.bodies.reading import JsonValue
 from sidecar.bodies.routes import Route, RouteKind
+from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RouteNotAllowed
 from sidecar.web.headers import is_websocket
@@ -46,7 +47,8 @@ class Payload:
 class Intake:
     """Reads requests under given settings."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, vocabularies: Vocabularies = NONE) -> None:
+        self._vocabularies = vocabularies
         self._limits = settings.limits
         self._inline = settings.inline
         self._failure = settings.failure
@@ -135,12 +137,13 @@ class Intake:
 
     def _checked(self, payload: Payload) -> Payload:
         """Refuse or name the parts that hold no text to scan."""
-        parts = payload.texts.unscannable if payload.texts else ()
+        texts = self._vocabularies.read(payload.texts) if payload.texts else None
+        parts = texts.unscannable if texts else ()
         for part in parts:
             if not self.opens(part.kind):
                 said = f"The body holds what cannot be scanned (failure.input.{part.kind})."
                 raise BodyError(part.kind, said, status=422, param=part.path)
-        return replace(payload, unscanned=tuple(dict.fromkeys(part.kind for part in parts)))
+        return replace(payload, texts=texts, unscanned=tuple(dict.fromkeys(part.kind for part in parts)))
 
 
 def _without_body(raw: bytes) -> Payload:

@@ -16,6 +16,7 @@ from aiohttp import web
 from sidecar import logs
 from sidecar.bodies import routes
 from sidecar.bodies.routes import Route
+from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
@@ -57,6 +58,7 @@ class Proxy:
         settings: Settings,
         gatekeeper: Gatekeeper,
         personal: RulesLayer | None = None,
+        vocabularies: Vocabularies = NONE,
     ) -> None:
         """`personal`: the rules about personal data, where the settings look for it beside the scan."""
         self._engine = engine
@@ -64,7 +66,7 @@ class Proxy:
         self._upstream = upstream
         self._settings = settings
         self._gatekeeper = gatekeeper
-        self._intake = Intake(settings)
+        self._intake = Intake(settings, vocabularies)
         self._roles = {Role.USER, Role.TOOL, Role.OTHER, *(Role(role) for role in settings.inline.scan_roles)}
         self._redactor: Redactor | None = None
         self._screening: Screening | None = None

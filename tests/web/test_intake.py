@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import hashlib
 import json
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +74,22 @@ async def test_only_its_own_line_opens_a_kind_and_it_goes_up_as_sent(
     assert sha(upstream) == [hashlib.sha256(sent).hexdigest()]
     coding = headers.get("Content_Encoding")
     assert upstream.requests[0].header("content-encoding") == coding
+
+
+@pytest.mark.parametrize(("ids", "status"), [([0, 2], 200), ([0, 1], 400), ([0, 7], 422)])
+async def test_token_ids_are_scanned_where_their_vocabulary_is_set(tmp_path: Path, ids: list[int], status: int) -> None:
+    """Read, scanned and sent as they came; an unknown number, or another model, is refused as without it."""
+    words = (b"Please", b" EVIL", b" now")
+    lines = [base64.b64encode(word) + b" %d" % rank for rank, word in enumerate(words)]
+    (tmp_path / "own.tiktoken").write_bytes(b"\n".join(lines))
+    inline: Any = {"vocabularies": {"gpt-*": tmp_path / "own.tiktoken"}}
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, inline=inline) as made:
+        reply = await made.ask({"model": "gpt-3", "prompt": ids}, "/v1/completions")
+        other = await made.ask({"model": "other", "prompt": ids}, "/v1/completions")
+    assert (reply.status, other.status, "x-sidecar-unscanned" in reply.headers) == (status, 422, False)
+    assert [received.json()["prompt"] for received in upstream.requests] == ([ids] if status == 200 else [])
+    if status == 400:
+        assert (reply.error["code"], reply.error["param"]) == ("content_filter", "prompt")
 
 
 async def test_what_is_beside_an_open_part_is_scanned_all_the_same() -> None:
