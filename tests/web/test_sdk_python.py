@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import aiohttp
 import openai
 import pytest
 from answers import answer
 from door import ATTACK, door
 from openai import AsyncOpenAI, OpenAI
 from pydantic import BaseModel
-from recording import Recording, head, raw, recording, stream
+from recording import Received, Recording, head, raw, recording, stream
 
 BENIGN = [{"role": "user", "content": "What is the capital of France?"}]
 EVIL = [{"role": "user", "content": ATTACK}]
@@ -20,6 +21,8 @@ TOOL = {
     "type": "function",
     "function": {"name": "weather", "description": "Looks it up.", "parameters": {"type": "object", "properties": {}}},
 }
+PATIENT = {"first_byte_timeout": 20.0, "idle_timeout": 20.0}
+OURS = {"date", "server", "connection", "transfer-encoding", "content-length"}
 HOP = {"host", "connection", "content-length", "x-stainless-read-timeout"}
 
 
@@ -92,9 +95,14 @@ def wire(recorder: Recording) -> list[tuple[str, list[tuple[str, str]], bytes]]:
     for received in recorder.requests:
         boundary = (received.header("content-type") or "").partition("boundary=")[2]
         fields = [(name, value.replace(boundary, "B") if boundary else value) for name, value in received.fields]
-        body = received.body.replace(boundary.encode(), b"B") if boundary else received.body
-        found.append((received.line, sorted(field for field in fields if field[0] not in HOP), body))
+        found.append((received.line, sorted(field for field in fields if field[0] not in HOP), unbound(received)))
     return found
+
+
+def unbound(received: Received) -> bytes:
+    """The body of a request without its random boundary."""
+    boundary = (received.header("content-type") or "").partition("boundary=")[2].encode()
+    return received.body.replace(boundary, b"B") if boundary else received.body
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -107,6 +115,33 @@ async def test_the_sdk_gets_the_same_through_the_door_as_directly(upstream: Reco
         assert await run(kind, CALLS[name], made.url) == direct
     assert wire(upstream) == seen
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("setting", ["flag", "block"])
+@pytest.mark.parametrize("name", CALLS)
+async def test_nothing_changes_where_answers_are_looked_at(upstream: Recording, name: str, setting: str) -> None:
+    """`responses`: the same objects and bytes up, but for the coding that is asked for; the same bytes down."""
+    direct = await run("async", CALLS[name], f"{upstream.url}/v1")
+    (sent,) = upstream.requests
+    upstream.requests.clear()
+    terms: Any = {"inline": {"files": "scan_jsonl"}, "responses": setting, "upstream": PATIENT}
+    async with door(upstream.url, **terms) as made:
+        assert await run("async", CALLS[name], made.url) == direct
+        (through,) = upstream.requests
+        answered = [await again(made.session, base, sent) for base in (upstream.url, made.url.removesuffix("/v1"))]
+    assert (through.line, unbound(through)) == (sent.line, unbound(sent))
+    assert answered[0] == answered[1]
+
+
+async def again(session: aiohttp.ClientSession, base: str, sent: Received) -> tuple[int, dict[str, str], bytes]:
+    """Status, fields and bytes of the answer to the same request once more."""
+    fields = {"Content-Type": sent.header("content-type") or ""} if sent.body else {}
+    async with session.request(
+        sent.line.split(" ")[0], base + sent.target, data=sent.body or None, headers=fields
+    ) as got:
+        kept = {name.lower(): value for name, value in got.headers.items()}
+        kept = {name: value for name, value in kept.items() if name not in OURS and not name.startswith("x-sidecar-")}
+        return got.status, kept, await got.read()
 
 
 ATTACKS: dict[str, Callable[[Any], Any]] = {
