@@ -2,6 +2,7 @@
 
 An encoder is used by one thread at a time. Nothing is ever fetched: weights come from a folder or from
 an installed package, and the hub libraries are told that they are offline before they are imported.
+Nothing is told either: onnxruntime reports to its maker unless it is forbidden to before it is imported.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 from tokenizers import Tokenizer
 
 from sidecar.errors import ModelError
 from sidecar.layers.artefact import Array, Artefact
 from sidecar.layers.windows import prepared
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+import onnxruntime  # looks at the environment once, when it is loaded
 
 Tokens = dict[str, npt.NDArray[np.int64]]
 

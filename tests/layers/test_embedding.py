@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import tiny_model
 
 from sidecar.layers.embedding import Padding
+
+OPENED = """
+from sidecar.layers.artefact import SHIPPED
+from sidecar.layers.embedding import _session
+_session(SHIPPED["onnx"] / "model.onnx", 1)
+"""
 
 
 def test_windows_are_dressed_and_padded() -> None:
@@ -19,3 +30,12 @@ def test_the_channel_is_the_token_type_where_the_model_knows_it() -> None:
     """Text that is only read is marked by type 1."""
     arrays = Padding(tiny_model.tokenizer(), channels=True)([[4, 5], [6]], [False, True])
     assert arrays["token_type_ids"].tolist() == [[0] * 4, [1] * 4]
+
+
+def test_a_session_reports_to_nobody(tmp_path: Path) -> None:
+    """The runtime names the machine in a file of its user's before it reports anything: there is none."""
+    # It is silent by itself where it sees continuous integration.
+    environment = {name: value for name, value in os.environ.items() if name not in {"CI", "ORT_DISABLE_TELEMETRY"}}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", OPENED], env=environment, check=True, timeout=100)
+    assert list(tmp_path.iterdir()) == []
