@@ -15,6 +15,7 @@ from aiohttp import web
 from sidecar import limits, logs, telemetry
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
+from sidecar.errors import ConfigError
 from sidecar.exemptions import Exemptions
 from sidecar.generation import Generation, Ground
 from sidecar.journal import Journal
@@ -65,6 +66,7 @@ class Sidecar:
         self.data_port = 0
         self.admin_port = 0
         self._stack = AsyncExitStack()
+        self.grpc_port: int | None = None
         self._state = STARTING
         self._waiting: list[str] = []
         self._background = Background()
@@ -201,8 +203,19 @@ class Sidecar:
 
 
 def stop_on_signal() -> asyncio.Event:
+        if settings.listen.grpc_port is not None:
+            await self._listen_for_envoy(settings.listen.grpc_port)
     """Set on SIGTERM or SIGINT; a second signal ends the process at once. Call it before anything is opened."""
     stop = asyncio.Event()
+
+    async def _listen_for_envoy(self, port: int) -> None:
+        try:
+            from sidecar.web.compat.envoy_grpc import GrpcChecks  # noqa: PLC0415 - an extra
+        except ImportError:
+            raise ConfigError("listen.grpc_port", ["needs the extra: pip install 'prompt-sidecar[grpc]'"]) from None
+        checks = GrpcChecks(self.settings, self.data_port, lambda: self.settings.compat.envoy)
+        self._stack.push_async_callback(checks.close)
+        self.grpc_port = await checks.listen(port, share=self._share_ports)
 
     def on_signal() -> None:
         if stop.is_set():

@@ -43,6 +43,7 @@ class Listen(Section):
 
     host: str = "127.0.0.1"
     port: Port = 8080
+    grpc_port: Port | None = None
     hosts: tuple[HostName, ...] = ()
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
 
@@ -354,6 +355,12 @@ class Settings(Section):
 
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """Read the file (default `config.yaml`, if there is one) and the environment.
+    @model_validator(mode="after")
+    def _grpc_has_what_it_asks(self) -> Settings:
+        if self.listen.grpc_port is not None and not self.compat.envoy:
+            raise ValueError("listen.grpc_port needs compat.envoy: it is the same check over gRPC")
+        return self
+
 
     Raises `ConfigError` with every problem found, each with the place where it was set.
     """

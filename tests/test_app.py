@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import grpc
 import pytest
 from aiohttp import ClientSession
 
 from sidecar.app import Sidecar
 from sidecar.config import Settings
 from sidecar.errors import PolicyError, SidecarError
+from sidecar.web.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 
 
 def settings(folder: Path, **sections: object) -> Settings:
@@ -43,6 +45,20 @@ async def test_a_sidecar_serves_both_ports_and_stops_clean(tmp_path: Path) -> No
     }
     with pytest.raises(OSError, match=r"[Cc]onnect"):
         await asyncio.open_connection("127.0.0.1", running.data_port)
+
+
+async def test_the_port_for_envoy_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
+    """A check over gRPC is answered by the whole application; without the setting there is no such port."""
+    wanted = settings(tmp_path, listen={"port": 0, "grpc_port": 0}, compat={"envoy": True})
+    http = {"method": "GET", "path": "/v1/models", "size": -1}
+    async with (
+        Sidecar(wanted) as running,
+        grpc.aio.insecure_channel(f"127.0.0.1:{running.grpc_port}") as channel,
+    ):
+        ask = channel.unary_unary(f"/{SERVICE}/Check", CheckRequest.SerializeToString, CheckResponse.FromString)
+        assert (await ask(CheckRequest(attributes={"request": {"http": http}}), timeout=30)).status.code == 0
+    async with Sidecar(settings(tmp_path)) as running:
+        assert running.grpc_port is None
 
 
 async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:

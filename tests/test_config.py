@@ -79,6 +79,7 @@ def test_a_block_never_uses_a_status_that_clients_retry(tmp_path: Path, status: 
         "scan: {deadline: 5}",
         "inline: {routes: ['GET /v1/custom']}",
         "inline: {prefixes: [v1]}",
+        "listen: {grpc_port: 9191}",
     ],
 )
 def test_settings_that_contradict_themselves_are_refused(tmp_path: Path, text: str) -> None:

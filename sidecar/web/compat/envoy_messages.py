@@ -1,0 +1,74 @@
+"""The messages of Envoy's `envoy.service.auth.v3`, as far as they are used here: fields that are not, are skipped.
+
+Names and numbers are those of Envoy's API (compared with xds-protos 1.85.0). That package is not used, since it brings
+files of other packages along and writes over them (`google/rpc`, `opentelemetry/proto`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+SERVICE = "envoy.service.auth.v3.Authorization"
+PACKAGE = "sidecar.envoy"
+MANY = "*"
+OVERWRITE = 2
+_MESSAGES = {
+    "CheckRequest": {"attributes": (1, "AttributeContext")},
+    "AttributeContext": {"request": (4, "Request")},
+    "Request": {"http": (2, "HttpRequest")},
+    "HttpRequest": {
+        "method": (2, "string"),
+        "headers": (3, "*Entry"),
+        "path": (4, "string"),
+        "size": (9, "int64"),
+        "body": (11, "string"),
+        "raw_body": (12, "bytes"),
+        "header_map": (13, "HeaderMap"),
+    },
+    "Entry": {"key": (1, "string"), "value": (2, "string")},  # what a map is on the wire
+    "HeaderMap": {"headers": (1, "*HeaderValue")},
+    "HeaderValue": {"key": (1, "string"), "value": (2, "string"), "raw_value": (3, "bytes")},
+    "HeaderValueOption": {"header": (1, "HeaderValue"), "append_action": (3, "int32")},
+    "Code": {"code": (1, "int32")},
+    "DeniedHttpResponse": {"status": (1, "Code"), "headers": (2, "*HeaderValueOption"), "body": (3, "string")},
+    "OkHttpResponse": {"headers_to_remove": (5, "*string"), "response_headers_to_add": (6, "*HeaderValueOption")},
+    "CheckResponse": {
+        "status": (1, "Code"),
+        "denied_response": (2, "DeniedHttpResponse"),
+        "ok_response": (3, "OkHttpResponse"),
+    },
+}
+_Field = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {
+    "string": _Field.TYPE_STRING,
+    "bytes": _Field.TYPE_BYTES,
+    "int32": _Field.TYPE_INT32,
+    "int64": _Field.TYPE_INT64,
+}
+
+
+def _field(name: str, number: int, kind: str) -> Any:
+    label = _Field.LABEL_REPEATED if kind.startswith(MANY) else _Field.LABEL_OPTIONAL
+    bare = kind.removeprefix(MANY)
+    if bare in _SCALARS:
+        return _Field(name=name, number=number, label=label, type=_SCALARS[bare])
+    return _Field(name=name, number=number, label=label, type=_Field.TYPE_MESSAGE, type_name=f".{PACKAGE}.{bare}")
+
+
+def _classes() -> dict[str, Any]:
+    """The classes, from a pool of their own, so that the names of the real ones stay free."""
+    file = descriptor_pb2.FileDescriptorProto(name="sidecar/envoy.proto", package=PACKAGE, syntax="proto3")
+    for name, fields in _MESSAGES.items():
+        made = (_field(field, number, kind) for field, (number, kind) in fields.items())
+        file.message_type.add(name=name, field=made)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    find = pool.FindMessageTypeByName
+    return {name: message_factory.GetMessageClass(find(f"{PACKAGE}.{name}")) for name in _MESSAGES}
+
+
+_CLASSES = _classes()
+CheckRequest: Any = _CLASSES["CheckRequest"]
+CheckResponse: Any = _CLASSES["CheckResponse"]
