@@ -65,8 +65,8 @@ class Sidecar:
         self._current: Generation
         self.data_port = 0
         self.admin_port = 0
-        self._stack = AsyncExitStack()
         self.grpc_port: int | None = None
+        self._stack = AsyncExitStack()
         self._state = STARTING
         self._waiting: list[str] = []
         self._background = Background()
@@ -198,15 +198,10 @@ class Sidecar:
         data_site = Site(data, settings.limits, drain)
         self._stack.push_async_callback(data_site.close)
         self.data_port = await data_site.listen(settings.listen.host, settings.listen.port, share=self._share_ports)
-        self._state = "serving"
-        _log.info("listen_started", host=settings.listen.host, port=self.data_port, admin_port=self.admin_port)
-
-
-def stop_on_signal() -> asyncio.Event:
         if settings.listen.grpc_port is not None:
             await self._listen_for_envoy(settings.listen.grpc_port)
-    """Set on SIGTERM or SIGINT; a second signal ends the process at once. Call it before anything is opened."""
-    stop = asyncio.Event()
+        self._state = "serving"
+        _log.info("listen_started", host=settings.listen.host, port=self.data_port, admin_port=self.admin_port)
 
     async def _listen_for_envoy(self, port: int) -> None:
         try:
@@ -216,6 +211,11 @@ def stop_on_signal() -> asyncio.Event:
         checks = GrpcChecks(self.settings, self.data_port, lambda: self.settings.compat.envoy)
         self._stack.push_async_callback(checks.close)
         self.grpc_port = await checks.listen(port, share=self._share_ports)
+
+
+def stop_on_signal() -> asyncio.Event:
+    """Set on SIGTERM or SIGINT; a second signal ends the process at once. Call it before anything is opened."""
+    stop = asyncio.Event()
 
     def on_signal() -> None:
         if stop.is_set():
