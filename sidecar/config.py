@@ -347,6 +347,12 @@ class Settings(Section):
             raise ValueError(f"pii: {self.pii} needs layers.rules.enabled: nobody else finds personal data")
         return self
 
+    @model_validator(mode="after")
+    def _grpc_has_what_it_asks(self) -> Settings:
+        if self.listen.grpc_port is not None and not self.compat.envoy:
+            raise ValueError("listen.grpc_port needs compat.envoy: it is the same check over gRPC")
+        return self
+
     @property
     def looks_for_personal_data(self) -> bool:
         """Whether the inline door looks for it beside the scan: in answers, or to replace it in prompts."""
@@ -355,12 +361,6 @@ class Settings(Section):
 
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """Read the file (default `config.yaml`, if there is one) and the environment.
-    @model_validator(mode="after")
-    def _grpc_has_what_it_asks(self) -> Settings:
-        if self.listen.grpc_port is not None and not self.compat.envoy:
-            raise ValueError("listen.grpc_port needs compat.envoy: it is the same check over gRPC")
-        return self
-
 
     Raises `ConfigError` with every problem found, each with the place where it was set.
     """
