@@ -1,25 +1,25 @@
 """Puts together what a body keeps apart and a model reads in a row: parts of a message, items of a list, turns.
 
-An attack split over them shows only here. Bounded: the last turns, the first parts, and of each piece its
-two ends, because a sentence that is cut has its cut at the ends.
+An attack split over them shows only here. Bounded: all pieces of one turn or list, but of each its two ends,
+because a sentence that is cut has its cut at the ends, and the shorter the more pieces there are; the last turns,
+and more of them where they are short, because it takes many to say anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 
 from sidecar.bodies.walk import Leaf
 from sidecar.types import Channel, Role, Segment
 
 TURNS = 5
-"""Turns of one role that are joined, the last ones."""
-PARTS = 16
-"""Pieces of one turn or list that are joined, the first ones."""
-MOST = 16
-"""Joined texts of one request, the last ones."""
-PIECE = 512
-"""Code points of one piece."""
+"""Turns of one role that are joined, the last ones; and those before them that fit into `SHORT` with all behind."""
+SHORT = 1_024
+WHOLE = 8_192
+"""Code points of one joined text, as long as the shortest of `PIECES` do not take more."""
+PIECES = (512, 256, 128, 64)
+"""Code points of one piece: the first with which all pieces fit into `WHOLE`."""
 
 _Key = tuple[str, Role, Channel]
 _Group = tuple[_Key, list[str]]
@@ -28,9 +28,9 @@ _Group = tuple[_Key, list[str]]
 def join(leaves: Iterable[Leaf]) -> tuple[Segment, ...]:
     """The joined texts of a request; their path is the message, list or conversation that they stand in."""
     prose = [leaf for leaf in leaves if leaf.prose and leaf.place.turn and leaf.place.role in _SCANNED]
-    groups = [(key, [leaf.text for leaf in group][:PARTS]) for key, group in groupby(prose, key=_key)]
+    groups = [(key, [leaf.text for leaf in group]) for key, group in groupby(prose, key=_key)]
     parts = [segment for key, texts in groups for segment in _parts(key, texts)]
-    return (*parts[-MOST:], *_conversations(groups)[-MOST:])
+    return (*parts, *_conversations(groups))
 
 
 _SCANNED = frozenset({Role.USER, Role.TOOL, Role.OTHER})
@@ -45,31 +45,40 @@ def _parts(key: _Key, texts: Sequence[str]) -> Iterator[Segment]:
     if len(texts) < 2:
         return
     turn, role, channel = key
-    pieces = [_ends(text) for text in texts]
+    pieces = _pieces(texts)
     yield Segment("\n".join(pieces), role, turn, channel, joined=True)
     if _is_turn(turn) and any(left[-1:].isalnum() and right[:1].isalnum() for left, right in pairwise(pieces)):
         yield Segment("".join(pieces), role, turn, channel, joined=True)
 
 
 def _conversations(groups: Iterable[_Group]) -> list[Segment]:
-    """The last turns of those who speak to the model, and the last tool results, of each conversation."""
+    """The latest turns of those who speak to the model, and the latest tool results, of each conversation."""
     speakers: dict[tuple[str, bool], list[_Group]] = {}
     for key, texts in groups:
         if _is_turn(key[0]):
             speakers.setdefault((key[0].rpartition(".")[0], key[1] is Role.TOOL), []).append((key, texts))
-    return [_conversation(path, turns[-TURNS:]) for (path, _), turns in speakers.items() if len(turns) > 1]
+    return [_conversation(path, _latest(turns)) for (path, _), turns in speakers.items() if len(turns) > 1]
+
+
+def _latest(turns: Sequence[_Group]) -> Sequence[_Group]:
+    size = 0
+    for taken, (_, texts) in enumerate(reversed(turns)):
+        size += sum(map(len, texts))
+        if taken >= TURNS and size > SHORT:
+            return turns[-taken:]
+    return turns
 
 
 def _conversation(path: str, turns: Sequence[_Group]) -> Segment:
     (_, role, channel), _ = turns[-1]
-    text = "\n".join(_ends(text) for _, texts in turns for text in texts)
+    text = "\n".join(_pieces([text for _, texts in turns for text in texts]))
     return Segment(text, role, path, channel, joined=True)
 
 
 def without(joined: str, pieces: Iterable[str]) -> str:
     """A joined text without these of its pieces."""
-    for piece in pieces:
-        joined = joined.replace(_ends(piece), "")
+    for piece, size in product(pieces, PIECES):
+        joined = joined.replace(_ends(piece, size), "")
     return joined
 
 
@@ -78,6 +87,11 @@ def _is_turn(path: str) -> bool:
     return path.rpartition(".")[2].isdigit()
 
 
-def _ends(text: str) -> str:
-    half = PIECE // 2
-    return text if len(text) <= PIECE else f"{text[:half]}\n{text[-half:]}"
+def _pieces(texts: Sequence[str]) -> list[str]:
+    size = next((size for size in PIECES if size * len(texts) <= WHOLE), PIECES[-1])
+    return [_ends(text, size) for text in texts]
+
+
+def _ends(text: str, size: int) -> str:
+    half = size // 2
+    return text if len(text) <= size else f"{text[:half]}\n{text[-half:]}"

@@ -94,11 +94,41 @@ def test_joined_texts_are_bounded() -> None:
     """However long the conversation, only its last turns are joined, and of long pieces only the ends."""
     long = "x" * 10_000
     found = joined(chat(*[("user", [part(long)] * 100)] * 100))
-    assert len(found) <= 2 * joining.MOST
-    assert max(len(segment.text) for segment in found) <= joining.TURNS * joining.PARTS * (joining.PIECE + 2)
-    turns = joined(chat(*[("user", f"turn {n} of many.") for n in range(50)]))
-    assert turns[-1].text.splitlines() == [f"turn {n} of many." for n in range(45, 50)]
+    assert max(len(segment.text) for segment in found) <= 5 * 100 * (joining.PIECES[-1] + 2)
+    assert sum(len(segment.text) for segment in found) < 100 * 100 * len(long) / 50
+    turns = joined(chat(*[("user", f"turn {n} of many." + " " * 400) for n in range(50)]))
+    assert [line.strip() for line in turns[-1].text.splitlines()] == [f"turn {n} of many." for n in range(45, 50)]
     assert joined(chat(("user", "start " + long + " end"), ("user", "more")))[-1].text.startswith("start ")
+
+
+def test_a_text_behind_many_harmless_parts_is_whole_again() -> None:
+    """However many parts, list items or turns with parts stand before a split text, and even a word in each."""
+    words = " ".join(WORDS).split()
+    for before, after in ((0, 40), (40, 0), (200, 200)):
+        texts = [*["A harmless line."] * before, *words, *["Thanks."] * after]
+        found = joined(chat(("user", [part(text) for text in texts])))[0]
+        assert " ".join(words) in found.text.replace("\n", " ")
+        (listed,) = joined({"prompt": texts}, "/completions")
+        assert " ".join(words) in listed.text.replace("\n", " ")
+    turns = [("user", [part(text) for text in WORDS]), *[("user", [part("a b."), part("c d.")])] * 40]
+    assert " ".join(words) in joined(chat(*turns))[0].text.replace("\n", " ")
+
+
+def test_short_turns_are_joined_further_back() -> None:
+    """A word a turn still makes a sentence: turns are joined as long as all of them are short."""
+    words = " ".join(WORDS).split()
+    turns = [turn for word in ["padding"] * 30 + words + ["ok"] * 30 for turn in (("user", word), ("assistant", "go"))]
+    assert " ".join(words) in joined(chat(*turns))[-1].text.replace("\n", " ")
+
+
+def test_a_piece_is_left_out_whatever_was_kept_of_it() -> None:
+    """What is taken out of a joined text is found in it, be the pieces many and so cut short."""
+    long = "".join(f"{n:04d}" for n in range(200))
+    for count in (1, 20, 40, 100, 500):
+        found = joined(chat(("user", [part(long), *[part("A harmless line.")] * count])))[0]
+        left = joining.without(found.text, [long])
+        assert not any(character.isdigit() for character in left)
+        assert left.count("harmless") == count
 
 
 def test_conversations_of_a_batch_are_joined_apart() -> None:
