@@ -41,7 +41,7 @@ SHORTEST_MEDIA = 512
 """Base64 below this length is scanned as it stands, too: it may be words without blanks."""
 _WORD = re.compile(r"[A-Za-z0-9_.:/@+-]{1,40}")
 _OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
-_MEDIA_URLS = ("image_url.url", "source.url")
+_MEDIA_URLS = ("image_url.url", "audio_url.url", "video_url.url", "source.url")
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}")
 
 
@@ -186,9 +186,13 @@ class Walk:
             self.references.append(at.path)
 
     def _holds_other(self, text: str, at: Place) -> bool:
-        """True if the string is nothing but an envelope: text inside is taken out, media are noted."""
+        """Text inside the string is taken out, media are noted. True if the string is nothing but an envelope.
+
+        So it is only in the place of media: anywhere else a model reads it letter for letter, as words it may be.
+        """
+        opened = not at.free and (at.name in MEDIA or at.pattern.endswith(_MEDIA_URLS))
         found = embedded.data_url(text)
-        if found is None and not at.free and (at.name in MEDIA or at.pattern.endswith(_MEDIA_URLS)):
+        if found is None and opened:
             found = embedded.base64_value(text)
             if found is None and text[:8].lower().startswith(("http://", "https://")):
                 self.media.append(at.path)
@@ -196,9 +200,9 @@ class Walk:
             return False
         if found.text is not None:
             self._add(found.text, at._replace(channel=Channel.INDIRECT), prose=False)
-            return True
+            return opened
         self.media.append(at.path)
-        return len(text) > SHORTEST_MEDIA
+        return opened and len(text) > SHORTEST_MEDIA
 
     def _add(self, text: str, at: Place, *, prose: bool) -> None:
         if text:
