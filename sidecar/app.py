@@ -19,6 +19,7 @@ from sidecar.errors import ConfigError
 from sidecar.exemptions import Exemptions
 from sidecar.generation import Generation, Ground
 from sidecar.journal import Journal
+from sidecar.limits import Room
 from sidecar.metrics import POLICY
 from sidecar.pipeline import Serving
 from sidecar.policy import Policy
@@ -66,6 +67,8 @@ class Sidecar:
         self.data_port = 0
         self.admin_port = 0
         self.grpc_port: int | None = None
+        self._room = Room(settings.limits.bodies)
+        self._data_site: Site | None = None
         self._stack = AsyncExitStack()
         self._state = STARTING
         self._waiting: list[str] = []
@@ -122,7 +125,7 @@ class Sidecar:
         await self._listen(self._data_app(), self._admin_app(journal, limiter, exemptions))
 
     def _data_app(self) -> web.Application:
-        app = web.Application(middlewares=[boundary(), only_for(self.settings.listen.hosts)])
+        app = web.Application(middlewares=[boundary(self._room), only_for(self.settings.listen.hosts)])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(data_routes())
 
@@ -167,6 +170,7 @@ class Sidecar:
 
     async def _install(self, settings: Settings) -> None:
         self._current = await Generation.open(settings, self._ground)
+        self._room.total = settings.limits.bodies
         POLICY.clear()
         POLICY.labels(self.policy.revision).set(1)
 
@@ -187,6 +191,7 @@ class Sidecar:
 
     def _problems(self, journal: Journal) -> list[str]:
         problems = [self._state] if self._state != "serving" else []
+        problems += ["no room for connections (limits.connections)"] if self._data_site and self._data_site.full else []
         return problems if journal.healthy else [*problems, "scan log cannot be written"]
 
     async def _listen(self, data: web.Application, admin: web.Application) -> None:
@@ -195,7 +200,7 @@ class Sidecar:
         admin_site = Site(admin, settings.limits, drain)
         self._stack.push_async_callback(admin_site.close)
         self.admin_port = await admin_site.listen(settings.admin.host, settings.admin.port, share=self._share_ports)
-        data_site = Site(data, settings.limits, drain)
+        self._data_site = data_site = Site(data, settings.limits, drain)
         self._stack.push_async_callback(data_site.close)
         self.data_port = await data_site.listen(settings.listen.host, settings.listen.port, share=self._share_ports)
         if settings.listen.grpc_port is not None:

@@ -244,6 +244,14 @@ class Limits(Section):
     body_timeout: Duration = 15.0
     header_timeout: Duration = 15.0
     depth: int = Field(default=64, ge=8, le=512)
+    bodies: Size = 384 * 1024 * 1024
+    connections: int = Field(default=4096, ge=16)
+
+    @model_validator(mode="after")
+    def _room_for_one(self) -> Limits:
+        if self.bodies < 10 * self.body_bytes:
+            raise ValueError(f"bodies: at least ten times body_bytes ({10 * self.body_bytes} bytes), to read one")
+        return self
 
 
 class Cache(Section):

@@ -25,6 +25,7 @@ ANSWERS = _counter("sidecar_answers_total", "Answers looked at, by what came of 
 REDACTED = _counter("sidecar_redacted_total", "Values replaced in prompts before they went up.")
 LAYER_FAILURES = _counter("sidecar_layer_failures_total", "Layers without an answer.", ("layer", "cause"))
 REFUSED = _counter("sidecar_refused_total", "Requests answered with an error, by status.", ("door", "status"))
+NO_ROOM = _counter("sidecar_no_room_total", "Bodies and connections that the bounds had no room for.", ("what",))
 LOG_DROPPED = _counter("sidecar_log_dropped_total", "Decisions that the scan log had no room or no store for.")
 LOG_WRITTEN = _counter("sidecar_log_written_total", "Decisions written to the scan log.")
 LIMITS_LOCAL = _counter("sidecar_limits_local_total", "Requests limited in this process because Redis was gone.")
@@ -39,6 +40,8 @@ LAYER_SECONDS = Histogram(
     "sidecar_layer_seconds", "Time of one layer in one scan.", ("layer",), buckets=_SECONDS, registry=REGISTRY
 )
 IN_FLIGHT = Gauge("sidecar_scans_in_flight", "Scans running or waiting.", registry=REGISTRY)
+BODY_BYTES = Gauge("sidecar_body_bytes", "Memory set aside for the bodies of requests in flight.", registry=REGISTRY)
+CONNECTIONS = Gauge("sidecar_connections", "Connections of clients, on all ports.", registry=REGISTRY)
 LOG_QUEUE = Gauge("sidecar_log_queue", "Decisions waiting to be written.", registry=REGISTRY)
 GENERATION = Gauge(
     "sidecar_generation", "How often the configuration was replaced while running, plus one.", registry=REGISTRY

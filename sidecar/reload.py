@@ -31,7 +31,8 @@ PAUSE = 0.25
 MOST_FILES = 1_000
 """Files of one folder that are looked at."""
 FIXED = (
-    *("listen", "admin", "store", "log", "telemetry", "drain", "limits.url", "limits.header_timeout"),
+    *("listen", "admin", "store", "log", "telemetry", "drain"),
+    *("limits.url", "limits.header_timeout", "limits.connections"),
     *("auth.cache", "auth.stale_grace", "auth.pepper_file"),
 )
 """What stays as it was until the next start: sockets, databases and secrets that are open already."""

@@ -1,12 +1,13 @@
-"""How often and how many at once: a rate limit per key in memory or in Redis, and a bound on concurrency."""
+"""How often, how many at once and how much: a rate per key in memory or in Redis, bounds on scans and on memory."""
 
 from __future__ import annotations
 
 from sidecar.errors import ConfigError
 from sidecar.limits.concurrency import Concurrency, QueueFull
 from sidecar.limits.rate import Limiter, MemoryLimiter
+from sidecar.limits.room import Lease, NoRoom, Room
 
-__all__ = ["Concurrency", "Limiter", "MemoryLimiter", "QueueFull", "open"]
+__all__ = ["Concurrency", "Lease", "Limiter", "MemoryLimiter", "NoRoom", "QueueFull", "Room", "open"]
 
 
 async def open(url: str) -> Limiter:  # noqa: A001 - read as limits.open

@@ -19,6 +19,7 @@ from sidecar.engine import Engine
 from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
+from sidecar.limits import NoRoom
 from sidecar.metrics import ANSWERS
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, UNSCANNED
@@ -26,7 +27,7 @@ from sidecar.web.call import NOTHING_FOUND
 from sidecar.web.caller import caller, monitors
 from sidecar.web.findings import Finder, Text
 from sidecar.web.middleware import Gatekeeper
-from sidecar.web.receive import receive
+from sidecar.web.receive import receive, unpack
 
 T = TypeVar("T")
 
@@ -79,13 +80,12 @@ class Desk:
         if not self._journal.healthy:
             raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
         limits = self.settings.limits
-        raw = reading.decode(
-            await receive(request, limits),
-            content_type=request.headers.get("Content-Type"),
-            content_encoding=request.headers.get("Content-Encoding"),
-            limit=limits.body_bytes,
-        )
-        return parse(reading.parse(raw, depth=limits.depth))
+        try:
+            raw = await receive(request, limits)
+            plain = await unpack(request, raw, request.headers.get("Content-Type"), limits)
+        except NoRoom:
+            raise _busy() from None
+        return parse(reading.parse(plain, depth=limits.depth))
 
     async def judge(
         self, request: web.Request, wanted: ScanRequest, *, unread: str | None = None, thorough: bool = False
@@ -166,7 +166,11 @@ def _ruling(verdict: Verdict, decision: str, unread: str | None, *, monitored: b
 def refusal(verdict: Verdict) -> RequestError:
     """The error for a scan that could not be done."""
     if verdict.failure == "overload":
-        return RateLimited("The scanner is busy; try again in 1 s.", retry_after=1)
+        return _busy()
     if verdict.failure == "too_long":
         return BodyError("oversize", "The text is longer than the scanner reads (layers.semantic.windows).", status=422)
     return Unavailable(f"The prompt could not be scanned ({verdict.failure}).", retry_after=1)
+
+
+def _busy() -> RequestError:
+    return RateLimited("The scanner is busy; try again in 1 s.", retry_after=1)

@@ -8,7 +8,7 @@ that did not arrive whole is never forwarded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
 import orjson
@@ -20,12 +20,11 @@ from sidecar.bodies.reading import JsonValue
 from sidecar.bodies.routes import Route, RouteKind
 from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.config import Settings
-from sidecar.errors import BodyError, RouteNotAllowed
+from sidecar.errors import BodyError, RouteNotAllowed, Unavailable
+from sidecar.limits import NoRoom
 from sidecar.web.headers import is_websocket
-from sidecar.web.receive import Oversize, receive
+from sidecar.web.receive import THREAD_BYTES, Oversize, content_coding, make_room, receive, unpack
 
-# Reading a body of this size takes about as long as the event loop may be held (5 ms).
-THREAD_BYTES = 128 * 1024
 _FORMS = frozenset({RouteKind.MULTIPART, RouteKind.FILES})
 
 
@@ -55,14 +54,15 @@ class Intake:
         self._monitor = settings.mode == "monitor"
 
     async def read(self, request: web.Request, route: Route) -> Payload:
-        """The payload. Raises `RouteNotAllowed` or `BodyError` for what is refused."""
+        """The payload. Raises `RouteNotAllowed` or `BodyError` for what is refused, `Unavailable` for want of room."""
         cause = self._admit_route(request, route)
-        payload = await self._receive(request)
-        if cause is not None:
-            return replace(payload, unscanned=(cause,))
-        if isinstance(payload.body, bytes):
-            return await self._open(request, route, payload.body)
-        return payload
+        try:
+            payload = await self._receive(request)
+            if cause is None and isinstance(payload.body, bytes):
+                return await self._open(request, route, payload.body)
+        except NoRoom:
+            raise Unavailable("The scanner is busy.", retry_after=1) from None
+        return payload if cause is None else replace(payload, unscanned=(cause,))
 
     def rewrite(self, route: Route, document: JsonValue) -> Payload:
         """The payload of a body that is not the client's any more."""
@@ -109,31 +109,28 @@ class Intake:
         try:
             if route.kind is RouteKind.PASS:
                 return _without_body(raw)
-            if len(raw) > THREAD_BYTES:
-                return await asyncio.to_thread(self._parse, request, route, raw)
-            return self._parse(request, route, raw)
+            content_type = _only(request, "Content-Type")
+            if route.kind in _FORMS and forms.is_form(content_type):
+                await make_room(request, raw)
+                return await _aside(len(raw), self._read_form, request, route, raw, content_type)
+            plain = await unpack(request, raw, content_type, self._limits)
+            return await _aside(len(plain), self._read_json, route, plain, plain is not raw)
         except BodyError as error:
             if not self.opens(error.kind):
                 raise
             return Payload(raw, unscanned=(error.kind,))
 
-    def _parse(self, request: web.Request, route: Route, raw: bytes) -> Payload:
-        coding = ", ".join(request.headers.getall("Content-Encoding", ())) or None
-        content_type = _only(request, "Content-Type")
-        if route.kind in _FORMS and forms.is_form(content_type):
-            return self._checked(Payload(raw, self._form(route, raw, content_type, coding)))
-        limit, depth = self._limits.body_bytes, self._limits.depth
-        plain = reading.decode(raw, content_type=content_type, content_encoding=coding, limit=limit)
-        return self._read_document(route, plain, reading.parse(plain, depth=depth), decoded=coding is not None)
+    def _read_json(self, route: Route, plain: bytes, decoded: bool) -> Payload:
+        return self._read_document(route, plain, reading.parse(plain, depth=self._limits.depth), decoded=decoded)
 
     def _read_document(self, route: Route, plain: bytes, document: JsonValue, *, decoded: bool) -> Payload:
         texts = extraction.extract(document, route.operation, route.dialect)
         return self._checked(Payload(plain, texts, document, decoded))
 
-    def _form(self, route: Route, raw: bytes, content_type: str | None, coding: str | None) -> Extraction:
-        parts = forms.parse_form(raw, content_type=content_type, content_encoding=coding)
+    def _read_form(self, request: web.Request, route: Route, raw: bytes, content_type: str | None) -> Payload:
+        parts = forms.parse_form(raw, content_type=content_type, content_encoding=content_coding(request))
         read = forms.extract_upload if route.kind is RouteKind.FILES else forms.extract_form
-        return read(parts, depth=self._limits.depth)
+        return self._checked(Payload(raw, read(parts, depth=self._limits.depth)))
 
     def _checked(self, payload: Payload) -> Payload:
         """Refuse or name the parts that hold no text to scan."""
@@ -144,6 +141,11 @@ class Intake:
                 said = f"The body holds what cannot be scanned (failure.input.{part.kind})."
                 raise BodyError(part.kind, said, status=422, param=part.path)
         return replace(payload, texts=texts, unscanned=tuple(dict.fromkeys(part.kind for part in parts)))
+
+
+async def _aside(size: int, read: Callable[..., Payload], *given: object) -> Payload:
+    """Read what has so many bytes: in a thread, if it would hold up the event loop."""
+    return await asyncio.to_thread(read, *given) if size > THREAD_BYTES else read(*given)
 
 
 def _without_body(raw: bytes) -> Payload:

@@ -18,13 +18,14 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sidecar import logs, telemetry
 from sidecar.apikeys import ApiKey, KeyRing
-from sidecar.config import Settings
+from sidecar.config import Limits, Settings
 from sidecar.errors import RateLimited, RequestError, Unauthorized
-from sidecar.limits import Limiter
+from sidecar.limits import Limiter, Room
 from sidecar.metrics import REFUSED
 from sidecar.web.address import address_of, neighbourhood
 from sidecar.web.answers import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
 from sidecar.web.caller import API_KEY
+from sidecar.web.receive import LEASE
 
 _log = logs.get("web")
 UNTRACED = frozenset({"/health", "/ready", "/startup", "/metrics"})
@@ -48,15 +49,21 @@ def new_decision_id() -> str:
     return f"dec_{secrets.token_hex(13)}"
 
 
-def boundary(*, traced: bool = True) -> Middleware:
-    """Every request gets an id; every error becomes an answer in the door's dialect.
+def boundary(room: Room | None = None, *, traced: bool = True) -> Middleware:
+    """Every request gets an id and a lease in `room`; every error becomes an answer in the door's dialect.
 
     `traced`: it gets a span, too. Not on the admin port: the paths of its one-time links are secrets.
     """
+    bodies = room or Room(Limits().bodies)
 
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[DECISION_ID] = new_decision_id()
+        with bodies.lease() as lease:
+            request[LEASE] = lease
+            return await follow(request, handler)
+
+    async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:
         if not traced or request.path in UNTRACED:
             return await answer(request, handler)
         with telemetry.request(request.method, request.path, request.headers) as answered:

@@ -38,6 +38,7 @@ from sidecar.web.headers import own_key
 from sidecar.web.history import MOST_PASSES, without_refused
 from sidecar.web.intake import Intake, Payload
 from sidecar.web.middleware import Gatekeeper, new_decision_id
+from sidecar.web.receive import LEASE
 from sidecar.web.redaction import Redactor
 from sidecar.web.refusals import refusal
 from sidecar.web.relay import relay
@@ -203,6 +204,7 @@ class Proxy:
             self._record(call, answer.status)
             # A stream may last for minutes: what the request held need not.
             call.payload, call.segments = Payload(b""), ()
+            call.request[LEASE].release()
             return await self._pass_down(call, answer, screen)
 
     async def _pass_down(self, call: Call, answer: Answer, screen: Screen | None) -> web.StreamResponse:

@@ -1,13 +1,21 @@
-"""Reads a request body once: bounded in bytes and in time."""
+"""Reads a request body once: bounded in bytes, in time, and in what it takes of the memory for all bodies."""
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from aiohttp import web
 
+from sidecar.bodies import reading
 from sidecar.config import Limits
 from sidecar.errors import BodyError
+from sidecar.limits import Lease, NoRoom
+
+LEASE = web.RequestKey("lease", Lease)
+"""What this request holds of the memory for all bodies (`limits.bodies`)."""
+THREAD_BYTES = 128 * 1024
+"""Reading a body of this size takes about as long as the event loop may be held (5 ms)."""
 
 
 class Oversize(BodyError):
@@ -19,7 +27,10 @@ class Oversize(BodyError):
 
 
 async def receive(request: web.Request, limits: Limits) -> bytes:
-    """The whole body as sent (chunking undone). Raises `Oversize` (413) or `BodyError` (slow 408, cut off 400)."""
+    """The whole body as sent (chunking undone).
+
+    Raises `Oversize` (413), `BodyError` (slow 408, cut off 400), or `NoRoom`.
+    """
     if (request.content_length or 0) > limits.body_bytes:
         raise Oversize(limits.body_bytes, [])
     chunks: list[bytes] = []
@@ -31,8 +42,41 @@ async def receive(request: web.Request, limits: Limits) -> bytes:
                 chunks.append(chunk)
                 if size > limits.body_bytes:
                     raise Oversize(limits.body_bytes, chunks)
+                await request[LEASE].hold(2 * size)  # the pieces, and what they are together
     except TimeoutError:
+        if request[LEASE].waits:  # no fault of the client's
+            raise NoRoom("no room in time") from None
         raise BodyError("malformed", f"The body did not arrive within {limits.body_timeout:g} s.", status=408) from None
     except web.RequestPayloadError:
         raise BodyError("malformed", "The body broke off before its end.") from None
     return b"".join(chunks)
+
+
+def content_coding(request: web.Request) -> str | None:
+    """What the body is packed in, however many fields say so."""
+    return ", ".join(request.headers.getall("Content-Encoding", ())) or None
+
+
+async def unpack(request: web.Request, raw: bytes, content_type: str | None, limits: Limits) -> bytes:
+    """The JSON of a body, without its content coding, once there is room for what reading it takes.
+
+    Raises `BodyError` (encoding 415, malformed 400, oversize 413), or `NoRoom`.
+    """
+    coding = content_coding(request)
+    decode = partial(reading.decode, raw, content_type=content_type, content_encoding=coding, limit=limits.body_bytes)
+    if coding is None:
+        plain = decode()
+    else:
+        await request[LEASE].hold(2 * len(raw) + reading.most_inflated(raw, limits.body_bytes))
+        plain = await asyncio.to_thread(decode)
+    await make_room(request, plain, len(raw))
+    return plain
+
+
+async def make_room(request: web.Request, body: bytes, besides: int = 0) -> None:
+    """Room for reading `body` beside `besides` bytes. Raises `BodyError` (413) if there can be none, or `NoRoom`."""
+    large = len(body) > THREAD_BYTES
+    size = besides + (await asyncio.to_thread(reading.footprint, body) if large else reading.footprint(body))
+    if size > request[LEASE].largest:
+        raise BodyError("oversize", "Reading the body would take too much memory (limits.bodies).", status=413)
+    await request[LEASE].hold(size)

@@ -1,25 +1,36 @@
 """A listening site: aiohttp's server with our bounds and without its plain-text errors and tracebacks.
 
+Bounds: connections at once, what the headers of one may take, and what is read ahead of a handler.
+
 What aiohttp cannot parse never reaches a handler, so its answer is made here, in a body that the
 clients of both doors read. Bodies arrive as sent: decompression is ours, bounded, in `bodies`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+from http import HTTPStatus
 from typing import Any
 
 import orjson
 from aiohttp import web
+from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler
 
 from sidecar import logs
 from sidecar.config import Limits
 from sidecar.errors import SidecarError
+from sidecar.metrics import CONNECTIONS, NO_ROOM
 
 _log = logs.get("server")
 FIELD_BYTES = 32 * 1024
 LINE_BYTES = 16 * 1024
+HEAD_BYTES = 64 * 1024
+"""Of one request's headers together, and a read more."""
+READ_AHEAD = 64 * 1024
+TURNED = 256
+"""Connections that are being told that there is no room; whoever comes beside them is cut."""
 BACKLOG = 1024
 # Who has been answered before the body was read gets this long to stop sending, in seconds.
 LINGER = 1.0
@@ -28,7 +39,39 @@ LINGER = 1.0
 class Connection(RequestHandler):
     """One client connection; errors below the handlers are answered in JSON and logged in one line."""
 
-    __slots__ = ()
+    __slots__ = ("_body", "_head")
+
+    def __init__(self, manager: _Server, **given: Any) -> None:
+        super().__init__(manager, **given)
+        self._body: Any = EMPTY_PAYLOAD
+        self._head = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take it, if there is room."""
+        if isinstance(self._manager, _Server) and isinstance(transport, asyncio.Transport) and self._manager.full:
+            self._manager.turn_away(transport)
+            return
+        CONNECTIONS.inc()
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Make room."""
+        if self._manager is not None:
+            CONNECTIONS.dec()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what belongs to no body: that is headers, which the parser bounds one by one only."""
+        seen, of_a_body = self._request_count, not self._body.is_eof()
+        super().data_received(data)
+        if self._request_count != seen:
+            self._body, self._head = self._messages[-1][1], 0
+        elif not of_a_body:
+            self._head += len(data)
+            if self._head > HEAD_BYTES and self.transport is not None:
+                _log.warning("request_unreadable", status=431, kind="HeadersTooLarge")
+                self.transport.write(_whole(431, "The headers are too large."))
+                self.force_close()
 
     def handle_error(
         self,
@@ -60,16 +103,69 @@ class Connection(RequestHandler):
         _log.error("connection_failed", kind=type(kw.get("exc_info")).__name__)
 
 
+class _Turned(asyncio.Protocol):
+    """Says 503 to a client that asks for something, and waits a moment so that it can be read."""
+
+    def __init__(self, transport: asyncio.Transport, turned: set[asyncio.Transport]) -> None:
+        self._transport, self._turned = transport, turned
+        self._said = False
+        turned.add(transport)
+        self._end = asyncio.get_running_loop().call_later(LINGER, transport.abort)
+
+    def data_received(self, _data: bytes) -> None:
+        """Answer, once."""
+        if not self._said:
+            self._said = True
+            self._transport.write(_whole(503, "Too many connections.", "Retry-After: 1\r\n"))
+            self._transport.write_eof()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """It is over."""
+        self._end.cancel()
+        self._turned.discard(self._transport)
+
+
 class _Server(web.Server):
+    """`most`: connections at once."""
+
+    def __init__(self, *given: Any, most: int, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._most = most
+        self._turned: set[asyncio.Transport] = set()
+
     def __call__(self) -> Connection:
         return Connection(self, loop=self._loop, **self._kwargs)
 
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for one more."""
+        return len(self._connections) >= self._most
+
+    def turn_away(self, transport: asyncio.Transport) -> None:
+        """No room: say so, or if many are being told already, just cut."""
+        NO_ROOM.labels("connection").inc()
+        if len(self._turned) >= TURNED:
+            transport.abort()
+        else:
+            transport.set_protocol(_Turned(transport, self._turned))
+
+    async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - aiohttp's
+        """End all of them."""
+        for transport in tuple(self._turned):
+            transport.abort()
+        await super().shutdown(timeout)
+
 
 class _Runner(web.AppRunner):
+    def __init__(self, app: web.Application, *, most: int, **given: Any) -> None:
+        super().__init__(app, **given)
+        self._most = most
+
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()
         return _Server(
             made.request_handler,
+            most=self._most,
             request_factory=made.request_factory,
             handler_cancellation=True,
             loop=made._loop,  # noqa: SLF001 - the subclass stands in for the server that aiohttp made
@@ -83,14 +179,22 @@ class Site:
     def __init__(self, app: web.Application, limits: Limits, drain: float) -> None:
         self._runner = _Runner(
             app,
+            most=limits.connections,
             access_log=None,
             keepalive_timeout=limits.header_timeout,
             max_field_size=FIELD_BYTES,
             max_line_size=LINE_BYTES,
+            read_bufsize=READ_AHEAD,
             auto_decompress=False,
             shutdown_timeout=drain,
             lingering_time=LINGER,
         )
+
+    @property
+    def full(self) -> bool:
+        """Whether new connections are turned away."""
+        server = self._runner.server
+        return isinstance(server, _Server) and server.full
 
     async def listen(self, host: str, port: int, *, share: bool = False) -> int:
         """Start to listen; returns the port, which matters where 0 was asked for. `share`: SO_REUSEPORT."""
@@ -109,6 +213,13 @@ class Site:
 
 def _port(addresses: list[Any]) -> int:
     return int(addresses[0][1])
+
+
+def _whole(status: int, message: str, more: str = "") -> bytes:
+    """An answer for where no handler can make one."""
+    body, reason = _body(message, status), HTTPStatus(status).phrase
+    head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}{more}Connection: close\r\n\r\n".encode() + body
 
 
 def _body(message: str, status: int) -> bytes:

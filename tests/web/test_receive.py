@@ -3,34 +3,62 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
+import orjson
 import pytest
 from aiohttp import ClientSession, web
-from aiohttp.test_utils import TestServer
 
 from sidecar.config import Limits
 from sidecar.errors import BodyError
-from sidecar.web.receive import receive
+from sidecar.limits import NoRoom, Room
+from sidecar.web.receive import LEASE, receive, unpack
+from sidecar.web.server import Site
 
 LIMITS = Limits(body_bytes=1000, body_timeout=0.3)
+JSON = "application/json"
+ROOM = web.AppKey("room", Room)
 
 
 async def echo(request: web.Request) -> web.Response:
-    """Answers with the body, or with the error's status and text."""
+    """Answers with the body, unpacked where the path asks for it, or with the error's status and text."""
+    room = request.app[ROOM]
     try:
-        return web.Response(body=await receive(request, LIMITS))
+        with room.lease() as lease:
+            request[LEASE] = lease
+            raw = await receive(request, LIMITS)
+            body = raw if request.path == "/" else await unpack(request, raw, request.headers["Content-Type"], LIMITS)
+            return web.Response(body=body, headers={"x-held": str(lease.size)})
     except BodyError as error:
         return web.Response(status=error.status, text=f"{error.kind}: {error.detail}")
+    except NoRoom as error:
+        return web.Response(status=503, text=str(error))
+
+
+@dataclass(frozen=True)
+class Server:
+    """A real server that receives."""
+
+    port: int
+    room: Room
+
+    def url(self, path: str = "/") -> str:
+        """Where to post to."""
+        return f"http://127.0.0.1:{self.port}{path}"
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[TestServer]:
-    """A real server that receives."""
+async def server() -> AsyncIterator[Server]:
+    """With room for 40,000 bytes."""
     app = web.Application()
+    app[ROOM] = Room(40_000)
     app.router.add_post("/", echo)
-    async with TestServer(app) as made:
-        yield made
+    app.router.add_post("/unpack", echo)
+    site = Site(app, Limits(), drain=1)
+    yield Server(await site.listen("127.0.0.1", 0), app[ROOM])
+    await site.close()
 
 
 async def pieces(*parts: bytes, pause: float = 0.0) -> AsyncIterator[bytes]:
@@ -40,25 +68,80 @@ async def pieces(*parts: bytes, pause: float = 0.0) -> AsyncIterator[bytes]:
         await asyncio.sleep(pause)
 
 
-async def test_a_body_is_read_whole_whatever_its_framing(server: TestServer) -> None:
+async def test_a_body_is_read_whole_whatever_its_framing(server: Server) -> None:
     """With a length or in chunks, the bytes are the same."""
     async with ClientSession() as session:
         for data in (b"abc" * 100, pieces(b"abc" * 50, b"abc" * 50)):
-            async with session.post(server.make_url("/"), data=data) as answer:
+            async with session.post(server.url(), data=data) as answer:
                 assert await answer.read() == b"abc" * 100
 
 
-async def test_a_body_over_the_limit_is_refused_with_the_number(server: TestServer) -> None:
+async def test_a_body_over_the_limit_is_refused_with_the_number(server: Server) -> None:
     """By its declared length before reading, in chunks as soon as it is over."""
     async with ClientSession() as session:
         for data in (b"a" * 1001, pieces(b"a" * 600, b"a" * 600)):
-            async with session.post(server.make_url("/"), data=data) as answer:
+            async with session.post(server.url(), data=data) as answer:
                 assert (answer.status, "1000 bytes" in await answer.text()) == (413, True)
 
 
-async def test_a_body_that_drips_is_given_up(server: TestServer) -> None:
-    """The deadline is for the whole body, not for each piece."""
+async def test_a_body_that_drips_is_given_up(server: Server) -> None:
+    """The deadline is for the whole body, not for each piece; what it held is free again."""
     async with ClientSession() as session:
         slow = pieces(*[b"a"] * 20, pause=0.05)
-        async with session.post(server.make_url("/"), data=slow) as answer:
+        async with session.post(server.url(), data=slow) as answer:
             assert (answer.status, "0.3 s" in await answer.text()) == (408, True)
+    assert server.room.held == 0
+
+
+async def test_room_is_held_for_what_has_arrived_not_for_what_was_announced(server: Server) -> None:
+    """Who announces a large body and sends none of it takes nothing from anybody."""
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n" + b"a" * 100)
+    async with asyncio.timeout(5):
+        while server.room.held == 0:  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0.01)
+    assert server.room.held == 200
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_reading_a_body_takes_room_for_its_values(server: Server) -> None:
+    """Not only for its bytes: a short body of many values takes many times its size in memory."""
+    async with ClientSession(headers={"Content-Type": JSON}) as session:
+        async with session.post(server.url("/unpack"), data=b'"' + b"a" * 400 + b'"') as plain:
+            assert plain.status == 200
+        async with session.post(server.url("/unpack"), data=b"[" + b"[]," * 132 + b"[]]") as dense:
+            assert dense.status == 413
+            assert "limits.bodies" in await dense.text()
+        assert int(plain.headers["x-held"]) == 5 * 402
+
+
+async def test_a_packed_body_takes_room_for_what_is_in_it(server: Server) -> None:
+    """Before it is unpacked for the most that it could hold, then for what it does."""
+    text = orjson.dumps("word " * 150)
+    async with ClientSession(headers={"Content-Type": JSON, "Content-Encoding": "gzip"}) as session:
+        async with session.post(server.url("/unpack"), data=gzip.compress(text)) as answer:
+            assert await answer.read() == text
+            assert 3000 < int(answer.headers["x-held"]) < 4000
+        async with session.post(server.url("/unpack"), data=gzip.compress(b"a" * 5000)) as answer:
+            assert answer.status == 413
+
+
+async def test_without_room_a_body_is_not_taken(server: Server) -> None:
+    """Told within the patience of the room; as soon as there is room it is taken."""
+    room = server.room
+    held = await asyncio.gather(*(_take(room, share) for share in (20_000, 10_000, 5_000, 2_500, 1_250)))
+    async with ClientSession() as session:
+        async with session.post(server.url(), data=b"a" * 900) as answer:
+            assert answer.status == 503
+        async with session.post(server.url(), data=b"a" * 300) as answer:
+            assert answer.status == 200
+        held[0].release()
+        async with session.post(server.url(), data=b"a" * 900) as answer:
+            assert answer.status == 200
+
+
+async def _take(room: Room, size: int) -> object:
+    lease = room.lease()
+    await lease.hold(size)
+    return lease

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 
@@ -10,12 +11,17 @@ import pytest
 from aiohttp import web
 
 from sidecar.config import Limits
-from sidecar.web.server import FIELD_BYTES, Site
+from sidecar.web.server import FIELD_BYTES, LINGER, TURNED, Site
 
 
 async def hello(_request: web.Request) -> web.Response:
     """Any answer."""
     return web.Response(text="hello")
+
+
+async def length(request: web.Request) -> web.Response:
+    """A handler that reads the body."""
+    return web.Response(text=str(len(await request.read())))
 
 
 async def broken(_request: web.Request) -> web.Response:
@@ -32,7 +38,8 @@ async def slow(_request: web.Request) -> web.Response:
 @pytest.fixture
 async def site() -> AsyncIterator[tuple[Site, int]]:
     """A site on a free port, with short deadlines."""
-    app = web.Application()
+    app = web.Application(client_max_size=2**20)
+    app.router.add_post("/length", length)
     app.router.add_get("/hello", hello)
     app.router.add_get("/broken", broken)
     app.router.add_get("/slow", slow)
@@ -116,3 +123,75 @@ async def test_closing_lets_requests_in_flight_end(site: tuple[Site, int]) -> No
     assert (await talking).endswith(b"done")
     with pytest.raises(OSError, match=r"[Cc]onnect"):
         await asyncio.open_connection("127.0.0.1", port)
+
+
+async def opened(port: int, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Connections that say nothing."""
+    return [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+
+
+async def test_connections_beyond_the_bound_are_told_and_let_go() -> None:
+    """Who is in is served; one more gets a 503 with Retry-After; when one leaves, the next is served."""
+    app = web.Application()
+    app.router.add_get("/hello", hello)
+    made = Site(app, Limits(connections=16), drain=1)
+    port = await made.listen("127.0.0.1", 0)
+    held = await opened(port, 16)
+    asked = b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    head, _, body = (await talk(port, asked)).partition(b"\r\n\r\n")
+    assert made.full
+    assert head.startswith(b"HTTP/1.1 503")
+    assert b"Retry-After: 1" in head
+    assert json.loads(body)["error"]["message"] == json.loads(body)["detail"]
+    held[0][1].write(asked)
+    assert (await held[0][0].read()).endswith(b"hello")
+    assert (await talk(port, asked)).endswith(b"hello")
+    for _, writer in held:
+        writer.close()
+        await writer.wait_closed()
+    await made.close()
+
+
+async def test_whoever_comes_beside_many_that_are_turned_away_is_cut() -> None:
+    """Telling them is bounded too; those that say nothing are let go after a moment, and at the end."""
+    made = Site(web.Application(), Limits(connections=16), drain=1)
+    port = await made.listen("127.0.0.1", 0)
+    held = await opened(port, 16 + TURNED)
+    assert await talk(port, b"") == b""
+    async with asyncio.timeout(LINGER + 5):
+        assert await held[16][0].read() == b""
+    await made.close()
+    for _, writer in held:
+        writer.close()
+
+
+@pytest.mark.parametrize("piece", [1_000, 100_000])
+async def test_headers_are_bounded_together(site: tuple[Site, int], piece: int) -> None:
+    """Each is small enough, and they never end: 431, whatever the pieces they come in."""
+    fields = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 20_000) for number in range(20))
+    sent = b"GET /hello HTTP/1.1\r\nHost: x\r\n" + fields
+    reader, writer = await asyncio.open_connection("127.0.0.1", site[1])
+    with contextlib.suppress(ConnectionError):
+        for start in range(0, len(sent), piece):
+            writer.write(sent[start : start + piece])
+            await writer.drain()
+            await asyncio.sleep(0)
+    with contextlib.suppress(ConnectionError):
+        assert (await reader.read()).startswith(b"HTTP/1.1 431")
+    assert reader.at_eof() or reader.exception()
+    writer.close()
+
+
+async def test_a_body_is_no_header(site: tuple[Site, int]) -> None:
+    """However long it is, and in however many pieces it comes; the next request on the connection is served too."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site[1])
+    writer.write(b"POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n")
+    for _ in range(50):
+        writer.write(b"a" * 10_000)
+        await writer.drain()
+        await asyncio.sleep(0)
+    writer.write(b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    answers = await reader.read()
+    assert b"500000" in answers
+    assert answers.endswith(b"hello")
+    writer.close()

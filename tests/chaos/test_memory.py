@@ -1,0 +1,133 @@
+"""Memory near its limit: floods of large bodies, slow, dense and packed ones, and what becomes of good traffic.
+
+At a tenth of the default sizes in `make test`, at the defaults in `make chaos`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import resource
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+from chaos.load import ROUNDS, SENTENCE, process_settings
+from chaos.test_storms import key_for
+from chaos.world import ANSWER, ATTACK, World, audit, patiently, settings, text_of, world
+from recording import recording, whole
+from support import SidecarProcess
+
+from sidecar.metrics import BODY_BYTES, NO_ROOM
+
+MIB = 2**20
+BODY = (10 if ROUNDS > 1 else 1) * MIB
+BODIES = (384 if ROUNDS > 1 else 40) * MIB
+FLOOD = 400 if ROUNDS > 1 else 100
+SLACK = 64 * MIB
+"""For what the flood leaves in the allocator, in sockets and in what is being read ahead."""
+
+
+def head(length: int) -> bytes:
+    """Of a chat."""
+    return (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+async def slow(port: int, size: int) -> asyncio.StreamWriter:
+    """A client that sends all of a body but its end."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(head(size) + b'{"messages": [{"role": "user", "content": "' + b"a" * (size - 1_000))
+    return writer
+
+
+async def test_slow_large_bodies_do_not_starve_small_ones(tmp_path: Path) -> None:
+    """They take what they can get, and small bodies pass all the while; one more large one is told to come again."""
+    bounds = {"body_bytes": 2**16, "bodies": 2**20, "body_timeout": "60s"}
+    refused = NO_ROOM.labels("body")
+    async with recording(whole(ANSWER)) as upstream:
+        made = settings(tmp_path, upstream.url, limits=bounds)
+        async with world(made) as here:
+            port, before = int(here.base.rpartition(":")[2]), refused._value.get()
+            slow_ones = [await slow(port, 2**16) for _ in range(20)]
+            await patiently(lambda: refused._value.get() - before >= 10)
+            replies = [await (here.inline() if n % 2 else here.scan()) for n in range(40)]
+            assert {reply.status for reply in replies} == {200}
+            large = "word " * 12_000
+            inline, scan = await here.inline(large), await here.scan(large)
+            assert (inline.status, inline.json["error"]["code"]) == (503, "scanner_unavailable")
+            assert (scan.status, list(scan.json)) == (429, ["detail"])
+            assert inline.headers["Retry-After"] == scan.headers["Retry-After"] == "1"
+            for writer in slow_ones:
+                writer.close()
+            await patiently(lambda: BODY_BYTES._value.get() == 0)
+            assert (await here.inline(large)).status == (await here.scan(large)).status == 200
+        assert await audit(made.store.url, upstream) == []
+
+
+def flood_of(number: int) -> tuple[bytes, dict[str, str]]:
+    """A large body: text, text of many languages, many values, or packed; every tenth an attack."""
+    said = ATTACK if number % 10 == 0 else SENTENCE
+    size = BODY - 1_000
+    if number % 4 == 0:
+        return _chat(f"{number} {said} " + "lorem ipsum " * (size // 12)), {}
+    if number % 4 == 1:
+        return _chat(f"{number} {said} " + "где 中文 \U0001f600 " * (size // 21), ascii_only=False), {}
+    if number % 4 == 2:
+        return _chat(said)[:-1] + b', "x": [' + b"[]," * (size // 3) + b"0]}", {}
+    return gzip.compress(_chat(f"{number} {said} " + "a " * (size // 2)), 1), {"Content-Encoding": "gzip"}
+
+
+def _chat(text: str, *, ascii_only: bool = True) -> bytes:
+    return json.dumps({"messages": [{"role": "user", "content": text}]}, ensure_ascii=ascii_only).encode()
+
+
+def memory(pid: int, field: str) -> int:
+    """In bytes."""
+    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+async def test_a_flood_of_large_bodies_under_a_memory_limit(tmp_path: Path) -> None:
+    """Ten times what there is room for: the process lives within its limit, answers all, and then all is as before."""
+    bounds = {"body_bytes": BODY, "bodies": BODIES, "rate": "100000/second", "burst": 100_000}
+    async with recording(whole(ANSWER)) as upstream:
+        given = process_settings(tmp_path, upstream.url, limits=bounds, scan={"deadline": "30s"})
+        running = SidecarProcess(tmp_path, given)
+        await asyncio.to_thread(running.start)
+        assert running.process is not None
+        pid = running.process.pid
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            here = World(running.base, session, await key_for(f"sqlite:///{tmp_path}/sidecar.db"))
+            assert (await here.inline()).status == 200
+            before = memory(pid, "VmRSS")
+            most = memory(pid, "VmData") + BODIES + SLACK
+            resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
+            bodies = [flood_of(number) for number in range(8)]
+            met = Counter[int]()
+
+            async def flooding(number: int) -> None:
+                body, headers = bodies[number % 8]
+                url = f"{running.base}/v1/chat/completions"
+                sent = {"Content-Type": "application/json", **headers}
+                with suppress(aiohttp.ClientOSError):  # refused while it was still sending
+                    async with session.post(url, data=body, headers=sent) as answer:
+                        met[answer.status] += 1
+
+            flood = asyncio.gather(*(flooding(number) for number in range(FLOOD)))
+            small = Counter[int]()
+            while not flood.done():
+                small[(await here.inline()).status] += 1
+            await flood
+            assert set(met) <= {200, 400, 413, 503}
+            assert met[503] > 0
+            assert set(small) == {200}
+            assert memory(pid, "VmHWM") - before < BODIES + SLACK
+            assert (await here.inline(ATTACK)).status == 400
+        assert await asyncio.to_thread(running.stop) == 0
+        assert not [body for body in upstream.bodies if ATTACK in text_of(body)]
