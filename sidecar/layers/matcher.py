@@ -11,79 +11,95 @@ plain text, and 250 MB), and `re2.Filter`, whose own automaton of words is as ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from weakref import WeakValueDictionary
 
 import ahocorasick_rs
 import re2
 
 from sidecar.errors import PolicyError
-from sidecar.layers.needles import DIGIT, WIDE, clauses
+from sidecar.layers.needles import DIGIT, DIGITS, WIDE, clauses
 from sidecar.policy import compiled, options
 
 MEMORY = (1 << 20, 4 << 20, 16 << 20)
 """Bytes that one automaton may take: the first that its program fits into with room for states."""
-SLICE, CROWD = 1_000, 95
-"""So many different necessary words in so many code points make a text stuffed. Of 18,000 public rows the densest
-harmless one had 74, the densest attack 111; words of the shipped patterns in random order have 97 to 137."""
-_DIGIT = re2.compile(r"\d")
-
-
-class Stuffed(Exception):
-    """A text made of trigger words: nobody writes like that but to keep the automata busy, or to be looked at."""
+SLICE, CROWD, LONG = 1_000, 100, 4
+"""So many different necessary words of `LONG` bytes or more in so many code points make a text stuffed. Of the public
+rows the densest harmless one had 76, the densest attack 112; words of the shipped patterns in random order 115 up."""
+_ZEROS = bytes(ord("0") if chr(code).isascii() and chr(code).isdigit() else 0 for code in range(256))
 
 
 class Matcher:
-    """Compiled patterns. Safe to use from several threads at once."""
+    """Compiled patterns. Safe to use from several threads at once.
+
+    What words a text holds is one number: the bit `rank * patterns + pattern` says that the clause of this rank of
+    this pattern has a word in it. A pattern is possible if all its bits are there.
+    """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = patterns
         self._sets = [_alone(pattern) for pattern in patterns]
         needs = [clauses(pattern) for pattern in patterns]
-        self._always = [number for number, of_one in enumerate(needs) if not of_one]
-        self._all = [(1 << len(of_one)) - 1 for of_one in needs]
-        words = sorted({word for of_one in needs for clause in of_one for word in clause} | {DIGIT, WIDE})
-        self._longest = max(map(len, words))
-        self._number = {word: number for number, word in enumerate(words)}
-        self._uses: list[list[tuple[int, int]]] = [[] for _ in words]
+        words = {word for of_one in needs for clause in of_one for word in clause}
+        ordered = sorted(words | {WIDE}, key=lambda word: (len(word.encode()) < LONG, word))
+        self._crowding = sum(len(word.encode()) >= LONG for word in ordered)
+        self._longest = max(map(len, ordered))
+        self._words = ahocorasick_rs.AhoCorasick(ordered, implementation=ahocorasick_rs.Implementation.ContiguousNFA)
+        bits = dict.fromkeys(ordered, 0)
+        self._ranks = max(map(len, needs), default=0)
+        self._without = 0
         for number, of_one in enumerate(needs):
-            for place, clause in enumerate(of_one):
-                for word in clause:
-                    self._uses[self._number[word]].append((number, 1 << place))
-        self._words = ahocorasick_rs.AhoCorasick(words, implementation=ahocorasick_rs.Implementation.ContiguousNFA)
+            for rank in range(self._ranks):
+                bit = 1 << (rank * len(patterns) + number)
+                if rank >= len(of_one):
+                    self._without |= bit
+                for word in of_one[rank] if rank < len(of_one) else ():
+                    bits[word] |= bit
+        self._bits = list(bits.values())
+        self._wide = bits[WIDE]
+        self._digits = [bits.get(DIGIT * times, 0) for times in range(DIGITS + 1)]
 
-    def met(self, text: str, wanted: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
-        """The numbers of the patterns that occur in this text, of those that are wanted when their turn comes.
+    def words(self, text: str) -> int | None:
+        """The necessary words that the text holds, for `met`; None if it is stuffed with them.
 
-        Raises `Stuffed` before the first of them.
+        Nobody writes like that but to keep the automata busy, or to be looked at.
         """
-        data = text.encode()
-        for number in self._possible(self._there(text)):
-            if wanted(number) and self._sets[number].match(data):
-                yield number
-
-    def _possible(self, there: Iterable[int]) -> list[int]:
-        """The patterns of whose every clause a word is there, in order."""
-        met: dict[int, int] = {}
-        for word in there:
-            for number, bit in self._uses[word]:
-                met[number] = met.get(number, 0) | bit
-        return sorted([*self._always, *(number for number, bits in met.items() if bits == self._all[number])])
-
-    def _there(self, text: str) -> set[int]:
-        """The necessary words that the text holds."""
         folded, there = text.casefold(), set[int]()
         for start in range(0, len(folded), SLICE):
             part = folded[start : start + SLICE + self._longest]
             here = {hit[0] for hit in self._words.find_matches_as_indexes(part, overlapping=True)}
-            if len(here) >= CROWD:
-                raise Stuffed
+            if len(here) >= CROWD and sum(word < self._crowding for word in here) >= CROWD:
+                return None
             there |= here
-        if not text.isascii():
-            there.add(self._number[WIDE])
-        if _DIGIT.search(text):
-            there.add(self._number[DIGIT])
-        return there
+        found = self._without | (0 if text.isascii() else self._wide) | self._digits_in(text)
+        for word in there:
+            found |= self._bits[word]
+        return found
+
+    def _digits_in(self, text: str) -> int:
+        """The clauses of digits: met by as many in a row, and by more."""
+        data, run, found = text.encode().translate(_ZEROS), 0, 0
+        while run < DIGITS and b"0" * (run + 1) in data:
+            run += 1
+            found |= self._digits[run]
+        return found
+
+    def met(self, text: str, words: int, wanted: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
+        """The numbers of the patterns that occur in this text, of those that are wanted when their turn comes."""
+        data = text.encode()
+        for number in self._possible(words):
+            if wanted(number) and self._sets[number].match(data):
+                yield number
+
+    def _possible(self, words: int) -> Iterator[int]:
+        """The patterns of whose every clause a word is there, in order."""
+        left = (1 << len(self._patterns)) - 1
+        for rank in range(self._ranks):
+            left &= words >> (rank * len(self._patterns))
+        while left:
+            lowest = left & -left
+            yield lowest.bit_length() - 1
+            left ^= lowest
 
     def spans(self, number: int, text: str) -> Iterator[tuple[int, int]]:
         """Where one pattern occurs, in code points, from left to right."""

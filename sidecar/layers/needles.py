@@ -1,9 +1,9 @@
 """Which literal strings a pattern cannot do without, read off the pattern itself.
 
 A text without them needs no automaton. What comes out is a list of clauses: of each clause at least one string
-is part of every text that the pattern meets, case folded on both sides; `DIGIT` and `WIDE` stand for any ASCII
-digit and for any character beyond ASCII. It errs on the side of searching: what
-is not understood makes no clause, and a pattern without clauses is always searched.
+is part of every text that the pattern meets, case folded on both sides; `WIDE` stands for any character beyond
+ASCII, and `DIGIT`, so many times in a row, for as many ASCII digits in a row. It errs on the side of searching:
+what is not understood makes no clause, and a pattern without clauses is always searched.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from string import digits
 
 import re2
 
@@ -19,12 +20,14 @@ Strings = frozenset[str]
 Clauses = tuple[Strings, ...]
 
 DIGIT, WIDE = "\ufdd0", "\ufdd1"
-"""Strings that no text holds, in clauses for a digit and for a character beyond ASCII."""
+"""Strings that no text holds, in clauses for digits and for a character beyond ASCII."""
+DIGITS = 12
+"""Digits in a row that a clause tells apart: years and prices are short, and numbers of people and cards are not."""
 EXACT = 64
 """Strings that a stretch of a pattern may stand for; more, and it is cut in two."""
 CLASS = 8
 """Characters of a class that are taken one by one."""
-KEPT, WORD = 4, 4
+KEPT, WORD = 4, 3
 """Clauses of a pattern beside the best, and bytes that each of their strings has at least: more, or shorter ones,
 cost more than the texts they turn away."""
 AHEAD = 40
@@ -108,6 +111,8 @@ def _times(part: _Part, quantifier: str, least: str | None) -> _Part:
         return _ANYTHING if part.exact is None else _Part(part.exact | _EMPTY)
     if quantifier.startswith("*") or (least is not None and not int(least)):
         return _ANYTHING
+    if part is _A_DIGIT and least is not None:
+        return _Part(None, (frozenset({DIGIT * min(int(least), DIGITS)}),))
     return _Part(None, part.needs())
 
 
@@ -208,7 +213,7 @@ class _Reader:
 def _of(letters: Sequence[str]) -> _Part:
     """A class of these members, the hyphens of ranges among them."""
     bare = {letter for letter in letters if letter != "-"}
-    if bare and all(letter.isdigit() for letter in bare):
+    if bare and all(letter in digits for letter in bare):
         return _A_DIGIT
     if bare and not any(letter.isascii() for letter in bare):
         return _A_WIDE

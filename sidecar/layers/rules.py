@@ -17,11 +17,11 @@ from dataclasses import replace
 
 from sidecar.errors import PolicyError
 from sidecar.layers.checks import CHECKS
-from sidecar.layers.matcher import Matcher, Stuffed
+from sidecar.layers.matcher import Matcher
 from sidecar.layers.overlap import Overlap
 from sidecar.policy import Policy, Rule
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
-from sidecar.views import OVERFLOW, STEPS, View, views
+from sidecar.views import OVERFLOW, STEPS, View, encodable, views
 
 OFFLOAD = 700
 """Code points that even hostile text gets through in a few milliseconds (7 us each, measured)."""
@@ -78,28 +78,34 @@ class RulesLayer:
         return self._segment(segment, overlap)
 
     def _segment(self, segment: Segment, overlap: Overlap | None) -> list[Finding]:
-        seen = views(segment.text)
+        raw = View(encodable(segment.text))
+        words = self._matcher.words(raw.text)
+        seen = (raw,) if words is None else views(raw.text)
         findings = list(overlap.findings(segment, seen)) if overlap else []
         if seen[-1].name == OVERFLOW:
             findings.append(_whole(HIDES, Label.TOKEN_SMUGGLING, 0.65, segment, seen[-1]))
         done: set[str] = set()
-        try:
-            for view in seen:
-                for finding in self._view(segment, view, done):
-                    findings.append(finding)
-                    findings += self._smuggled(segment, view, finding, done)
-        except Stuffed:
-            findings.append(_whole(CROWDED, Label.PROMPT_INJECTION, 1.0, segment, view))
+        for view in seen:
+            words = self._matcher.words(view.text) if view.path else words
+            if words is None:
+                findings.append(_whole(CROWDED, Label.PROMPT_INJECTION, 1.0, segment, view))
+                break
+            for finding in self._view(segment, view, words, done):
+                findings.append(finding)
+                findings += self._smuggled(segment, view, finding, done)
         return findings
 
-    def _view(self, segment: Segment, view: View, done: set[str]) -> Iterator[Finding]:
+    def _view(self, segment: Segment, view: View, words: int, done: set[str]) -> Iterator[Finding]:
         """Rules met in this view that no earlier view has shown."""
         here: set[str] = set()
+        kinds = view.kinds
 
         def wanted(number: int) -> bool:
-            return self._owner[number].id not in done and _looks(self._owner[number], segment, view)
+            rule = self._owner[number]
+            looks = segment.channel in rule.channels and (not rule.views or not kinds.isdisjoint(rule.views))
+            return looks and rule.id not in done
 
-        for number in self._matcher.met(view.text, wanted):
+        for number in self._matcher.met(view.text, words, wanted):
             rule = self._owner[number]
             found = list(self._places(rule, number, segment, view))
             if found:
@@ -166,10 +172,6 @@ def _known(finding: Finding) -> Finding:
 def _everywhere(rule: Rule) -> bool:
     """Whether every place counts: so it does for a rule that is about data rather than intent."""
     return rule.label is Label.PII_DETECTED
-
-
-def _looks(rule: Rule, segment: Segment, view: View) -> bool:
-    return segment.channel in rule.channels and (not rule.views or bool(view.kinds.intersection(rule.views)))
 
 
 def _whole(rule: str, label: Label, score: float, segment: Segment, view: View) -> Finding:

@@ -15,7 +15,7 @@ import re2
 from sidecar.views import ciphers, codecs, folding, spelling
 from sidecar.views.view import Run, View, assemble
 
-__all__ = ["CODEC_NAMES", "DEPTH", "OVERFLOW", "ROOM", "ROOM_LEAST", "STEPS", "Run", "View", "views"]
+__all__ = ["CODEC_NAMES", "DEPTH", "OVERFLOW", "ROOM", "ROOM_LEAST", "STEPS", "Run", "View", "encodable", "views"]
 
 DEPTH = 2
 ROOM = 6
@@ -50,7 +50,7 @@ _SETS = [(tuple(hints), _set(hints.values())) for hints in (_HINTS, _CIPHERS)]
 
 def views(text: str) -> Sequence[View]:
     """The text itself and every other reading of it, shallow ones first. Never raises."""
-    raw = View(_encodable(text))
+    raw = View(encodable(text))
     found = [raw, *folding.readings(raw)]
     room = max(ROOM_LEAST, ROOM * len(text))
     seen = {view.text for view in found}
@@ -70,7 +70,7 @@ def views(text: str) -> Sequence[View]:
     return found
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """Lone surrogates, which no encoding knows, as question marks; everything else as it is."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
