@@ -98,11 +98,13 @@ class Standing:
         if replaces and self.score is not None:
             return self._replaced(report)
         scores = _scores(report, case, self.bar)
-        blocked = self.blocked or any(_reaches(score, bar) for score, bar in scores)
-        known = replace(self, blocked=blocked, counted=(*self.counted, report))
+        known = replace(self, counted=(*self.counted, report))
         if self.score is None or report.score > self.score:
-            return replace(known, score=report.score, layer=report.layer, bar=max(scores)[1])
-        return known
+            heaviest = max(scores, key=lambda pair: (pair[0], -pair[1]))
+            known = replace(known, score=report.score, layer=report.layer, bar=heaviest[1])
+        reached = [bar for score, bar in scores if _reaches(score, bar)] + [self.bar] * self.blocked
+        # Beside a text that weighs more under a higher bar, what blocks is still held to its own.
+        return replace(known, blocked=True, bar=min(reached)) if reached else known
 
     def _replaced(self, report: LayerReport) -> Standing:
         """The judge's score stands, but not below what PII alone is worth to the operator."""

@@ -47,6 +47,23 @@ def test_a_word_on_the_whole_request_is_held_to_the_bar_of_what_weighs_most() ->
     assert (judged.blocked, judged.layer) == (True, LayerName.LLM_JUDGE)
 
 
+def test_a_heavier_text_under_a_higher_bar_does_not_lift_what_blocks_over_its_own() -> None:
+    """Somebody adds a text of his own to one that blocks: the judge's word is still held to the lower bar."""
+    here = case(Segment("a", path="a"), Segment("b", Role.TOOL, "b"))
+    word = LayerReport(LayerName.LLM_JUDGE, 0.5)
+    for spoken in (0.7, 0.45, 0.59):
+        found = report(("a", Label.JAILBREAK, spoken), ("b", Label.PROMPT_INJECTION, 0.45))
+        assert Standing(0.6).after(found, here).after(word, here, replaces=True).blocked
+    first = report(("a", Label.JAILBREAK, 0.1), ("b", Label.PROMPT_INJECTION, 0.45))
+    second = report(("a", Label.JAILBREAK, 0.8), ("b", Label.PROMPT_INJECTION, 0.1))
+    for pair in ((first, second), (second, first)):
+        standing = Standing(0.6)
+        for one in pair:
+            standing = standing.after(one, here)
+        assert (standing.blocked, standing.score) == (True, 0.8)
+        assert standing.after(word, here, replaces=True).blocked
+
+
 def test_two_texts_at_one_path_are_held_to_the_lower_bar() -> None:
     """Names and values of a member share a path."""
     assert case(Segment("a", path="x"), Segment("b", Role.TOOL, "x")).bar_of == {"x": 0.4}
