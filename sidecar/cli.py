@@ -24,6 +24,7 @@ from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row
 from sidecar.kubernetes import inject_command, quit_command, webhook_command
 from sidecar.pipeline import Pipeline, pipeline
+from sidecar.redirect import redirect_command
 from sidecar.review import review
 from sidecar.store import Store
 from sidecar.types import Action, ScanRequest, Segment
@@ -230,6 +231,7 @@ async def _run_rows(built: Pipeline, rows: list[Row], concurrency: int, judged: 
 main.add_command(admin)
 main.add_command(inject_command)
 main.add_command(quit_command)
+main.add_command(redirect_command)
 main.add_command(webhook_command)
 main.add_command(review)
 

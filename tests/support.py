@@ -33,7 +33,10 @@ def clean_environment() -> dict[str, str]:
 
 @dataclass
 class SidecarProcess:
-    """A real `sidecar serve` in a child process, with a store of its own."""
+    """A real `sidecar serve` in a child process, with a store of its own.
+
+    `launcher` stands before its command, and `address` is where it is reached, for one in a network of its own.
+    """
 
     folder: Path
     settings: Mapping[str, object]
@@ -41,16 +44,18 @@ class SidecarProcess:
     port: int = field(default_factory=free_port)
     admin_port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    launcher: tuple[str, ...] = ()
+    address: str = "127.0.0.1"
 
     @property
     def base(self) -> str:
         """Base URL of the data port."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.address}:{self.port}"
 
     @property
     def admin(self) -> str:
         """Base URL of the admin port."""
-        return f"http://127.0.0.1:{self.admin_port}"
+        return f"http://{self.address}:{self.admin_port}"
 
     @property
     def config(self) -> Path:
@@ -71,7 +76,8 @@ class SidecarProcess:
     def start(self) -> SidecarProcess:
         """Start and wait until it is ready."""
         self.write_config()
-        command = [sys.executable, "-m", "sidecar", "serve", "--config", str(self.config), *self.arguments]
+        serve = [sys.executable, "-m", "sidecar", "serve", "--config", str(self.config)]
+        command = [*self.launcher, *serve, *self.arguments]
         with (self.folder / "output").open("ab") as output:
             self.process = subprocess.Popen(
                 command, stdout=output, stderr=output, cwd=self.folder, env=clean_environment()

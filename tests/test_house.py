@@ -47,6 +47,7 @@ FLOORS = {
         "console",
         "commands",
         "admin",
+        "redirect",
         "review",
         "workers",
         "__main__",
@@ -71,6 +72,7 @@ ENTRY = {
     "console",
     "commands",
     "admin",
+    "redirect",
     "review",
     "workers",
 }

@@ -1,0 +1,131 @@
+"""`sidecar redirect`: an init step that sends a pod's plain HTTP for the model through the sidecar, asked or not.
+
+For applications that cannot be told a base URL. The rules are nftables', in the pod's own network: whatever any user
+but the sidecar's opens to the model's port, at any address, arrives at the sidecar's door. So an address of the model
+that changes is no way round it; what another service on that port was to get is refused by `listen.hosts`. TLS cannot
+be looked into: the model must be spoken to in plain HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from sidecar.commands import CONFIG, entry, load_settings
+from sidecar.config import Settings
+from sidecar.errors import ConfigError, SidecarError
+
+Network = IPv4Network | IPv6Network
+PATIENCE = 20.0
+"""Seconds that `nft` may take."""
+_RULES = """\
+table inet prompt_sidecar
+delete table inet prompt_sidecar
+table inet prompt_sidecar {{
+	chain output {{
+		type nat hook output priority -100; policy accept;
+		meta skuid {uid} return comment "the sidecar itself"
+		oifname "lo" return comment "within the pod"
+{redirects}
+	}}
+}}
+"""
+
+
+def ruleset(port: int, door: int, uid: int, networks: Sequence[Network] = ()) -> str:
+    """What `nft` reads: TCP to `port` ends at `door`, but for the user `uid`. It replaces what it put there before."""
+    redirects = "\n".join(f"\t\t{where}tcp dport {port} redirect to :{door}" for where in _places(networks))
+    return _RULES.format(uid=uid, redirects=redirects)
+
+
+def _places(networks: Sequence[Network]) -> Iterator[str]:
+    """One match for each version of IP that is named; everywhere if none is."""
+    if not networks:
+        yield ""
+    for word, kind in (("ip", IPv4Network), ("ip6", IPv6Network)):
+        named: list[Any] = [one for one in networks if isinstance(one, kind)]
+        if named:
+            yield f"{word} daddr {{ {', '.join(str(one) for one in collapse_addresses(named))} }} "
+
+
+def port_of(settings: Settings) -> int:
+    """The model's port. Raises `ConfigError` for an upstream whose traffic cannot be redirected."""
+    url = urlsplit(settings.upstream.url)
+    problems = []
+    if url.scheme != "http":
+        problems.append(f"upstream.url: {url.scheme} cannot be looked into; it must be http://")
+    if url.hostname in {"localhost", "127.0.0.1", "::1"}:
+        problems.append("upstream.url: what stays within the pod is not redirected")
+    if (url.hostname or "") not in settings.listen.hosts:
+        problems.append(
+            f"listen.hosts: {url.hostname} is not among them, so other hosts' requests would go to the model"
+        )
+    if problems:
+        raise ConfigError("the traffic cannot be redirected", problems)
+    return url.port or 80
+
+
+class _NetworkParameter(click.ParamType[Network]):
+    """`10.96.0.0/12`, `10.1.2.3`, `fd00::/8`."""
+
+    name = "network"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Network:
+        """From what was typed."""
+        try:
+            return ip_network(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command("redirect")
+@CONFIG
+@click.option(
+    "--uid",
+    type=click.IntRange(1, 2**32 - 2),
+    default=65532,
+    show_default=True,
+    help="The user that the sidecar runs as.",
+)
+@click.option(
+    "--to",
+    "networks",
+    type=_NetworkParameter(),
+    multiple=True,
+    help="Only what goes to this network; may be repeated [default: everywhere]",
+)
+@click.option("--show", is_flag=True, help="Write the rules out and change nothing.")
+@entry
+async def redirect_command(config_file: Path | None, uid: int, networks: tuple[Network, ...], show: bool) -> int:
+    """Redirect this pod's plain HTTP for the model into the sidecar; an init step that needs NET_ADMIN.
+
+    Doing it again changes nothing. It holds for every process but those of the sidecar's user.
+    """
+    settings = load_settings(config_file)
+    rules = ruleset(port_of(settings), settings.listen.port, uid, networks)
+    if show:
+        click.echo(rules, nl=False)
+    else:
+        await asyncio.to_thread(_apply, rules)
+    return 0
+
+
+def _apply(rules: str) -> None:
+    nft = shutil.which("nft")
+    if nft is None:
+        raise SidecarError("nft is not installed: the image has it, a host needs the package nftables")
+    command = [nft, "-f", "-"]
+    try:
+        done = subprocess.run(command, input=rules, capture_output=True, text=True, timeout=PATIENCE, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise SidecarError(f"nft did not end within {PATIENCE:g} s") from None
+    if done.returncode:
+        raise SidecarError(f"nft refused the rules (is NET_ADMIN given?): {' '.join(done.stderr.split())[:300]}")
