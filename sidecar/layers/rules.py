@@ -12,8 +12,10 @@ text full of trigger words, which costs the automata most, is thereby cut short.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from sidecar.errors import PolicyError
 from sidecar.layers.checks import CHECKS
@@ -29,7 +31,7 @@ LONG = 12_000
 """Code points beyond which a text is first read up to `BEGINNING`."""
 BEGINNING = 6_000
 PLACES = 256
-"""Places of one rule reported in one segment, and candidates that a check is asked about."""
+"""Places of one pattern reported in one view of a segment."""
 NEAR = 80
 """Code points around a hit in which a context word counts."""
 HIDES = "SMG-OVERFLOW"
@@ -68,32 +70,35 @@ class RulesLayer:
 
     def _scan(self, request: ScanRequest) -> list[SegmentReport]:
         overlap = Overlap(request.system_prompt) if request.system_prompt else None
-        return [_report(self._read(segment, overlap), known=overlap is not None) for segment in request.segments]
+        return [self._read(segment, overlap) for segment in request.segments]
 
-    def _read(self, segment: Segment, overlap: Overlap | None) -> list[Finding]:
+    def _read(self, segment: Segment, overlap: Overlap | None) -> SegmentReport:
         if len(segment.text) > LONG:
             begun = self._segment(replace(segment, text=segment.text[:BEGINNING]), overlap)
-            if any(f.decides and f.score >= CERTAIN and (f.end or 0) < BEGINNING for f in begun):
-                return begun
+            if any(f.decides and f.score >= CERTAIN and (f.end or 0) < BEGINNING for f in begun.findings):
+                return replace(begun, whole=False)
         return self._segment(segment, overlap)
 
-    def _segment(self, segment: Segment, overlap: Overlap | None) -> list[Finding]:
+    def _segment(self, segment: Segment, overlap: Overlap | None) -> SegmentReport:
+        """What the text says in all its views; not `whole` if one was not read, or places were left out."""
         raw = View(encodable(segment.text))
         words = self._matcher.words(raw.text)
         seen = (raw,) if words is None else views(raw.text)
         findings = list(overlap.findings(segment, seen)) if overlap else []
         if seen[-1].name == OVERFLOW:
-            findings.append(_whole(HIDES, Label.TOKEN_SMUGGLING, 0.65, segment, seen[-1]))
+            findings.append(_overall(HIDES, Label.TOKEN_SMUGGLING, 0.65, segment, seen[-1]))
         done: set[str] = set()
         for view in seen:
             words = self._matcher.words(view.text) if view.path else words
             if words is None:
-                findings.append(_whole(CROWDED, Label.PROMPT_INJECTION, 1.0, segment, view))
+                findings.append(_overall(CROWDED, Label.PROMPT_INJECTION, 1.0, segment, view))
                 break
             for finding in self._view(segment, view, words, done):
                 findings.append(finding)
                 findings += self._smuggled(segment, view, finding, done)
-        return findings
+        places = Counter((finding.rule, finding.view) for finding in findings)
+        whole = words is not None and seen[-1].name != OVERFLOW and max(places.values(), default=0) < PLACES
+        return _report(findings, known=overlap is not None, whole=whole)
 
     def _view(self, segment: Segment, view: View, words: int, done: set[str]) -> Iterator[Finding]:
         """Rules met in this view that no earlier view has shown."""
@@ -114,13 +119,12 @@ class RulesLayer:
         done |= here
 
     def _places(self, rule: Rule, number: int, segment: Segment, view: View) -> Iterator[Finding]:
-        """The first place of the rule, or every place."""
-        for _, (start, end) in zip(range(PLACES), self._matcher.spans(number, view.text), strict=False):
-            if rule.check and not CHECKS[rule.check](view.text[start:end]):
-                continue
+        """The first place of the rule, or the first `PLACES`. What fails the check is none, however often it stands."""
+        check = CHECKS[rule.check] if rule.check else None
+        spans = self._matcher.spans(number, view.text)
+        places = (span for span in spans if check is None or check(view.text[span[0] : span[1]]))
+        for start, end in islice(places, PLACES if _everywhere(rule) else 1):
             yield _finding(rule, segment, view, start, end)
-            if not _everywhere(rule):
-                return
 
     def _smuggled(self, segment: Segment, view: View, cause: Finding, done: set[str]) -> Iterator[Finding]:
         """The rules about hiding, if what was found deserves it and was hidden in their way."""
@@ -157,9 +161,9 @@ def _demand(rules: Sequence[Rule]) -> None:
         raise PolicyError("policies ask for what the rules layer does not have", problems)
 
 
-def _report(findings: Sequence[Finding], *, known: bool) -> SegmentReport:
+def _report(findings: Sequence[Finding], *, known: bool, whole: bool) -> SegmentReport:
     found = tuple(_known(finding) for finding in findings) if known else tuple(findings)
-    return SegmentReport(max((finding.score for finding in found if finding.decides), default=0.0), found)
+    return SegmentReport(max((finding.score for finding in found if finding.decides), default=0.0), found, whole)
 
 
 def _known(finding: Finding) -> Finding:
@@ -174,7 +178,7 @@ def _everywhere(rule: Rule) -> bool:
     return rule.label is Label.PII_DETECTED
 
 
-def _whole(rule: str, label: Label, score: float, segment: Segment, view: View) -> Finding:
+def _overall(rule: str, label: Label, score: float, segment: Segment, view: View) -> Finding:
     """A finding on the text as such."""
     return Finding(rule, label, score, LayerName.RULES, segment.path, view=view.name)
 

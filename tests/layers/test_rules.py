@@ -213,16 +213,30 @@ def test_a_certain_beginning_spares_the_rest() -> None:
     """Only the beginning of a long text is read if that decides already."""
     layer = one(label=Label.PII_DETECTED, score=0.98)
     text = "banana " + "x" * rules.LONG + " banana"
-    assert [f.start for f in layer._read(Segment(text), None)] == [0]
+    begun = layer._read(Segment(text), None)
+    assert ([f.start for f in begun.findings], begun.whole) == ([0], False)
     late = "x" * rules.LONG + " banana banana"
-    assert len(layer._read(Segment(late), None)) == 2
+    read = layer._read(Segment(late), None)
+    assert (len(read.findings), read.whole) == (2, True)
+
+
+async def test_what_only_looks_like_data_hides_nothing_behind_it() -> None:
+    """A thousand numbers that are none stand before the one that is; places left out are not passed over in silence."""
+    decoys = " ".join(f"4{n:015d}" for n in range(1_000) if n % 10)
+    card = "my card is 4111 1111 1111 1111"
+    layer = one(label=Label.PII_DETECTED, score=0.4, patterns=[r"\b4(?:[ ]?\d){15}\b"], validate="card")
+    (report,) = (await scan(f"{decoys} {card}", layer=layer)).each
+    assert report.findings[-1].start == len(decoys) + card.index("4") + 1
+    assert report.whole
+    (report,) = (await scan(f"{card}; " * (rules.PLACES + 1), layer=layer)).each
+    assert (len(report.findings), report.whole) == (rules.PLACES, False)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=200) | st.sampled_from(SHIPPED.rules).map(lambda rule: rule.match[0]))
 def test_spans_lie_inside_the_text_and_scores_inside_their_range(text: str) -> None:
     """Whatever comes in."""
-    for found in LAYER._segment(Segment(text), None):
+    for found in LAYER._segment(Segment(text), None).findings:
         assert 0.0 <= found.score <= 1.0
         assert found.start is not None
         assert found.end is not None
