@@ -16,11 +16,11 @@ from sidecar.types import Finding, Label, LayerName
 QUOTED = "OUT-QUOTED"
 CANARY = "OUT-CANARY"
 SCORE = 0.95
-_DENSE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+DENSE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _WORD = re2.compile(r"[\pL\pM\pN]+")
-_PIECE = re2.compile(rf"[{_DENSE}]|[^{_DENSE}]+")
-_ONE_DENSE = re2.compile(rf"[{_DENSE}]")
-_Words = Sequence[tuple[str, int]]
+_PIECE = re2.compile(rf"[{DENSE}]|[^{DENSE}]+")
+_ONE_DENSE = re2.compile(rf"[{DENSE}]")
+Words = Sequence[tuple[str, int]]
 
 
 class Leaks:
@@ -28,8 +28,8 @@ class Leaks:
 
     def __init__(self, system_prompt: str | None, *, words: int, canary: str | None = None) -> None:
         self._wanted = 2 * words
-        self._runs = frozenset(_runs(_words(system_prompt or ""), self._wanted))
-        self._canary = "".join(word for word, _ in _words(canary or ""))
+        self._runs = frozenset(_runs(words_of(system_prompt or ""), self._wanted))
+        self._canary = "".join(word for word, _ in words_of(canary or ""))
 
     def __bool__(self) -> bool:
         """Whether there is anything to be given away."""
@@ -39,14 +39,14 @@ class Leaks:
         """At most one finding of each kind. Never raises, whatever the text is."""
         if not self:
             return
-        words = _words(text)
+        words = words_of(text)
         if self._runs and any(run in self._runs for run in _runs(words, self._wanted)):
             yield Finding(QUOTED, Label.SYSTEM_PROMPT_EXTRACTION, SCORE, LayerName.RULES, path)
         if self._canary and self._canary in "".join(word for word, _ in words):
             yield Finding(CANARY, Label.SYSTEM_PROMPT_EXTRACTION, SCORE, LayerName.RULES, path)
 
 
-def _runs(words: _Words, wanted: int) -> Iterator[int]:
+def _runs(words: Words, wanted: int) -> Iterator[int]:
     """A number for every shortest run of at least this weight. Numbers, because texts would fill the memory."""
     words = [word for word in words if not word[0].isdigit()]
     end = weight = 0
@@ -60,7 +60,7 @@ def _runs(words: _Words, wanted: int) -> Iterator[int]:
         weight -= light
 
 
-def _words(text: str) -> _Words:
+def words_of(text: str) -> Words:
     """Words without case, with their weight: two, or one for a character of a script without blanks."""
     found: list[tuple[str, int]] = []
     plain = text if text.isascii() else text.encode("utf-8", "replace").decode()

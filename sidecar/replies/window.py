@@ -2,7 +2,8 @@
 
 Texts are put together again channel by channel (a choice, a tool call, a reasoning), looked at with some of
 what went before, and at the end once more as a whole. At most `hold` characters for each channel that has any wait,
-and the event that they stand in. Whoever looks stops the stream by raising.
+and the event that they stand in; what cannot be the beginning of anything does not wait at all. Whoever looks
+stops the stream by raising.
 """
 
 from __future__ import annotations
@@ -24,25 +25,40 @@ STEP = 256
 CHANNELS = 256
 """Channels of one stream told apart; what comes in further ones is looked at piece by piece."""
 Look = Callable[[str, str], Awaitable[None]]
+Free = Callable[[str], tuple[int, bool]]
+"""How many characters of a text that goes on need not wait, and whether only after a look at it."""
 
 
 @dataclass(slots=True)
 class _Channel:
-    """One running text: what was looked at lately, what was not yet, and all of it as far as it is kept."""
+    """One running text: what was looked at lately, what was not yet, and all of it as far as it is kept.
+
+    `come` characters of it have come and `free` of them need not wait; `rest` is the text behind those.
+    """
 
     path: str
     before: str = ""
     fresh: list[str] = field(default_factory=list)
     whole: list[str] = field(default_factory=list)
     looks: int = 0
+    come: int = 0
+    free: int = 0
+    rest: str = ""
 
 
 class Window:
-    """`look` is given a text and its path. `hold` 0 lets everything through at once and looks beside it."""
+    """`look` is given a text and its path. `hold` 0 lets everything through at once and looks beside it.
 
-    def __init__(self, look: Look, hold: int, placeholders: Placeholders | None = None) -> None:
+    Without `free` everything waits for the whole of `hold`.
+    """
+
+    def __init__(
+        self, look: Look, hold: int, placeholders: Placeholders | None = None, free: Free | None = None
+    ) -> None:
         self._look = look
         self._hold = hold
+        self._free = free
+        self._ends: deque[dict[str, int]] = deque()
         self._placeholders = placeholders
         self._channels: dict[str, _Channel] = {}
         self._queue: deque[Event] = deque()
@@ -55,16 +71,30 @@ class Window:
         """Take an event in; what may go now, in order."""
         for piece in event.pieces:
             await self._take(piece, event)
+        self._ends.append(
+            {p.channel: self._channels[p.channel].come for p in event.pieces if p.channel in self._channels}
+        )
         self._queue.append(event)
         self._waiting += event.size
         self._held.update(piece.channel for piece in event.pieces if piece.channel)
         if event.last:
             return await self.finish()
         most = self._hold * max(1, len(self._held))
-        if self._unseen >= STEP if not self._hold else self._after_head() >= most:
+        if self._free:
+            await self._let_go(self._free, event)
+        if self._unseen >= (STEP if not self._hold else most) or (self._hold and self._after_head() >= most):
             await self._look_at_fresh()
             return self._released(most * 2 // 3)
         return self._released(most)
+
+    async def _let_go(self, free: Free, event: Event) -> None:
+        """Work out anew what need not wait of the channels in which something was said."""
+        for name in {piece.channel for piece in event.pieces if piece.channel in self._channels}:
+            channel = self._channels[name]
+            size, unsure = free(channel.rest)
+            if unsure:
+                await self._look_at_fresh()
+            channel.free, channel.rest = channel.free + size, channel.rest[size:]
 
     async def finish(self) -> list[Event]:
         """Look at all that is left, and at each channel as a whole; then everything goes."""
@@ -81,6 +111,8 @@ class Window:
         if piece.channel and (piece.channel in self._channels or len(self._channels) < CHANNELS):
             channel = self._channels.setdefault(piece.channel, _Channel(piece.path))
             channel.fresh.append(piece.text)
+            channel.come += len(piece.text)
+            channel.rest += piece.text if self._free else ""
             self._unseen += len(piece.text)
             self._kept += len(piece.text)
             if self._kept <= WHOLE:
@@ -104,17 +136,31 @@ class Window:
         return self._waiting - self._queue[0].size if self._queue else 0
 
     def _released(self, keep: int) -> list[Event]:
-        """Events from the head on, while more than `keep` characters follow; those without text at once."""
+        """Events from the head on, while more than `keep` characters follow; those that need not wait at once."""
         cut_off = self._restore(self._placeholders) if self._placeholders and keep >= 0 else set()
         gone: list[Event] = []
-        while self._queue and (self._after_head() >= keep or not self._queue[0].size):
+        while self._queue and (self._after_head() >= keep or not self._queue[0].size or self._is_free()):
             if id(self._queue[0]) in cut_off and self._waiting < 4 * (keep + BEFORE):
                 break
             event = self._queue.popleft()
+            self._catch_up(self._ends.popleft())
             self._waiting -= event.size
             self._held -= Counter(piece.channel for piece in event.pieces if piece.channel)
             gone.append(event)
         return gone
+
+    def _is_free(self) -> bool:
+        """Whether nothing in the event at the head need wait."""
+        said = {piece.channel for piece in self._queue[0].pieces if piece.channel}
+        ends = self._ends[0]
+        return bool(self._free) and said == ends.keys() and all(ends[n] <= self._channels[n].free for n in ends)
+
+    def _catch_up(self, ends: dict[str, int]) -> None:
+        """What has gone waits no more, whyever it went."""
+        for name, end in ends.items():
+            channel = self._channels[name]
+            if end > channel.free:
+                channel.free, channel.rest = end, channel.rest[end - channel.free :]
 
     def _restore(self, placeholders: Placeholders) -> set[int]:
         """Put values back into what waits; which events hold the beginning of a name that is not complete."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from sidecar.bodies.extraction import Extraction
 from sidecar.config import Answers
@@ -17,6 +18,7 @@ from sidecar.replies.leaks import Leaks
 from sidecar.replies.placeholders import kind_of, spans
 from sidecar.types import Finding, Label, Role, ScanRequest, Segment
 from sidecar.views import views
+from sidecar.web.beginnings import Beginnings
 
 SAID = 64 * 1024
 """Characters kept of what the user said, the last ones."""
@@ -39,6 +41,10 @@ class Finder:
         self._personal = personal
         self._wanted = frozenset(settings.find)
         self._leaks = leaks
+        told = texts.system_prompt if "system_prompt" in self._wanted else None
+        canary = settings.canary if "system_prompt" in self._wanted else None
+        self._begins = partial(Beginnings, told, words=settings.words, canary=canary)
+        self._long = len(told or "") > SAID // 8
         said = (segment.text for segment in texts.segments if segment.role is Role.USER)
         self._said = "\n".join(said)[-SAID:]
 
@@ -52,6 +58,10 @@ class Finder:
         else:
             leaks = Leaks(prompt, words=settings.words, canary=canary)
         return cls(personal, settings, texts, leaks)
+
+    async def beginnings(self) -> Beginnings:
+        """What a find may begin with; of a long system prompt made beside the event loop."""
+        return await asyncio.to_thread(self._begins) if self._long else self._begins()
 
     async def findings(self, texts: Sequence[Text]) -> list[Finding]:
         """All findings in these texts, each with the path of its text."""

@@ -186,7 +186,8 @@ class Screen:
             raise UpstreamError("The answer is not so compressed as its headers say.") from None
 
     async def _windowed(self, answer: Answer, coding: str, ending: Ending) -> AsyncGenerator[bytes]:
-        window = Window(self._look_at, self._hold(), self.placeholders)
+        free = (await self.finder.beginnings()).free if self.finder and self.blocks else None
+        window = Window(self._look_at, self._hold(), self.placeholders, free)
         try:
             async for data in whole_events(decoded(answer.chunks(), coding)):
                 for raw in cut(data):

@@ -52,6 +52,47 @@ async def run(window: Window, events: list[Event], seen: Callable[[int], None] |
     return gone + await window.finish()
 
 
+def words_go(text: str) -> tuple[int, bool]:
+    """Whatever is complete goes; a figure only after a look."""
+    size = text.rfind(" ") + 1
+    return size, any(letter.isdigit() for letter in text[:size])
+
+
+@pytest.mark.parametrize("size", [1, 4, 30])
+async def test_what_need_not_wait_goes_at_once(size: int) -> None:
+    """Event by event, in order, and without a look."""
+    text, looks, waiting = "The bar is open until two. " * 8, Looks(), []
+    events = [delta(text[i : i + size]) for i in range(0, len(text), size)]
+    gone = await run(Window(looks, hold=160, free=words_go), events, waiting.append)
+    assert [id(event) for event in gone] == [id(event) for event in events]
+    assert max(waiting) <= max(size, len("until ") + size)
+    assert (len(looks.texts), looks.texts[-1]) == (3, text)  # nobody had seen it for so long; the end; all
+
+
+async def test_what_need_not_wait_after_a_look_is_looked_at_first() -> None:
+    """And does not go if that stops it."""
+    looks, gone = Looks("agent 7"), []
+    window = Window(looks, hold=160, free=words_go)
+    for piece in ("Ask ", "for ", "agent "):
+        gone += await window.add(delta(piece))
+    with pytest.raises(Stop):
+        await window.add(delta("7 "))
+    assert text_of(gone) == "Ask for agent "
+    assert looks.texts == ["Ask for agent 7 "]
+
+
+async def test_what_waits_in_one_choice_holds_up_what_came_after_it_in_another() -> None:
+    """Events keep their order; and what the bound lets go does not wait again."""
+    window, gone = Window(Looks(), hold=60, free=words_go), []
+    for number in range(60):
+        gone += await window.add(delta("abc"))
+        gone += await window.add(delta("word ", choice=1))
+        assert len(text_of(gone)) >= 3 * number - 120
+    assert text_of(gone, 1).startswith("word word ")
+    gone += await window.add(delta(" "))
+    assert "word" in text_of(gone[-2:], 1)
+
+
 @pytest.mark.parametrize("size", [1, 5, 40, 500])
 async def test_everything_goes_in_order_and_no_more_than_the_hold_waits(size: int) -> None:
     """Whatever the pieces are; the event at the head may stand beside the hold."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import zlib
 from typing import Any
 
@@ -284,6 +285,45 @@ async def test_a_stream_is_held_back_by_no_more_than_the_window() -> None:
             later.set()
             assert (await reader.read()).endswith(b"0\r\n\r\n")
         writer.close()
+
+
+async def test_a_plain_word_goes_as_soon_as_two_more_have_come() -> None:
+    """Long before the window is full: an ordinary answer is hardly held back."""
+    events = list(CHAT.events(["Breakfast ", "starts ", "before ", "seven."]))
+    later = asyncio.Event()
+
+    async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(head("200 OK", "text/event-stream", "Transfer-Encoding: chunked"))
+        for number, event in enumerate(events):
+            if number == 3:  # the role and two words
+                await later.wait()
+            writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+        writer.write(b"0\r\n\r\n")
+
+    async with recording(script) as upstream, door(upstream.url, **BLOCK) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(CHAT.request | {"stream": True}))
+        async with asyncio.timeout(10):
+            await reader.readuntil(b"Breakfast ")
+            later.set()
+            assert (await reader.read()).endswith(b"0\r\n\r\n")
+        writer.close()
+
+
+@pytest.mark.parametrize("size", [1, 4, 40, 400])
+@pytest.mark.parametrize("said", ["ann.archer@kestrel-ferry.com", "+49 151 2345 6789", "4111 1111 1111 1111"])
+async def test_no_digit_of_personal_data_has_gone_when_it_is_found(said: str, size: int) -> None:
+    """However the stream is cut, and though plain words go at once."""
+    text = f"{PLAIN} You can reach her under {said} any time. {PLAIN}"
+    async with (
+        recording(stream(list(CHAT.events(tokens(text, size))))) as upstream,
+        door(upstream.url, **BLOCK) as made,
+    ):
+        body, clean = await listen(made)
+    sent = "".join(re.findall(r'"content": "([^"]*)"', body.decode()))
+    assert (clean, b"withheld" in body) == (False, True)
+    assert text.startswith(sent)
+    assert len(sent) <= text.index(said)
 
 
 async def test_choices_that_speak_by_turns_are_told_apart() -> None:

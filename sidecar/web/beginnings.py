@@ -1,0 +1,154 @@
+"""How much of a running text may go: what cannot be the beginning of anything that an answer is looked at for.
+
+Three things wait. Words that stand in the system prompt in that order, up to the end of the text: they may become a
+run of it. A token that is no plain word (digits, signs, odd spelling: personal data, secrets and disguises are made
+of such), until enough plain words have followed that a look has seen what it belongs to. And the last two words:
+one is not complete, and one may lead up to a number.
+
+Words are compared by the steps between their letters, which rotations, Atbash and writing backwards leave as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import re2
+
+from sidecar.replies.leaks import DENSE, words_of
+from sidecar.views import View, folding
+
+AFTER = 48
+"""Characters of plain words after which what stands before them is no part of what comes."""
+SHORT = 24
+"""Characters of the longest token that is read as a word, or passed at all without the whole window."""
+_MOST_WORDS = 0xD000
+_DENSE_LETTER = re2.compile(f"[{DENSE}]")
+_BLANKS = re.compile(r"\S+")
+_TOKEN = re2.compile(rf"[{DENSE}]|[^\s{DENSE}]+")
+_EDGES = "\"'“”‘’«»„()[]{}.,;:!?…*_~`#>|–—、。，；：！？「」-"
+_WORD = re2.compile(r"\pL[\pL\pM]*(?:['’]\pL+)*")
+_CAMEL = re2.compile(r"\p{Ll}\p{Lu}")
+_MARKED = re2.compile(r"[A-Za-z]\pM")
+
+
+class Token(NamedTuple):
+    """A stretch without blanks, or one character of a script without them. `letters`: of its word, if it is plain."""
+
+    start: int
+    end: int
+    plain: bool
+    letters: int
+
+
+class Beginnings:
+    """What may begin in answers to one request. `words`: how many of the system prompt in a row are a find."""
+
+    def __init__(self, system_prompt: str | None, *, words: int, canary: str | None = None) -> None:
+        self._wanted = 2 * words
+        self._codes: dict[object, str] = {}
+        told = [word for word, _ in words_of(_folded(system_prompt or "")) if not word[0].isdigit()]
+        for word in told:
+            self._codes.setdefault(_steps(word), chr(1 + min(len(self._codes), _MOST_WORDS)))
+        line = "".join(self._codes[_steps(word)] for word in told)
+        self._line = f"{line}\0{line[::-1]}"
+        self._canary = "".join(word for word, _ in words_of(canary or ""))
+
+    def free(self, text: str) -> tuple[int, bool]:
+        """How many characters of a text that goes on may go, and whether it must be looked at before.
+
+        A text handed in again without what was free says the same of the rest.
+        """
+        tokens, complete = _tokens(text)
+        waits, passed = _waiting(tokens[:complete])
+        before = [token for token in tokens[:complete] if token.end <= waits]
+        run, quoted = self._run(text, before)
+        begun, named = self._canary_begins(text, tokens)
+        held = [waits, *(token.start for token in tokens[complete:]), *(token.start for token in before[-1:])]
+        limit = min([*held, run, begun, len(text)])
+        return limit, quoted or named or passed < limit
+
+    def _run(self, text: str, tokens: Sequence[Token]) -> tuple[int, bool]:
+        """Where the run of words begins that ends here and stands in the system prompt; whether one was a find."""
+        run: list[tuple[str, int, int]] = []
+        quoted = False
+        for token in tokens if self._codes else ():
+            for word, weight in words_of(_folded(text[token.start : token.end])):
+                run.append((self._codes.get(_steps(word), ""), token.start, weight))
+                while run and not (run[-1][0] and "".join(code for code, _, _ in run) in self._line):
+                    run.pop(0)
+                quoted = quoted or sum(weight for _, _, weight in run) >= self._wanted
+        return (run[0][1] if run else len(text)), quoted
+
+    def _canary_begins(self, text: str, tokens: Sequence[Token]) -> tuple[int, bool]:
+        """Where the longest beginning of the canary begins that the text ends with; whether all of it is there."""
+        joined, ends = "", []
+        for token in tokens if self._canary else ():
+            joined += "".join(word for word, _ in words_of(text[token.start : token.end]))
+            ends.append((len(joined), token.start))
+        whole = bool(self._canary) and self._canary in joined
+        for size in range(min(len(self._canary), len(joined)), 0, -1):
+            if joined.endswith(self._canary[:size]):
+                return next(start for end, start in ends if end > len(joined) - size), whole
+        return len(text), whole
+
+
+def _tokens(text: str) -> tuple[list[Token], int]:
+    """All tokens, and how many of them are complete."""
+    hits = _BLANKS.finditer(text) if text.isascii() else _TOKEN.finditer(_encodable(text))
+    found = [_token(hit.start(), hit.group()) for hit in hits]
+    cut_off = bool(found) and found[-1].end == len(text) and not (found[-1].plain and _is_dense(text[-1]))
+    return found, len(found) - cut_off
+
+
+def _token(start: int, text: str) -> Token:
+    word, end = text.strip(_EDGES), start + len(text)
+    if word.isascii() and word.isalpha():
+        plain = word.islower() or word.isupper() or word.istitle()
+        return Token(start, end, plain and len(text) <= SHORT, len(word))
+    if not word:
+        return Token(start, end, len(text) <= SHORT, 0)
+    odd = _CAMEL.search(word) or _MARKED.search(word) or unicodedata.normalize("NFKC", word) != word
+    plain = bool(_WORD.fullmatch(word)) and not odd and len(text) <= SHORT
+    return Token(start, end, plain, 2 if _is_dense(word) else len(word))
+
+
+def _is_dense(text: str) -> bool:
+    return not text.isascii() and bool(_DENSE_LETTER.fullmatch(text))
+
+
+def _waiting(tokens: Sequence[Token]) -> tuple[int, int]:
+    """From where on tokens wait that are no plain words, and where the first of those stands that wait no longer."""
+    opened: int | None = None
+    passed, quiet, stuck, short = 2**62, 0, False, False
+    for token in tokens:
+        bare = token.letters < 2
+        if not token.plain or (bare and short):  # letters apart, or signs in a row
+            opened = token.start if opened is None else opened
+            quiet, stuck = token.end, stuck or token.end - token.start > SHORT
+        elif opened is not None and token.end - quiet >= AFTER and not stuck:
+            passed, opened = min(passed, opened), None
+        short = bare
+    return (2**62 if opened is None else opened), passed
+
+
+def _steps(word: str) -> object:
+    if not word.isascii():
+        return word
+    steps = tuple((ord(after) - ord(before)) % 26 for before, after in pairwise(word))
+    mirrored = tuple(-step % 26 for step in steps)
+    return min(steps, mirrored, steps[::-1], mirrored[::-1])
+
+
+def _folded(text: str) -> str:
+    if text.isascii():
+        return text
+    read = View(_encodable(text))
+    return [read, *folding.readings(read)][-1].text
+
+
+def _encodable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
