@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sidecar import __version__, limits, logs, policy, proof, shadow, verdicts
 from sidecar.config import Settings
@@ -41,12 +41,13 @@ class Serving:
     """What a server has, and a command on one text has not.
 
     `secret` keys what is remembered of texts (`sidecar.verdicts`). Without it every text is read anew, and to its
-    end: scores are then exact beyond the threshold, too.
+    end: scores are then exact beyond the threshold, too. `proven`: rules that a reload need not prove again.
     """
 
     secret: bytes
     exemptions: Exempting | None = None
     disagreements: Disagreements | None = None
+    proven: set[Rule] = field(default_factory=set)
 
 
 @asynccontextmanager
@@ -67,7 +68,7 @@ async def pipeline(
         stages = await _stages(settings, rules, stack, degraded)
         if settings.layers.llm_judge.url is not None:
             stages.append(await _judge(settings, rules, serving, stack))
-        await _prove(rules, stages, prove=prove)
+        await _prove(rules, stages, serving, prove=prove)
         memory = await _memory(settings, serving, stack)
         stages = [_remembering(stage, memory, serving, rules) for stage in stages]
         gate = limits.Concurrency(settings.scan.concurrency, settings.scan.queue)
@@ -82,9 +83,9 @@ async def pipeline(
         yield Pipeline(engine, rules, tuple(degraded))
 
 
-async def _prove(rules: Policy, stages: Sequence[Stage], *, prove: bool) -> None:
+async def _prove(rules: Policy, stages: Sequence[Stage], serving: Serving | None, *, prove: bool) -> None:
     local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
-    if prove and (problems := await proof.prove(rules, local)):
+    if prove and (problems := await proof.prove(rules, local, serving.proven if serving else None)):
         raise PolicyError("policies fail their own examples", problems)
     if prove and (problems := await proof.canary(local)):
         raise ModelError("; ".join(problems))
@@ -102,7 +103,7 @@ async def _beside(settings: Settings, engine: Engine, memory: Verdicts | None, s
     """The second policy set over the same model: what was read for the first is remembered for the second."""
     rules = await asyncio.to_thread(policy.load, settings.shadow.policies)
     stages = [Stage(RulesLayer(rules), "skip")]
-    await _prove(rules, stages, prove=True)
+    await _prove(rules, stages, serving, prove=True)
     stages = [_remembering(stage, memory, serving, rules) for stage in stages]
     stages += [replace(s, on_failure="skip") for s in engine.stages if s.layer.name is LayerName.SEMANTIC]
     gate = limits.Concurrency(SHADOW_AT_ONCE, shadow.PENDING)

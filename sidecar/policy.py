@@ -70,7 +70,7 @@ class Rule(BaseModel):
         if bool(self.context) != (self.context_score is not None):
             raise ValueError("context and context_score belong together")
         for pattern in self.patterns:
-            compiled(pattern)
+            _compiles(pattern)
         return self
 
     def score_on(self, channel: Channel) -> float | None:
@@ -117,6 +117,11 @@ def compiled(pattern: str) -> Any:
     except re2.error as error:
         reason = error.args[0]
         raise ValueError(f"pattern {pattern!r}: {reason.decode() if isinstance(reason, bytes) else reason}") from None
+
+
+@lru_cache(maxsize=4096)  # a reload reads the same patterns again, but for a few
+def _compiles(pattern: str) -> None:
+    compiled(pattern)
 
 
 def shipped() -> Path:

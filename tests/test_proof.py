@@ -52,6 +52,41 @@ async def test_each_rule_is_proved_by_itself_alone(shipped: Policy) -> None:
         assert failing >= {rule.id for rule in shipped.rules[1 - half :: 2] if rule.status != "retired"}
 
 
+class Counting:
+    """The rules layer, and how often it was asked."""
+
+    name = LayerName.RULES
+
+    def __init__(self, policy: Policy) -> None:
+        self.layer, self.asked = RulesLayer(policy), 0
+
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+        """As the layer says."""
+        self.asked += 1
+        return await self.layer.scan(request, prior)
+
+
+async def test_what_was_proved_is_not_proved_again_until_it_changes() -> None:
+    """Neither its patterns nor its examples; a rule about hiding depends on others and is proved every time."""
+    policy, proven = made(), set[Rule]()
+    asked = []
+    for tried in (policy, policy, made(match=["A banana."]), made(match=["No fruit."])):
+        layer = Counting(tried)
+        problems = await prove(tried, [layer], proven)
+        asked.append((layer.asked > 0, len(problems) > 0))
+    assert asked == [(True, False), (False, False), (True, False), (True, True)]
+    hiding = made(patterns=(), hidden_in=["base64"], match=["Nothing hidden."])
+    assert await prove(hiding, [Counting(hiding)], proven)
+    assert await prove(hiding, [Counting(hiding)], proven)
+
+
+async def test_what_no_layer_looked_at_is_not_proved() -> None:
+    """Rules that were switched off are proved when they are switched on."""
+    policy, proven = made(match=["No fruit."]), set[Rule]()
+    assert await prove(policy, [], proven) == []
+    assert await prove(policy, [RulesLayer(policy)], proven)
+
+
 def test_no_rule_ever_vanishes(shipped: Policy) -> None:
     """Rules are retired, not deleted: the list of ids only grows."""
     assert sorted(rule.id for rule in shipped.rules) == sorted(IDS.read_text("utf-8").split())

@@ -34,12 +34,14 @@ AHEAD = 40
 """Characters that no escape, quantifier or flag is longer than."""
 _RARE = "@:=[<{$%&*+#|"
 _EMPTY: Strings = frozenset({""})
-_QUANTIFIER = re2.compile(r"(?:[*+?]|\{(\d+)(?:,\d*)?\})\??")
+_COUNTED = re2.compile(r"\{(\d+)(?:,\d*)?\}\??")
 _FLAGS = re2.compile(r"\?(?:P?<\w+>|[a-zA-Z-]*:)?")
 _BARE_FLAGS = re2.compile(r"\?[a-zA-Z-]+\)")
 _NAMED = re2.compile(r"\[:\^?\w+:\]|\\[pP](?:\{[^}]*\}|.)|\\[wWDsSC]")
 _DIGITS = re2.compile(r"\\d")
 _CODE = re2.compile(r"\\x(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{2}))")
+_SPECIAL = frozenset(("", *"\\[](){}.*+?|^$"))
+_REPEATS, _ENDS = frozenset("*+?{"), frozenset(("", "|", ")"))
 _CONTROL = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 
 
@@ -143,18 +145,24 @@ class _Reader:
         return found
 
     def _quantified(self) -> Iterator[_Part]:
-        while self._next() not in {"", "|", ")"}:
+        while self._next() not in _ENDS:
             part = self._one()
-            while found := self._met(_QUANTIFIER, "*+?{"):
-                part = _times(part, found.group(), found.group(1))
+            while (mark := self._next()) in _REPEATS:
+                if mark != "{":
+                    self._at += 1 + (self._text[self._at + 1 : self._at + 2] == "?")
+                    part = _times(part, mark, None)
+                elif found := self._met(_COUNTED, "{"):
+                    part = _times(part, mark, found.group(1))
+                else:
+                    break
             yield part
 
     def _one(self) -> _Part:
-        if (character := self._character()) is not None:
-            return _Part(frozenset({character}))
-        if self._met(_NAMED):
+        if (literal := self._literal() or self._character()) is not None:
+            return _Part(frozenset({literal}))
+        if self._met(_NAMED, "\\"):
             return _ANYTHING
-        if self._met(_DIGITS):
+        if self._met(_DIGITS, "\\"):
             return _A_DIGIT
         mark = self._next()
         self._at += 1
@@ -166,9 +174,19 @@ class _Reader:
             self._at += 1  # an assertion; digits and other letters are not in use
         return _ANYTHING if mark == "." else _Part(_EMPTY)
 
+    def _literal(self) -> str:
+        """Characters in a row that stand for themselves, without the last if that is repeated."""
+        end = self._at
+        while self._text[end : end + 1] not in _SPECIAL:
+            end += 1
+        if end - self._at > 1 and self._text[end : end + 1] in _REPEATS:
+            end -= 1
+        literal, self._at = self._text[self._at : end], end
+        return literal
+
     def _character(self) -> str | None:
         """One character that stands for itself; None, and nothing read, for anything else."""
-        if found := self._met(_CODE):
+        if self._text.startswith("\\x", self._at) and (found := self._met(_CODE)):
             return chr(int(found.group(1) or found.group(2), 16))
         mark = self._next()
         if mark != "\\":
@@ -181,9 +199,12 @@ class _Reader:
         return _CONTROL.get(escaped, escaped)
 
     def _group(self) -> _Part:
-        if self._met(_BARE_FLAGS, "?"):
+        if self._text.startswith("?:", self._at):
+            self._at += 2
+        elif self._met(_BARE_FLAGS, "?"):
             return _Part(_EMPTY)
-        self._met(_FLAGS, "?")
+        else:
+            self._met(_FLAGS, "?")
         inside = self.alternatives()
         self._at += 1
         return inside
