@@ -94,10 +94,11 @@ class Lease:
         self._room.move(more)
         self.size = size
 
-    def release(self) -> None:
-        """Hold nothing."""
-        self._room.move(-self.size)
-        self.size = 0
+    def shrink(self, size: int) -> None:
+        """Hold no more than `size` bytes from now on."""
+        if size < self.size:
+            self._room.move(size - self.size)
+            self.size = size
 
     def __enter__(self) -> Lease:
         """Nothing is held yet."""
@@ -107,4 +108,4 @@ class Lease:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         """Give back what is held."""
-        self.release()
+        self.shrink(0)

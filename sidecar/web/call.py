@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from sidecar.upstream import Outgoing
 from sidecar.web.answers import KEY_ID, REPLACED, STRIPPED, verdict_headers
 from sidecar.web.headers import upward
 from sidecar.web.intake import Payload
+from sidecar.web.receive import LEASE
 
 NOTHING_FOUND = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 
@@ -77,6 +79,13 @@ class Call:
             unscanned=self.unscanned,
             text=journal.text_for_log(self.segments, self.verdict),
         )
+
+    def lighten(self) -> None:
+        """Keep what is needed until the upstream answers, which may take a minute: the bytes to send, and the texts."""
+        self.payload = replace(self.payload, document=None)
+        if isinstance(self.payload.body, bytes):
+            texts = sum(sys.getsizeof(segment.text) for segment in (*self.texts.segments, *self.texts.joined))
+            self.request[LEASE].shrink(2 * len(self.payload.body) + texts)
 
     def outgoing(self, route: Route, *, plain: bool) -> Outgoing:
         """The request as it goes up; `plain` asks for an answer that can be looked at.

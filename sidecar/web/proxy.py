@@ -200,11 +200,12 @@ class Proxy:
 
     async def _forward(self, call: Call, route: Route) -> web.StreamResponse:
         screen = await self._screen(call, route)
+        call.lighten()
         async with self._upstream.send(call.outgoing(route, plain=screen is not None)) as answer:
             self._record(call, answer.status)
             # A stream may last for minutes: what the request held need not.
             call.payload, call.segments = Payload(b""), ()
-            call.request[LEASE].release()
+            call.request[LEASE].shrink(0)
             return await self._pass_down(call, answer, screen)
 
     async def _pass_down(self, call: Call, answer: Answer, screen: Screen | None) -> web.StreamResponse:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import subprocess
+import sys
 import time
 import zlib
 from contextlib import suppress
@@ -267,3 +269,36 @@ def _best(run: object) -> float:
         run()  # type: ignore[operator]
         times.append(time.perf_counter() - started)
     return min(times)
+
+
+MEASURE = """
+import sys
+from sidecar.bodies import extraction, reading
+from sidecar.errors import BodyError
+
+def memory(name):
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+def read(raw):
+    try:
+        return extraction.extract(reading.parse(raw, depth=64), "/chat/completions", "openai")
+    except BodyError as error:
+        return error
+
+read(b'{"messages": []}')
+piece = sys.argv[1].encode()
+raw = b'{"messages": [{"content": [' + piece * (2**20 // len(piece)) + b'""]}]}'
+before = memory("VmRSS")
+open("/proc/self/clear_refs", "w").write("5")
+kept = read(raw)
+print(memory("VmHWM") - before, reading.footprint(raw))
+"""
+
+
+@pytest.mark.parametrize("piece", ["[],", '"a",', '{"a":{"b":0}},', '"wide \U0001f600 text",'])
+def test_what_reading_takes_is_known_before(piece: str) -> None:
+    """Of the densest bodies, in a process of its own: at most what was foretold."""
+    done = subprocess.run([sys.executable, "-c", MEASURE, piece], capture_output=True, text=True, check=True)
+    took, foretold = map(int, done.stdout.split())
+    assert 2**20 < took < foretold

@@ -19,7 +19,9 @@ async def test_a_body_holds_at_most_as_much_as_is_then_left() -> None:
         await second.hold(250)
         assert room.fits(125, 125)
         assert not room.fits(126, 126)
-        await second.hold(100)
+        second.shrink(300)
+        assert room.held == 750
+        second.shrink(100)
         assert room.held == 600
     assert room.held == 0
 
@@ -44,7 +46,7 @@ async def test_who_waits_goes_on_when_room_is_made() -> None:
         waiting = asyncio.ensure_future(other.hold(200))
         await asyncio.sleep(0)
         assert not waiting.done()
-        large.release()
+        large.shrink(0)
         await waiting
         assert room.held == 450
 

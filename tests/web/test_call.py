@@ -7,10 +7,12 @@ from door import KeptJournal
 
 from sidecar.bodies.extraction import Extraction
 from sidecar.bodies.routes import classify
+from sidecar.limits import Room
 from sidecar.replies.placeholders import Placeholders, Span
 from sidecar.types import Segment
 from sidecar.web.call import Call
 from sidecar.web.intake import Payload
+from sidecar.web.receive import LEASE
 
 PREFIXES = ("/v1", "/openai/deployments/{deployment}")
 
@@ -71,3 +73,15 @@ def test_the_credential_stands_where_the_api_expects_it() -> None:
 def test_an_unclassified_request_is_answered_as_openai_would() -> None:
     """Errors need a dialect before there is a route."""
     assert Call(make_mocked_request("GET", "/x"), "dec_1").dialect == "openai"
+
+
+async def test_while_the_upstream_thinks_a_request_holds_what_is_left_of_it() -> None:
+    """The document is dropped, and the memory for reading it is given back."""
+    made = call()
+    made.payload = Payload(b"x" * 1000, Extraction((Segment("y" * 500),)), {"a": 1})
+    with Room(100_000).lease() as lease:
+        made.request[LEASE] = lease
+        await lease.hold(40_000)
+        made.lighten()
+        assert 2_500 < lease.size < 2_700
+    assert (made.payload.document, made.payload.body) == (None, b"x" * 1000)

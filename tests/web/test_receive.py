@@ -13,7 +13,7 @@ from aiohttp import ClientSession, web
 
 from sidecar.config import Limits
 from sidecar.errors import BodyError
-from sidecar.limits import NoRoom, Room
+from sidecar.limits import Lease, NoRoom, Room
 from sidecar.web.receive import LEASE, receive, unpack
 from sidecar.web.server import Site
 
@@ -136,12 +136,12 @@ async def test_without_room_a_body_is_not_taken(server: Server) -> None:
             assert answer.status == 503
         async with session.post(server.url(), data=b"a" * 300) as answer:
             assert answer.status == 200
-        held[0].release()
+        held[0].shrink(0)
         async with session.post(server.url(), data=b"a" * 900) as answer:
             assert answer.status == 200
 
 
-async def _take(room: Room, size: int) -> object:
+async def _take(room: Room, size: int) -> Lease:
     lease = room.lease()
     await lease.hold(size)
     return lease
