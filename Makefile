@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test neighbours quick lint lock docs train bench-detectors clean help chaos soak audit
+.PHONY: run test neighbours quick lint lock docs train bench-detectors clean help chaos soak fuzz audit
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,14 @@ chaos: $(INSTALLED) ## the reliability suite at length: 50 kills each, 10 rollin
 soak: $(INSTALLED) ## an hour under steady load, drawn as build/soak.svg: make soak [MINUTES=60]
 	@mkdir -p build
 	@$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60) --plot build/soak.svg
+
+build/fuzz/.installed: tools/fuzz.txt
+	@$(BIN)/pip install -q --target build/fuzz/packages -r $<
+	@touch $@
+
+fuzz: $(INSTALLED) build/fuzz/.installed ## fuzzing guided by coverage: make fuzz [SECONDS=60] [TARGETS="bodies hidden"]
+	@for target in $(or $(TARGETS),bodies uploads hidden rules streams targets); do \
+		$(BIN)/python tests/fuzz/run.py $$target --seconds $(or $(SECONDS),60) || exit 1; done
 
 build/checks/.installed: tools/checks.txt
 	@$(PYTHON) -m venv build/checks
