@@ -29,7 +29,8 @@ def admin() -> None:
 
 
 @asynccontextmanager
-async def _store(config_file: Path | None) -> AsyncIterator[tuple[Store, Settings]]:
+async def open_store(config_file: Path | None) -> AsyncIterator[tuple[Store, Settings]]:
+    """The store that the settings name, open beside a server that uses it."""
     settings = load_settings(config_file)
     store = await Store.open(settings.store.url)
     try:
@@ -38,13 +39,14 @@ async def _store(config_file: Path | None) -> AsyncIterator[tuple[Store, Setting
         await store.close()
 
 
-async def _note(store: Store, action: str, target: str, detail: str = "") -> None:
+async def note(store: Store, action: str, target: str, detail: str = "") -> None:
+    """Write what a command did into the audit trail."""
     await store.audit.add(Event(datetime.now(UTC), ACTOR, "", action, target, detail))
 
 
 async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
     """Print a one-time link; `role` is for a new account, None resets one that exists."""
-    async with _store(config_file) as (store, settings):
+    async with open_store(config_file) as (store, settings):
         found = await store.admins.get(name)
         if role is None and found is None:
             raise RequestError(f"There is no account {name!r}; `sidecar admin create` makes one.")
@@ -53,7 +55,7 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
             raise RequestError(f"{name!r} {said}.")
         chosen = role or (found.role if found else Role.VIEWER)
         path = await invite(store, name, chosen, ACTOR)
-        await _note(store, "user_invited" if role else "user_reset", name, str(chosen))
+        await note(store, "user_invited" if role else "user_reset", name, str(chosen))
     console.err.print(f"For {name} ({chosen}); works once, within 24 hours:", markup=False)
     click.echo(base_url(settings) + path)
     return 0
@@ -92,8 +94,8 @@ async def reset_password(name: str, config_file: Path | None) -> int:
 async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, config_file: Path | None) -> int:
     """Write the scan log to standard output, the newest decision first."""
     wanted = Filter(since=_ago(age) if age is not None else None)
-    async with _store(config_file) as (store, _):
-        await _note(store, "log_exported", form)
+    async with open_store(config_file) as (store, _):
+        await note(store, "log_exported", form)
         async for piece in export(store.decisions, form, wanted):
             click.echo(piece, nl=False)
     return 0
@@ -105,9 +107,9 @@ async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, confi
 @entry
 async def purge(age: timedelta, config_file: Path | None) -> int:
     """Delete old decisions from the scan log now; prints how many."""
-    async with _store(config_file) as (store, _):
+    async with open_store(config_file) as (store, _):
         gone = await store.decisions.purge(_ago(age))
-        await _note(store, "log_purged", "", f"{gone} decisions older than {age.total_seconds():g} s")
+        await note(store, "log_purged", "", f"{gone} decisions older than {age.total_seconds():g} s")
     click.echo(str(gone))
     return 0
 

@@ -24,11 +24,11 @@ from typing import TypeVar, get_args
 from sidecar import logs
 from sidecar.config import Auth
 from sidecar.errors import ConfigError, NoSuchKey, RequestError, StoreError, Unauthorized, Unavailable
-from sidecar.store import LONGEST_NAME, ApiKey, KeyState, Mode, Store
+from sidecar.store import LONGEST_NAME, ApiKey, KeyState, Mode, Store, Terms
 from sidecar.tasks import Background
-from sidecar.units import Rate
+from sidecar.units import Rate, show_rate
 
-__all__ = ["ApiKey", "KeyRing", "KeyState", "digest", "generate", "well_formed"]
+__all__ = ["ApiKey", "KeyRing", "KeyState", "differences", "digest", "generate", "well_formed"]
 
 PREFIX = "psk_"
 TOPIC = "keys"
@@ -137,7 +137,8 @@ class KeyRing:
         mode: Mode | None = None,
     ) -> tuple[ApiKey, str]:
         """A new key and its value, which nobody can show again. Raises `RequestError` for a bad argument."""
-        _check(name, environment, burst, threshold, mode)
+        _check(name, environment)
+        _check_terms({"burst": burst, "threshold": threshold, "mode": mode})
         value, key_id = generate()
         now = datetime.now(UTC)
         ends = None if expires is None else now + expires
@@ -164,25 +165,42 @@ class KeyRing:
         await self._tell(key_id)
         _log.info("key_deleted", key_id=key_id)
 
+    async def change(self, key_id: str, terms: Terms) -> tuple[ApiKey, ApiKey]:
+        """Other terms for a valid key, in force as soon as a revocation would be; the key before and after.
+
+        Terms that are not named stay. A key that has ended never comes back, whatever its terms.
+        """
+        now = datetime.now(UTC)
+        _check_terms(terms)
+        ends = terms.get("expires_at")
+        if ends is not None and ends <= now:
+            raise RequestError("The end must lie in the future; to end a key now, revoke it.", param="expires")
+        done = await self._keys.change(key_id, terms, now)
+        if done is None:
+            raise await self._not_valid(key_id, "changed")
+        await self._tell(key_id)
+        _log.info("key_changed", key_id=key_id, terms=sorted(terms))
+        return done
+
     async def rotate(self, key_id: str, grace: timedelta) -> tuple[ApiKey, str]:
         """A successor with the same name and limits, and its value; the old key expires after `grace`."""
         value, heir_id = generate()
         now = datetime.now(UTC)
         heir = await self._keys.rotate(key_id, ApiKey(heir_id, "", "", now), digest(value, self._pepper), now + grace)
         if heir is None:
-            raise await self._no_rotation(key_id)
+            raise await self._not_valid(key_id, "rotated")
         await self._tell(key_id)
         _log.info("key_rotated", key_id=key_id, successor=heir.id)
         return heir, value
 
-    async def _no_rotation(self, key_id: str) -> RequestError:
+    async def _not_valid(self, key_id: str, done: str) -> RequestError:
         found = await self._keys.get(key_id)
         if found is None:
             return NoSuchKey(f"There is no key with the id {key_id}.")
-        key = found[0]
-        if key.successor:
+        key, state = found[0], found[0].state(datetime.now(UTC))
+        if key.successor and state is KeyState.VALID:
             return RequestError(f"Key {key_id} was rotated already; its successor is {key.successor}.")
-        return RequestError(f"Key {key_id} is {key.state(datetime.now(UTC))}; only a valid key can be rotated.")
+        return RequestError(f"Key {key_id} is {state}; only a valid key can be {done}.")
 
     async def _ask(self, key_id: str, hashed: bytes) -> ApiKey | None:
         """Ask the store, once for all requests that wait for the same key; a client that leaves stops nothing."""
@@ -264,17 +282,35 @@ def _refused() -> Unauthorized:
     return Unauthorized("The API key is missing or not valid.")
 
 
-def _check(name: str, environment: str, burst: int | None, threshold: float | None, mode: str | None) -> None:
+def _check(name: str, environment: str) -> None:
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise RequestError(f"A key needs a name of 1 to {LONGEST_NAME} printable characters.", param="name")
     if environment not in ENVIRONMENTS:
         raise RequestError(f"The environment must be one of {', '.join(ENVIRONMENTS)}.", param="environment")
+
+
+def _check_terms(terms: Terms) -> None:
+    burst, threshold, mode = terms.get("burst"), terms.get("threshold"), terms.get("mode")
     if burst is not None and burst < 1:
         raise RequestError("The burst must be at least 1.", param="burst")
     if threshold is not None and not 0 <= threshold <= 1:
         raise RequestError("The threshold must lie between 0 and 1.", param="threshold")
     if mode is not None and mode not in get_args(Mode):
         raise RequestError("The mode must be enforce or monitor.", param="mode")
+
+
+def differences(old: ApiKey, new: ApiKey) -> str:
+    """What became of the terms of a key, for the audit trail."""
+    changed = (name for name in Terms.__annotations__ if getattr(old, name) != getattr(new, name))
+    return ", ".join(f"{name} {_word(getattr(old, name))} to {_word(getattr(new, name))}" for name in changed)
+
+
+def _word(term: object) -> str:
+    if isinstance(term, Rate):
+        return show_rate(term)
+    if isinstance(term, datetime):
+        return term.isoformat(" ", "seconds")
+    return "none" if term is None else str(term)
 
 
 def _read_pepper(path: Path | None) -> bytes | None:

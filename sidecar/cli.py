@@ -6,9 +6,6 @@ import asyncio
 import math
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
@@ -16,17 +13,16 @@ import orjson
 
 from sidecar import __version__, app, config, console, coverage, evaluation, logs, opinions
 from sidecar.admin import admin
-from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.bodies.tokens import Vocabularies
-from sidecar.commands import CONFIG, JSON, Duration, emit, entry, load_settings
+from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row
+from sidecar.keys import keys
 from sidecar.kubernetes import inject_command, quit_command, webhook_command
 from sidecar.pipeline import Pipeline, pipeline
 from sidecar.redirect import redirect_command
 from sidecar.review import review
-from sidecar.store import Store
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.web.admin import base_url, bootstrap
 from sidecar.web.api import explanation, result
@@ -234,91 +230,4 @@ main.add_command(quit_command)
 main.add_command(redirect_command)
 main.add_command(webhook_command)
 main.add_command(review)
-
-
-@main.group()
-def keys() -> None:
-    """Create, list, revoke and rotate API keys; works beside a running server on the same store."""
-
-
-@asynccontextmanager
-async def _keyring(config_file: Path | None) -> AsyncIterator[KeyRing]:
-    settings = load_settings(config_file)
-    store = await Store.open(settings.store.url)
-    try:
-        yield KeyRing(store, settings.auth)
-    finally:
-        await store.close()
-
-
-def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
-    """The value goes to standard output once; what people want to read beside it goes to standard error."""
-    if as_json:
-        expires = key.expires_at.isoformat() if key.expires_at else None
-        emit({"id": key.id, "name": key.name, "key": value, "expires_at": expires})
-        return 0
-    console.err.print(f"key {key.id} ({key.environment}) created; its value is shown this once:", markup=False)
-    click.echo(value)
-    return 0
-
-
-@keys.command("create")
-@click.argument("name")
-@click.option("--expires", type=Duration(), help="Valid for this long, such as 90d [default: for ever]")
-@click.option(
-    "--environment",
-    type=click.Choice(["development", "staging", "production"]),
-    default="development",
-    show_default=True,
-)
-@JSON
-@CONFIG
-@entry
-async def create_key(
-    name: str, expires: timedelta | None, environment: str, as_json: bool, config_file: Path | None
-) -> int:
-    """Create a key called NAME and print its value once."""
-    async with _keyring(config_file) as ring:
-        key, value = await ring.create(name, environment=environment, expires=expires)
-    return _show_new(key, value, as_json=as_json)
-
-
-@keys.command("list")
-@JSON
-@CONFIG
-@entry
-async def list_keys(as_json: bool, config_file: Path | None) -> int:
-    """List all keys with their states; never their values."""
-    now = datetime.now(UTC)
-    async with _keyring(config_file) as ring:
-        found = await ring.list()
-    if as_json:
-        emit([{**key.as_dict(), "state": str(key.state(now))} for key in found])
-    else:
-        console.show_keys(found, now)
-    return 0
-
-
-@keys.command("revoke")
-@click.argument("key_id", metavar="ID")
-@CONFIG
-@entry
-async def revoke_key(key_id: str, config_file: Path | None) -> int:
-    """Revoke the key with this ID: it stops to authenticate, everywhere within 5 s."""
-    async with _keyring(config_file) as ring:
-        await ring.revoke(key_id)
-    console.err.print(f"key {key_id} revoked", markup=False)
-    return 0
-
-
-@keys.command("rotate")
-@click.argument("key_id", metavar="ID")
-@click.option("--grace", type=Duration(), default="24h", show_default=True, help="How long the old key stays valid.")
-@JSON
-@CONFIG
-@entry
-async def rotate_key(key_id: str, grace: timedelta, as_json: bool, config_file: Path | None) -> int:
-    """Create a successor of the key with this ID; the old one stays valid for the grace period."""
-    async with _keyring(config_file) as ring:
-        key, value = await ring.rotate(key_id, grace)
-    return _show_new(key, value, as_json=as_json)
+main.add_command(keys)

@@ -57,3 +57,9 @@ def parse_rate(value: object) -> Rate:
     if rate.requests < 1:
         raise ValueError(f"{value!r} allows nothing; the count must be at least 1")
     return rate
+
+
+def show_rate(rate: Rate) -> str:
+    """As `parse_rate` reads it: 600/minute."""
+    period = next((name for name, seconds in _PERIODS.items() if seconds == rate.period), f"{rate.period:g} s")
+    return f"{rate.requests}/{period}"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,10 +17,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from sidecar.apikeys import CACHED_KEYS, KeyRing, KeyState, _checksum, _put, digest, generate, well_formed
+from sidecar.apikeys import (
+    CACHED_KEYS,
+    ApiKey,
+    KeyRing,
+    KeyState,
+    _checksum,
+    _put,
+    differences,
+    digest,
+    generate,
+    well_formed,
+)
 from sidecar.config import Auth
 from sidecar.errors import ConfigError, NoSuchKey, RequestError, Unauthorized, Unavailable
-from sidecar.store import Store
+from sidecar.store import Store, Terms
 from sidecar.units import Rate
 
 QUICK = Auth(cache=0.2)
@@ -115,6 +127,26 @@ async def test_every_refusal_says_the_same(ring: KeyRing) -> None:
     assert {await refused(ring, value) for value in cases} == {"The API key is missing or not valid."}
 
 
+async def test_keys_are_compared_in_constant_time(ring: KeyRing) -> None:
+    """By digests of one length, once for a right secret, a wrong one and an unknown id: no difference ends it early."""
+    _, value = await ring.create("a")
+    forged = value[:12] + generate()[0][12:55]
+    compared: list[str] = []
+
+    def note(_frame: object, event: str, called: object) -> None:
+        if event == "c_call" and getattr(called, "__name__", "") == "compare_digest":
+            compared.append(event)
+
+    for candidate in (value, forged + _checksum(forged), generate()[0]):
+        compared.clear()
+        sys.setprofile(note)
+        try:
+            await asyncio.gather(ring.authenticate(candidate), return_exceptions=True)
+        finally:
+            sys.setprofile(None)
+        assert len(compared) == 1
+
+
 async def test_a_right_checksum_with_a_wrong_secret_is_refused(ring: KeyRing) -> None:
     """The id of a valid key with another well-formed secret is no key."""
     key, value = await ring.create("a")
@@ -188,6 +220,69 @@ async def test_a_deleted_key_is_refused_at_once(ring: KeyRing) -> None:
     await ring.delete(key.id)
     assert await refused(ring, value)
     assert await ring.list() == []
+
+
+async def test_other_terms_hold_at_once_here_and_soon_elsewhere(store_url: str) -> None:
+    """The limits, the threshold, the mode and the end of a key, on the replica that changes them and on another."""
+    stores = [await Store.open(store_url), await Store.open(store_url)]
+    here, there = (KeyRing(store, QUICK) for store in stores)
+    key, value = await here.create("a", rate=Rate(5, 1.0))
+    for ring in (here, there):
+        await ring.authenticate(value)
+    terms: Terms = {"rate": Rate(9, 60.0), "threshold": 0.3, "mode": "monitor"}
+    before, after = await here.change(key.id, terms)
+    assert (before, (after.rate, after.threshold, after.mode)) == (key, (Rate(9, 60.0), 0.3, "monitor"))
+    assert await here.authenticate(value) == after
+    for _ in range(250):
+        if await there.authenticate(value) == after:
+            break
+        await asyncio.sleep(0.02)
+    assert await there.authenticate(value) == after
+    await here.change(key.id, {"expires_at": datetime.now(UTC) + timedelta(seconds=1)})
+    await refused_soon(here, value)
+    await refused_soon(there, value)
+    for ring, store in zip((here, there), stores, strict=True):
+        await ring.close()
+        await store.close()
+
+
+async def test_a_key_that_has_ended_stays_so(ring: KeyRing) -> None:
+    """Neither other terms nor a later end bring it back; an end in the past is no term."""
+    key, value = await ring.create("a")
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    for terms, param in (({"expires_at": past}, "expires"), ({"burst": 0}, "burst"), ({"mode": "off"}, "mode")):
+        with pytest.raises(RequestError) as caught:
+            await ring.change(key.id, terms)  # type: ignore[arg-type]
+        assert caught.value.param == param
+    await ring.revoke(key.id)
+    with pytest.raises(RequestError, match="revoked; only a valid key can be changed"):
+        await ring.change(key.id, {"expires_at": datetime.now(UTC) + timedelta(days=1)})
+    assert await refused(ring, value)
+    with pytest.raises(NoSuchKey):
+        await ring.change("unknown1", {})
+
+
+def test_what_changed_is_said_for_the_audit_trail() -> None:
+    """Every term that differs, before and after, as people write it."""
+    old = ApiKey("abcdefgh", "a", "staging", datetime(2026, 5, 1, tzinfo=UTC), rate=Rate(600, 60.0), threshold=0.5)
+    new = replace(old, rate=None, threshold=0.7, expires_at=datetime(2027, 1, 1, tzinfo=UTC))
+    said = "expires_at none to 2027-01-01 00:00:00+00:00"
+    assert sorted(differences(old, new).split(", ")) == [said, "rate 600/minute to none", "threshold 0.5 to 0.7"]
+    assert differences(old, old) == ""
+
+
+async def test_a_key_is_known_once_it_was_found(tmp_path: Path) -> None:
+    """Until its end is heard of; strangers and junk never are."""
+    store = await Store.open(f"sqlite:///{tmp_path}/store.db")
+    ring = KeyRing(store, Auth())
+    key, value = await ring.create("a")
+    assert not any(ring.knows(candidate) for candidate in (value, None, "", "junk", generate()[0]))
+    await ring.authenticate(value)
+    assert ring.knows(value)
+    await ring.revoke(key.id)
+    assert not ring.knows(value)
+    await ring.close()
+    await store.close()
 
 
 async def test_both_keys_work_during_the_grace_of_a_rotation(ring: KeyRing) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.units import Rate, parse_duration, parse_rate, parse_size
+from sidecar.units import Rate, parse_duration, parse_rate, parse_size, show_rate
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,7 @@ def test_sizes_become_bytes(text: object, size: int) -> None:
 def test_rates_become_count_and_period() -> None:
     """`600/minute` is 600 requests in 60 seconds."""
     assert parse_rate("600/minute") == Rate(600, 60.0)
+    assert [parse_rate(show_rate(Rate(7, period))).period for period in (1.0, 60.0, 3600.0)] == [1.0, 60.0, 3600.0]
 
 
 @pytest.mark.parametrize("text", ["600", "600/fortnight", "x/minute", "0/minute", "-1/second"])

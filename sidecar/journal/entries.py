@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from sidecar.types import Decision, Finding, Label, LayerName, LayerReport, Segm
 
 _LARGEST = 2**31 - 1
 _MOST_FINDINGS = 100
+_LONGEST_PART = 48
+_PLAIN = frozenset(string.ascii_letters + string.digits + "-._:*")
 _KNOWN = """
     arguments content contents custom description documents function function_call functions input instructions
     json_schema messages metadata name output parameters parts prediction prompt query refusal response_format
@@ -26,7 +29,7 @@ def entry(decision: Decision) -> Entry:
         id=decision.id,
         at=decision.at,
         door=decision.door,
-        route=storable(decision.route, LONGEST_NAME),
+        route=_route(decision.route),
         action=decision.action,
         recommended=str(verdict.action),
         status=decision.status,
@@ -76,6 +79,12 @@ def _layer(report: LayerReport) -> dict[str, Any]:
 def _number(value: float) -> float | None:
     """JSON and databases know no NaN."""
     return round(value, 4) if math.isfinite(value) else None
+
+
+def _route(route: str) -> str:
+    """What of a path is no plain word or id is the client's text, perhaps a prompt or a key: it becomes `*`."""
+    parts = (part if len(part) <= _LONGEST_PART and set(part) <= _PLAIN else "*" for part in route.split("/"))
+    return storable("/".join(parts), LONGEST_NAME)
 
 
 def _path(path: str) -> str:

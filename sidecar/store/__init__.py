@@ -13,7 +13,7 @@ from sidecar.store.decisions import Decisions, Entry, Filter
 from sidecar.store.disagreements import Disagreement, Disagreements
 from sidecar.store.exceptions import Exceptions, Exemption
 from sidecar.store.exports import export
-from sidecar.store.keys import ApiKey, Keys, KeyState, Mode
+from sidecar.store.keys import ApiKey, Keys, KeyState, Mode, OwnTerms, Terms
 from sidecar.store.notices import Notices
 from sidecar.store.schema import LONGEST_NAME, storable
 from sidecar.store.secrets import Secret, Secrets
@@ -41,12 +41,14 @@ __all__ = [
     "Keys",
     "Mode",
     "Notices",
+    "OwnTerms",
     "Role",
     "Secret",
     "Secrets",
     "Session",
     "Sessions",
     "Store",
+    "Terms",
     "Totals",
     "export",
     "storable",

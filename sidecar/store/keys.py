@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from sqlalchemy import Row, Select, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,6 +17,7 @@ from sidecar.units import Rate
 
 LOOK_UP_TIMEOUT = 2.0
 Mode = Literal["enforce", "monitor"]
+_CHANGING = ("expires_at", "rate_requests", "rate_period", "burst", "threshold", "mode")
 
 
 class KeyState(StrEnum):
@@ -55,6 +56,21 @@ class ApiKey:
     def as_dict(self) -> dict[str, Any]:
         """All fields, for JSON."""
         return {**asdict(self), "rate": self.rate and f"{self.rate.requests} per {self.rate.period:g} s"}
+
+
+class OwnTerms(TypedDict, total=False):
+    """What a key may have of its own; `None` means the general setting."""
+
+    rate: Rate | None
+    burst: int | None
+    threshold: float | None
+    mode: Mode | None
+
+
+class Terms(OwnTerms, total=False):
+    """What may change in the life of a key; it ends never where `expires_at` is `None`."""
+
+    expires_at: datetime | None
 
 
 class Keys:
@@ -113,6 +129,18 @@ class Keys:
         expires = min(until, key.expires_at or until)
         change = update(table).where(table.c.id == key.id).values(expires_at=expires, successor=successor)
         await connection.execute(change)
+
+    async def change(self, key_id: str, terms: Terms, now: datetime) -> tuple[ApiKey, ApiKey] | None:
+        """Give a key other terms; it as it was and as it is. None, and nothing changed, unless it is valid."""
+        async with self._database.write() as connection:
+            found = _found(await connection.execute(_one(key_id).with_for_update()))
+            if found is None or found[0].state(now) is not KeyState.VALID:
+                return None
+            changed = replace(found[0], **terms)
+            row = _row(changed, found[1])
+            values = {name: row[name] for name in _CHANGING}
+            await connection.execute(update(table).where(table.c.id == key_id).values(**values))
+            return found[0], changed
 
     async def touch(self, used: Mapping[str, datetime]) -> None:
         """Note when keys were last used, many at once."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,27 @@ def test_object_keys_of_the_client_do_not_become_paths() -> None:
     long = entry(decision(verdict(finding(0, 1, path=".".join(["x" * 1000] * 1000) + ".123456789012"))))
     assert set(long.findings[0]["path"]) <= {"*", "."}
     assert len(long.findings[0]["path"]) < 100
+
+
+@pytest.mark.parametrize(
+    ("route", "kept"),
+    [
+        ("/v1/chat/completions", "/v1/chat/completions"),
+        ("/v1/threads/thread_abc123/messages", "/v1/threads/thread_abc123/messages"),
+        (
+            "/v1/files/123e4567-e89b-12d3-a456-426614174000/content",
+            "/v1/files/123e4567-e89b-12d3-a456-426614174000/content",
+        ),
+        ("/v1/my%20name%20is%20Ada", "/v1/*"),
+        ("/v1/my name is Ada/x", "/v1/*/x"),
+        (f"/v1/psk_{'a' * 57}", "/v1/*"),
+        (f"/{'long/' * 38}psk_{'a' * 57}", f"/{'long/' * 38}*"),
+        ("/<script>/=cmd()/\x00\r\n", "/*/*/*"),
+    ],
+)
+def test_a_path_keeps_its_plain_words_alone(route: str, kept: str) -> None:
+    """Whoever puts a prompt or a key into the address leaves it no more than in a body."""
+    assert entry(decision(verdict(), route=route)).route == kept
 
 
 def test_numbers_that_databases_refuse_are_replaced() -> None:

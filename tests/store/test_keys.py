@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -46,6 +47,27 @@ async def test_hostile_ids_find_nothing(store: Store, hostile: str) -> None:
     assert await store.keys.get(hostile) is None
     assert not await store.keys.delete(hostile)
     assert await store.keys.list() == [FULL]
+
+
+async def test_a_valid_key_takes_other_terms(store: Store) -> None:
+    """Those that are named, and nothing else of it; `None` gives one up."""
+    await store.keys.add(FULL, b"d" * 32)
+    done = await store.keys.change(FULL.id, {"rate": Rate(7, 3600.0), "burst": None, "expires_at": None}, NOW)
+    changed = replace(FULL, rate=Rate(7, 3600.0), burst=None, expires_at=None)
+    assert done == (FULL, changed)
+    assert await store.keys.get(FULL.id) == (changed, b"d" * 32)
+    assert await store.keys.change(FULL.id, {}, NOW) == (changed, changed)
+
+
+async def test_a_key_that_has_ended_takes_no_other_terms(store: Store) -> None:
+    """Expired, revoked or unknown: an end is an end."""
+    await store.keys.add(FULL, bytes(32))
+    await store.keys.add(replace(FULL, id="12345678"), bytes(32))
+    await store.keys.revoke("12345678", NOW)
+    later = NOW + timedelta(days=90)
+    for key_id, now in ((FULL.id, later), ("12345678", NOW), ("unknown", NOW)):
+        assert await store.keys.change(key_id, {"expires_at": None, "rate": None}, now) is None
+    assert await store.keys.get(FULL.id) == (FULL, bytes(32))
 
 
 async def test_the_first_revocation_stays(store: Store) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -27,8 +26,8 @@ LIVE_SECONDS = 3
 def read_filter(form: Form) -> Filter:
     """What a filter form, or a link that carries it, asks for. Raises `RequestError` naming the field."""
     return Filter(
-        since=_moment(form, "since"),
-        until=_moment(form, "until"),
+        since=form.moment("since"),
+        until=form.moment("until"),
         key_id=form.text("key") or None,
         model=form.text("model") or None,
         label=form.choice("label", list(Label)),
@@ -42,15 +41,11 @@ def link_of(form: Form, **more: str) -> str:
     return urlencode({name: form.text(name) for name in FIELDS if form.text(name)} | more)
 
 
-def _moment(form: Form, name: str) -> datetime | None:
-    value = form.text(name)
-    if not value:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise refused(400, "A time such as 2026-05-01T12:00.", param=name) from None
+def _for_audit(form: Form) -> str:
+    """The filter for the audit trail: of free text, into which anything may be pasted, only that there was some."""
+    hidden = {"model": "*"} if form.text("model") else {}
+    hidden |= {"key": "*"} if len(form.text("key")) > 8 else {}
+    return link_of(Form({**form, **hidden}))
 
 
 class Decisions:
@@ -97,7 +92,7 @@ class Decisions:
         form: FileForm = "jsonl" if visit.query.choice("form", ("csv", "jsonl")) == "jsonl" else "csv"
         pieces = export(visit.store.decisions, form, read_filter(visit.query))
         first = await anext(pieces, b"")  # a store that is gone is an error page, not half a file
-        await visit.note("log_exported", form, link_of(visit.query))
+        await visit.note("log_exported", form, _for_audit(visit.query))
         answer = web.StreamResponse(headers={"Content-Type": CONTENT_TYPES[form]})
         answer.headers["Content-Disposition"] = f'attachment; filename="decisions.{form}"'
         dress(answer)

@@ -15,6 +15,7 @@ from sidecar.policy import Policy
 from sidecar.store import Entry, Exemption, Role
 from sidecar.web.admin.forms import Form, refused
 from sidecar.web.admin.guard import Route, Visit, to
+from sidecar.web.admin.pages import is_hidden
 
 
 class Exceptions:
@@ -76,9 +77,18 @@ def state(one: Exemption, now: datetime) -> str:
 
 
 def suggestion(entry: Entry, rules: Sequence[str]) -> str:
-    """The line for the policy that would end the false positive for good, as YAML; JSON strings are YAML."""
+    """The line for the policy that would end the false positive for good, as YAML."""
     text = entry.text if entry.text and entry.segments == 1 else "the prompt, which the log does not hold"
-    return "\n".join(f"# {rule}\nno_match: [{json.dumps(text[:500], ensure_ascii=False)}]" for rule in rules)
+    return "\n".join(f"# {rule}\nno_match: [{_quoted(text[:500])}]" for rule in rules)
+
+
+def _quoted(text: str) -> str:
+    """A string of YAML in one line, in which nothing is hidden: what is copied is what was scanned."""
+    return "".join(_escaped(char) if is_hidden(char) else char for char in json.dumps(text, ensure_ascii=False))
+
+
+def _escaped(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
 def _terms(form: Form, entry: Entry, author: str) -> dict[str, Any]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from sidecar.errors import RequestError
-from sidecar.units import parse_duration, parse_rate
+from sidecar.units import Rate, parse_duration, parse_rate
 
 MOST_FIELDS = 50
 SECONDS = 15.0
@@ -56,9 +57,13 @@ class Form(dict[str, str]):
         """Seconds, from `24h` or `90d`; None for an empty field."""
         return self._read(name, parse_duration)
 
-    def rate(self, name: str) -> tuple[int, float] | None:
-        """Requests and seconds, from `600/minute`; None for an empty field."""
+    def rate(self, name: str) -> Rate | None:
+        """From `600/minute`; None for an empty field."""
         return self._read(name, parse_rate)
+
+    def moment(self, name: str) -> datetime | None:
+        """A point in time, in UTC unless it says otherwise; None for an empty field."""
+        return self._read(name, _moment)
 
     def _read(self, name: str, convert: Callable[[str], T]) -> T | None:
         value = self.text(name)
@@ -68,6 +73,14 @@ class Form(dict[str, str]):
             return convert(value)
         except (ValueError, OverflowError) as error:
             raise refused(400, f"{error}.", param=name) from None
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("a time such as 2026-05-01T12:00") from None
 
 
 def _bounded(value: float, low: float, high: float) -> float:

@@ -165,19 +165,20 @@ class Guard:
         visit = self._stranger(request)
         if token:
             visit.token = token
-            visit.session = await self.session(token)
+            # A page that loads itself again is no sign that somebody is there.
+            visit.session = await self.session(token, touch="live" not in request.query)
         return visit
 
     def _stranger(self, request: web.Request) -> Visit:
         address = address_of(request, self._proxies)
         return Visit(request, self._pages, self._store, new_token(), address, self._url or f"http://{request.host}")
 
-    async def session(self, token: str) -> Session | None:
-        """The session behind a token, while it holds."""
+    async def session(self, token: str, *, touch: bool = True) -> Session | None:
+        """The session behind a token, while it holds. `touch`: note that it is used, which keeps it alive."""
         now = datetime.now(UTC)
         fresh = {"used_after": now - self._idle, "begun_after": now - self._longest}
         found = await self._store.sessions.find(digest(token), **fresh)
-        if found and found.used_at < now - TOUCH_AFTER:
+        if touch and found and found.used_at < now - TOUCH_AFTER:
             await self._store.sessions.touch(found.digest, now)
         return found
 

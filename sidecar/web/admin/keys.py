@@ -1,4 +1,4 @@
-"""Keys: create (shown once), rotate with a grace period, revoke, delete."""
+"""Keys: create (shown once), change terms, rotate with a grace period, revoke, delete."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import get_args
 
 from aiohttp import web
 
-from sidecar.apikeys import ENVIRONMENTS, ApiKey, KeyRing
+from sidecar.apikeys import ENVIRONMENTS, ApiKey, KeyRing, differences
 from sidecar.errors import RequestError
-from sidecar.store import Mode, Role
-from sidecar.units import Rate
-from sidecar.web.admin.forms import refused
+from sidecar.store import Mode, OwnTerms, Role, Terms
+from sidecar.units import show_rate
+from sidecar.web.admin.forms import Form, refused
 from sidecar.web.admin.guard import Route, Visit, to
 from sidecar.web.admin.pages import duration
 
@@ -29,6 +29,8 @@ class KeysPage:
         return [
             Route("GET", "/keys", self.show),
             Route("POST", "/keys", self.create, Role.ADMIN),
+            Route("GET", "/keys/{id}", self.one),
+            Route("POST", "/keys/{id}", self.change, Role.ADMIN),
             Route("POST", "/keys/{id}/rotate", self.rotate, Role.ADMIN),
             Route("POST", "/keys/{id}/revoke", self.revoke, Role.ADMIN),
             Route("POST", "/keys/{id}/delete", self.delete, Role.ADMIN),
@@ -51,7 +53,7 @@ class KeysPage:
             "environments": ENVIRONMENTS,
             "modes": get_args(Mode),
             "done": visit.query.text("done"),
-            "rate": rate_words,
+            "terms": own_words,
         }
         return visit.page("keys.html", error.status if error else 200, **values)
 
@@ -59,21 +61,50 @@ class KeysPage:
         """A new key; this answer is the only one that shows its value."""
         form = visit.form
         try:
-            rate = form.rate("rate")
             new = await self._keyring.create(
                 form.get("name", "").strip(),
                 environment=form.choice("environment", ENVIRONMENTS) or ENVIRONMENTS[0],
                 expires=_life(form.duration("expires"), "expires"),
-                rate=rate and Rate(*rate),
-                burst=form.whole("burst", 1, 1_000_000),
-                threshold=form.number("threshold", 0, 1),
-                mode=_mode(form.choice("mode", get_args(Mode))),
+                **_own(form),
             )
         except RequestError as error:
             return await self._page(visit, error)
         visit.form.clear()
         await visit.note("key_created", new[0].id, f"{new[0].name} ({new[0].environment})")
         return await self._page(visit, new=new)
+
+    async def one(self, visit: Visit) -> web.Response:
+        """One key with its terms, and the form to change them."""
+        return await self._one(visit, None)
+
+    async def _one(self, visit: Visit, error: RequestError | None) -> web.Response:
+        found = await visit.store.keys.get(_id(visit))
+        if found is None:
+            raise refused(404, "There is no such key.")
+        key = found[0]
+        values = {
+            "key": key,
+            "state": str(key.state(datetime.now(UTC))),
+            "form": visit.form if error else Form(_filled(key)),
+            "error": error,
+            "modes": get_args(Mode),
+            "done": visit.query.text("done"),
+        }
+        return visit.page("key.html", error.status if error else 200, **values)
+
+    async def change(self, visit: Visit) -> web.Response:
+        """Other terms: all of them, as the form says."""
+        found = await visit.store.keys.get(_id(visit))
+        if found is None:
+            raise refused(404, "There is no such key.")
+        try:
+            terms: Terms = {**_own(visit.form), "expires_at": _end(visit.form, found[0])}
+            before, after = await self._keyring.change(_id(visit), terms)
+        except RequestError as error:
+            return await self._one(visit, refused(error.status, error.detail, param=error.param))
+        if said := differences(before, after):
+            await visit.note("key_changed", after.id, said)
+        return to(f"/keys/{after.id}", "changed")
 
     async def rotate(self, visit: Visit) -> web.Response:
         """A successor, shown once; the old key stays valid for the grace period."""
@@ -103,6 +134,46 @@ def _id(visit: Visit) -> str:
     return visit.request.match_info["id"]
 
 
+def _own(form: Form) -> OwnTerms:
+    """The limits and the policy of the key's own that a form asks for. Raises `RequestError` naming the field."""
+    return {
+        "rate": form.rate("rate"),
+        "burst": form.whole("burst", 1, 1_000_000),
+        "threshold": form.number("threshold", 0, 1),
+        "mode": _mode(form.choice("mode", get_args(Mode))),
+    }
+
+
+def _filled(key: ApiKey) -> dict[str, str]:
+    """The terms of a key as its form shows them."""
+    return {
+        "expires": _shown(key.expires_at),
+        "rate": show_rate(key.rate) if key.rate else "",
+        "burst": str(key.burst or ""),
+        "threshold": "" if key.threshold is None else f"{key.threshold:g}",
+        "mode": key.mode or "",
+    }
+
+
+def _shown(moment: datetime | None) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M") if moment else ""
+
+
+def _end(form: Form, key: ApiKey) -> datetime | None:
+    """When the key is to end: as it is, never, at a time, or after a while from now."""
+    text = form.text("expires")
+    if text == _shown(key.expires_at):
+        return key.expires_at
+    now = datetime.now(UTC)
+    try:
+        life = form.duration("expires")
+    except RequestError:
+        moment = form.moment("expires")
+        life = (moment - now).total_seconds() if moment else None
+    ends = _life(life, "expires")
+    return now + ends if ends else None
+
+
 def _mode(chosen: str | None) -> Mode | None:
     return next((mode for mode in get_args(Mode) if mode == chosen), None)
 
@@ -111,12 +182,12 @@ def _life(seconds: float | None, param: str) -> timedelta | None:
     if seconds is None:
         return None
     if not 0 < seconds <= LONGEST_LIFE.total_seconds():
-        raise refused(400, "A duration from 1s to 3650d.", param=param)
+        raise refused(400, "From 1s to 3650d from now.", param=param)
     return timedelta(seconds=seconds)
 
 
-def rate_words(key: ApiKey) -> str:
-    """The key's own limits, or nothing where the general ones hold."""
-    rate = f"{key.rate.requests} per {duration(key.rate.period)}" if key.rate else ""
-    burst = f"{key.burst} at once" if key.burst else ""
-    return ", ".join(part for part in (rate, burst) if part)
+def own_words(key: ApiKey) -> list[str]:
+    """The terms of the key's own in words; none where the general ones hold."""
+    said = [show_rate(key.rate)] if key.rate else []
+    said += [f"{key.burst} at once"] if key.burst else []
+    return said + ([f"blocks from {key.threshold:g}"] if key.threshold is not None else [])

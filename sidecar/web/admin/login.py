@@ -1,14 +1,16 @@
 """In and out: login, logout, one-time links, and the account's own page.
 
-A login gets a fresh token, whatever the browser sent before. Wrong name and wrong password take equally
-long and are answered equally. Tries are limited per address and per account, over all replicas where
+A login gets a fresh token, whatever the browser sent before. Wrong name and wrong password take the same
+fixed time and are answered equally. Tries are limited per address and per account, over all replicas where
 the limits are shared; a one-time link is the way around a locked account.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
+import time
 from datetime import UTC, datetime
 
 from aiohttp import web
@@ -26,6 +28,8 @@ from sidecar.web.admin.passwords import Passwords, problem
 
 PER_ADDRESS, ADDRESS_BURST = Rate(20, 60.0), 10
 PER_ACCOUNT, ACCOUNT_BURST = Rate(10, 600.0), 8
+FAILURE_TAKES = 0.1
+"""Seconds, longer than a hash and a line in the audit trail, which a name that exists gets."""
 _log = logs.get("login")
 
 
@@ -60,9 +64,11 @@ class Login:
     async def enter(self, visit: Visit) -> web.Response:
         """Log in, or say that it did not work."""
         name, wanted = _name(visit.form), _inside(visit.form)
+        begun = time.monotonic()
         try:
             admin = await self._known(visit, name)
         except RequestError as error:
+            await asyncio.sleep(begun + FAILURE_TAKES - time.monotonic())
             answer = visit.page("login.html", error.status, next=wanted, error=error, fresh=False)
             if error.retry_after is not None:
                 answer.headers["Retry-After"] = str(error.retry_after)

@@ -23,7 +23,7 @@ class Trail:
         """The newest entries, filtered, page by page."""
         asked = visit.query
         actor, action = asked.text("actor"), asked.text("action")
-        before = asked.whole("before", 1, 2**53)
+        before = asked.whole("before", 1, 2**31 - 1)
         found = await visit.store.audit.query(actor=actor, action=action, before=before, limit=PAGE + 1)
         older = (
             urlencode({"actor": actor, "action": action, "before": found[PAGE - 1].id}) if len(found) > PAGE else None

@@ -11,6 +11,7 @@ from dashboard import FINDING, Desk, entry
 
 from sidecar.store import Exemption
 from sidecar.web.admin.exceptions import exceptable, state, suggestion
+from sidecar.web.admin.pages import visible
 
 MARKED = {**FINDING, "digest": "d1"}
 FORM = {"reason": "Our own <b>docs</b>", "lasts": "7d", "scope": "all"}
@@ -91,10 +92,13 @@ def test_states_follow_the_clock() -> None:
     assert state(replace(one, revoked_at=NOW), NOW) == "revoked"
 
 
-@pytest.mark.parametrize("text", ['it\'s "fine": [x] # no', "two\nlines\\", "\u202e<script>", "é 中"])
+@pytest.mark.parametrize(
+    "text", ['it\'s "fine": [x] # no', "two\nlines\\", "\u202e<script>", "é 中", "a\u200b\U000e0041b 😀"]
+)
 def test_the_suggested_line_is_yaml_that_means_the_text(text: str) -> None:
     """Whatever is in it; a text that is not kept is left to whoever pastes it."""
     line = suggestion(entry(text=text), ["INJ-1"])
     assert yaml.safe_load(line) == {"no_match": [text]}
+    assert "hidden-char" not in visible(line, lines=True)  # a box with a number would be copied along
     assert "does not hold" in suggestion(entry(), ["INJ-1"])
     assert exceptable(entry(findings=[MARKED, {**MARKED, "rule": "A"}])) == [("A", "d1"), ("INJ-1", "d1")]

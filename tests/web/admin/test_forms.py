@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from dashboard import Desk
 
@@ -11,12 +13,24 @@ from sidecar.web.admin.forms import Form
 
 def test_fields_are_read_as_what_they_are() -> None:
     """Text, choice, number, duration, rate; an empty field is none."""
-    form = Form(a=" x ", b="viewer", c="0.5", d="90d", e="600/minute", f="7", g=" ")
+    form = Form(
+        a=" x ",
+        b="viewer",
+        c="0.5",
+        d="90d",
+        e="600/minute",
+        f="7",
+        g=" ",
+        h="2026-05-01T10:00",
+        i="2026-05-01T12:00+02:00",
+    )
     assert form.text("a") == "x"
     assert form.choice("b", ["viewer"]) == "viewer"
     assert form.number("c", 0, 1) == 0.5
     assert form.duration("d") == 90 * 86400
     assert form.rate("e") == (600, 60.0)
+    assert form.moment("g") is None
+    assert form.moment("h") == form.moment("i") == datetime(2026, 5, 1, 10, tzinfo=UTC)
     assert form.whole("f", 1, 10) == 7
     assert form.number("g", 0, 1) is None
     assert form.text("missing") == ""
@@ -25,7 +39,16 @@ def test_fields_are_read_as_what_they_are() -> None:
 @pytest.mark.parametrize("value", ["x", "nan", "inf", "1e999", "-1", "1.01", "٣٣"])
 def test_a_field_that_cannot_be_read_is_named(value: str) -> None:
     """The error says which field it is."""
-    for read in (lambda form: form.number("a", 0, 1), lambda form: form.duration("a"), lambda form: form.rate("a")):
+
+    def moment(form: Form) -> object:
+        return form.moment("a")
+
+    for read in (
+        lambda form: form.number("a", 0, 1),
+        lambda form: form.duration("a"),
+        lambda form: form.rate("a"),
+        moment,
+    ):
         with pytest.raises(RequestError) as caught:
             read(Form(a=value))
         assert caught.value.param == "a"

@@ -127,6 +127,16 @@ async def test_a_session_ends_when_idle_and_when_old(desk: Desk, idle: int, age:
         assert found[0].used_at > datetime.now(UTC) - timedelta(minutes=1)
 
 
+async def test_a_page_that_loads_itself_again_keeps_no_session_alive(desk: Desk) -> None:
+    """Nobody may be sitting there any more."""
+    long_ago = datetime.now(UTC) - timedelta(minutes=30)
+    await desk.store.sessions.touch(digest(desk.ada.cookie()), long_ago)
+    assert (await desk.ada.get("/decisions?live=1")).status == 200
+    assert (await desk.store.sessions.list("ada"))[0].used_at == long_ago
+    assert (await desk.ada.get("/decisions")).status == 200
+    assert (await desk.store.sessions.list("ada"))[0].used_at > long_ago
+
+
 async def test_the_store_knows_digests_of_tokens_alone(desk: Desk) -> None:
     """Who reads the database cannot use a session."""
     (session,) = await desk.store.sessions.list("ada")

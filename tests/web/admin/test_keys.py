@@ -42,14 +42,15 @@ async def test_a_key_is_shown_once_and_works(desk: Desk) -> None:
         page = await desk.ada.get(path)
         assert value not in page.body
         assert key.id in page.body
-    assert "10 per 1 min, 3 at once blocks from 0.4 monitor" in (await desk.ada.get("/keys")).text
+    assert "10/minute 3 at once blocks from 0.4 monitor" in (await desk.ada.get("/keys")).text
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_hostile_names_are_shown_harmlessly(desk: Desk, name: str) -> None:
     """On the page of keys, among the decisions' filters and in the audit trail."""
     await desk.ada.post("/keys", {"name": name})
-    for path in ("/keys", "/decisions", "/audit"):
+    (key,) = await desk.parts.keyring.list()
+    for path in ("/keys", f"/keys/{key.id}", "/decisions", "/audit"):
         page = await desk.ada.get(path)
         assert name in page.text
         assert page.reader.tags.count("script") == 1
@@ -90,6 +91,73 @@ async def test_a_choice_that_is_none_is_refused(desk: Desk, fields: dict[str, st
     assert (await desk.ada.post("/keys", {"name": "n", **fields})).status == 400
 
 
+async def test_the_terms_of_a_key_are_changed(desk: Desk) -> None:
+    """They hold for its next request; the form comes back filled with them, and the audit trail says what changed."""
+    key, value = await desk.parts.keyring.create("shop", rate=Rate(10, 60.0), burst=3)
+    before = await desk.ada.get(f"/keys/{key.id}")
+    assert {"rate": "10/minute", "burst": "3", "expires": ""}.items() <= before.reader.forms[-1].items()
+    fields = {"expires": "30d", "rate": "20/hour", "burst": "", "threshold": "0.25", "mode": "monitor"}
+    seen = await desk.ada.post(f"/keys/{key.id}", fields)
+    assert seen.location == f"/keys/{key.id}?done=changed"
+    found = await desk.parts.keyring.authenticate(value)
+    assert (found.rate, found.burst, found.threshold, found.mode) == (Rate(20, 3600.0), None, 0.25, "monitor")
+    (event,) = await desk.store.audit.query(action="key_changed")
+    assert (event.actor, event.target) == ("ada", key.id)
+    for words in ("rate 10/minute to 20/hour", "burst 3 to none", "threshold none to 0.25", "mode none to monitor"):
+        assert words in event.detail
+    after = await desk.ada.get(seen.location)
+    assert "has these terms now" in after.text
+    assert after.reader.forms[-1]["rate"] == "20/hour"
+
+
+async def test_a_form_that_is_sent_unchanged_changes_nothing(desk: Desk) -> None:
+    """Not even the second at which the key ends; an end is also taken as a time, and an empty one means never."""
+    key, value = await desk.parts.keyring.create("shop", expires=timedelta(days=3))
+    path = f"/keys/{key.id}"
+    form = {name: text for name, text in (await desk.ada.get(path)).reader.forms[-1].items() if name != "action"}
+    await desk.ada.post(path, form)
+    assert (await desk.parts.keyring.authenticate(value)).expires_at == key.expires_at
+    assert await desk.store.audit.query(action="key_changed") == []
+    moment = (datetime.now(UTC) + timedelta(days=9)).replace(second=0, microsecond=0)
+    await desk.ada.post(path, {"expires": moment.strftime("%Y-%m-%dT%H:%M")})
+    ends = (await desk.parts.keyring.authenticate(value)).expires_at
+    assert ends is not None
+    assert abs(ends - moment) < timedelta(seconds=1)
+    await desk.ada.post(path, {"expires": ""})
+    assert (await desk.parts.keyring.authenticate(value)).expires_at is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"expires": "soon"}, "expires"),
+        ({"expires": "2001-01-01T00:00"}, "expires"),
+        ({"expires": "0s"}, "expires"),
+        ({"expires": "9999-12-31T23:59"}, "expires"),
+        ({"rate": "0/minute"}, "rate"),
+        ({"burst": "-1"}, "burst"),
+        ({"threshold": "1.5"}, "threshold"),
+    ],
+)
+async def test_wrong_terms_come_back_with_the_field_marked(desk: Desk, fields: dict[str, str], wrong: str) -> None:
+    """And the key stays as it was."""
+    key, value = await desk.parts.keyring.create("shop")
+    seen = await desk.ada.post(f"/keys/{key.id}", fields)
+    assert seen.status == 400
+    assert f'id="{wrong}-note">' in seen.body
+    assert await desk.parts.keyring.authenticate(value) == key
+
+
+async def test_a_key_that_has_ended_has_no_form(desk: Desk) -> None:
+    """Its page says so, and a form sent all the same is refused; so is one for a key that is not there."""
+    key, _ = await desk.parts.keyring.create("shop")
+    await desk.parts.keyring.revoke(key.id)
+    assert "does not come back" in (await desk.ada.get(f"/keys/{key.id}")).text
+    assert (await desk.ada.post(f"/keys/{key.id}", {"rate": "9/minute"}, page="/keys")).status == 400
+    assert (await desk.ada.get("/keys/nobody")).status == 404
+    assert (await desk.ada.post("/keys/nobody", {"rate": "9/minute"}, page="/keys")).status == 404
+
+
 async def test_a_rotation_shows_the_successor_and_both_work(desk: Desk) -> None:
     """For the grace period, which the page tells."""
     old, old_value = await desk.parts.keyring.create("shop")
@@ -125,5 +193,12 @@ async def test_viewers_see_keys_and_no_buttons(desk: Desk) -> None:
     assert key.id in page.text
     assert "Create a key" not in page.text
     assert "Revoke" not in page.text
-    for path in ("/keys", f"/keys/{key.id}/revoke", f"/keys/{key.id}/delete", f"/keys/{key.id}/rotate"):
+    assert "Change" not in (await desk.vic.get(f"/keys/{key.id}")).text
+    for path in (
+        "/keys",
+        f"/keys/{key.id}",
+        f"/keys/{key.id}/revoke",
+        f"/keys/{key.id}/delete",
+        f"/keys/{key.id}/rotate",
+    ):
         assert (await desk.vic.post(path, {"name": "x"}, page="/account")).status == 403

@@ -1,0 +1,162 @@
+"""`sidecar keys`: API keys from the command line, beside a running server, in the same audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from sidecar import console
+from sidecar.admin import note, open_store
+from sidecar.apikeys import ENVIRONMENTS, ApiKey, KeyRing, differences
+from sidecar.commands import CONFIG, JSON, Duration, emit, entry
+from sidecar.errors import RequestError
+from sidecar.store import OwnTerms, Store, Terms
+from sidecar.units import parse_duration, parse_rate
+
+NONE = "none"
+"""What `change` takes for a term that the key is to have no more."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def keys() -> None:
+    """Create, list, change, revoke and rotate API keys; works beside a running server on the same store."""
+
+
+@asynccontextmanager
+async def _keyring(config_file: Path | None) -> AsyncIterator[tuple[KeyRing, Store]]:
+    async with open_store(config_file) as (store, settings):
+        yield KeyRing(store, settings.auth), store
+
+
+def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
+    """The value goes to standard output once; what people want to read beside it goes to standard error."""
+    if as_json:
+        expires = key.expires_at.isoformat() if key.expires_at else None
+        emit({"id": key.id, "name": key.name, "key": value, "expires_at": expires})
+        return 0
+    console.err.print(f"key {key.id} ({key.environment}) created; its value is shown this once:", markup=False)
+    click.echo(value)
+    return 0
+
+
+def _own_terms(command: F) -> F:
+    """The options of `create` and `change` for what a key may have of its own."""
+    options = (
+        click.option("--rate", help="Its own rate, such as 600/minute."),
+        click.option("--burst", help="Requests at once."),
+        click.option("--threshold", help="Blocks from this score, 0 to 1."),
+        click.option("--mode", help="enforce or monitor."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _own(given: Mapping[str, str | None]) -> OwnTerms:
+    """The terms that were named. Raises `RequestError` for what cannot be read."""
+    readers: Mapping[str, Callable[[str], Any]] = {"rate": parse_rate, "burst": int, "threshold": float, "mode": str}
+    named = {name: text for name, text in given.items() if text is not None}
+    return cast("OwnTerms", {name: _read(name, text, readers[name]) for name, text in named.items()})
+
+
+def _read(name: str, text: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return None if text == NONE else read(text)
+    except (ValueError, OverflowError) as error:
+        raise RequestError(f"--{name}: {error}") from None
+
+
+def _from_now(text: str) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=parse_duration(text))
+
+
+@keys.command("create")
+@click.argument("name")
+@click.option("--expires", type=Duration(), help="Valid for this long, such as 90d [default: for ever]")
+@click.option("--environment", type=click.Choice(list(ENVIRONMENTS)), default=ENVIRONMENTS[0], show_default=True)
+@_own_terms
+@JSON
+@CONFIG
+@entry
+async def create_key(
+    name: str,
+    expires: timedelta | None,
+    environment: str,
+    as_json: bool,
+    config_file: Path | None,
+    **own: str | None,
+) -> int:
+    """Create a key called NAME and print its value once."""
+    terms = _own(own)
+    async with _keyring(config_file) as (ring, store):
+        key, value = await ring.create(name, environment=environment, expires=expires, **terms)
+        await note(store, "key_created", key.id, f"{key.name} ({key.environment})")
+    return _show_new(key, value, as_json=as_json)
+
+
+@keys.command("list")
+@JSON
+@CONFIG
+@entry
+async def list_keys(as_json: bool, config_file: Path | None) -> int:
+    """List all keys with their states; never their values."""
+    now = datetime.now(UTC)
+    async with _keyring(config_file) as (ring, _):
+        found = await ring.list()
+    if as_json:
+        emit([{**key.as_dict(), "state": str(key.state(now))} for key in found])
+    else:
+        console.show_keys(found, now)
+    return 0
+
+
+@keys.command("change")
+@click.argument("key_id", metavar="ID")
+@click.option("--expires", help="Ends this long from now, such as 90d; none: never.")
+@_own_terms
+@CONFIG
+@entry
+async def change_key(key_id: str, expires: str | None, config_file: Path | None, **own: str | None) -> int:
+    """Change the terms of the valid key with this ID; `none` gives up one of its own. In force within 5 s."""
+    terms = cast("Terms", _own(own))
+    if expires is not None:
+        terms["expires_at"] = _read("expires", expires, _from_now)
+    async with _keyring(config_file) as (ring, store):
+        before, after = await ring.change(key_id, terms)
+        if said := differences(before, after):
+            await note(store, "key_changed", key_id, said)
+    console.err.print(f"key {key_id}: {said or 'nothing to change'}", markup=False)
+    return 0
+
+
+@keys.command("revoke")
+@click.argument("key_id", metavar="ID")
+@CONFIG
+@entry
+async def revoke_key(key_id: str, config_file: Path | None) -> int:
+    """Revoke the key with this ID: it stops to authenticate, everywhere within 5 s."""
+    async with _keyring(config_file) as (ring, store):
+        await ring.revoke(key_id)
+        await note(store, "key_revoked", key_id)
+    console.err.print(f"key {key_id} revoked", markup=False)
+    return 0
+
+
+@keys.command("rotate")
+@click.argument("key_id", metavar="ID")
+@click.option("--grace", type=Duration(), default="24h", show_default=True, help="How long the old key stays valid.")
+@JSON
+@CONFIG
+@entry
+async def rotate_key(key_id: str, grace: timedelta, as_json: bool, config_file: Path | None) -> int:
+    """Create a successor of the key with this ID; the old one stays valid for the grace period."""
+    async with _keyring(config_file) as (ring, store):
+        key, value = await ring.rotate(key_id, grace)
+        await note(store, "key_rotated", key_id, f"successor {key.id}, grace {grace.total_seconds():g} s")
+    return _show_new(key, value, as_json=as_json)

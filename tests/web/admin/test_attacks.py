@@ -1,0 +1,191 @@
+"""What an attacker sends to the dashboard: every page and every form, on both databases, with what breaks others."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from io import BytesIO
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import dashboard
+import pytest
+from aiohttp import web
+from dashboard import Desk, Seen, Visitor
+
+from sidecar.store import Role, Store
+from sidecar.web.admin import Dashboard
+from sidecar.web.admin.invitations import invite
+from sidecar.web.admin.login import FAILURE_TAKES
+
+HOSTILE = (
+    "' OR '1'='1' --",
+    "1; DROP TABLE api_keys; --",
+    "') UNION SELECT password FROM admins --",
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>{{7*7}}${7*7}',
+    "=cmd()|'/c calc'!A0",
+    "a\r\nSet-Cookie: owned=1\r\n\r\n<html>",
+    "\x00\u202e\u200b\ud7ff\U0010ffff",
+    "../../../../etc/passwd",
+    "999999999999999999999999999999",
+    "-1",
+    "9999-12-31T23:59:59+00:01",
+    "x" * 20_000,
+)
+QUERY = "since until key model label action layer before form range text status actor done next live revision name"
+FIELDS = (
+    "name environment expires rate burst threshold mode grace reason lasts scope role current password again prompt "
+    "system_prompt next username"
+)
+HEADERS = ("X-API-Key", "Authorization", "X-Forwarded-For", "User-Agent", "Referer", "X-Request-Id", "Accept-Language")
+OTHERS = ("/logout", "/static/")
+FIELD = re.compile(r"(?s)<input[^>]*>|<textarea.*?</textarea>")
+"""What somebody typed comes back to them in its field as it was; everywhere else nothing hides."""
+
+
+@pytest.fixture
+async def desk(store: Store, tmp_path: Path) -> AsyncIterator[Desk]:
+    """A dashboard on each kind of store, with a key and a decision in it."""
+    async with dashboard.desk(dashboard.settings(tmp_path), store) as made:
+        await made.parts.keyring.create("shop")
+        await store.decisions.add([dashboard.entry()])
+        yield made
+
+
+def routes(desk: Desk, method: str) -> Iterator[str]:
+    """The paths of all pages of the dashboard, however many there will be."""
+    for route in Dashboard(desk.parts).routes():
+        if isinstance(route, web.RouteDef) and route.method == method and not route.path.startswith(OTHERS):
+            yield route.path
+
+
+def filled(path: str, value: str) -> str:
+    """The path with a value in each of its places."""
+    for place in ("id", "token", "name"):
+        path = path.replace(f"{{{place}}}", quote(value[:200], safe=""))
+    return path
+
+
+def harmless(seen: Seen, sent: str) -> None:
+    """No fault of the server, no markup that was sent, no header that was sent, no text that hides."""
+    assert seen.status < 500, (seen.status, sent[:50], seen.text[:200])
+    assert "owned" not in str(seen.headers.get("Set-Cookie", ""))
+    assert seen.reader.tags.count("script") <= 1
+    assert seen.reader.tags.count("img") <= 1
+    assert not {"\u202e", "\u200b", "\x00"} & set(FIELD.sub("", seen.body))
+    assert "49" not in seen.text or "{{7*7}}" not in sent
+    assert not seen.location or (seen.location.startswith("/") and not seen.location.startswith(("//", "/\\")))
+
+
+async def intact(desk: Desk) -> None:
+    """All tables are there, and hold what they held."""
+    assert [key.name for key in await desk.parts.keyring.list()][:1] == ["shop"]
+    assert {user.name for user in await desk.store.admins.list()} >= {"ada", "vic"}
+    assert (await desk.store.admins.get("ada")).role is Role.ADMIN  # type: ignore[union-attr]
+    assert await desk.store.decisions.count() == 1
+    assert (await desk.ada.get("/")).status == 200
+
+
+async def test_no_address_breaks_a_page(desk: Desk) -> None:
+    """Every page, with hostile text in each place of its path and each parameter of its query."""
+    for value in HOSTILE:
+        everything = urlencode(dict.fromkeys(QUERY.split(), value[:400]))
+        free = urlencode(dict.fromkeys(("key", "model", "revision", "actor", "text", "next"), value[:400]))
+        for path in routes(desk, "GET"):
+            harmless(await desk.ada.get(f"{filled(path, value)}?{free}"), value)
+        harmless(await desk.ada.get(f"/decisions?{everything}"), value)
+    await intact(desk)
+
+
+async def test_no_form_breaks_a_page(desk: Desk) -> None:
+    """Every form, with hostile text in each field."""
+    token = (await desk.ada.get("/account")).csrf
+    for value in HOSTILE:
+        fields = {**dict.fromkeys(FIELDS.split(), value[:5000]), "csrf": token}
+        for path in routes(desk, "POST"):
+            if path in {"/login", "/invitation/{token}"}:  # a login would end the session
+                continue
+            harmless(await desk.ada.post(filled(path, value), fields), value)
+    await intact(desk)
+
+
+async def test_no_header_breaks_a_page(desk: Desk) -> None:
+    """Whatever a browser, a proxy or a curious client puts into the headers; on a page, a form and a login."""
+    for value in HOSTILE:
+        plain = "".join(char for char in value if char.isprintable() and char.isascii())[:4000]
+        headers = dict.fromkeys(HEADERS, plain)
+        harmless(await desk.ada.get("/decisions", **headers), value)
+        harmless(await desk.stranger.get("/login", **headers, Cookie=f"sidecar_session={plain}"), value)
+        harmless(await desk.ada.post("/keys", {"name": ""}, **headers), value)
+    await intact(desk)
+
+
+async def test_an_export_holds_no_formula(desk: Desk) -> None:
+    """Not even where a client chose the name of its model; every cell is quoted."""
+    entries = [dashboard.entry(n, model=value, route=value) for n, value in enumerate(HOSTILE, 10)]
+    await desk.store.decisions.add(entries)
+    lines = (await desk.ada.get("/decisions/export?form=csv")).body.splitlines()
+    assert not [line for line in lines if ',"=' in line or ',"+' in line or ',"@' in line or ',"-' in line]
+    assert all(line.startswith('"') or "<html>" in line or "Set-Cookie" in line or not line for line in lines)
+
+
+async def test_a_wrong_name_takes_as_long_as_a_wrong_password(desk: Desk) -> None:
+    """Failures take the same fixed time: what is done for a name that exists does not show."""
+    for name in ("ada", "nobody", "not a name"):
+        begun = time.monotonic()
+        assert (await desk.stranger.login(name, "wrong password!")).status == 401
+        assert time.monotonic() - begun >= FAILURE_TAKES
+
+
+async def test_a_stranger_changes_nothing(desk: Desk) -> None:
+    """Every form without a session, and with a token of the stranger's own: to the login, or refused."""
+    for path in routes(desk, "POST"):
+        if path in {"/login", "/invitation/{token}"}:
+            continue
+        token = (await desk.stranger.get("/login")).csrf
+        seen = await desk.stranger.post(filled(path, "shop"), {"csrf": token, "name": "x", "role": "admin"})
+        assert (seen.status, seen.location[:6]) == (303, "/login")
+    for path in routes(desk, "GET"):
+        seen = await desk.stranger.get(filled(path, "shop"))
+        open_to_all = path.startswith(("/login", "/invitation/"))
+        assert open_to_all or (seen.status, seen.location[:6]) == (303, "/login")
+    await intact(desk)
+
+
+async def test_a_viewer_changes_nothing_but_their_own_password(desk: Desk) -> None:
+    """Every form that is not for everybody is refused, whatever the menu shows."""
+    own = {"/playground", "/account/password", "/login", "/invitation/{token}"}
+    for path in routes(desk, "POST"):
+        if path not in own:
+            assert (await desk.vic.post(filled(path, "ada"), {"name": "x"}, page="/account")).status == 403
+    await intact(desk)
+
+
+async def test_a_form_counts_once_from_its_own_session(desk: Desk) -> None:
+    """A token of one session is worth nothing in another of the same account, nor after the logout."""
+    link = await invite(desk.store, "eve", Role.ADMIN, "ada")
+    one, two = desk.visitor(), desk.visitor()
+    await one.join(link)
+    await two.login("eve")
+    token = (await one.get("/account")).csrf
+    assert (await two.post("/users", {"name": "mallory", "csrf": token})).status == 403
+    cookie = one.cookie()
+    await one.post("/logout", page="/account")
+    kept = Visitor(desk.base)
+    desk.visitors.append(kept)
+    kept.session.cookie_jar.update_cookies({"sidecar_session": cookie})
+    assert (await kept.post("/users", {"name": "mallory", "csrf": token})).location.startswith("/login")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "multipart/form-data; boundary=x", "application/json", ""])
+async def test_only_a_form_is_a_form(desk: Desk, kind: str) -> None:
+    """What a foreign page can send without asking the browser for leave is not taken for one of our forms."""
+    token = (await desk.ada.get("/account")).csrf
+    body = BytesIO(urlencode({"csrf": token, "name": "mallory"}).encode())
+    headers = {"Content-Type": kind} if kind else {}
+    async with desk.ada.session.post(
+        f"{desk.base}/users", data=body, headers=headers, skip_auto_headers=["Content-Type"]
+    ) as answer:
+        assert answer.status == 415
