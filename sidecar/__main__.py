@@ -1,5 +1,6 @@
 """`python -m sidecar` is the command `sidecar`."""
 
 from sidecar.cli import main
+from sidecar.manual import PROGRAM
 
-main()
+main(prog_name=PROGRAM)

@@ -20,6 +20,7 @@ from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row
 from sidecar.keys import keys
 from sidecar.kubernetes import inject_command, quit_command, webhook_command
+from sidecar.manual import completion_command, show_examples
 from sidecar.pipeline import Pipeline, pipeline
 from sidecar.redirect import redirect_command
 from sidecar.review import review
@@ -32,13 +33,7 @@ from sidecar.workers import supervise
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sidecar")
 def main() -> None:
-    r"""Scan prompts before they reach a large language model.
-
-    \b
-    sidecar serve                      start the scan API and the inline proxy
-    sidecar scan "text" --explain      one verdict, with its reasons
-    sidecar keys create "my app"       a key for a client
-    """
+    """Scan prompts before they reach a large language model."""
 
 
 @main.command()
@@ -231,3 +226,5 @@ main.add_command(redirect_command)
 main.add_command(webhook_command)
 main.add_command(review)
 main.add_command(keys)
+main.add_command(completion_command)
+show_examples(main)

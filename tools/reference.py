@@ -1,12 +1,11 @@
-"""Writes docs/configuration.md from the settings and from what config.yaml says of them.
+"""Writes docs/configuration.md from the settings and what config.yaml says of them, and the pages of `tools.manual`.
 
-Usage: python -m tools.reference [--check]      --check: write nothing, exit 1 if the page is not current
+Usage: python -m tools.reference
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from sidecar.config import Settings
+from tools import manual
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "configuration.md"
@@ -89,13 +89,11 @@ def _row(setting: Setting) -> str:
     return f"| `{setting.name}` | `{setting.default}` | {said} |\n"
 
 
-def main() -> int:
-    """Write the page, or say whether it is current."""
-    if "--check" in sys.argv[1:]:
-        return int(PAGE.read_text("utf-8") != page())
-    PAGE.write_text(page(), "utf-8")
-    return 0
+def main() -> None:
+    """Write the pages."""
+    for path, text in [(PAGE, page()), *manual.pages()]:
+        path.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

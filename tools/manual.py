@@ -1,0 +1,107 @@
+"""What the commands say of themselves: docs/commands.md for the site, sidecar/sidecar.1 for `man`.
+
+`python -m tools.reference` writes both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from sidecar.cli import main
+from sidecar.manual import EXAMPLES, PROGRAM
+
+ROOT = Path(__file__).parent.parent
+HEAD = """# Commands
+
+Written by `python -m tools.reference` from the commands themselves; do not edit. `sidecar COMMAND --help` says the
+same, and so does `man sidecar` where the package is installed. Exit codes: 0 it is done (`scan`: allow), 1 `scan`
+blocks, 2 an error, told in one message. Completion for a shell: `sidecar completion bash`, `zsh` or `fish`.
+"""
+TAIL = r""".SH EXIT STATUS
+0: it is done, or \fBscan\fR allows. 1: \fBscan\fR blocks. 2: an error, told in one message.
+.SH FILES
+.TP
+.I config.yaml
+The settings, in the working folder; \fB\-\-config\fR names another file.
+.SH ENVIRONMENT
+.TP
+.B SIDECAR__SECTION__KEY
+Overrides a setting; with \fB_FILE\fR behind it a file that holds the value."""
+WIDTH = 200
+
+
+def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """All commands that are shown, by their words after the program's name."""
+    yield name, command
+    if isinstance(command, click.Group):
+        for word in sorted(command.commands):
+            yield from commands(command.commands[word], f"{name} {word}".strip())
+
+
+def _context(name: str, command: click.Command) -> click.Context:
+    return click.Context(command, info_name=f"{PROGRAM} {name}".strip(), terminal_width=WIDTH, max_content_width=WIDTH)
+
+
+def _usage(name: str, command: click.Command) -> str:
+    return " ".join(command.get_usage(_context(name, command)).removeprefix("Usage: ").split())
+
+
+def _options(name: str, command: click.Command) -> list[tuple[str, str]]:
+    context = _context(name, command)
+    found = [record for p in command.params if (record := p.get_help_record(context)) is not None]
+    return [(" ".join(names.split()), " ".join(said.split())) for names, said in found if said]
+
+
+def _paragraphs(command: click.Command) -> list[str]:
+    """What it says of itself, without the block that is laid out by hand."""
+    whole = [" ".join(part.split()) for part in (command.help or "").split("\n\n") if not part.strip().startswith("\b")]
+    return [part for part in whole if part]
+
+
+def page() -> str:
+    """The page of the site."""
+    return HEAD + "".join(_section(name, command) for name, command in commands(main) if name)
+
+
+def _section(name: str, command: click.Command) -> str:
+    said = "\n\n".join(_paragraphs(command)).replace("<", "&lt;")
+    cells = ((names.replace("|", "\\|"), text.replace("|", "\\|")) for names, text in _options(name, command))
+    rows = "".join(f"| `{names}` | {text} |\n" for names, text in cells)
+    table = f"\n| option | |\n|---|---|\n{rows}" if rows else ""
+    lines = "\n".join(EXAMPLES.get(name, ()))
+    return f"\n## {PROGRAM} {name}\n\n{said}\n\n```text\n{_usage(name, command)}\n```\n{table}\n```text\n{lines}\n```\n"
+
+
+def man() -> str:
+    """The page for `man`, in roff."""
+    parts = [
+        f'.TH {PROGRAM.upper()} 1 "" "prompt-sidecar" "User Commands"',
+        f".SH NAME\n{PROGRAM} \\- scan prompts before they reach a large language model",
+        f".SH SYNOPSIS\n{_roff(_usage('', main))}",
+        ".SH COMMANDS",
+        *(_entry(name, command) for name, command in commands(main) if name),
+        TAIL,
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _entry(name: str, command: click.Command) -> str:
+    said = "\n.PP\n".join(_roff(part) for part in _paragraphs(command))
+    options = "".join(f"\n.TP\n.B {_roff(names)}\n{_roff(text)}" for names, text in _options(name, command))
+    examples = "\n".join(_roff(line) for line in EXAMPLES.get(name, ()))
+    return f".SS {_roff(_usage(name, command))}\n{said}{options}\n.PP\nExamples:\n.PP\n.RS 4\n.nf\n{examples}\n.fi\n.RE"
+
+
+def _roff(text: str) -> str:
+    """Text that roff takes for text: backslashes, hyphens, and lines that begin with a dot or a quote."""
+    safe = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "")
+    return re.sub(r"(?m)^([.'])", r"\\&\1", safe)
+
+
+def pages() -> list[tuple[Path, str]]:
+    """What is written where."""
+    return [(ROOT / "docs" / "commands.md", page()), (ROOT / "sidecar" / "sidecar.1", man())]
