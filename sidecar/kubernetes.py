@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -24,15 +25,16 @@ _OPTIONS = (
     click.option("--secret", help="A Secret with the model's key under `upstream-key`."),
     click.option("--policies", help="A ConfigMap of *.yaml, read beside the shipped rules."),
     click.option("--app-env", is_flag=True, help="Set OPENAI_BASE_URL in the application's containers."),
+    click.option("--redirect", is_flag=True, help="Take the pod's plain HTTP for the model, asked or not (NET_ADMIN)."),
 )
 
 
 def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., Coroutine[Any, Any, int]]:
-    """The five options of a sidecar, handed to the command as one `Options`."""
+    """The options of a sidecar, handed to the command as one `Options`."""
 
     @wraps(command)
     async def packed(**given: Any) -> int:
-        chosen = {name: given.pop(name) for name in ("image", "upstream", "secret", "policies", "app_env")}
+        chosen = {field.name: given.pop(field.name) for field in fields(Options)}
         return await command(Options(**chosen), **given)
 
     for option in reversed(_OPTIONS):
@@ -97,7 +99,7 @@ async def webhook_command(
 async def quit_command(url: str) -> int:
     """End the sidecar beside us, as a Job's last step where there are no native sidecars; needs `admin.quit: true`."""
     try:
-        async with ClientSession(timeout=ClientTimeout(total=10)) as session, session.post(f"{url}/quit") as answer:
+        async with ClientSession(timeout=ClientTimeout(total=30)) as session, session.post(f"{url}/quit") as answer:
             if answer.status == 202:
                 return 0
             raise SidecarError(f"the sidecar refused to end (HTTP {answer.status}); is admin.quit set?")

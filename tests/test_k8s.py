@@ -6,8 +6,10 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
@@ -16,15 +18,18 @@ from inject.test_objects import KINDS, workload
 
 from sidecar import config, policy
 from sidecar.inject import Options, inject
-from sidecar.inject.pod import GRACE, NAME, container
+from sidecar.inject.pod import GRACE, NAME, REDIRECT, REDIRECTING_USER, USER, container
+from sidecar.redirect import port_of
 
 K8S = Path(__file__).parent.parent / "k8s"
-OVERLAYS = ("pod", "pod-classic", "gateway", "injector")
+PODS = ("pod", "pod-classic", "pod-redirect")
+OVERLAYS = (*PODS, "gateway", "injector")
 NATIVE = "1.29"
 VERSIONS = (NATIVE, "1.33", kubernetes_validate.latest_version())
 ROOM_TO_DRAIN = 30
 CUSTOM = {"PodMonitor"}
 """Kinds of operators, which no schema of Kubernetes knows."""
+ASKED = Options(upstream="http://model.models.svc:8000", secret="llm", policies="rules", app_env=True, redirect=True)
 BUILT: dict[str, list[dict[str, Any]]] = {}
 
 
@@ -77,7 +82,7 @@ def test_every_object_is_valid_by_the_schema(overlay: str, version: str) -> None
 def test_what_is_injected_is_valid_by_the_schema(kind: str, version: str) -> None:
     """Every workload, with everything that may be asked for."""
     pod = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}
-    made = inject(workload(kind, pod), Options(secret="llm", policies="rules", app_env=True))
+    made = inject(workload(kind, pod), ASKED)
     made |= {"apiVersion": {"Pod": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}.get(kind, "apps/v1")}
     spec = made["spec"]
     if kind in {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}:
@@ -103,28 +108,43 @@ def test_the_base_and_the_injector_make_the_same_container() -> None:
     made = container(Options(image="prompt-sidecar"))
     assert plain(patch["initContainers"]) == [made]
     assert patch["terminationGracePeriodSeconds"] == GRACE
-    wanted = inject(workload("Pod"), Options(secret="prompt-sidecar", policies="prompt-sidecar-policies"))["spec"]
-    (pod,) = pods("pod")
 
-    def by_name(items: list[dict[str, Any]]) -> dict[str, Any]:
-        return {item["name"]: item for item in items}
 
-    (injected,), (kustomized,) = wanted["initContainers"], pod["initContainers"]
-    for part in ("env", "volumeMounts"):
-        assert by_name(kustomized[part]) == by_name(injected[part])
+def by_name(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """A list as Kubernetes sees it: the order of variables and volumes means nothing."""
+    lists = ("env", "volumeMounts")
+    return {item["name"]: {key: by_name(one) if key in lists else one for key, one in item.items()} for item in items}
+
+
+@pytest.mark.parametrize(
+    ("overlay", "more"),
+    [("pod", Options()), ("pod-redirect", Options(upstream="http://model.models.svc:8000", redirect=True))],
+)
+def test_an_overlay_and_the_injector_make_the_same_pod(overlay: str, more: Options) -> None:
+    """Every container of ours, in the same order, and every volume."""
+    asked = replace(more, secret="prompt-sidecar", policies="prompt-sidecar-policies")
+    wanted = inject(workload("Pod"), asked)["spec"]
+    (pod,) = pods(overlay)
+    assert [one["name"] for one in pod["initContainers"]] == [one["name"] for one in wanted["initContainers"]]
+    assert by_name(pod["initContainers"]) == by_name(wanted["initContainers"])
     assert by_name(pod["volumes"]) == by_name(wanted["volumes"])
 
 
-@pytest.mark.parametrize("overlay", ["pod", "pod-classic", "gateway"])
-def test_every_variable_is_a_real_setting(overlay: str, tmp_path: Path) -> None:
-    """The environment of the manifests is a valid configuration, with the ports that are declared."""
-    (tmp_path / "c.yaml").write_text("", "utf-8")
-    made = ours(overlay)
+def settings_of(made: dict[str, Any], folder: Path) -> config.Settings:
+    """What a container's environment says; fails on a name that is no setting."""
+    (folder / "c.yaml").write_text("", "utf-8")
     env = {item["name"]: item.get("value", "1") for item in made["env"]}
     for name in [name for name in env if name.endswith("URL_FILE")]:
-        (tmp_path / name).write_text("redis://host:6379/0", "utf-8")
-        env[name] = str(tmp_path / name)
-    settings = config.load(tmp_path / "c.yaml", env)
+        (folder / name).write_text("redis://host:6379/0", "utf-8")
+        env[name] = str(folder / name)
+    return config.load(folder / "c.yaml", env)
+
+
+@pytest.mark.parametrize("overlay", [*PODS, "gateway"])
+def test_every_variable_is_a_real_setting(overlay: str, tmp_path: Path) -> None:
+    """The environment of the manifests is a valid configuration, with the ports that are declared."""
+    made = ours(overlay)
+    settings = settings_of(made, tmp_path)
     declared = {port["name"]: port["containerPort"] for port in made["ports"]}
     assert declared["sidecar-admin"] == settings.admin.port
     assert declared.get("http", settings.listen.port) == settings.listen.port
@@ -137,7 +157,8 @@ def test_a_container_has_no_privilege_and_probes_that_end(overlay: str) -> None:
     """No root, no capability, no way to more, a read-only root, bounded memory; the paths are served."""
     made = ours(overlay)
     context = made["securityContext"]
-    assert (context["runAsNonRoot"], context["runAsUser"], context["readOnlyRootFilesystem"]) == (True, 65532, True)
+    user = REDIRECTING_USER if overlay == "pod-redirect" else USER
+    assert (context["runAsNonRoot"], context["runAsUser"], context["readOnlyRootFilesystem"]) == (True, user, True)
     assert (context["allowPrivilegeEscalation"], context["capabilities"]) == (False, {"drop": ["ALL"]})
     assert context["seccompProfile"] == {"type": "RuntimeDefault"}
     assert "memory" in made["resources"]["limits"]
@@ -148,14 +169,31 @@ def test_a_container_has_no_privilege_and_probes_that_end(overlay: str) -> None:
     assert all(pod["automountServiceAccountToken"] is False for pod in pods(overlay))
 
 
-def test_the_native_sidecar_starts_first_and_ends_last() -> None:
+@pytest.mark.parametrize("overlay", ["pod", "pod-redirect"])
+def test_the_native_sidecar_starts_first_and_ends_last(overlay: str) -> None:
     """Restarted always, a start that is waited for, no preStop, no readiness that takes the application away."""
-    (pod,) = pods("pod")
-    made = pod["initContainers"][0]
+    (pod,) = pods(overlay)
+    made = next(one for one in pod["initContainers"] if one["name"] != REDIRECT)
     assert (made["name"], made["restartPolicy"]) == (NAME, "Always")
     assert "startupProbe" in made
     assert not {"lifecycle", "readinessProbe"} & set(made)
     assert pod["terminationGracePeriodSeconds"] > ROOM_TO_DRAIN
+
+
+def test_the_redirection_and_the_sidecar_agree(tmp_path: Path) -> None:
+    """The same upstream and the same user; the step before everything has NET_ADMIN and nothing else."""
+    (pod,) = pods("pod-redirect")
+    step, made = pod["initContainers"]
+    serving, redirecting = settings_of(made, tmp_path), settings_of(step, tmp_path)
+    assert serving.upstream.url == redirecting.upstream.url
+    assert (serving.listen.port, serving.listen.hosts) == (redirecting.listen.port, redirecting.listen.hosts)
+    assert port_of(redirecting) == urlsplit(serving.upstream.url).port
+    assert {made["securityContext"]["runAsUser"], int(step["args"][2])} == {REDIRECTING_USER}
+    assert (step["name"], step["image"], "restartPolicy" in step) == (REDIRECT, made["image"], False)
+    context = step["securityContext"]
+    assert context["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+    assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
+    assert pod["containers"][0]["securityContext"]["runAsUser"] != REDIRECTING_USER
 
 
 @pytest.mark.parametrize("overlay", ["pod-classic", "gateway"])

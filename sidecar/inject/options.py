@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 import re2
@@ -23,9 +24,10 @@ _LONGEST_URL = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One sidecar: its image, where it forwards to, what it mounts, and whether the application is pointed at it.
+    """One sidecar: its image, where it forwards to, what it mounts, and how the application comes to it.
 
     `secret` holds the upstream's key under `upstream-key`; `policies` holds `*.yaml` beside the shipped rules.
+    `app_env` sets the application's base URL; `redirect` takes its plain HTTP for the upstream, asked or not.
     """
 
     image: str = "prompt-sidecar:0.1.0"
@@ -33,12 +35,15 @@ class Options:
     secret: str | None = None
     policies: str | None = None
     app_env: bool = False
+    redirect: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what must not get into a container. Raises `InjectError`."""
         problems = [*_url_problems(self.upstream), *_name_problems(self.secret, self.policies)]
         if not _IMAGE.fullmatch(self.image):
             problems.append("the image is no image reference")
+        if self.redirect and not self.upstream.startswith("http://"):
+            problems.append("redirect needs an upstream-url with http://: TLS cannot be looked into")
         if problems:
             raise InjectError("the sidecar cannot be injected", problems)
 
@@ -62,21 +67,24 @@ def _name_problems(*names: str | None) -> list[str]:
 
 
 _BY_ANNOTATION = {"upstream-url": "upstream", "upstream-secret": "secret", "policies": "policies"}
+_SWITCHES = {"app-env": "app_env", "redirect": "redirect"}
 
 
 def with_annotations(options: Options, annotations: Mapping[str, object]) -> Options:
     """The options as the pod's annotations change them. Raises `InjectError` naming what is wrong with them."""
     ours = {str(name): value for name, value in annotations.items() if str(name).startswith(PREFIX)}
-    known = {PREFIX + name for name in (*_BY_ANNOTATION, "app-env", "inject", "status")}
+    known = {PREFIX + name for name in (*_BY_ANNOTATION, *_SWITCHES, "inject", "status")}
     problems = [f"unknown annotation {name[:80]!r}" for name in ours if name not in known]
     problems += [f"{name} must be a string" for name, value in ours.items() if not isinstance(value, str)]
-    if ours.get(PREFIX + "app-env", "true") not in {"true", "false"}:
-        problems.append('app-env must be "true" or "false"')
+    odd = [name for name in _SWITCHES if ours.get(PREFIX + name, "true") not in {"true", "false"}]
+    problems += [f'{name} must be "true" or "false"' for name in odd]
     if problems:
         raise InjectError("the sidecar cannot be injected", problems)
-    chosen = {field: str(ours[PREFIX + name]) for name, field in _BY_ANNOTATION.items() if PREFIX + name in ours}
-    app_env = ours.get(PREFIX + "app-env", str(options.app_env).lower()) == "true"
-    return replace(options, **chosen, app_env=app_env)
+    chosen: dict[str, Any] = {
+        field: ours[PREFIX + name] for name, field in _BY_ANNOTATION.items() if PREFIX + name in ours
+    }
+    chosen |= {field: ours[PREFIX + name] == "true" for name, field in _SWITCHES.items() if PREFIX + name in ours}
+    return replace(options, **chosen)
 
 
 def wants(labels: Mapping[str, object], annotations: Mapping[str, object], *, default: bool) -> bool:

@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
+from urllib.parse import urlsplit
 
 from sidecar.errors import InjectError
 from sidecar.inject.options import Options
 
-NAME = "prompt-sidecar"
+NAME, REDIRECT = "prompt-sidecar", "prompt-sidecar-redirect"
+OURS = {NAME, REDIRECT}
+USER = 65532
+REDIRECTING_USER = 61532
+"""The sidecar's user where traffic is redirected: what it opens goes through, and 65532 is many applications' own."""
 PORTS = ((8080, 8081), (18080, 18081), (28080, 28081))
 """Pairs of ports, data and admin: the first that no container of the pod declares."""
 GRACE = 60
@@ -27,8 +32,11 @@ def with_sidecar(spec: Spec, options: Options) -> Spec:
     if made.get("hostNetwork"):
         raise InjectError("the sidecar cannot be injected", ["hostNetwork: its doors would be the node's"])
     ports = _ports(made)
-    others = [one for one in _list(made, "initContainers") if one.get("name") != NAME]
-    made["initContainers"] = [container(options, ports), *others]
+    others = [one for one in _list(made, "initContainers") if one.get("name") not in OURS]
+    first = [redirection(options, ports)] if options.redirect else []
+    made["initContainers"] = [*first, container(options, ports), *others]
+    if options.redirect:
+        _only_ours_goes_through(made)
     kept = [one for one in _list(made, "volumes") if not str(one.get("name", "")).startswith(f"{NAME}-")]
     made["volumes"] = [*kept, *volumes(options)]
     grace = made.get("terminationGracePeriodSeconds", 30)
@@ -37,6 +45,14 @@ def with_sidecar(spec: Spec, options: Options) -> Spec:
         for app in _list(made, "containers"):
             _point(app, ports[0])
     return made
+
+
+def _only_ours_goes_through(spec: Spec) -> None:
+    """No application may run as the user whose connections are not redirected."""
+    for one in [spec, *_list(spec, "containers"), *_list(spec, "initContainers")]:
+        context = one.get("securityContext") or {}
+        if one.get("name") != NAME and isinstance(context, dict) and context.get("runAsUser") == REDIRECTING_USER:
+            raise InjectError("the sidecar cannot be injected", [f"redirect: user {REDIRECTING_USER} is the sidecar's"])
 
 
 def has_sidecar(spec: Spec) -> bool:
@@ -62,7 +78,7 @@ def _ports(spec: Spec) -> tuple[int, int]:
 def _declared(spec: Spec) -> Iterator[int]:
     for key in ("containers", "initContainers"):
         for one in _list(spec, key):
-            if one.get("name") != NAME:
+            if one.get("name") not in OURS:
                 yield from (port["containerPort"] for port in _list(one, "ports") if "containerPort" in port)
 
 
@@ -78,6 +94,7 @@ def _point(app: Spec, port: int) -> None:
 
 def container(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:
     """The native sidecar container."""
+    user = REDIRECTING_USER if options.redirect else USER
     return {
         "name": NAME,
         "image": options.image,
@@ -91,16 +108,34 @@ def container(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:
             "requests": {"cpu": "250m", "memory": "512Mi", "ephemeral-storage": "64Mi"},
             "limits": {"memory": "1Gi", "ephemeral-storage": "1Gi"},
         },
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": {"runAsNonRoot": True, **_confined(user)},
         "volumeMounts": _mounts(options),
+    }
+
+
+def redirection(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:
+    """The init container that redirects the pod's plain HTTP for the upstream into the sidecar."""
+    return {
+        "name": REDIRECT,
+        "image": options.image,
+        "workingDir": "/",
+        "args": ["redirect", "--uid", str(REDIRECTING_USER)],
+        "env": _variables(_door(options, ports)),
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": {"runAsNonRoot": False, **_confined(0, "NET_ADMIN")},
+    }
+
+
+def _confined(user: int, *capabilities: str) -> Spec:
+    """That user with these capabilities and no way to more."""
+    added = {"add": list(capabilities)} if capabilities else {}
+    return {
+        "runAsUser": user,
+        "runAsGroup": user,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"], **added},
+        "seccompProfile": {"type": "RuntimeDefault"},
     }
 
 
@@ -111,7 +146,7 @@ def _probe(path: str, **rest: int) -> Spec:
 def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
     plain = {
         "LISTEN__HOST": "127.0.0.1",
-        "UPSTREAM__URL": options.upstream,
+        **_door(options, ports),
         "STORE__URL": f"sqlite:///{DATA}/sidecar.db",
         "LOG__FORMAT": "json",
         "ADMIN__HOST": "0.0.0.0",  # noqa: S104 - probes come from the node; the doors stay on loopback
@@ -122,13 +157,31 @@ def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
     if options.policies:
         plain["POLICIES"] = f"[shipped, {POLICIES}]"
     if ports != PORTS[0]:
-        plain |= {"LISTEN__PORT": str(ports[0]), "ADMIN__PORT": str(ports[1])}
+        plain["ADMIN__PORT"] = str(ports[1])
     # No CPU limit, so the request it is: rounded up to whole processors.
     threads = {"resourceFieldRef": {"containerName": NAME, "resource": "requests.cpu"}}
-    return [
-        *({"name": f"SIDECAR__{name}", "value": value} for name, value in plain.items()),
-        {"name": "SIDECAR__LAYERS__SEMANTIC__THREADS", "valueFrom": threads},
-    ]
+    return [*_variables(plain), {"name": "SIDECAR__LAYERS__SEMANTIC__THREADS", "valueFrom": threads}]
+
+
+def _door(options: Options, ports: tuple[int, int]) -> dict[str, str]:
+    """What sidecar and redirection must agree on: the upstream, the port, and whose requests are taken."""
+    found = {"UPSTREAM__URL": options.upstream}
+    if ports != PORTS[0]:
+        found["LISTEN__PORT"] = str(ports[0])
+    if options.redirect:
+        found["LISTEN__HOSTS"] = f"[{', '.join(_names(urlsplit(options.upstream).hostname or ''))}]"
+    return found
+
+
+def _names(host: str) -> list[str]:
+    """The host, and of a service in the cluster every longer and shorter name that means it from anywhere."""
+    name = host.removesuffix(".cluster.local").removesuffix(".svc")
+    in_cluster = host != name and name.count(".") == 1
+    return [name, f"{name}.svc", f"{name}.svc.cluster.local"] if in_cluster else [host]
+
+
+def _variables(settings: dict[str, str]) -> list[Spec]:
+    return [{"name": f"SIDECAR__{name}", "value": value} for name, value in settings.items()]
 
 
 def _mounts(options: Options) -> list[Spec]:

@@ -28,6 +28,16 @@ def test_whatever_is_accepted_as_an_upstream_is_plain(text: str) -> None:
     assert not set(made.upstream) & set("$ \n\t@")
 
 
+def test_what_is_encrypted_cannot_be_redirected() -> None:
+    """Asked for by the operator or by an annotation."""
+    asked = {"prompt-sidecar/redirect": "true", "prompt-sidecar/upstream-url": "http://model:8000"}
+    assert with_annotations(Options(), asked).redirect
+    with pytest.raises(InjectError, match="TLS"):
+        with_annotations(Options(), {"prompt-sidecar/redirect": "true"})
+    with pytest.raises(InjectError, match='redirect must be "true"'):
+        with_annotations(Options(), asked | {"prompt-sidecar/redirect": "yes"})
+
+
 def test_annotations_of_others_are_none_of_our_business() -> None:
     """Only our own prefix is read."""
     assert with_annotations(Options(), {"kubectl.kubernetes.io/restartedAt": "now", "x": 1}) == Options()

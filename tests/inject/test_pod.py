@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.errors import InjectError
 from sidecar.inject import Options
-from sidecar.inject.pod import container, with_sidecar
+from sidecar.inject.pod import REDIRECT, REDIRECTING_USER, container, with_sidecar
 
 
 def spec(*ports: int, **more: Any) -> dict[str, Any]:
@@ -57,3 +57,45 @@ def test_it_is_a_native_sidecar_with_least_privilege() -> None:
     assert (made["restartPolicy"], "lifecycle" in made) == ("Always", False)
     assert (context["runAsUser"], context["runAsNonRoot"], context["readOnlyRootFilesystem"]) == (65532, True, True)
     assert context["capabilities"] == {"drop": ["ALL"]}
+
+
+REDIRECTED = Options(upstream="http://model.models.svc:8000", redirect=True)
+
+
+def test_a_redirection_comes_before_everything_and_is_put_there_once() -> None:
+    """The step, the sidecar, then the others; injecting again, with it or without, leaves no second one behind."""
+    once = with_sidecar(spec(8080, initContainers=[{"name": "migrate"}]), REDIRECTED)
+    assert [one["name"] for one in once["initContainers"]] == [REDIRECT, "prompt-sidecar", "migrate"]
+    step, made = once["initContainers"][:2]
+    assert {"name": "SIDECAR__LISTEN__PORT", "value": "18080"} in step["env"]
+    assert made["securityContext"]["runAsUser"] == REDIRECTING_USER == int(step["args"][2])
+    assert with_sidecar(once, REDIRECTED) == once
+    assert [one["name"] for one in with_sidecar(once, Options())["initContainers"]] == ["prompt-sidecar", "migrate"]
+
+
+@pytest.mark.parametrize(
+    ("host", "names"),
+    [
+        ("model.models.svc", "[model.models, model.models.svc, model.models.svc.cluster.local]"),
+        ("model.models.svc.cluster.local", "[model.models, model.models.svc, model.models.svc.cluster.local]"),
+        ("model", "[model]"),
+        ("10.1.2.3", "[10.1.2.3]"),
+        ("llm.svc", "[llm.svc]"),
+        ("api.example.com", "[api.example.com]"),
+    ],
+)
+def test_a_service_is_known_by_all_names_that_mean_it_from_anywhere(host: str, names: str) -> None:
+    """And whatever is none by its own alone."""
+    made = container(Options(upstream=f"http://{host}", redirect=True))
+    assert {"name": "SIDECAR__LISTEN__HOSTS", "value": names} in made["env"]
+
+
+@pytest.mark.parametrize("place", ["pod", "container", "init container"])
+def test_no_application_may_run_as_the_user_that_goes_through(place: str) -> None:
+    """Its traffic would not be redirected, and nobody would notice."""
+    given: Any = spec(initContainers=[{"name": "migrate"}])
+    context = {"runAsUser": REDIRECTING_USER}
+    chosen = {"pod": given, "container": given["containers"][0], "init container": given["initContainers"][0]}
+    chosen[place]["securityContext"] = context
+    with pytest.raises(InjectError, match="redirect"):
+        with_sidecar(given, REDIRECTED)
