@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sidecar import __version__, limits, logs, policy, proof, shadow, verdicts
 from sidecar.config import Settings
@@ -14,12 +15,14 @@ from sidecar.errors import ModelError, PolicyError
 from sidecar.layers import judge_memory
 from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.layers.rules import RulesLayer
-from sidecar.layers.semantic import SemanticLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
 from sidecar.store import Disagreements
 from sidecar.types import Action, Channel, LayerName, Role
 from sidecar.verdicts import Remembering, Verdicts
+
+if TYPE_CHECKING:
+    from sidecar.layers.semantic import SemanticLayer
 
 SHADOW_AT_ONCE = 4
 _CHANNELS = {str(channel): channel for channel in Channel}
@@ -150,10 +153,8 @@ def _remembering(stage: Stage, memory: Verdicts | None, serving: Serving | None,
     if isinstance(layer, RulesLayer):
         known = Remembering(layer, memory, serving.secret, fingerprint=code, reads_system_prompt=True)
         return replace(stage, layer=known)
-    if isinstance(layer, SemanticLayer):
-        return replace(
-            stage, layer=Remembering(layer, memory, serving.secret, fingerprint=f"{code} {layer.fingerprint}")
-        )
+    if layer.name is LayerName.SEMANTIC and (model := getattr(layer, "fingerprint", None)):
+        return replace(stage, layer=Remembering(layer, memory, serving.secret, fingerprint=f"{code} {model}"))
     return stage
 
 
@@ -161,6 +162,8 @@ async def _semantic(
     settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]
 ) -> SemanticLayer | None:
     """The semantic layer; None, loudly, if its model is damaged and `failure.semantic` is `skip`."""
+    from sidecar.layers.semantic import SemanticLayer  # noqa: PLC0415 - 30 MB that who has it off need not hold
+
     try:
         layer = await asyncio.to_thread(SemanticLayer.load, settings.layers.semantic, _rules_of(rules, "similar_to"))
     except ModelError as error:

@@ -84,16 +84,18 @@ class Matcher:
             found |= self._digits[run]
         return found
 
-    def met(self, text: str, words: int, wanted: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
-        """The numbers of the patterns that occur in this text, of those that are wanted when their turn comes."""
+    def met(
+        self, text: str, words: int, among: int = -1, wanted: Callable[[int], bool] = lambda _: True
+    ) -> Iterator[int]:
+        """The numbers of the patterns that occur in this text: those with a bit in `among`, if wanted in their turn."""
         data = text.encode()
-        for number in self._possible(words):
+        for number in self._possible(words, among):
             if wanted(number) and self._sets[number].match(data):
                 yield number
 
-    def _possible(self, words: int) -> Iterator[int]:
+    def _possible(self, words: int, among: int = -1) -> Iterator[int]:
         """The patterns of whose every clause a word is there, in order."""
-        left = (1 << len(self._patterns)) - 1
+        left = among & ((1 << len(self._patterns)) - 1)
         for rank in range(self._ranks):
             left &= words >> (rank * len(self._patterns))
         while left:

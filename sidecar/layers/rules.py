@@ -22,7 +22,7 @@ from sidecar.layers.checks import CHECKS
 from sidecar.layers.matcher import Matcher
 from sidecar.layers.overlap import Overlap
 from sidecar.policy import Policy, Rule
-from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
+from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 from sidecar.views import OVERFLOW, STEPS, View, encodable, views
 
 OFFLOAD = 700
@@ -38,6 +38,8 @@ HIDES = "SMG-OVERFLOW"
 """The finding on a text that hides itself in more ways than there is room to undo (`sidecar.views.ROOM`)."""
 CROWDED = "INJ-CROWDED"
 """The finding on a text made of trigger words (`sidecar.layers.matcher.CROWD`): worth 1, since no rule reads on."""
+KINDS = 1_000
+"""Combinations of channel and kinds of view that are remembered; texts choose which come."""
 KNOWN = 0.1
 """What a request for the system prompt weighs more when a system prompt is given."""
 CERTAIN = 0.98
@@ -59,6 +61,7 @@ class RulesLayer:
         owned = [(rule, pattern) for rule in self._rules for pattern in rule.patterns]
         self._owner = [rule for rule, _ in owned]
         self._matcher = Matcher([pattern for _, pattern in owned])
+        self._known: dict[tuple[Channel, frozenset[str]], int] = {}
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Findings of all segments. Only patterns decide; the same text has the same findings."""
@@ -103,20 +106,25 @@ class RulesLayer:
     def _view(self, segment: Segment, view: View, words: int, done: set[str]) -> Iterator[Finding]:
         """Rules met in this view that no earlier view has shown."""
         here: set[str] = set()
-        kinds = view.kinds
-
-        def wanted(number: int) -> bool:
-            rule = self._owner[number]
-            looks = segment.channel in rule.channels and (not rule.views or not kinds.isdisjoint(rule.views))
-            return looks and rule.id not in done
-
-        for number in self._matcher.met(view.text, words, wanted):
+        looking = self._looking(segment.channel, view.kinds)
+        for number in self._matcher.met(view.text, words, looking, lambda number: self._owner[number].id not in done):
             rule = self._owner[number]
             found = list(self._places(rule, number, segment, view))
             if found:
                 (here if _everywhere(rule) else done).add(rule.id)
             yield from found
         done |= here
+
+    def _looking(self, channel: Channel, kinds: frozenset[str]) -> int:
+        """The patterns whose rules look at such views on this channel, a bit each."""
+        found = self._known.get((channel, kinds))
+        if found is None:
+            if len(self._known) >= KINDS:
+                self._known.clear()
+            rules = ((1 << at, rule) for at, rule in enumerate(self._owner) if channel in rule.channels)
+            found = sum(bit for bit, rule in rules if not rule.views or not kinds.isdisjoint(rule.views))
+            self._known[channel, kinds] = found
+        return found
 
     def _places(self, rule: Rule, number: int, segment: Segment, view: View) -> Iterator[Finding]:
         """The first place of the rule, or the first `PLACES`. What fails the check is none, however often it stands."""

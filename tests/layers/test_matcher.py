@@ -25,7 +25,7 @@ def met(matcher: Matcher, text: str, wanted: Callable[[int], bool] = lambda _: T
     """The patterns that this text, which is not stuffed, meets."""
     words = matcher.words(text)
     assert words is not None
-    return list(matcher.met(text, words, wanted))
+    return list(matcher.met(text, words, wanted=wanted))
 
 
 def test_patterns_are_met_by_their_number() -> None:
@@ -36,8 +36,9 @@ def test_patterns_are_met_by_their_number() -> None:
 
 
 def test_a_pattern_that_is_not_wanted_is_not_searched() -> None:
-    """What is wanted is asked when the pattern's turn comes."""
+    """Those without a bit never; what is wanted is asked when the pattern's turn comes."""
     matcher = Matcher(["one", "two", "three"])
+    assert list(matcher.met("one two three", matcher.words("one two three") or 0, 0b110)) == [1, 2]
     assert met(matcher, "one two three", lambda number: number != 1) == [0, 2]
 
 
