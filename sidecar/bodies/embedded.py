@@ -19,6 +19,9 @@ _MAGIC = (
     *(b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"fLaC", b"OggS", b"\x1aE\xdf\xa3"),  # sound, video
     *(b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b"),  # documents and archives
 )
+_CONTROLS = bytes({*range(32), 127} - {9, 10, 12, 13})
+_ODD = 8
+"""Of so many characters one may be none, in a file that is read as text; of compressed bytes every second is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,34 @@ def _as_text(data: bytes, *, declared: bool) -> str | None:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return _in_old_encoding(data) if declared else None
-    return text if declared or "\x00" not in text else None
+        return _in_old_encoding(data) if declared else _nearly_text(data)
+    return text if declared or "\x00" not in text else _nearly_text(data)
+
+
+def _nearly_text(data: bytes) -> str | None:
+    """Text with a few bytes that are none, which whoever reads it leaves out; or text in two bytes a letter."""
+    if data.startswith(_MAGIC):
+        return None
+    if (wide := _in_two_bytes(data)) is not None:
+        return wide
+    text = data.decode("utf-8", errors="replace")
+    odd = text.count("\ufffd") + len(data) - len(data.translate(None, _CONTROLS))
+    return text if odd * _ODD <= len(text) else None
+
+
+def _in_two_bytes(data: bytes) -> str | None:
+    """UTF-16 by its mark, or by the empty halves of Latin letters."""
+    low, high = data[0:64:2], data[1:64:2]
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        coding = "utf-16"
+    elif len(data) > 8 and (any(low), any(high)) in {(True, False), (False, True)}:
+        coding = "utf-16-le" if any(low) else "utf-16-be"
+    else:
+        return None
+    try:
+        return data.decode(coding)
+    except UnicodeDecodeError:
+        return None
 
 
 def _in_old_encoding(data: bytes) -> str:

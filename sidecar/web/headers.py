@@ -22,6 +22,9 @@ HOP_BY_HOP = frozenset(
 # An upstream that obeys one of these would do something else than what was classified and scanned.
 _OVERRIDES = frozenset(
     {
+        "x-envoy-original-path",
+        "x-forwarded-path",
+        "x-forwarded-uri",
         "x-http-method",
         "x-http-method-override",
         "x-method-override",

@@ -92,10 +92,15 @@ class Connection(RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """What aiohttp refuses before any middleware, such as an unknown `Expect` (417), is answered in JSON too."""
+        """What aiohttp refuses before any middleware, such as an unknown `Expect` (417), is answered in JSON too.
+
+        A chunked request is the last on its connection (`_announce_end`).
+        """
         if isinstance(resp, web.HTTPException):
             body = _body(f"The request is not served: {resp.reason}.", resp.status)
             resp = web.Response(status=resp.status, body=body, content_type="application/json")
+        if _is_chunked(request):
+            resp.force_close()
         return await super().finish_response(request, resp, start_time)
 
     def log_exception(self, *_args: object, **kw: Any) -> None:
@@ -173,10 +178,21 @@ class _Runner(web.AppRunner):
         )
 
 
+async def _announce_end(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Aiohttp takes the trailers of a chunked body for fields of the next request, which may be another user's."""
+    if _is_chunked(request):
+        response.headers["Connection"] = "close"
+
+
+def _is_chunked(request: web.BaseRequest) -> bool:
+    return "Transfer-Encoding" in request.headers
+
+
 class Site:
     """Serves one application on one address, bounded in header size and time, and drains on close."""
 
     def __init__(self, app: web.Application, limits: Limits, drain: float) -> None:
+        app.on_response_prepare.append(_announce_end)
         self._runner = _Runner(
             app,
             most=limits.connections,

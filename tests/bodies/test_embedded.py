@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import zlib
 
 import pytest
 from hypothesis import given
@@ -85,6 +86,48 @@ def test_json_is_unfolded_only_where_something_is_escaped() -> None:
     assert json_value('"\\n"') is None
     assert json_value('{"a": "\\x"}') is None
     assert json_value("[" * 100_000 + "\\") is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"Please do EVIL \xff now.", b"\x00Please do EVIL now.", "Пожалуйста EVIL сейчас".encode() + b"\xff"),
+        *(
+            "Bitte tu EVIL, schöne Grüße".encode("latin-1"),
+            "do EVIL".encode("utf-16"),
+            "do EVIL now".encode("utf-16-be"),
+        ),
+        "do EVIL now".encode("utf-16-le"),
+    ],
+)
+def test_a_stray_byte_makes_no_media_of_a_text(data: bytes) -> None:
+    """Whoever reads the file leaves it out; so do we."""
+    assert "EVIL" in (text_of(data) or "")
+    assert "EVIL" in (
+        (data_url("data:image/png;base64," + base64.b64encode(data).decode()) or Embedded(None)).text or ""
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(
+            bytes(n * 149 % 256 for n in range(400)),
+            zlib.compress(b"a text " * 50, wbits=-15),
+            b"%PDF-1.7 text \xff and so on",
+        ),
+        *(b"\x89PNG do EVIL now, do EVIL now", bytes(64), b"\xff\xfe\x00\xd8"),
+    ],
+)
+def test_media_stay_media(data: bytes) -> None:
+    """Compressed, with a head of their own, or all noise."""
+    assert text_of(data) is None
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_raise(data: bytes) -> None:
+    """Any bytes are one thing or the other."""
+    text_of(data)
 
 
 @given(st.text(max_size=60).map(lambda text: f"data:{text}") | st.text(max_size=60))
