@@ -36,9 +36,12 @@ from sidecar.standing import (
 )
 from sidecar.types import Action, Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, Verdict
 
-__all__ = ["ALWAYS", "ANYBODY", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
+__all__ = ["ALWAYS", "ANYBODY", "LONGEST", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
 
 ALWAYS = (0.0, math.inf)
+LONGEST = 1 << 20
+"""Code points of one request, its system prompt included: what hostile text of this length costs, a deadline allows.
+A layer that works in a thread cannot be stopped there."""
 Watcher = Callable[[ScanRequest, Caller, Verdict], None]
 
 
@@ -93,6 +96,8 @@ class Engine:
     async def scan(self, request: ScanRequest, caller: Caller = ANYBODY) -> Verdict:
         """One verdict for all segments together. Never raises for the trouble of a layer."""
         case = self._case(request, caller)
+        if request.length + len(request.system_prompt or "") > LONGEST:
+            return self._failed("too_long", self.terms.too_long, (), case.started)
         try:
             with IN_FLIGHT.track_inprogress():
                 async with self._gate:
@@ -134,7 +139,9 @@ class Engine:
             reports = (*reports, report)
             prior = (*prior, *report.findings)
             if report.failure is not None and (failed := self._failure(stage, report, reports, case.started)):
-                return failed
+                # What opens lets up what nobody could read, not what was read and blocks.
+                opens = failed.action is Action.ALLOW and standing.blocked
+                return self._verdict(standing, reports, case) if opens else failed
             if stage.decides:
                 standing = standing.after(report, case, replaces=stage.replaces)
         if standing.score is None:

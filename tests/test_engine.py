@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sidecar.engine import Caller, Engine, Stage, Terms
+from sidecar.engine import LONGEST, Caller, Engine, Stage, Terms
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency
 from sidecar.types import (
@@ -192,6 +192,30 @@ async def test_a_text_that_is_too_long_is_the_clients_doing() -> None:
     assert (verdict.failure, verdict.action) == ("too_long", Action.BLOCK)
     verdict = await engine(*stages, too_long=Action.ALLOW).scan(REQUEST)
     assert (verdict.failure, verdict.action) == ("too_long", Action.ALLOW)
+
+
+async def test_what_blocks_is_not_let_up_because_the_rest_is_too_long() -> None:
+    """Where `too_long` opens, somebody could make a text that blocks pass by making it longer."""
+    long = semantic(error=LayerError("too_long"))
+    stages = (Stage(rules(0.7)), Stage(long, until_settled=True), Stage(judge(0.1), between=(0.5, 0.8), replaces=True))
+    verdict = await engine(*stages, too_long=Action.ALLOW).scan(REQUEST)
+    assert (verdict.action, verdict.risk_score, verdict.failure) == (Action.BLOCK, 0.7, None)
+
+
+async def test_a_text_that_no_layer_gets_through_in_time_is_not_begun() -> None:
+    """Its length counts with that of the system prompt, and no layer is asked."""
+    reader = rules(0.1)
+    half = "x" * (LONGEST // 2)
+    fits = ScanRequest((Segment(half), Segment(half[:-9], path="b")), system_prompt="short one")
+    assert (await engine(Stage(reader)).scan(fits)).failure is None
+    for request in (
+        ScanRequest((Segment(half), Segment(half, path="b")), system_prompt="x"),
+        ScanRequest((Segment("hello"),), system_prompt=half + half),
+    ):
+        assert (await engine(Stage(reader)).scan(request)).action is Action.BLOCK
+        verdict = await engine(Stage(reader), too_long=Action.ALLOW).scan(request)
+        assert (verdict.failure, verdict.action) == ("too_long", Action.ALLOW)
+    assert len(reader.priors) == 1
 
 
 async def test_overload_is_refused_at_once() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sidecar.bodies.reading import JsonValue
 from sidecar.bodies.strings import Slot, slots
+from sidecar.engine import LONGEST
 from sidecar.errors import BodyError
 from sidecar.layers.rules import RulesLayer
 from sidecar.replies.placeholders import Placeholders, spans
@@ -26,9 +27,11 @@ class Redactor:
     async def redact(self, document: JsonValue) -> Placeholders:
         """Change the strings of `document` in place; the names that were given, none if nothing was found.
 
-        Raises `BodyError` (oversize, 413) if there is no end to what is found.
+        Raises `BodyError` (oversize, 413) for a text that is never scanned, and if there is no end to what is found.
         """
         left = await asyncio.to_thread(slots, document)
+        if sum(len(slot.text) for slot in left) > LONGEST:
+            raise BodyError("oversize", "The text is longer than personal data is looked for in.", status=413)
         names = Placeholders("\n".join(slot.text for slot in left if "<" in slot.text))
         for _ in range(self._passes):
             left = await self._pass(left, names)

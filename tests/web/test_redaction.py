@@ -12,6 +12,7 @@ from door import door, personal
 from recording import recording, stream, whole
 from speech import PLACES, tokens
 
+from sidecar.engine import LONGEST
 from sidecar.errors import BodyError
 from sidecar.web.redaction import Redactor
 
@@ -93,6 +94,9 @@ async def test_there_is_an_end_to_it() -> None:
     text = " ".join(f"p{n}@kestrel-ferry.com" for n in range(600))
     with pytest.raises(BodyError, match="more personal data"):
         await Redactor(personal(), passes=2).redact({"messages": [{"role": "user", "content": text}]})
+    with pytest.raises(BodyError, match="longer") as caught:
+        await Redactor(personal()).redact({"messages": [{"role": "user", "content": "x" * (LONGEST + 1)}]})
+    assert (caught.value.kind, caught.value.status) == ("oversize", 413)
 
 
 async def test_an_attack_is_still_an_attack() -> None:
