@@ -10,6 +10,7 @@ from typing import Any
 from sidecar.store import LONGEST_NAME, Entry, storable
 from sidecar.types import Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
 
+UNREAD = "[not read to its end]"
 _LARGEST = 2**31 - 1
 _MOST_FINDINGS = 100
 _LONGEST_PART = 48
@@ -96,11 +97,15 @@ def _path(path: str) -> str:
 def redacted(segments: Sequence[Segment], verdict: Verdict) -> str:
     """The text with every span that was found replaced by its label.
 
-    Empty if the rules did not answer: then nobody knows what there is to hide.
+    `segments` are the first that were scanned. What the rules did not read to its end is left out, and everything if
+    they did not answer: then nobody knows what there is to hide.
     """
-    if not any(report.layer is LayerName.RULES and report.score is not None for report in verdict.reports):
+    said = [report for report in verdict.reports if report.layer is LayerName.RULES and report.score is not None]
+    if not said:
         return ""
-    return "\n".join(_redact(segment, verdict.findings) for segment in segments)
+    unread = {number for number, one in enumerate(said[0].each) if not one.whole}
+    texts = (UNREAD if number in unread else _redact(one, verdict.findings) for number, one in enumerate(segments))
+    return "\n".join(texts)
 
 
 def _redact(segment: Segment, findings: Iterable[Finding]) -> str:
