@@ -19,7 +19,7 @@ from aiohttp.typedefs import Handler, Middleware
 from sidecar import logs, telemetry
 from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.config import Limits, Settings
-from sidecar.errors import RateLimited, RequestError, Unauthorized
+from sidecar.errors import RateLimited, RequestError, Unauthorized, Unavailable
 from sidecar.limits import Limiter, Room
 from sidecar.metrics import REFUSED
 from sidecar.web.address import address_of, neighbourhood
@@ -81,6 +81,9 @@ def boundary(room: Room | None = None, *, traced: bool = True) -> Middleware:
         except ConnectionResetError:
             raise
         except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, the client gets a 500
+            if _starved(error):
+                _log.error("memory_short", at=where(error))
+                return _answer(request, Unavailable("The scanner is busy.", retry_after=1))
             _log.error("request_failed", kind=type(error).__name__, at=where(error))
             return _answer(request, _Internal("Internal server error."))
 
@@ -91,6 +94,11 @@ async def no_server_header(_request: web.Request, response: web.StreamResponse) 
     """For `on_response_prepare`: an upstream's `Server` passes, our library and its version are nobody's business."""
     if response.headers.get("Server") == SERVER_SOFTWARE:
         del response.headers["Server"]
+
+
+def _starved(error: Exception) -> bool:
+    """Whether the system had no memory for it, or no thread, which takes memory too."""
+    return isinstance(error, MemoryError) or str(error) == "can't start new thread"
 
 
 class _Internal(RequestError):
