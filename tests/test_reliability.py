@@ -20,7 +20,7 @@ def functions_of(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-@pytest.mark.parametrize("document", ["SECURITY.md", "docs/reliability.md"])
+@pytest.mark.parametrize("document", ["SECURITY.md", "docs/reliability.md", "docs/inline.md"])
 def test_every_test_that_is_named_exists(document: str) -> None:
     """`folder/test_module.py::test_name` below `tests/`; a claim cannot outlive its proof."""
     named = NAMED.findall((ROOT / document).read_text("utf-8"))
@@ -41,6 +41,13 @@ def test_every_row_of_the_failure_matrix_names_a_test() -> None:
     """A row without a proof is a wish."""
     found = rows("docs/reliability.md", "The failure matrix")
     assert len(found) == FAILURES
+    assert [row for row in found if not NAMED.search(row)] == []
+
+
+def test_every_class_of_bypass_names_a_test() -> None:
+    """The same of the inline door."""
+    found = rows("docs/inline.md", "What has been tried against it")
+    assert len(found) > 30
     assert [row for row in found if not NAMED.search(row)] == []
 
 

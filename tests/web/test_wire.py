@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 
@@ -19,8 +20,9 @@ TE = "Transfer-Encoding: chunked"
 def post(
     body: bytes, *fields: str, line: str = "POST /v1/chat/completions HTTP/1.1", length: int | None = None
 ) -> bytes:
-    """One request on a connection that stays open."""
-    size = [f"Content-Length: {len(body) if length is None else length}"] if TE not in fields else []
+    """One request on a connection that stays open; `length` -1 announces none."""
+    known = len(body) if length is None else length
+    size = [f"Content-Length: {known}"] if TE not in fields and known >= 0 else []
     head = [line, "Host: x", "Content-Type: application/json", *size, *fields, "", ""]
     return "\r\n".join(head).encode("latin-1") + body
 
@@ -70,6 +72,15 @@ async def test_what_stands_beside_the_chunks_does_not_go_up(sent: bytes) -> None
     assert (statuses, bodies(upstream)) in (([b"200"], [BENIGN]), ([b"400"], []))
     assert statuses == [b"400"] or b"\r\nConnection: close\r\n" in got
     assert not any(b"EVIL" in received.head + received.body for received in upstream.requests)
+
+
+async def test_a_coding_below_the_chunks_is_not_undone_by_anybody() -> None:
+    """The body is read as it stands, and so it goes up; the field that says otherwise does not."""
+    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+        for body in (BENIGN, ATTACK, gzip.compress(ATTACK)):
+            await made.talk(post(chunked(body), "Transfer-Encoding: gzip, chunked", "Connection: close", length=-1))
+    assert bodies(upstream) in ([], [BENIGN])
+    assert all(received.header("transfer-encoding") is None for received in upstream.requests)
 
 
 @pytest.mark.parametrize("coding", ["chunked, chunked", "identity", "chunked;q=1", "xchunked", "\x0bchunked"])
