@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test neighbours quick lint lock docs train bench-detectors clean help chaos soak fuzz audit
+.PHONY: run test neighbours quick lint lock docs screenshots train bench-detectors clean help chaos soak fuzz audit
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,9 @@ lint: $(INSTALLED) ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/mypy
+
+screenshots: $(INSTALLED) ## the pictures of docs/dashboard.md, from the system's Chromium: make screenshots [FOLDER=all-pages-and-widths]
+	@$(BIN)/python -m tools.screenshots $(FOLDER)
 
 build/docs/.installed: tools/docs.txt
 	@$(PYTHON) -m venv build/docs

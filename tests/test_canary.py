@@ -250,11 +250,11 @@ async def every_failure(here: Here, urls: tuple[str, str], postgres: servers.Pos
     for manner in ("fail", "cut", "garbage", "silent"):
         for stream in (False, True):
             await here.send("/v1/chat/completions", chat(GOOD, stream=stream), headers={"X-Manner": manner})
-    fresh = (await here.running.keyring.create("fresh"))[1]
-    here.keys.append(fresh)
     for table in ("decisions", "api_keys", "sessions", "audit"):
+        fresh = (await here.running.keyring.create("fresh"))[1]  # whom nobody remembers while its table is gone
+        here.keys.append(fresh)
         statement = "ALTER TABLE {} RENAME TO {}"
-        _sql(urls[0], postgres, statement.format(table, "gone"))
+        await asyncio.to_thread(_sql, urls[0], postgres, statement.format(table, "gone"))
         try:
             for key in (here.key, fresh):
                 await here.send("/api/v1/prompt/scan", {"prompt": GOOD}, headers={"X-API-Key": key})
@@ -262,7 +262,7 @@ async def every_failure(here: Here, urls: tuple[str, str], postgres: servers.Pos
             await _visit(here, f"/decisions?model={WORD}")
             await asyncio.sleep(0.1)
         finally:
-            _sql(urls[0], postgres, statement.format("gone", table))
+            await asyncio.to_thread(_sql, urls[0], postgres, statement.format("gone", table))
 
 
 def _sql(url: str, postgres: servers.PostgreSql | None, statement: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import neighbours
 import pytest
@@ -17,12 +18,24 @@ EXAMPLES = 25
 EXCLUDED = "positive_data_acceptance,unsupported_method"
 
 
+def run(base: str, folder: Path, *options: str) -> None:
+    """Ask the description for routes, and them for what nobody thought of."""
+    command = [neighbours.neighbours() / "schemathesis", "run", f"{base}/openapi.json", "--no-color", "--seed", "1"]
+    asked = ["--max-examples", str(EXAMPLES), "--exclude-checks", EXCLUDED, *options]
+    ran = subprocess.run([*command, *asked], capture_output=True, check=False, cwd=folder)
+    assert ran.returncode == 0, ran.stdout.decode()[-6000:]
+
+
 def test_no_answer_is_other_than_described(start_sidecar: StartSidecar) -> None:
     """Every route, every switch but Envoy's (whose paths are the model's): no 5xx, no undescribed status or shape."""
     switches = {name: name != "envoy" for name in Compat.model_fields}
-    made = start_sidecar({**RULES_ONLY, "compat": switches, "limits": {"rate": "100000/minute", "burst": 10_000}})
-    key = made.new_key()["key"]
-    command = [neighbours.neighbours() / "schemathesis", "run", f"{made.base}/openapi.json", "--no-color"]
-    options = ["-H", f"X-API-Key: {key}", "--max-examples", str(EXAMPLES), "--exclude-checks", EXCLUDED, "--seed", "1"]
-    ran = subprocess.run([*command, *options], capture_output=True, check=False, cwd=made.folder)
-    assert ran.returncode == 0, ran.stdout.decode()[-6000:]
+    rate = {"rate": "100000/minute", "burst": 10_000}
+    made = start_sidecar({**RULES_ONLY, "compat": switches, "limits": rate, "auth": {"failures": "100000/minute"}})
+    run(made.base, made.folder, "-H", f"X-API-Key: {made.new_key()['key']}")
+
+
+def test_the_admin_port_answers_as_described(start_sidecar: StartSidecar) -> None:
+    """Its JSON and its metrics; the pages, which no schema describes, have `web/admin/test_attacks.py`."""
+    made = start_sidecar(RULES_ONLY)
+    paths = [word for path in ("/ready", "/startup", "/metrics", "/openapi.json") for word in ("--include-path", path)]
+    run(made.admin, made.folder, *paths)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
 
-from sidecar.web.admin.pages import Pages, duration, visible, when
+from sidecar.web.admin.pages import Pages, duration, pages_of, visible, when
+
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.mark.parametrize(
@@ -49,3 +53,13 @@ def test_a_template_that_lacks_a_value_fails() -> None:
     """Rather than showing a page with a hole."""
     with pytest.raises(UndefinedError):
         Pages().draw("error.html", {})
+
+
+def test_the_documentation_shows_every_page_of_the_menu() -> None:
+    """In pictures that exist, small enough for a repository; `make screenshots` takes them."""
+    page = (DOCS / "dashboard.md").read_text("utf-8")
+    shown = set(re.findall(r"dashboard/([a-z-]+\.webp)", page))
+    assert {path.name for path in (DOCS / "dashboard").iterdir()} == shown
+    missing = [text for _, text in pages_of(True) if not any(name.startswith(text.lower()) for name in shown)]
+    assert missing == []
+    assert sum(path.stat().st_size for path in (DOCS / "dashboard").iterdir()) < 1_500_000
