@@ -22,6 +22,8 @@ WHOLE = 64 * 1024
 """Characters of a stream kept for the look at the end."""
 STEP = 256
 """Characters after which a stream that is not held back is looked at."""
+SILENT = 1_024
+"""Events that wait beside those with a character that may: more say nothing, and everything goes."""
 CHANNELS = 256
 """Channels of one stream told apart; what comes in further ones is looked at piece by piece."""
 Look = Callable[[str, str], Awaitable[None]]
@@ -77,9 +79,9 @@ class Window:
         self._queue.append(event)
         self._waiting += event.size
         self._held.update(piece.channel for piece in event.pieces if piece.channel)
-        if event.last:
-            return await self.finish()
         most = self._hold * max(1, len(self._held))
+        if event.last or len(self._queue) > most + SILENT:
+            return await self.finish()
         if self._free:
             await self._let_go(self._free, event)
         if self._unseen >= (STEP if not self._hold else most) or (self._hold and self._after_head() >= most):
@@ -137,9 +139,11 @@ class Window:
 
     def _released(self, keep: int) -> list[Event]:
         """Events from the head on, while more than `keep` characters follow; those that need not wait at once."""
+        if not self._goes(keep):
+            return []
         cut_off = self._restore(self._placeholders) if self._placeholders and keep >= 0 else set()
         gone: list[Event] = []
-        while self._queue and (self._after_head() >= keep or not self._queue[0].size or self._is_free()):
+        while self._goes(keep):
             if id(self._queue[0]) in cut_off and self._waiting < 4 * (keep + BEFORE):
                 break
             event = self._queue.popleft()
@@ -148,6 +152,10 @@ class Window:
             self._held -= Counter(piece.channel for piece in event.pieces if piece.channel)
             gone.append(event)
         return gone
+
+    def _goes(self, keep: int) -> bool:
+        """Whether the event at the head is to go."""
+        return bool(self._queue) and (self._after_head() >= keep or not self._queue[0].size or self._is_free())
 
     def _is_free(self) -> bool:
         """Whether nothing in the event at the head need wait."""
@@ -164,9 +172,13 @@ class Window:
 
     def _restore(self, placeholders: Placeholders) -> set[int]:
         """Put values back into what waits; which events hold the beginning of a name that is not complete."""
+        waiting: dict[str, list[tuple[Event, Piece]]] = {}
+        for event in self._queue:
+            for piece in event.pieces:
+                if piece.channel:
+                    waiting.setdefault(piece.channel, []).append((event, piece))
         cut_off: set[int] = set()
-        for channel in self._held:
-            held = [(e, p) for e in self._queue for p in e.pieces if p.channel == channel]
+        for held in waiting.values():
             text = "".join(piece.text for _, piece in held)
             if "<" not in text:
                 continue

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 
 import pytest
 
 from sidecar.replies.events import Event, read
 from sidecar.replies.placeholders import Placeholders, Span
-from sidecar.replies.window import BEFORE, CHANNELS, STEP, WHOLE, Window
+from sidecar.replies.window import BEFORE, CHANNELS, SILENT, STEP, WHOLE, Window
 
 DONE = read(b"data: [DONE]\n\n")
 
@@ -170,6 +171,29 @@ async def test_the_end_is_looked_at_as_a_whole() -> None:
     looks = Looks()
     await run(Window(looks, hold=60), [delta("0123456789" * 10) for _ in range(WHOLE // 100 + 50)])
     assert len(looks.texts[-1]) == WHOLE - WHOLE % 100
+
+
+async def test_events_without_text_do_not_pile_up() -> None:
+    """An upstream that says nothing for ever behind a first word fills no memory; the look has seen the word."""
+    looks, names = Looks(), Placeholders()
+    names.redact("ann@kestrel-ferry.com", [Span(0, 21, "EMAIL")])
+    for word in ("hello", "<EMAIL", "<EMAIL_1>"):
+        window, gone = Window(looks, 160, names), 0
+        for number in range(SILENT + 400):
+            gone += len(await window.add(delta("" if number else word)))
+            assert number + 1 - gone <= 160 + SILENT
+        assert looks.texts.pop() == word
+
+
+async def test_a_stream_of_many_choices_costs_no_more_for_each_event() -> None:
+    """A client may ask for 128 choices: what one event costs must not grow with all that waits in each of them."""
+    names = Placeholders()
+    names.redact("ann@kestrel-ferry.com", [Span(0, 21, "EMAIL")])
+    window, begun = Window(Looks(), 160, names), time.process_time()
+    events = [delta("word", number % 128) for number in range(1_500)]
+    gone = [event for made in events for event in await window.add(made)] + await window.finish()
+    assert gone == events
+    assert time.process_time() - begun < 2
 
 
 async def test_many_channels_are_bounded() -> None:
