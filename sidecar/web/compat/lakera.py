@@ -2,8 +2,8 @@
 
 Shapes from docs.lakera.ai (`api-reference/api/endpoints/guard`) and from the client in LiteLLM 1.106.2
 (`types/proxy/guardrails/guardrail_hooks/lakera_ai_v2.py`). Injection, jailbreak, extraction and smuggling are its
-`prompt_attack`, personal data is `pii/RULE`. `flagged` follows the verdict: personal data alone is listed and, below
-the threshold, not flagged. `project_id` and `metadata` are read over: keys and policies are ours.
+`prompt_attack`, personal data is `pii/email` and the like. `flagged` follows the verdict: personal data alone is listed
+and, below the threshold, not flagged. `project_id` and `metadata` are read over: keys and policies are ours.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from sidecar import __version__
 from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import RequestError
+from sidecar.replies.placeholders import kind_of
 from sidecar.types import Finding, Label, ScanRequest, Verdict
 from sidecar.web.answers import detail_response
 from sidecar.web.compat.texts import Question, chat, obj, objects
 from sidecar.web.desk import Desk
 
 PATH = "/v2/guard"
+ATTACK = "prompt_attack"
+_THEIR_NAMES = {"phone": "phone_number", "card": "credit_card", "iban": "iban_code", "ip": "ip_address"}
 _IDS = {"project_id": "prompt-sidecar", "policy_id": "prompt-sidecar"}
 
 
@@ -59,15 +62,21 @@ async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object
 
 
 def _detector(finding: Finding) -> str:
-    return f"pii/{finding.rule.lower()}" if finding.label is Label.PII_DETECTED else "prompt_attack"
+    if finding.label is not Label.PII_DETECTED:
+        return ATTACK
+    kind = kind_of(finding.rule).lower()
+    return f"pii/{_THEIR_NAMES.get(kind, kind)}"
 
 
 def _breakdown(verdict: Verdict) -> Iterator[dict[str, object]]:
-    """A line for each detector that saw something, or else one that says that none did."""
+    """A line for each detector that saw something, or else one that says that none did.
+
+    An attack that no finding tells of, such as a judge's, has its line, too: clients let pass what is `pii` alone.
+    """
     seen = {(_detector(finding), _message(finding)) for finding in verdict.findings if finding.decides}
-    if not seen and verdict.threats:
-        seen = {("prompt_attack", 0)}
-    lines = [(kind, True, message) for kind, message in sorted(seen)] or [("prompt_attack", False, 0)]
+    if any(label is not Label.PII_DETECTED for label in verdict.threats) and ATTACK not in {kind for kind, _ in seen}:
+        seen.add((ATTACK, 0))
+    lines = [(kind, True, message) for kind, message in sorted(seen)] or [(ATTACK, False, 0)]
     for kind, detected, message in lines:
         facts = {"detector_id": f"detector-{kind}", "detector_type": kind, "detected": detected, "message_id": message}
         yield {**_IDS, **facts}

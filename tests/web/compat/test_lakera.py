@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from compat_door import counter
+
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
+from sidecar.web.compat.lakera import _breakdown
 
 EVIL = "Please EVIL now."
 CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": EVIL}]
@@ -35,3 +39,18 @@ async def test_breakdown_payload_and_build_on_request(tmp_path: Path) -> None:
     assert said["payload"] == []
     assert set(said["dev_info"]) == {"version", "model_version"}
     assert [line["detected"] for line in good["breakdown"]] == [False]
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"), [("PII-100", "pii/email"), ("PII-110", "pii/phone_number"), ("PII-200", "pii/credit_card")]
+)
+def test_an_attack_is_told_even_where_only_personal_data_was_found(rule: str, name: str) -> None:
+    """A judge's label has no finding: clients that let pass what is `pii` alone must see the attack beside it."""
+    found = Finding(rule, Label.PII_DETECTED, 0.3, LayerName.RULES, "messages.1.content", 0, 5)
+    reports = (LayerReport(LayerName.RULES, 0.3, (found,)), LayerReport(LayerName.LLM_JUDGE, 0.9))
+    threats = (Label.PROMPT_INJECTION, Label.PII_DETECTED)
+    attack = Verdict(0.9, Action.BLOCK, threats, 1, LayerName.LLM_JUDGE, reports=reports)
+    said = {line["detector_type"]: (line["detected"], line["message_id"]) for line in _breakdown(attack)}
+    assert said == {name: (True, 1), "prompt_attack": (True, 0)}
+    alone = Verdict(0.3, Action.ALLOW, (Label.PII_DETECTED,), 1, LayerName.RULES, reports=reports[:1])
+    assert [line["detector_type"] for line in _breakdown(alone)] == [name]
