@@ -69,6 +69,14 @@ audit: $(INSTALLED) build/checks/.installed ## security of the code (bandit; ruf
 	@build/checks/bin/bandit -q -r sidecar -lll
 	@build/checks/bin/pip-audit -r requirements.lock --no-deps --disable-pip
 
+build/checkov/.installed: tools/checkov.txt
+	@$(PYTHON) -m venv build/checkov
+	@build/checkov/bin/pip install -q -r $<
+	@touch $@
+
+manifests: $(INSTALLED) build/checkov/.installed ## the manifests and the Dockerfile by checkov: clean but for k8s/checkov.yaml
+	@$(BIN)/python -m tools.manifests build/checkov/bin/checkov
+
 lock: ## write requirements.lock anew
 	@tools/lock.sh
 

@@ -224,6 +224,13 @@ def test_the_webhook_can_stop_nobody_who_did_not_ask() -> None:
     assert (kept_out["operator"], set(kept_out["values"])) == ("NotIn", {"prompt-sidecar", "kube-system"})
 
 
+def test_every_exception_from_checkov_has_a_place_and_a_reason() -> None:
+    """`make manifests` compares them with what checkov finds; here, that none names what is not there."""
+    listed = yaml.safe_load((K8S / "checkov.yaml").read_text("utf-8"))
+    assert {place for entry in listed.values() for place in entry["where"]} <= {*OVERLAYS, "Dockerfile"}
+    assert all(len(entry["reason"]) > 20 for entry in listed.values())
+
+
 def test_the_rule_that_is_shown_is_a_rule() -> None:
     """The example of the ConfigMap loads beside the shipped policies."""
     loaded = policy.load([Path("shipped"), K8S / "components" / "policies" / "own.yaml"])
