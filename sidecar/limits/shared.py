@@ -2,7 +2,8 @@
 
 A request that gets no answer in time is limited by this process alone, which is counted. Redis counts as
 gone when nobody has had an answer for that long, not when one was late: else a burst of load would be
-enough to multiply the limit. While it is gone one request every second asks whether it is back.
+enough to multiply the limit; who was late asks again. While it is gone one request every second asks whether it
+is back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from sidecar.units import Rate
 
 TIMEOUT = 1.0
 PAUSE = 1.0
+ATTEMPTS = 3
 CONNECTIONS = 8
 _log = logs.get("limits")
 
@@ -67,8 +69,14 @@ class RedisLimiter:
         return await self._local.wait(key, rate, burst) if wait is None else wait
 
     async def _shared(self, key: str, rate: Rate, burst: int, *, count: int) -> float | None:
-        """What Redis says; None while it does not answer."""
-        if not self._gone or self._probes():
+        """What Redis says; None while it does not answer.
+
+        Who is late while Redis answers others (a loaded process) asks again: what Redis has counted by then is lost to
+        the key, so that load makes a limit narrower and never wider.
+        """
+        for _ in range(ATTEMPTS):
+            if self._gone and not self._probes():
+                return None
             try:
                 return await self._ask(key, rate, burst, count)
             except (RedisError, OSError) as error:

@@ -28,7 +28,7 @@ from sidecar.web.admin.passwords import Passwords, problem
 
 PER_ADDRESS, ADDRESS_BURST = Rate(20, 60.0), 10
 PER_ACCOUNT, ACCOUNT_BURST = Rate(10, 600.0), 8
-FAILURE_TAKES = 0.1
+FAILURE_TAKES = 0.05
 """Seconds, longer than a hash and a line in the audit trail, which a name that exists gets."""
 _log = logs.get("login")
 
@@ -64,11 +64,9 @@ class Login:
     async def enter(self, visit: Visit) -> web.Response:
         """Log in, or say that it did not work."""
         name, wanted = _name(visit.form), _inside(visit.form)
-        begun = time.monotonic()
         try:
             admin = await self._known(visit, name)
         except RequestError as error:
-            await asyncio.sleep(begun + FAILURE_TAKES - time.monotonic())
             answer = visit.page("login.html", error.status, next=wanted, error=error, fresh=False)
             if error.retry_after is not None:
                 answer.headers["Retry-After"] = str(error.retry_after)
@@ -81,12 +79,14 @@ class Login:
         """The account whose password this is."""
         await self._admit(f"login-from:{neighbourhood(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
         await self._admit(f"login-as:{_short(name)}", PER_ACCOUNT, ACCOUNT_BURST)
+        begun = time.monotonic()
         admin = await visit.store.admins.get(name) if valid_name(name) else None
         if await self._passwords.verify(visit.form.get("password", ""), admin.password if admin else None) and admin:
             return admin
         _log.warning("login_failed", address=visit.address, known=admin is not None)
         if admin:
             await visit.note("login_failed", admin.name)
+        await asyncio.sleep(begun + FAILURE_TAKES - time.monotonic())
         raise refused(401, "The name or the password is wrong.")
 
     async def _admit(self, key: str, rate: Rate, burst: int) -> None:

@@ -19,18 +19,19 @@ from sidecar.web.admin import Dashboard
 from sidecar.web.admin.invitations import invite
 from sidecar.web.admin.login import FAILURE_TAKES
 
+SQL = (
+    "' OR '1'='1'; DROP TABLE api_keys; --",
+    "1) UNION SELECT password FROM admins --",
+    "999999999999999999999999999999",
+    "\x00\u202e\u200b\ud7ff\U0010ffff",
+)
+"""What a database could stumble over; the rest never gets that far."""
 HOSTILE = (
-    "' OR '1'='1' --",
-    "1; DROP TABLE api_keys; --",
-    "') UNION SELECT password FROM admins --",
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>{{7*7}}${7*7}',
+    *SQL,
+    '"><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}${7*7}',
     "=cmd()|'/c calc'!A0",
     "a\r\nSet-Cookie: owned=1\r\n\r\n<html>",
-    "\x00\u202e\u200b\ud7ff\U0010ffff",
     "../../../../etc/passwd",
-    "999999999999999999999999999999",
-    "-1",
     "9999-12-31T23:59:59+00:01",
     "x" * 20_000,
 )
@@ -46,7 +47,7 @@ FIELD = re.compile(r"(?s)<input[^>]*>|<textarea.*?</textarea>")
 
 
 @pytest.fixture
-async def desk(store: Store, tmp_path: Path) -> AsyncIterator[Desk]:
+async def furnished(store: Store, tmp_path: Path) -> AsyncIterator[Desk]:
     """A dashboard on each kind of store, with a key and a decision in it."""
     async with dashboard.desk(dashboard.settings(tmp_path), store) as made:
         await made.parts.keyring.create("shop")
@@ -88,38 +89,43 @@ async def intact(desk: Desk) -> None:
     assert (await desk.ada.get("/")).status == 200
 
 
-async def test_no_address_breaks_a_page(desk: Desk) -> None:
+def hostile(desk: Desk) -> tuple[str, ...]:
+    """What is sent to a dashboard on that database."""
+    return HOSTILE if desk.store.name.startswith("sqlite") else SQL
+
+
+async def test_no_address_breaks_a_page(furnished: Desk) -> None:
     """Every page, with hostile text in each place of its path and each parameter of its query."""
-    for value in HOSTILE:
+    for value in hostile(furnished):
         everything = urlencode(dict.fromkeys(QUERY.split(), value[:400]))
         free = urlencode(dict.fromkeys(("key", "model", "revision", "actor", "text", "next"), value[:400]))
-        for path in routes(desk, "GET"):
-            harmless(await desk.ada.get(f"{filled(path, value)}?{free}"), value)
-        harmless(await desk.ada.get(f"/decisions?{everything}"), value)
-    await intact(desk)
+        for path in routes(furnished, "GET"):
+            harmless(await furnished.ada.get(f"{filled(path, value)}?{free}"), value)
+        harmless(await furnished.ada.get(f"/decisions?{everything}"), value)
+    await intact(furnished)
 
 
-async def test_no_form_breaks_a_page(desk: Desk) -> None:
+async def test_no_form_breaks_a_page(furnished: Desk) -> None:
     """Every form, with hostile text in each field."""
-    token = (await desk.ada.get("/account")).csrf
-    for value in HOSTILE:
+    token = (await furnished.ada.get("/account")).csrf
+    for value in hostile(furnished):
         fields = {**dict.fromkeys(FIELDS.split(), value[:5000]), "csrf": token}
-        for path in routes(desk, "POST"):
+        for path in routes(furnished, "POST"):
             if path in {"/login", "/invitation/{token}"}:  # a login would end the session
                 continue
-            harmless(await desk.ada.post(filled(path, value), fields), value)
-    await intact(desk)
+            harmless(await furnished.ada.post(filled(path, value), fields), value)
+    await intact(furnished)
 
 
-async def test_no_header_breaks_a_page(desk: Desk) -> None:
+async def test_no_header_breaks_a_page(furnished: Desk) -> None:
     """Whatever a browser, a proxy or a curious client puts into the headers; on a page, a form and a login."""
-    for value in HOSTILE:
+    for value in hostile(furnished):
         plain = "".join(char for char in value if char.isprintable() and char.isascii())[:4000]
         headers = dict.fromkeys(HEADERS, plain)
-        harmless(await desk.ada.get("/decisions", **headers), value)
-        harmless(await desk.stranger.get("/login", **headers, Cookie=f"sidecar_session={plain}"), value)
-        harmless(await desk.ada.post("/keys", {"name": ""}, **headers), value)
-    await intact(desk)
+        harmless(await furnished.ada.get("/decisions", **headers), value)
+        harmless(await furnished.stranger.get("/login", **headers, Cookie=f"sidecar_session={plain}"), value)
+        harmless(await furnished.ada.post("/keys", {"name": ""}, **headers), value)
+    await intact(furnished)
 
 
 async def test_an_export_holds_no_formula(desk: Desk) -> None:
@@ -151,7 +157,6 @@ async def test_a_stranger_changes_nothing(desk: Desk) -> None:
         seen = await desk.stranger.get(filled(path, "shop"))
         open_to_all = path.startswith(("/login", "/invitation/"))
         assert open_to_all or (seen.status, seen.location[:6]) == (303, "/login")
-    await intact(desk)
 
 
 async def test_a_viewer_changes_nothing_but_their_own_password(desk: Desk) -> None:
@@ -160,7 +165,6 @@ async def test_a_viewer_changes_nothing_but_their_own_password(desk: Desk) -> No
     for path in routes(desk, "POST"):
         if path not in own:
             assert (await desk.vic.post(filled(path, "ada"), {"name": "x"}, page="/account")).status == 403
-    await intact(desk)
 
 
 async def test_a_form_counts_once_from_its_own_session(desk: Desk) -> None:
