@@ -91,7 +91,7 @@ async def intact(desk: Desk) -> None:
 
 def hostile(desk: Desk) -> tuple[str, ...]:
     """What is sent to a dashboard on that database."""
-    return HOSTILE if desk.store.name.startswith("sqlite") else SQL
+    return HOSTILE if "PostgreSQL" not in desk.store.name else SQL
 
 
 async def test_no_address_breaks_a_page(furnished: Desk) -> None:
