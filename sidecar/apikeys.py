@@ -109,7 +109,7 @@ class KeyRing:
 
     def knows(self, value: str | None) -> bool:
         """Whether this process has found the key before, so that it is no stranger's guess. It may have ended since."""
-        return value is not None and digest(value, self._pepper) in self._known
+        return value is not None and well_formed(value) and digest(value, self._pepper) in self._known
 
     async def authenticate(self, value: str | None) -> ApiKey:
         """The valid key behind `value`; else `Unauthorized`, or `Unavailable` if the store does not answer."""
