@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test neighbours quick lint lock docs screenshots train bench-detectors clean help chaos soak fuzz audit
+.PHONY: run test neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak fuzz audit
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -93,3 +93,21 @@ build/peers/.installed: benchmarks/peers/requirements.txt
 
 bench-detectors: $(INSTALLED) build/peers/.installed ## our detection beside that of others: make bench-detectors DATA=labelled-file
 	@$(BIN)/python -m benchmarks.detectors "$(DATA)" --peers build/peers/bin/python
+
+bench: $(INSTALLED) ## speed beside a bare aiohttp proxy, in one run, into docs/performance.md (three minutes)
+	@mkdir -p build
+	@$(BIN)/python -m benchmarks.speed --write --json build/speed.json
+
+build/gateways/.installed: benchmarks/peers/gateways.txt
+	@$(PYTHON) -m venv build/gateways
+	@build/gateways/bin/pip install -q -r $<
+	@touch $@
+
+build/gateways/nginx: ## nginx as the distribution packs it, unpacked and not installed; without apt the run goes without it
+	@mkdir -p build/gateways && cd build/gateways && apt-get download -q nginx && dpkg -x nginx_*.deb unpacked \
+		&& ln -sf unpacked/usr/sbin/nginx nginx || echo "no nginx from apt: measured without it"
+
+bench-peers: $(INSTALLED) build/gateways/.installed build/gateways/nginx ## the same, beside LiteLLM and nginx as well (five minutes and an installation)
+	@mkdir -p build
+	@$(BIN)/python -m benchmarks.speed --write --json build/speed.json --litellm $(CURDIR)/build/gateways/bin/litellm \
+		$$(test -x build/gateways/nginx && echo --nginx $(CURDIR)/build/gateways/nginx)

@@ -1,0 +1,139 @@
+"""One run: start everything, play every scene, check that it was a fair one, and write down what came of it.
+
+    python -m benchmarks.speed [--rounds 7] [--litellm PROGRAM] [--nginx PROGRAM] [--json FILE] [--write]
+
+Figures are of this machine; what means something elsewhere are the ratios of one run. `--write` puts tables and plots
+into docs/performance.md. The run stops with a reason if an answer is wrong, a client starves, an attack is let
+through, or the upstream saw another number of requests or bytes than were sent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvloop
+
+from benchmarks.speed import scenes
+from benchmarks.speed.client import Tally
+from benchmarks.speed.goals import RULES, SEMANTIC, TWO, Found, goals
+from benchmarks.speed.page import table, write
+from benchmarks.speed.world import Target, World, resident
+
+
+async def run(chosen: argparse.Namespace) -> Found:
+    """All scenes."""
+    async with World() as world:
+        direct, bare = world.upstream, await world.bare()
+        rules = await world.sidecar(RULES)
+        semantic = await world.sidecar(SEMANTIC, semantic=True)
+        two = await world.sidecar(TWO, workers=2)
+        peers = [await world.nginx(chosen.nginx)] if chosen.nginx else []
+        if chosen.litellm:
+            peers += [await world.litellm(chosen.litellm, guarded=guarded) for guarded in (False, True)]
+        ours, everybody = [rules, semantic, two], [direct, bare, rules, semantic, two, *peers]
+        facts = {
+            target.name: {"ready_s": target.ready, "resident_mb": resident(target.pid)} for target in everybody[1:]
+        }
+        await _blocked(ours)
+        found = await _inline(direct, bare, rules, two, peers, chosen.rounds)
+        found |= await _rest(direct, rules, semantic, chosen.rounds)
+        await _blocked(ours)
+        for target in everybody[1:]:
+            facts[target.name]["resident_after_mb"] = resident(target.pid)
+        return {**_about(chosen.rounds), **found, "processes": facts}
+
+
+async def _inline(direct: Target, bare: Target, rules: Target, two: Target, peers: list[Target], times: int) -> Found:
+    """The inline door beside the others. LiteLLM takes part where requests are small."""
+    quick = [direct, bare, rules, *(peer for peer in peers if not scenes.slow(peer))]
+    found: Found = {"latency": {}, "load": {}}
+    for size in scenes.SIZES:
+        many = times if size < 10_000_000 else min(times, 3)
+        targets = [*quick, *(peer for peer in peers if scenes.slow(peer))] if size == 1_000 else quick
+        async with _Fair(direct, f"{size} characters", rewritten=len(targets) > len(quick)):
+            found["latency"][str(size)] = await scenes.latency(targets, many, size)
+    async with _Fair(direct, "c=16", rewritten=bool(peers)):
+        found["load"]["16"] = await scenes.load([direct, bare, rules, *peers], times, 16)
+    async with _Fair(direct, "c=64"):
+        found["load"]["64"] = await scenes.load([*quick, two], times, 64)
+    async with _Fair(direct, "streams"):
+        found["streams"] = await scenes.streams(quick, times)
+        found["busy streams"] = await scenes.busy_streams(quick, min(times, 3))
+    return found
+
+
+async def _rest(direct: Target, rules: Target, semantic: Target, times: int) -> Found:
+    """What only a sidecar has."""
+    async with _Fair(direct, "conversations"):
+        grown = {target.name: await scenes.conversation(direct, target) for target in (rules, semantic)}
+    return {
+        "conversation": {name: {str(at): row for at, row in points.items()} for name, points in grown.items()},
+        "scan door": await scenes.scan_door(rules, times),
+        "semantic": await scenes.semantic(semantic, min(times, 3)),
+    }
+
+
+class _Fair:
+    """A scene whose every chat reached the upstream once, and whole."""
+
+    def __init__(self, direct: Target, scene: str, *, rewritten: bool = False) -> None:
+        self._direct, self._scene, self._rewritten = direct, scene, rewritten
+        self._before = (0, 0)
+        self._begun = 0.0
+
+    async def __aenter__(self) -> None:
+        self._begun = time.monotonic()
+        Tally.requests = Tally.body_bytes = 0
+        self._before = await scenes.counted(self._direct)
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            return
+        requests, size = await scenes.counted(self._direct)
+        seen = requests - self._before[0], size - self._before[1]
+        if seen[0] != Tally.requests or (seen[1] != Tally.body_bytes and not self._rewritten):
+            raise SystemExit(f"{self._scene}: sent {Tally.requests} ({Tally.body_bytes} bytes), upstream saw {seen}")
+        print(f"{self._scene}: {time.monotonic() - self._begun:.0f} s", file=sys.stderr)
+
+
+async def _blocked(targets: list[Target]) -> None:
+    """A door that lets an attack through is no door."""
+    for target in targets:
+        await scenes.attacks(target, 3)
+
+
+def _about(rounds: int) -> Found:
+    cores = len(os.sched_getaffinity(0))
+    machine = (
+        f"{cores} cores, load {os.getloadavg()[0]:.1f} before, {platform.system()}, Python {platform.python_version()}"
+    )
+    return {"date": datetime.now(UTC).date().isoformat(), "machine": machine, "rounds": rounds}
+
+
+def main() -> None:
+    """Arguments in, figures out."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--litellm", type=Path, help="the program of LiteLLM's proxy")
+    parser.add_argument("--nginx", type=Path, help="the program nginx")
+    parser.add_argument("--json", type=Path, help="write all figures there")
+    parser.add_argument("--write", action="store_true", help="put tables and plots into docs/performance.md")
+    chosen = parser.parse_args()
+    about = _about(chosen.rounds)
+    found = {**uvloop.run(run(chosen)), "machine": about["machine"]}
+    if chosen.json:
+        chosen.json.write_text(json.dumps(found, indent=1), "utf-8")
+    if chosen.write:
+        write(found)
+    print(table(["goal", "bound", "measured", "met"], [goal.row() for goal in goals(found)]))
+
+
+if __name__ == "__main__":
+    main()
