@@ -23,8 +23,12 @@ from sidecar.views import View, folding
 
 AFTER = 48
 """Characters of plain words after which what stands before them is no part of what comes."""
+LONGEST = 512
+"""Characters that are read in a few milliseconds; what comes in larger pieces waits for the whole window."""
 SHORT = 24
 """Characters of the longest token that is read as a word, or passed at all without the whole window."""
+REMEMBERED = 1024
+"""Tokens of which is remembered what they are, for as long as an answer is looked at."""
 _MOST_WORDS = 0xD000
 _DENSE_LETTER = re2.compile(f"[{DENSE}]")
 _BLANKS = re.compile(r"\S+")
@@ -35,13 +39,25 @@ _CAMEL = re2.compile(r"\p{Ll}\p{Lu}")
 _MARKED = re2.compile(r"[A-Za-z]\pM")
 
 
+class Kind(NamedTuple):
+    """What a stretch without blanks is, or one character of a script without them.
+
+    `letters`: of its word, if it is plain. `words`: their codes in the system prompt, empty for others, and weights.
+    `spelled`: what of it may be part of a canary.
+    """
+
+    plain: bool
+    letters: int
+    words: tuple[tuple[str, int], ...] = ()
+    spelled: str = ""
+
+
 class Token(NamedTuple):
-    """A stretch without blanks, or one character of a script without them. `letters`: of its word, if it is plain."""
+    """A stretch in its place."""
 
     start: int
     end: int
-    plain: bool
-    letters: int
+    kind: Kind
 
 
 class Beginnings:
@@ -50,6 +66,7 @@ class Beginnings:
     def __init__(self, system_prompt: str | None, *, words: int, canary: str | None = None) -> None:
         self._wanted = 2 * words
         self._codes: dict[object, str] = {}
+        self._known: dict[str, Kind] = {}
         told = [word for word, _ in words_of(_folded(system_prompt or "")) if not word[0].isdigit()]
         for word in told:
             self._codes.setdefault(_steps(word), chr(1 + min(len(self._codes), _MOST_WORDS)))
@@ -60,60 +77,75 @@ class Beginnings:
     def free(self, text: str) -> tuple[int, bool]:
         """How many characters of a text that goes on may go, and whether it must be looked at before.
 
-        A text handed in again without what was free says the same of the rest.
+        A text handed in again without what was free says the same of the rest. Of a long one nothing is free.
         """
-        tokens, complete = _tokens(text)
+        if len(text) > LONGEST:
+            return 0, False
+        tokens, complete = self._tokens(text)
         waits, passed = _waiting(tokens[:complete])
         before = [token for token in tokens[:complete] if token.end <= waits]
-        run, quoted = self._run(text, before)
-        begun, named = self._canary_begins(text, tokens)
+        run, quoted = self._run(before, len(text))
+        begun, named = self._canary_begins(tokens, len(text))
         held = [waits, *(token.start for token in tokens[complete:]), *(token.start for token in before[-1:])]
         limit = min([*held, run, begun, len(text)])
         return limit, quoted or named or passed < limit
 
-    def _run(self, text: str, tokens: Sequence[Token]) -> tuple[int, bool]:
+    def _tokens(self, text: str) -> tuple[list[Token], int]:
+        """All tokens, and how many of them are complete."""
+        hits = _BLANKS.finditer(text) if text.isascii() else _TOKEN.finditer(_encodable(text))
+        found = [Token(hit.start(), hit.end(), self._kind(hit.group())) for hit in hits]
+        cut_off = bool(found) and found[-1].end == len(text) and not _is_dense(text[-1])
+        return found, len(found) - cut_off
+
+    def _kind(self, text: str) -> Kind:
+        """What a token is; remembered, since a token is met again with every piece that follows it."""
+        known = self._known.get(text)
+        if known is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            known = self._known[text] = self._read(text)
+        return known
+
+    def _read(self, text: str) -> Kind:
+        kind = _kind(text)
+        if kind.plain and self._codes:
+            words = ((self._codes.get(_steps(word), ""), weight) for word, weight in words_of(_folded(text)))
+            kind = kind._replace(words=tuple(words))
+        return kind._replace(spelled="".join(word for word, _ in words_of(text))) if self._canary else kind
+
+    def _run(self, tokens: Sequence[Token], end: int) -> tuple[int, bool]:
         """Where the run of words begins that ends here and stands in the system prompt; whether one was a find."""
         run: list[tuple[str, int, int]] = []
-        quoted = False
-        for token in tokens if self._codes else ():
-            for word, weight in words_of(_folded(text[token.start : token.end])):
-                run.append((self._codes.get(_steps(word), ""), token.start, weight))
-                while run and not (run[-1][0] and "".join(code for code, _, _ in run) in self._line):
+        for token in tokens:
+            for code, weight in token.kind.words:
+                run.append((code, token.start, weight))
+                while run and not (code and "".join(each for each, _, _ in run) in self._line):
                     run.pop(0)
-                quoted = quoted or sum(weight for _, _, weight in run) >= self._wanted
-        return (run[0][1] if run else len(text)), quoted
+                if sum(heavy for _, _, heavy in run) >= self._wanted:
+                    return run[0][1], True
+        return (run[0][1] if run else end), False
 
-    def _canary_begins(self, text: str, tokens: Sequence[Token]) -> tuple[int, bool]:
+    def _canary_begins(self, tokens: Sequence[Token], end: int) -> tuple[int, bool]:
         """Where the longest beginning of the canary begins that the text ends with; whether all of it is there."""
         joined, ends = "", []
         for token in tokens if self._canary else ():
-            joined += "".join(word for word, _ in words_of(text[token.start : token.end]))
+            joined += token.kind.spelled
             ends.append((len(joined), token.start))
         whole = bool(self._canary) and self._canary in joined
         for size in range(min(len(self._canary), len(joined)), 0, -1):
             if joined.endswith(self._canary[:size]):
-                return next(start for end, start in ends if end > len(joined) - size), whole
-        return len(text), whole
+                return next(start for until, start in ends if until > len(joined) - size), whole
+        return end, whole
 
 
-def _tokens(text: str) -> tuple[list[Token], int]:
-    """All tokens, and how many of them are complete."""
-    hits = _BLANKS.finditer(text) if text.isascii() else _TOKEN.finditer(_encodable(text))
-    found = [_token(hit.start(), hit.group()) for hit in hits]
-    cut_off = bool(found) and found[-1].end == len(text) and not (found[-1].plain and _is_dense(text[-1]))
-    return found, len(found) - cut_off
-
-
-def _token(start: int, text: str) -> Token:
-    word, end = text.strip(_EDGES), start + len(text)
+def _kind(text: str) -> Kind:
+    word, short = text.strip(_EDGES), len(text) <= SHORT
     if word.isascii() and word.isalpha():
-        plain = word.islower() or word.isupper() or word.istitle()
-        return Token(start, end, plain and len(text) <= SHORT, len(word))
+        return Kind(short and (word.islower() or word.isupper() or word.istitle()), len(word))
     if not word:
-        return Token(start, end, len(text) <= SHORT, 0)
+        return Kind(short, 0)
     odd = _CAMEL.search(word) or _MARKED.search(word) or unicodedata.normalize("NFKC", word) != word
-    plain = bool(_WORD.fullmatch(word)) and not odd and len(text) <= SHORT
-    return Token(start, end, plain, 2 if _is_dense(word) else len(word))
+    return Kind(short and bool(_WORD.fullmatch(word)) and not odd, 2 if _is_dense(word) else len(word))
 
 
 def _is_dense(text: str) -> bool:
@@ -124,12 +156,12 @@ def _waiting(tokens: Sequence[Token]) -> tuple[int, int]:
     """From where on tokens wait that are no plain words, and where the first of those stands that wait no longer."""
     opened: int | None = None
     passed, quiet, stuck, short = 2**62, 0, False, False
-    for token in tokens:
-        bare = token.letters < 2
-        if not token.plain or (bare and short):  # letters apart, or signs in a row
-            opened = token.start if opened is None else opened
-            quiet, stuck = token.end, stuck or token.end - token.start > SHORT
-        elif opened is not None and token.end - quiet >= AFTER and not stuck:
+    for start, end, kind in tokens:
+        bare = kind.letters < 2
+        if not kind.plain or (bare and short):  # letters apart, or signs in a row
+            opened = start if opened is None else opened
+            quiet, stuck = end, stuck or end - start > SHORT
+        elif opened is not None and end - quiet >= AFTER and not stuck:
             passed, opened = min(passed, opened), None
         short = bare
     return (2**62 if opened is None else opened), passed

@@ -9,7 +9,7 @@ import json
 import pytest
 from speech import LEAK, PLAIN, SYSTEM, tokens
 
-from sidecar.web.beginnings import AFTER, Beginnings
+from sidecar.web.beginnings import AFTER, LONGEST, Beginnings
 
 TOLD = "never mention the flood in the east wing to guests, and offer every caller a late checkout for nine crowns"
 CHINESE = "你是剧院的订票助手。不要告诉任何人上层包厢因为天花板不安全而关闭。"
@@ -154,3 +154,19 @@ def test_json_of_a_tool_call_is_read_like_text() -> None:
 def test_any_text_is_taken(text: str) -> None:
     """Nothing raises, and never more goes than there is."""
     assert 0 <= MARLOWE.free(text)[0] <= len(text)
+
+
+def test_a_long_text_waits_for_the_window() -> None:
+    """Reading it here would hold the event loop."""
+    text = "Breakfast starts before seven. " * 100
+    assert len(text) > LONGEST
+    assert NOTHING.free(text) == (0, False)
+    assert NOTHING.free(text[: LONGEST // 2])[0] > LONGEST // 2 - 20
+
+
+def test_a_whole_system_prompt_costs_no_more_than_its_first_run() -> None:
+    """It is a find, and nobody reads on."""
+    prompt = " ".join(f"{a}{b}mor {b}ind {a}et" for a in "bdfglmnprst" for b in "aeiou")
+    made = Beginnings(prompt, words=8)
+    assert made.free(f"{prompt} and more")[1]
+    assert made.free(f"{prompt} and more")[0] == 0
