@@ -46,7 +46,7 @@ docs: $(INSTALLED) build/docs/.installed ## the site of the documentation, into 
 	@NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict -q
 
 chaos: $(INSTALLED) ## the reliability suite at length: 50 kills each, 10 rolling restarts and more, thousands of examples
-	@CHAOS_ROUNDS=50 CHAOS_EXAMPLES=5000 $(BIN)/python -m pytest tests/chaos -o timeout=7200
+	@CHAOS_ROUNDS=50 CHAOS_EXAMPLES=5000 $(BIN)/python -m pytest tests/chaos tests/test_rolling.py -o timeout=7200
 
 soak: $(INSTALLED) ## an hour under steady load, drawn as build/soak.svg: make soak [MINUTES=60]
 	@mkdir -p build
