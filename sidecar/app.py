@@ -219,7 +219,10 @@ class Sidecar:
 
 
 def stop_on_signal() -> asyncio.Event:
-    """Set on SIGTERM or SIGINT; a second signal ends the process at once. Call it before anything is opened."""
+    """Set on SIGTERM or SIGINT; a second signal ends the process at once. Call it before anything is opened.
+
+    SIGHUP does nothing until `reload_on_signal`: who asks for a reload during the start shall not end it.
+    """
     stop = asyncio.Event()
 
     def on_signal() -> None:
@@ -230,6 +233,7 @@ def stop_on_signal() -> asyncio.Event:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
     return stop
 
 

@@ -51,6 +51,17 @@ except OSError as error:
     print(json.dumps([type(error).__name__, "", None]))
 """
 
+RAW = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) as connection:
+    connection.sendall(bytes.fromhex(sys.argv[3]))
+    print(connection.recv(100).decode("latin-1"))
+"""
+NOT_HTTP_1 = {
+    "TLS": "16030100" + "2f010000" + "2b0303" + "00" * 40,
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".hex() + "00" * 9,
+}
+
 
 def settings(**upstream: Any) -> Settings:
     """Settings of a pod with a redirection."""
@@ -154,11 +165,14 @@ class Pod:
 
     def ask(self, word: str, *, host: str = "model.test", port: int = 0, to: str = HOST, uid: int = APPLICATION) -> Any:
         """The status, the body and the sidecar's header that a process of the pod gets."""
-        arguments = [to, str(port or self.port), host, word, str(uid)]
-        command = ["ip", "netns", "exec", NET, sys.executable, "-I", "-c", CLIENT, *arguments]
+        return json.loads(self.run(CLIENT, to, str(port or self.port), host, word, str(uid)))
+
+    def run(self, script: str, *arguments: str) -> str:
+        """What a script writes that runs in the pod."""
+        command = ["ip", "netns", "exec", NET, sys.executable, "-I", "-c", script, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return done.stdout
 
 
 @contextmanager
@@ -265,6 +279,13 @@ def test_what_is_for_another_host_on_that_port_is_refused_not_forwarded(pod: Pod
     """No open proxy, and no prompt of one service given to another: 421, and nothing goes up."""
     status, body, _ = pod.ask("pear", host=host)
     assert (status, json.loads(body)["error"]["code"], Model.seen) == (421, "misdirected_request", [])
+
+
+@pytest.mark.parametrize("bytes_", NOT_HTTP_1.values(), ids=NOT_HTTP_1)
+def test_what_cannot_be_looked_into_goes_nowhere(pod: Pod, bytes_: str) -> None:
+    """TLS and HTTP/2 on the model's port get an error in plain HTTP; nothing goes up."""
+    assert " 400 Bad Request\n" in pod.run(RAW, HOST, str(pod.port), bytes_)
+    assert Model.seen == []
 
 
 def test_other_ports_and_the_pods_own_loopback_are_left_alone(pod: Pod) -> None:

@@ -48,6 +48,19 @@ def test_a_worker_that_dies_is_started_again_and_all_stop_together(start_sidecar
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
 
 
+def test_a_hang_up_is_handed_on_to_every_worker(start_sidecar: StartSidecar) -> None:
+    """SIGHUP to the supervisor, with no file changed: each of the two reads everything again, and lives on."""
+    running = start_sidecar(RULES_ONLY, "--workers", "2")
+    assert running.process is not None
+    parent = running.process.pid
+    wait_until(lambda: running.output.count("listen_started") == 2)
+    workers = children(parent)
+    os.kill(parent, signal.SIGHUP)
+    wait_until(lambda: running.output.count("reload_done") == 2)
+    assert children(parent) == workers
+    assert running.stop() == 0
+
+
 def test_a_configuration_error_stops_the_supervisor(start_sidecar: StartSidecar, tmp_path: Path) -> None:
     """Exit code 2 of a worker means that no restart helps: the supervisor ends with it."""
     bad = {**RULES_ONLY, "policies": [str(tmp_path / "absent")]}

@@ -149,6 +149,7 @@ def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
         **_door(options, ports),
         "STORE__URL": f"sqlite:///{DATA}/sidecar.db",
         "LOG__FORMAT": "json",
+        "LOG__RETENTION": "24h",
         "ADMIN__HOST": "0.0.0.0",  # noqa: S104 - probes come from the node; the doors stay on loopback
         "DRAIN__TIMEOUT": "30s",
     }
