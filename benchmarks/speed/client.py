@@ -35,7 +35,7 @@ _STAMP = re.compile(rb"@(\d+)@")
 
 def prompt(size: int, seed: int) -> str:
     """Ordinary sentences, `size` characters, different for each seed so that no cache answers."""
-    chooser, parts, length = random.Random(seed), [f"Note {seed}."], 10
+    chooser, parts, length = random.Random(seed), [f"Note {seed}."], 0
     while length < size:
         parts.append(chooser.choice(SENTENCES))
         length += len(parts[-1]) + 1
@@ -50,7 +50,7 @@ def post(path: str, body: object, key: str = "") -> bytes:
     return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
-def chat(size: int, seed: int, **more: object) -> bytes:
+def chat(size: int, seed: int, /, **more: object) -> bytes:
     """A chat with one message of so many characters."""
     messages = [{"role": "user", "content": prompt(size, seed)}]
     return post("/v1/chat/completions", {"model": "m", "messages": messages, **more})
