@@ -7,6 +7,7 @@ mid-stream by an error event and a dirty end, or by a finish reason.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from aiohttp import web
 
 from sidecar import logs
 from sidecar.bodies.extraction import Extraction
+from sidecar.bodies.reading import JsonValue
 from sidecar.bodies.routes import Route, RouteKind
 from sidecar.config import Settings
 from sidecar.errors import AnswerBlocked, Unavailable, UpstreamError
@@ -31,6 +33,7 @@ from sidecar.web.answers import NO_RETRY, blocked_response, error_response
 from sidecar.web.changed import Changed, and_rest
 from sidecar.web.endings import Ending
 from sidecar.web.findings import Finder, Text
+from sidecar.web.receive import THREAD_BYTES
 from sidecar.web.refusals import refusal
 from sidecar.web.relay import whole_events
 
@@ -52,6 +55,8 @@ _SPOKEN = frozenset(
     }
 )
 """Operations whose answers a model has written."""
+MOST_TEXTS = 50_000
+"""Texts in one answer; what holds more is nothing that a model has written, and counts as `failure.answer`."""
 Record = Callable[[Verdict, str, int], None]
 _log = logs.get("screening")
 
@@ -149,10 +154,9 @@ class Screen:
             if size > self.settings.answers.body_bytes:
                 return self._unreadable(Changed(answer, and_rest(raw, chunks)))
         try:
-            document = loaded(await self._plain(raw, coding))
+            document, texts = await _opened(await self._plain(raw, coding))
         except Unreadable:
             return self._unreadable(Changed(answer, and_rest(raw)))
-        texts = pieces(document)
         try:
             await self._look([(piece.text, piece.path) for piece in texts])
         except AnswerBlocked:
@@ -263,6 +267,19 @@ class Screen:
         failure = "unreadable" if self.unseen and not findings else None
         action = Action.BLOCK if self.withheld else Action.ALLOW
         return Verdict(score, action, tuple(self._threats()), 0, LayerName.RULES, failure=failure, reports=(report,))
+
+
+async def _opened(plain: bytes) -> tuple[JsonValue, list[Piece]]:
+    """The value and the texts in it; of a large answer read beside the event loop. Raises `Unreadable`."""
+
+    def read_all() -> tuple[JsonValue, list[Piece]]:
+        document = loaded(plain)
+        texts = pieces(document)
+        if len(texts) > MOST_TEXTS:
+            raise Unreadable
+        return document, texts
+
+    return await asyncio.to_thread(read_all) if len(plain) > THREAD_BYTES else read_all()
 
 
 def _restored(texts: Iterable[Piece], placeholders: Placeholders) -> bool:

@@ -14,6 +14,8 @@ from door import Door, Reply, door, post
 from recording import Received, Recording, Script, head, recording, stream, whole
 from speech import LEAK, PLACES, PLAIN, SYSTEM, Place, tokens
 
+from sidecar.web.screening import MOST_TEXTS
+
 PATIENT = {"upstream": {"first_byte_timeout": 20.0, "idle_timeout": 20.0}}
 BLOCK: dict[str, Any] = {"responses": "block"} | PATIENT
 CHAT = PLACES["chat"]
@@ -226,6 +228,14 @@ async def test_what_cannot_be_looked_at_follows_the_failure_policy(name: str) ->
             assert made.journal.decisions[-1].verdict.failure == "unreadable"
         async with door(upstream.url, answers=limit, **PATIENT) as made:
             assert (await ask(made)).body == reply.body
+
+
+@pytest.mark.parametrize(("value", "status"), [(b"1", 200), (b'"a"', 503)])
+async def test_an_answer_with_more_texts_than_anybody_writes_cannot_be_looked_at(value: bytes, status: int) -> None:
+    """Each text costs some work, so a large answer is not made of single letters; numbers cost none."""
+    answer = b'{"choices": [' + b",".join([value] * (MOST_TEXTS + 1)) + b"]}"
+    async with recording(whole(answer)) as upstream, door(upstream.url, **BLOCK) as made:
+        assert (await ask(made)).status == status
 
 
 @pytest.mark.parametrize("setting", ["block", "allow"])
