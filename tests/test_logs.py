@@ -12,7 +12,8 @@ from sidecar import logs
 logs.configure(sys.argv[1], "info")
 log = logs.get("test")
 log.debug("hidden_event")
-log.info("thing_happened", path="/v1/\\r\\nforged\\x1b[31m\\u2028", count=3, error=ValueError("bad"))
+odd = {"large": 2**70, "odd": {1}}
+log.info("thing_happened", path="/v1/\\r\\nforged\\x1b[31m\\u2028", count=3, error=ValueError("bad"), **odd)
 """
 
 
@@ -38,3 +39,4 @@ def test_json_lines_hold_facts_as_keys() -> None:
     assert (line["event"], line["level"], line["count"]) == ("thing_happened", "info", 3)
     assert line["error"] == "ValueError: bad"
     assert line["timestamp"].endswith("Z")
+    assert (line["large"], line["odd"]) == (2**70, "{1}")

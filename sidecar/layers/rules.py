@@ -25,8 +25,8 @@ from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 from sidecar.views import OVERFLOW, STEPS, View, encodable, views
 
-OFFLOAD = 700
-"""Code points that even hostile text gets through in a few milliseconds (7 us each, measured)."""
+OFFLOAD = 2_000
+"""Code points that even hostile text gets through in a few milliseconds: a thread would cost more than it spares."""
 LONG = 12_000
 """Code points beyond which a text is first read up to `BEGINNING`."""
 BEGINNING = 6_000

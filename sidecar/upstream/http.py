@@ -72,19 +72,28 @@ class HttpUpstream:
             response.close()
 
     async def _begin(self, request: Outgoing) -> aiohttp.ClientResponse:
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(multiplier=0.05, max=0.5),
-            retry=retry_if_exception(_never_connected),
-            reraise=True,
-        )
         try:
             async with asyncio.timeout(self._settings.connect_timeout + self._settings.first_byte_timeout):
-                return await retrying(self._request, request)
+                return await self._tried(request)
         except TimeoutError as error:
             raise _late(error) from None
         except (aiohttp.ClientError, OSError) as error:
             raise UpstreamError(f"The upstream did not answer ({_cause(error)}).") from None
+
+    async def _tried(self, request: Outgoing) -> aiohttp.ClientResponse:
+        """Nearly every request needs one attempt, and does not pay for the means to make several."""
+        try:
+            return await self._request(request)
+        except aiohttp.ClientConnectorError as error:
+            if not _never_connected(error):
+                raise
+        again = AsyncRetrying(
+            stop=stop_after_attempt(ATTEMPTS - 1),
+            wait=wait_random_exponential(multiplier=0.05, max=0.5),
+            retry=retry_if_exception(_never_connected),
+            reraise=True,
+        )
+        return await again(self._request, request)
 
     async def _request(self, request: Outgoing) -> aiohttp.ClientResponse:
         return await self._client().request(
