@@ -1,8 +1,9 @@
 """Memory and latency of the inline door while many connections do nothing.
 
 One real sidecar with the rules layer, in front of an upstream that begins streams and never goes on. Good
-requests are timed alone, beside N idle streams, beside N half-open requests as well, and after all have
-left. Every good request must be answered with 200.
+requests are timed alone, beside N idle streams, beside N half-open requests as well (every other one in its head,
+the rest in its body), and after all have left. Every good request must be answered with 200. Settings can be
+given in the environment, such as SIDECAR__RESPONSES=block.
 
     python -m benchmarks.idle [--connections 1000] [--requests 1000] [--json]
 """
@@ -28,6 +29,7 @@ from benchmarks.proxy import ANSWER, free_port, wait_for
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "How far is the moon?"}]}
 HALF = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Le"
+BEGUN = HALF + b'ngth: 4000\r\nContent-Type: application/json\r\n\r\n{"model": "' + b"m" * 1000
 SETTLE_SECONDS = 1.5
 
 
@@ -61,6 +63,7 @@ def start_sidecar(port: int, to: int, folder: Path, connections: int) -> subproc
         "UPSTREAM__CONNECTIONS": connections + 100,
         "UPSTREAM__IDLE_TIMEOUT": "600s",
         "LIMITS__HEADER_TIMEOUT": "600s",
+        "LIMITS__BODY_TIMEOUT": "600s",
         "LAYERS__SEMANTIC__ENABLED": "false",
         "STORE__URL": f"sqlite:///{folder}/idle.db",
     }
@@ -115,8 +118,8 @@ async def measure(run: Run, connections: int, port: int) -> None:
     streams = [await run.idle_stream() for _ in range(connections)]
     await run.good(f"{connections} idle streams")
     writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(connections)]
-    for writer in writers:
-        writer.write(HALF)
+    for number, writer in enumerate(writers):
+        writer.write((HALF, BEGUN)[number % 2])
     await asyncio.sleep(SETTLE_SECONDS)
     await run.good(f"and {connections} half-open requests")
     for stream in streams:
