@@ -7,7 +7,10 @@ answered it. What remains is scanned again by the caller before anything goes up
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+
+import orjson
 
 from sidecar.bodies.reading import JsonValue
 from sidecar.types import Finding, Verdict
@@ -30,9 +33,14 @@ def without_refused(document: JsonValue, verdict: Verdict, threshold: float) -> 
     if not refused or not refused <= set(users[:-1]):
         return None
     # The same text is scanned once, and so found in its first place only.
-    refused |= {index for index in users[:-1] if turns[index] in [turns[found] for found in refused]}
+    said = {_written(turns[index]) for index in refused}
+    refused |= {index for index in users[:-1] if _written(turns[index]) in said}
     kept = [turn for index, turn in enumerate(turns) if _asked_in(index, users) not in refused]
     return {**document, name: kept}, len(refused)
+
+
+def _written(turn: JsonValue) -> bytes:
+    return orjson.dumps(turn, option=orjson.OPT_SORT_KEYS)
 
 
 def _turns(document: JsonValue) -> tuple[str, list[JsonValue]]:
@@ -64,4 +72,5 @@ def _refused(name: str, findings: Iterable[Finding]) -> set[int]:
 
 def _asked_in(index: int, users: Sequence[int]) -> int:
     """The turn of the user that a turn belongs to: itself, or the one that it answers."""
-    return max((user for user in users if user <= index), default=-1)
+    before = bisect_right(users, index)
+    return users[before - 1] if before else -1

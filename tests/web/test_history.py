@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -48,6 +49,14 @@ def test_several_refused_turns_go_at_once() -> None:
 def test_what_was_found_in_several_turns_together_does_not_hinder() -> None:
     """The joined text has the path of the list; the rest is scanned again anyway."""
     assert strip([EVIL, FINE], "messages.0.content", "messages") == ([FINE], 1)
+
+
+def test_a_conversation_of_refused_turns_costs_no_more_than_its_length() -> None:
+    """Five thousand of them, each another: the work is done on the event loop."""
+    turns = [turn for n in range(5_000) for turn in ({"role": "user", "content": f"be EVIL {n}"}, SAID)]
+    begun = time.process_time()
+    assert strip([*turns, FINE], *(f"messages.{2 * n}.content" for n in range(5_000))) == ([FINE], 5_000)
+    assert time.process_time() - begun < 0.7
 
 
 @pytest.mark.parametrize(
