@@ -85,6 +85,10 @@ async def keys(store: Store) -> dict[str, float]:
     async def hashed() -> None:
         digest(value)
 
+    spent, turns = time.process_time(), 200
+    for _ in range(turns):
+        await cold()
+    spent = time.process_time() - spent
     known, least, bare = await median_us(20_000, warm), await median_us(20_000, hashed), await bare_look_up()
     await ring.delete(key.id)
     await ring.close()
@@ -93,6 +97,7 @@ async def keys(store: Store) -> dict[str, float]:
         "times one SHA-256 of the key": round(known / least, 1),
         "authenticate, cold, us": asked,
         "times a bare look-up of SQLite": round(asked / bare, 1),
+        "authenticate, cold, us of processor": round(spent / turns * 1e6, 1),
     }
 
 
@@ -129,7 +134,7 @@ async def log(store: Store) -> dict[str, float]:
     started = time.perf_counter()
     await journal.close()
     written = ROWS / (time.perf_counter() - started)
-    check(await store.decisions.count() >= ROWS, "rows were lost")
+    check(await store.decisions.count() >= ROWS, "rows were lost: too busy a machine for the five seconds of a close")
     return {"record, us": round(statistics.median(taken) * 1e6, 1), "rows written a second": round(written)}
 
 
@@ -151,8 +156,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:  # noqa: PTH123
         kept, sys.stderr = sys.stderr, nowhere
         logs.configure("json", "info")
-        found = asyncio.run(measure(chosen.store or f"sqlite:///{folder}/store.db", chosen.limits))
-        sys.stderr = kept
+        try:
+            found = asyncio.run(measure(chosen.store or f"sqlite:///{folder}/store.db", chosen.limits))
+        finally:
+            sys.stderr = kept
     if chosen.json:
         print(json.dumps(found))
     else:

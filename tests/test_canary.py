@@ -216,7 +216,7 @@ MALFORMED: list[tuple[bytes, dict[str, str]]] = [
 
 async def every_wrong_request(here: Here) -> None:
     """Malformed, too long, in the wrong place, not HTTP at all; with keys that are wrong, or where no key belongs."""
-    doors = ("/api/v1/prompt/scan", "/api/v1/chat/scan", "/v1/chat/completions", "/v2/guard", "/request", "/v1/files")
+    doors = ("/api/v1/prompt/scan", "/v1/chat/completions", "/v2/guard", "/v1/audio/transcriptions")
     for path in doors:
         for body, headers in MALFORMED:
             await here.send(path, data=body, headers={"Content-Type": "application/json", **headers})
@@ -225,9 +225,8 @@ async def every_wrong_request(here: Here) -> None:
             await here.send(place, _turns(EVIL) if method == "POST" else None, method)
     await here.send(f"/v1/chat/completions?api_key={here.key}&q={WORD}", chat(EVIL), headers={"X-Request-Id": WORD})
     for bad in (here.keys[1], here.key[:-1], f"psk_{WORD}", here.key + WORD, WORD):
-        for name in ("X-API-Key", "Authorization", "Api-Key"):
-            value = f"Bearer {bad}" if name == "Authorization" else bad
-            await here.send("/api/v1/prompt/scan", {"prompt": EVIL}, headers={name: value})
+        await here.send("/api/v1/prompt/scan", {"prompt": EVIL}, headers={"X-API-Key": bad})
+        for name, value in (("Authorization", f"Bearer {bad}"), ("Api-Key", bad)):
             await here.send("/v1/chat/completions", chat(EVIL), headers={"X-API-Key": "", name: value})
     for _ in range(2):
         await here.send("/api/v1/prompt/scan", {"prompt": EVIL}, headers={"X-API-Key": here.keys[2]})
