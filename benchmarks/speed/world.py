@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import aiohttp
 import yaml
@@ -67,11 +68,11 @@ class World:
     def __init__(self) -> None:
         self.upstream: Target
         self._stack = AsyncExitStack()
-        self._folder = Path()
+        self.folder = Path()
 
     async def __aenter__(self) -> World:
         """Start the upstream."""
-        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         self.upstream = await self._start("direct", [*_module("benchmarks.speed.servers"), "upstream"], "/count")
         return self
 
@@ -84,28 +85,39 @@ class World:
         command = [*_module("benchmarks.speed.servers"), "bare"]
         return await self._start("bare aiohttp", command, "/count", str(self.upstream.port))
 
-    async def sidecar(self, name: str, *, semantic: bool = False, workers: int = 1) -> Target:
-        """A sidecar with default settings but for ports, the semantic switch and the rate of its key."""
+    async def sidecar(
+        self,
+        name: str,
+        *,
+        semantic: bool = False,
+        workers: int = 1,
+        command: Sequence[str] = (),
+        environ: Mapping[str, str] = MappingProxyType({}),
+    ) -> Target:
+        """A sidecar with default settings but for ports, the semantic switch and the rate of its key.
+
+        `command`: what starts it, if it is not the usual one.
+        """
         port, admin = free_port(), free_port()
         settings = {
             "SIDECAR__LISTEN__PORT": port,
             "SIDECAR__ADMIN__PORT": admin,
             "SIDECAR__UPSTREAM__URL": f"http://127.0.0.1:{self.upstream.port}",
             "SIDECAR__LAYERS__SEMANTIC__ENABLED": str(semantic).lower(),
-            "SIDECAR__STORE__URL": f"sqlite:///{self._folder}/{port}.db",
+            "SIDECAR__STORE__URL": f"sqlite:///{self.folder}/{port}.db",
             "SIDECAR__LOG__FORMAT": "json",
             "SIDECAR__LIMITS__RATE": "10000000/minute",
             "SIDECAR__LIMITS__BURST": "10000000",
         }
-        environ = {setting: str(value) for setting, value in settings.items()}
-        command = [*_module("sidecar"), "serve", "--no-first-key", "--workers", str(workers)]
+        environ = {**environ, **{setting: str(value) for setting, value in settings.items()}}
+        command = command or [*_module("sidecar"), "serve", "--no-first-key", "--workers", str(workers)]
         begun = time.perf_counter()
         process = self._spawn(command, environ, port)
         await _answers(f"http://127.0.0.1:{admin}/ready", process)
         ready = time.perf_counter() - begun
         made = await asyncio.create_subprocess_exec(
             *_module("sidecar"), "keys", "create", "bench", "--json",
-            env={**os.environ, **environ}, cwd=self._folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, **environ}, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         said, _ = await made.communicate()
         return Target(name, port, process.pid, ready, yaml.safe_load(said)["key"])
@@ -113,9 +125,9 @@ class World:
     async def nginx(self, program: Path) -> Target:
         """Nginx as a reverse proxy, unbuffered."""
         port = free_port()
-        config = self._folder / "nginx.conf"
-        config.write_text(NGINX.format(folder=self._folder, to=self.upstream.port, port=port), "utf-8")
-        process = self._spawn([str(program), "-p", str(self._folder), "-c", str(config)], {}, port)
+        config = self.folder / "nginx.conf"
+        config.write_text(NGINX.format(folder=self.folder, to=self.upstream.port, port=port), "utf-8")
+        process = self._spawn([str(program), "-p", str(self.folder), "-c", str(config)], {}, port)
         await _answers(f"http://127.0.0.1:{port}/count", process)
         return Target("nginx", port, process.pid)
 
@@ -128,7 +140,7 @@ class World:
             "litellm_settings": {"num_retries": 0, "telemetry": False},
             **({"guardrails": [FILTER]} if guarded else {}),
         }
-        config = self._folder / f"{port}.yaml"
+        config = self.folder / f"{port}.yaml"
         config.write_text(yaml.safe_dump(settings), "utf-8")
         environ = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
         command = [str(program), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
@@ -143,10 +155,10 @@ class World:
         return Target(name, port, process.pid)
 
     def _spawn(self, command: Sequence[str], environ: Mapping[str, str], port: int) -> subprocess.Popen[bytes]:
-        log = self._stack.enter_context((self._folder / f"{port}.log").open("wb"))
+        log = self._stack.enter_context((self.folder / f"{port}.log").open("wb"))
         root = str(Path(__file__).parent.parent.parent)
         env = {**os.environ, "PYTHONPATH": root, **environ}
-        process = subprocess.Popen(command, cwd=self._folder, env=env, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=self.folder, env=env, stdout=log, stderr=log)
         self._stack.callback(_end, process)
         return process
 
