@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sidecar.store import LONGEST_NAME, Entry, storable
@@ -104,13 +104,15 @@ def redacted(segments: Sequence[Segment], verdict: Verdict) -> str:
     if not said:
         return ""
     unread = {number for number, one in enumerate(said[0].each) if not one.whole}
-    texts = (UNREAD if number in unread else _redact(one, verdict.findings) for number, one in enumerate(segments))
+    at: dict[str, list[Finding]] = {}
+    for finding in verdict.findings:
+        at.setdefault(finding.path, []).append(finding)
+    texts = (UNREAD if n in unread else _redact(one, at.get(one.path, ())) for n, one in enumerate(segments))
     return "\n".join(texts)
 
 
-def _redact(segment: Segment, findings: Iterable[Finding]) -> str:
-    """PII without a place hides the whole segment."""
-    here = [finding for finding in findings if finding.path == segment.path]
+def _redact(segment: Segment, here: Sequence[Finding]) -> str:
+    """PII without a place hides the whole segment. `here`: what was found at its path."""
     if any(finding.start is None and finding.label is Label.PII_DETECTED for finding in here):
         return f"[{Label.PII_DETECTED}]"
     parts, done = [], 0
