@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import neighbours
 import pytest
 import yaml
@@ -20,12 +22,17 @@ from tools import reference
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+README = ROOT / "README.md"
+OUTSIDE = [
+    README,
+    *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "policies/README.md")),
+]
 OTHERS = "http://127.0.0.1:8080"
 
 
 def blocks(language: str) -> Iterator[tuple[Path, int, str]]:
     """All code blocks of a language: page, number, text."""
-    for page in PAGES:
+    for page in (*PAGES, README):
         for number, text in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)):
             yield page, number, text
 
@@ -51,7 +58,7 @@ def test_the_configuration_reference_is_current() -> None:
     assert (DOCS / "configuration.md").read_text("utf-8") == reference.page()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
 def test_every_variable_that_a_page_names_is_a_setting(page: Path, tmp_path: Path) -> None:
     """Whoever pastes a line gets what it says."""
     found = re.findall(r"(SIDECAR__[A-Z0-9_]+)=([^\s`]+)", page.read_text("utf-8"))
@@ -97,6 +104,41 @@ def test_every_curl_line_is_answered(page: Path, text: str, served: tuple[Sideca
     )
     assert made.returncode == 0, made.stderr
     assert b'"block"' in made.stdout or b'"is_valid":false' in made.stdout or b'"flagged":true' in made.stdout
+
+
+def test_the_first_answer_is_the_one_that_the_readme_shows(served: tuple[SidecarProcess, str]) -> None:
+    """But for the time that it took."""
+    running, key = served
+    asked = json.loads(re.findall(r"-d '(\{.*?\})'", README.read_text("utf-8"))[0])
+    (shown,) = (json.loads(text) for page, _, text in blocks("json") if page == README)
+    found = httpx.post(f"{running.base}/api/v1/prompt/scan", json=asked, headers={"X-API-Key": key}).json()
+    assert {**found, "latency_ms": 0} == {**shown, "latency_ms": 0}
+
+
+def test_the_readme_quotes_the_figures_of_detection() -> None:
+    """They stand in docs/detection.md; whoever measures anew copies the rows."""
+    rows = README.read_text("utf-8").partition("| detector |")[2].partition("\n\n")[0].splitlines()[1:]
+    known = (DOCS / "detection.md").read_text("utf-8").splitlines()
+    assert len(rows) >= 5
+    assert [row for row in rows if row not in known] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are linked by."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", OUTSIDE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_outside_the_site_lead_somewhere(page: Path) -> None:
+    """Files that exist, headings that are there; those of the site are checked by its build."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if link.startswith("http"):
+            continue
+        name, _, heading = link.partition("#")
+        found = (page.parent / name) if name else page
+        assert found.exists(), link
+        assert not heading or heading in anchors(found), link
 
 
 def test_every_page_is_in_the_menu() -> None:

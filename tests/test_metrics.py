@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 import yaml
 from prometheus_client import Metric
@@ -15,6 +16,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
+from support import SidecarProcess
 
 from sidecar import __version__
 from sidecar.metrics import REGISTRY
@@ -49,6 +51,15 @@ def test_names_follow_the_conventions(family: Metric) -> None:
     for label in LABELS.get(name, LABELS.get(f"{name}_total", set())):
         assert re.fullmatch(r"[a-z][a-z_]*", label)
         assert label not in {"le", "quantile", "instance", "job"}
+
+
+def test_a_running_server_shows_every_series_that_is_asked_for(rules_sidecar: SidecarProcess) -> None:
+    """Before the first request, too: what is empty is so because nothing happened. Each has its help text."""
+    served = {family.name: family for family in parse(httpx.get(f"{rules_sidecar.admin}/metrics").text)}
+    expressions = [target["expr"] for panel in panels() for target in panel["targets"]] + [r["expr"] for r in rules()]
+    wanted = {re.sub(r"_(bucket|total)$", "", name) for one in expressions for name, _ in asked(one)}
+    assert wanted <= set(served)
+    assert all(family.documentation for family in served.values())
 
 
 def test_the_version_is_a_metric() -> None:
@@ -104,6 +115,13 @@ def test_every_panel_asks_for_series_that_exist(panel: dict[str, Any]) -> None:
         shown = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
         labels = {label.strip() for group in kept for label in group.split(",")} or OFTEN
         assert shown <= labels
+
+
+def test_the_documentation_names_every_family() -> None:
+    """Under the name that Prometheus shows."""
+    page = (OBSERVABILITY.parent / "observability.md").read_text("utf-8")
+    names = {f"{name}_total" if family.type == "counter" else name for name, family in FAMILIES.items()}
+    assert {name for name in names if f"`{name}" not in page} == set()
 
 
 def test_the_dashboard_leaves_no_family_out() -> None:
