@@ -67,7 +67,7 @@ def test_rows_are_read_plain_and_gzipped(tmp_path: Path, name: str) -> None:
     """Both forms give the same rows, blank lines are skipped."""
     lines = [{"id": "a", "text": "x", "labels": ["jailbreak"], "channel": "indirect"}, {"text": "y", "benign": True}]
     content = "\n\n".join(json.dumps(line) for line in lines).encode()
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    (tmp_path / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith("gz") else content)
     first, second = read_rows(tmp_path / name)
     assert (first.id, first.attack, first.channel) == ("a", True, Channel.INDIRECT)
     assert (second.id, second.benign) == ("3", True)
@@ -82,7 +82,7 @@ def test_bad_lines_are_named_all_at_once(tmp_path: Path) -> None:
     assert [problem.split(":")[0] for problem in caught.value.problems] == ["line 2", "line 3", "line 4", "line 5"]
 
 
-@pytest.mark.parametrize("content", [None, b"\x1f\x8b broken", gzip.compress(b"{}")[:10] + b"\xff" * 9])
+@pytest.mark.parametrize("content", [None, b"\x1f\x8b broken", gzip.compress(b"{}", mtime=0)[:10] + b"\xff" * 9])
 def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path, content: bytes | None) -> None:
     """An absent or damaged file is named."""
     path = tmp_path / "rows.jsonl.gz"
