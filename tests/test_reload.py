@@ -149,9 +149,9 @@ class Load:
 
 
 async def test_a_volume_swapped_under_load_drops_nothing(start_sidecar: StartSidecar, tmp_path: Path) -> None:
-    """A new rule is in force soon, a broken one is rejected while the old ones stay, and every request is answered."""
+    """Beside all shipped rules: a new one is in force soon, a broken one is rejected, and every request is answered."""
     volume = volumes.ConfigMap(tmp_path / "policies", {"a.yaml": rule("apple")})
-    running = await asyncio.to_thread(start_sidecar, {**RULES_ONLY, "policies": [str(volume.path)]})
+    running = await asyncio.to_thread(start_sidecar, {**RULES_ONLY, "policies": ["shipped", str(volume.path)]})
     load = Load(running.base, "apple", "banana", "pear")
     async with asyncio.TaskGroup() as group:
         for _ in range(4):
