@@ -55,10 +55,9 @@ async def _inline(direct: Target, bare: Target, rules: Target, two: Target, peer
     quick = [direct, bare, rules, *(peer for peer in peers if not scenes.slow(peer))]
     found: Found = {"latency": {}, "load": {}}
     for size in scenes.SIZES:
-        many = times if size < 10_000_000 else min(times, 3)
         targets = [*quick, *(peer for peer in peers if scenes.slow(peer))] if size == 1_000 else quick
         async with _Fair(direct, f"{size} characters", rewritten=len(targets) > len(quick)):
-            found["latency"][str(size)] = await scenes.latency(targets, many, size)
+            found["latency"][str(size)] = await scenes.latency(targets, times, size)
     async with _Fair(direct, "c=16", rewritten=bool(peers)):
         found["load"]["16"] = await scenes.load([direct, bare, rules, *peers], times, 16)
     async with _Fair(direct, "c=64"):
@@ -126,6 +125,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write all figures there")
     parser.add_argument("--write", action="store_true", help="put tables and plots into docs/performance.md")
     chosen = parser.parse_args()
+    chosen.litellm, chosen.nginx = (path and path.resolve() for path in (chosen.litellm, chosen.nginx))
     about = _about(chosen.rounds)
     found = {**uvloop.run(run(chosen)), "machine": about["machine"]}
     if chosen.json:

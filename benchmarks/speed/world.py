@@ -142,7 +142,11 @@ class World:
         }
         config = self.folder / f"{port}.yaml"
         config.write_text(yaml.safe_dump(settings), "utf-8")
-        environ = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+        environ = {
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "LITELLM_LOG": "ERROR",
+            "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",  # our door asks for no key, either
+        }
         command = [str(program), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
         process = self._spawn(command, environ, port)
         await _answers(f"http://127.0.0.1:{port}/health/liveliness", process)
