@@ -20,7 +20,7 @@ from sidecar.errors import LayerError
 from sidecar.layers.artefact import Array, Calibration, Head
 from sidecar.layers.embedding import Encoder
 from sidecar.layers.windows import Cut, Window, batches, windows
-from sidecar.views import View, views
+from sidecar.views import View, encodable, views
 
 TURN = 8
 """Windows of one request that are read before the others have their turn."""
@@ -238,9 +238,9 @@ class Reader:
 
 def readings(text: str) -> Iterator[View]:
     """The text, and what was hidden in it. Links and look-alike digits are everyday and no second reading."""
-    raw, *others = views(text)
-    yield raw
-    yield from (view for view in others if view.hidden and _EVERYDAY.isdisjoint(view.path))
+    # A text that is too long by itself is refused before its other views are made, which cost far more.
+    yield View(encodable(text))
+    yield from (view for view in views(text) if view.hidden and _EVERYDAY.isdisjoint(view.path))
 
 
 def _finish(job: _Job) -> None:

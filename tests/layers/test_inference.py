@@ -102,6 +102,14 @@ async def test_a_short_text_is_answered_before_a_long_one_has_been_read(make: Ma
     await long
 
 
+async def test_what_is_hidden_in_a_text_that_is_too_long_is_not_even_made_out(make: Make) -> None:
+    """One thread reads for all: a megabyte of escapes costs it no more than finding out that it is too long."""
+    begun = time.process_time()
+    with pytest.raises(LayerError, match="windows"):
+        await make(TinyEncoder()).read([Text(words(3_000) + "\\x69" * 250_000)])
+    assert time.process_time() - begun < 1
+
+
 async def test_the_budget_counts_all_texts_of_a_request(make: Make) -> None:
     """Many texts that are each short enough are too long together."""
     with pytest.raises(LayerError) as raised:
