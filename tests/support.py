@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2 as httpx
 import yaml
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 
 def free_port() -> int:
@@ -46,6 +46,7 @@ class SidecarProcess:
     process: subprocess.Popen[bytes] | None = None
     launcher: tuple[str, ...] = ()
     address: str = "127.0.0.1"
+    python: str = sys.executable
 
     @property
     def base(self) -> str:
@@ -76,7 +77,7 @@ class SidecarProcess:
     def start(self) -> SidecarProcess:
         """Start and wait until it is ready."""
         self.write_config()
-        serve = [sys.executable, "-m", "sidecar", "serve", "--config", str(self.config)]
+        serve = [self.python, "-m", "sidecar", "serve", "--config", str(self.config)]
         command = [*self.launcher, *serve, *self.arguments]
         with (self.folder / "output").open("ab") as output:
             self.process = subprocess.Popen(
@@ -102,7 +103,7 @@ class SidecarProcess:
 
     def cli(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         """Run a `sidecar` command on the same settings."""
-        command = [sys.executable, "-m", "sidecar", *arguments]
+        command = [self.python, "-m", "sidecar", *arguments]
         return subprocess.run(
             command,
             input=stdin,

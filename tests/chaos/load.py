@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +102,10 @@ def process_settings(folder: Path, upstream: str, **sections: Any) -> dict[str, 
     }
 
 
-async def stored(url: str) -> set[str]:
-    """The ids of all decisions in the store."""
+async def stored(url: str, since: datetime | None = None) -> set[str]:
+    """The ids of all decisions in the store: of a long run those of its last part, since a look has its deadline."""
     store = await Store.open(url)
     try:
-        return {row.id for row in await store.decisions.query(Filter(), limit=1_000_000)}
+        return {row.id for row in await store.decisions.query(Filter(since=since), limit=1_000_000)}
     finally:
         await store.close()
