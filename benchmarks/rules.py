@@ -80,11 +80,11 @@ def plain(size: int) -> str:
 
 def real(size: int) -> list[str]:
     """Harmless prompts of many kinds and languages, one behind the other."""
-    rows = (json.loads(line) for path in sorted(CORPUS.glob("own_*.jsonl")) for line in path.open(encoding="utf-8"))
+    rows = (json.loads(line) for path in sorted(CORPUS.glob("*.jsonl")) for line in path.open(encoding="utf-8"))
     prompts = [row["text"] for row in rows if row["benign"] and not row.get("hard_negative")]
     random.Random(1).shuffle(prompts)
     text = " ".join(prompts)
-    return [text[at : at + size] for at in range(0, min(TIMES * size, len(text) - size), size)]
+    return [text[at : at + size] for at in range(0, max(1, min(TIMES * size, len(text) - size)), size)]
 
 
 class Hostile:

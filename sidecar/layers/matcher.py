@@ -77,6 +77,11 @@ class Matcher:
             found |= self._bits[word]
         return found
 
+    def work(self, text: str) -> int:
+        """What it takes to search the text, roughly: its length for every pattern that is possible in it."""
+        words = self.words(text)
+        return 0 if words is None else len(text) * sum(1 for _ in self._possible(words))
+
     def _digits_in(self, text: str) -> int:
         """The clauses of digits: met by as many in a row, and by more."""
         data, run, found = text.encode().translate(_ZEROS), 0, 0

@@ -4,7 +4,8 @@ One pass over each view says which rules are met; exact places are looked up for
 once a segment, in the first view that shows it, so a finding in `base64` means that the plain text did not.
 What was met only after undoing a trick is also reported by the `hidden_in` rule that names the trick.
 
-Texts longer than `OFFLOAD` code points are worked on in a thread: the event loop is never held for 5 ms.
+Texts longer than `OFFLOAD` code points are worked on in a thread, unless they promise little work: the event loop is
+never held for 5 ms.
 Of a text longer than `LONG` the beginning is read first, and the rest only if that was not certain already:
 text full of trigger words, which costs the automata most, is thereby cut short.
 """
@@ -25,8 +26,11 @@ from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 from sidecar.views import OVERFLOW, STEPS, View, encodable, views
 
-OFFLOAD = 2_000
-"""Code points that even hostile text gets through in a few milliseconds: a thread would cost more than it spares."""
+OFFLOAD = 700
+"""Code points that even hostile text gets through in a few milliseconds."""
+SHORT, LIGHT = 1_500, 120_000
+"""ASCII text up to so many code points is read without a thread, too, where so little work is to be expected
+(`Matcher.work`; 0.3 ms of searching): the hop costs more than that."""
 LONG = 12_000
 """Code points beyond which a text is first read up to `BEGINNING`."""
 BEGINNING = 6_000
@@ -65,11 +69,16 @@ class RulesLayer:
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Findings of all segments. Only patterns decide; the same text has the same findings."""
-        if request.length + len(request.system_prompt or "") <= OFFLOAD:
+        length = request.length + len(request.system_prompt or "")
+        if length <= OFFLOAD or (length <= SHORT and self._is_light(request)):
             each = self._scan(request)
         else:
             each = await asyncio.to_thread(self._scan, request)
         return LayerReport.over(self.name, each)
+
+    def _is_light(self, request: ScanRequest) -> bool:
+        texts = [segment.text for segment in request.segments]
+        return all(map(str.isascii, texts)) and sum(map(self._matcher.work, texts)) <= LIGHT
 
     def _scan(self, request: ScanRequest) -> list[SegmentReport]:
         overlap = Overlap(request.system_prompt) if request.system_prompt else None
