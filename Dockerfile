@@ -1,9 +1,15 @@
 # prompt-sidecar as a container image: locked versions, no compiler, no torch, no root.
 #   docker build -t prompt-sidecar:0.1.0 .
-# The base needs Python 3.11 or newer with venv; pin it by digest for builds that can be repeated.
+#   buildah bud --timestamp 1767225600 -t prompt-sidecar:0.1.0 .      for the same digest each time
+# The base is Debian's or made from it, with Python 3.11 or newer and venv; pin it by digest for builds that can be repeated.
 ARG BASE=docker.io/library/python:3.13-slim-bookworm
 
 FROM ${BASE} AS build
+# The date of every file that is made here, so that building twice gives the same bytes.
+ARG SOURCE_DATE_EPOCH=1767225600
+ARG CYCLONEDX=7.5.0
+ENV PYTHONHASHSEED=0 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN apt-get update && apt-get install -y --no-install-recommends binutils
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE requirements.lock ./
 COPY policies policies
@@ -11,17 +17,26 @@ COPY sidecar sidecar
 # The lock serves as constraints: its versions, but only of what the server needs. The environment has no pip of its own.
 RUN python3 -m venv /pip \
  && python3 -m venv --without-pip /opt/sidecar \
- && /pip/bin/pip --python /opt/sidecar/bin/python install --no-cache-dir --disable-pip-version-check \
-      -c requirements.lock ".[postgres,redis]" \
+ && /pip/bin/pip --python /opt/sidecar/bin/python install --no-compile -c requirements.lock ".[postgres,redis,otel]" \
  && install -d -o 65532 -g 65532 -m 0750 /data
-# A quarter of it is never read here: place names of telephone numbers, training tools, a hub's client, headers, tests.
+# More than a third of it is never read here: a hub's client, a second copy of the model's runtime, training tools, place
+# names of telephone numbers, headers, tests, and what only a debugger reads.
 RUN cd /opt/sidecar/lib/python3*/site-packages \
  && /pip/bin/pip --python /opt/sidecar/bin/python uninstall -q -y huggingface_hub hf-xet fsspec filelock tqdm \
+      httpx2 httpcore2 h11 anyio truststore \
  && rm -rf phonenumbers/geodata phonenumbers/carrierdata phonenumbers/tzdata numpy/f2py sqlalchemy/testing \
       onnxruntime/transformers onnxruntime/tools onnxruntime/quantization onnxruntime/datasets \
+      onnxruntime/capi/libonnxruntime.so* \
  && find . -depth -type d -name tests -exec rm -rf {} + \
  && find . -type f \( -name '*.py[xi]' -o -name '*.pxd' -o -name '*.[cha]' \) -delete \
- && cd /data && /opt/sidecar/bin/sidecar check >/dev/null && /opt/sidecar/bin/sidecar scan hello >/dev/null
+ && find . -name '*.so' -not -path '*.libs/*' -exec strip --strip-debug {} +
+# What is in it (CycloneDX), and code that is compiled once: the root file system may be read-only.
+RUN python3 -m venv /sbom && /sbom/bin/pip install -q cyclonedx-bom==${CYCLONEDX} \
+ && /sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+      -o /opt/sidecar/sbom.cdx.json /opt/sidecar/bin/python \
+ && /opt/sidecar/bin/python -m compileall -q -f --invalidation-mode unchecked-hash /opt/sidecar/lib \
+ && cd /data && /opt/sidecar/bin/sidecar check >/dev/null && /opt/sidecar/bin/sidecar scan hello >/dev/null \
+ && find /opt/sidecar /data -exec touch -h -d "@${SOURCE_DATE_EPOCH}" {} +
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="prompt-sidecar" \
@@ -29,6 +44,9 @@ LABEL org.opencontainers.image.title="prompt-sidecar" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.source="https://github.com/prompt-sidecar/prompt-sidecar"
+# For `sidecar redirect` alone. Logs and caches of the installation differ from build to build, and nobody needs them.
+RUN apt-get update && apt-get install -y --no-install-recommends nftables \
+ && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /var/lib/dpkg/*-old
 COPY --from=build /opt/sidecar /opt/sidecar
 COPY --from=build --chown=65532:65532 /data /var/lib/prompt-sidecar
 # The root file system may be read-only: only this folder is written to, mount a volume there to keep it.
