@@ -17,6 +17,7 @@ from aiohttp import ClientSession
 from layers import judge_server as judges
 from layers.judge_server import Answer, Case, JudgeServer
 from recording import Recording, recording, whole
+from support import ONE_RULE
 from yarl import URL
 
 from sidecar.app import Sidecar
@@ -53,6 +54,7 @@ async def running(folder: Path, judge: str, upstream: Recording, **failure: str)
             "store": {"url": f"sqlite:///{folder}/sidecar.db"},
             "upstream": {"url": upstream.url},
             "failure": failure,
+            "policies": ONE_RULE["policies"],
             "layers": {
                 "semantic": {"enabled": False},
                 "llm_judge": {"url": judge, "model": "m", "between": ANYTHING, "timeout": "500ms"},

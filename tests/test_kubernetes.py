@@ -10,7 +10,7 @@ import httpx2 as httpx
 import pytest
 import yaml
 from inject.test_objects import workload
-from support import RULES_ONLY, SidecarProcess, clean_environment, free_port
+from support import ONE_RULE, SidecarProcess, clean_environment, free_port
 
 from sidecar.inject import Options, inject
 
@@ -60,7 +60,7 @@ def test_a_webhook_without_a_certificate_does_not_start(tmp_path: Path) -> None:
 def test_quit_ends_the_sidecar_where_the_settings_allow_it(tmp_path: Path) -> None:
     """A drain with exit code 0; without the setting, and from a web page, it goes on serving."""
     port = free_port()
-    allowed = {**RULES_ONLY, "admin": {"port": port, "quit": True}}
+    allowed = {**ONE_RULE, "admin": {"port": port, "quit": True}}
     running = SidecarProcess(tmp_path, allowed, ("--no-first-key",), admin_port=port).start()
     assert running.process is not None
     page = httpx.post(f"{running.admin}/quit", headers={"Origin": "https://evil.example"}, timeout=60)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx2 as httpx
 import volumes
-from support import RULES_ONLY, SidecarProcess, StartSidecar
+from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar
 
 from sidecar.config import Settings
 from sidecar.errors import PolicyError
@@ -174,9 +174,9 @@ async def test_a_volume_swapped_under_load_drops_nothing(start_sidecar: StartSid
 
 async def test_hang_up_reads_the_settings_again(start_sidecar: StartSidecar) -> None:
     """SIGHUP: `mode: monitor` is in force without a restart; a changed port is named as waiting for one."""
-    running = await asyncio.to_thread(start_sidecar, RULES_ONLY)
+    running = await asyncio.to_thread(start_sidecar, ONE_RULE)
     assert running.process is not None
-    changed = SidecarProcess(running.folder, {**RULES_ONLY, "mode": "monitor"}, port=1, admin_port=running.admin_port)
+    changed = SidecarProcess(running.folder, {**ONE_RULE, "mode": "monitor"}, port=1, admin_port=running.admin_port)
     changed.write_config()
     os.kill(running.process.pid, signal.SIGHUP)
     await until(lambda: ready(running)["generation"] != 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from support import RULES_ONLY, SidecarProcess, StartSidecar
+from support import ONE_RULE, SidecarProcess, StartSidecar
 
 SCAN = "/api/v1/prompt/scan"
 BENIGN = "What is the capital of France?"
@@ -212,7 +212,7 @@ def test_401_for_a_missing_or_junk_key(caller: Caller, key: str | None) -> None:
 
 def test_401_for_an_unknown_key(caller: Caller, start_sidecar: StartSidecar) -> None:
     """A well-formed key of another installation is not known here."""
-    stranger = start_sidecar(RULES_ONLY)
+    stranger = start_sidecar(ONE_RULE)
     foreign = stranger.new_key()["key"]
     stranger.stop()
     assert caller.post({"prompt": BENIGN}, key=foreign).status_code == 401
@@ -320,7 +320,7 @@ def test_the_key_is_checked_before_the_body(caller: Caller) -> None:
 
 def test_429_over_the_rate_with_retry_after(start_sidecar: StartSidecar) -> None:
     """Beyond the rate: 429, a detail, and `Retry-After` in whole seconds; before the body is looked at."""
-    strict = start_sidecar({**RULES_ONLY, "limits": {"rate": "2/minute", "burst": 2}})
+    strict = start_sidecar({**ONE_RULE, "limits": {"rate": "2/minute", "burst": 2}})
     caller = Caller(strict, strict.new_key()["key"])
     statuses = [caller.post({"prompt": BENIGN}).status_code for _ in range(2)]
     answer = caller.post(b"{")

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import httpx2 as httpx
-from support import RULES_ONLY, StartSidecar
+from support import ONE_RULE, RULES_ONLY, StartSidecar
 
 
 def children(parent: int) -> set[int]:
@@ -35,7 +35,7 @@ def alive(url: str) -> bool:
 
 def test_a_worker_that_dies_is_started_again_and_all_stop_together(start_sidecar: StartSidecar) -> None:
     """Kill -9 of one worker leaves the port served and two workers again; SIGTERM ends all with code 0."""
-    running = start_sidecar(RULES_ONLY, "--workers", "2")
+    running = start_sidecar(ONE_RULE, "--workers", "2")
     assert running.process is not None
     parent = running.process.pid
     wait_until(lambda: len(children(parent)) == 2)
@@ -50,7 +50,7 @@ def test_a_worker_that_dies_is_started_again_and_all_stop_together(start_sidecar
 
 def test_a_hang_up_is_handed_on_to_every_worker(start_sidecar: StartSidecar) -> None:
     """SIGHUP to the supervisor, with no file changed: each of the two reads everything again, and lives on."""
-    running = start_sidecar(RULES_ONLY, "--workers", "2")
+    running = start_sidecar(ONE_RULE, "--workers", "2")
     assert running.process is not None
     parent = running.process.pid
     wait_until(lambda: running.output.count("listen_started") == 2)
