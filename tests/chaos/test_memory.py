@@ -14,6 +14,7 @@ import random
 import resource
 from collections import Counter
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 
 import aiohttp
@@ -117,7 +118,7 @@ async def flooded(running: SidecarProcess, session: aiohttp.ClientSession) -> Co
         body, headers = bodies[number % 10]
         sent = {"Content-Type": "application/json", **headers}
         with suppress(aiohttp.ClientError):  # refused while it was still sending
-            async with session.post(f"{running.base}/v1/chat/completions", data=body, headers=sent) as answer:
+            async with session.post(f"{running.base}/v1/chat/completions", data=BytesIO(body), headers=sent) as answer:
                 met[answer.status] += 1
 
     await asyncio.gather(*(send(number) for number in range(FLOOD)))
