@@ -61,6 +61,7 @@ class Recording:
     """Set when the other side closes while an answer is being given."""
     port: int = 0
     open: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = field(default_factory=dict)
+    server: asyncio.Server | None = None
 
     @property
     def url(self) -> str:
@@ -71,6 +72,13 @@ class Recording:
     def bodies(self) -> list[bytes]:
         """All bodies that came in."""
         return [received.body for received in self.requests]
+
+    def refuse(self) -> None:
+        """From now on nobody listens, and connections that are open are cut."""
+        if self.server:
+            self.server.close()
+        for writer in dict(self.open).values():
+            writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
@@ -105,15 +113,13 @@ class Recording:
 async def recording(script: Script | None = None) -> AsyncIterator[Recording]:
     """A running recorder. Without a script it answers every request with an empty JSON object."""
     made = Recording(script or whole(b"{}"))
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0, limit=2**24)
+    made.server = server = await asyncio.start_server(made.serve, "127.0.0.1", 0, limit=2**24)
     made.port = server.sockets[0].getsockname()[1]
     try:
         yield made
     finally:
-        server.close()
         still = dict(made.open)
-        for writer in still.values():
-            writer.transport.abort()
+        made.refuse()
         await asyncio.gather(*filter(None, still), return_exceptions=True)
         await server.wait_closed()
 

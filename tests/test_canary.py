@@ -245,7 +245,7 @@ async def _raw(here: Here, data: str) -> None:
 
 
 async def every_failure(here: Here, urls: tuple[str, str], postgres: servers.PostgreSql | None) -> None:
-    """The upstream fails in four ways; the tables of keys and decisions are gone for a while; the disk is full."""
+    """The upstream fails in four ways; tables are gone for a while. (A full disk: chaos/test_storms.)"""
     for manner in ("fail", "cut", "garbage", "silent"):
         for stream in (False, True):
             await here.send("/v1/chat/completions", chat(GOOD, stream=stream), headers={"X-Manner": manner})
@@ -366,6 +366,9 @@ async def test_neither_a_prompt_nor_a_key_is_kept_anywhere(
         await every_wrong_request(here)
         await every_failure(here, urls, postgres)
         pages = await every_form(here)
+        here.upstream.refuse()
+        for stream in (False, True):
+            assert await here.send("/v1/chat/completions", chat(GOOD, stream=stream)) == 502
         assert any(WORD.encode() in body for body in here.upstream.bodies)
         statuses = {status for status, _, _ in here.refusals}
         assert statuses >= {400, 401, 403, 404, 413, 415, 422, 429, 500, 502, 503}, statuses

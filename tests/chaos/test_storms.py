@@ -211,8 +211,8 @@ def mounted(folder: Path, size: str) -> bool:
     return os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-async def test_a_full_disk_under_the_store(tmp_path: Path) -> None:
-    """Traffic goes on while no row can be written; when there is room again the rows that waited are written."""
+async def test_a_full_disk_under_the_store(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Traffic goes on while no row can be written; rows that waited are written later; the log tells no prompt."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if not mounted(disk, "3m"):
@@ -235,6 +235,9 @@ async def test_a_full_disk_under_the_store(tmp_path: Path) -> None:
                 assert set(load.statuses()) == {200, 400}
             assert LOG_DROPPED._value.get() == dropped
             assert load.decisions - await stored(made.store.url) == set()
+            told = "".join(capfd.readouterr())
+            assert "decision_made" in told
+            assert not [text for text in (ATTACK, SENTENCE) if text in told]
             assert await audit(made.store.url, upstream) == []
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)  # noqa: ASYNC221 - takes no time
