@@ -245,7 +245,7 @@ async def _raw(here: Here, data: str) -> None:
 
 
 async def every_failure(here: Here, urls: tuple[str, str], postgres: servers.PostgreSql | None) -> None:
-    """The upstream fails in four ways; tables are gone for a while. (A full disk: chaos/test_storms.)"""
+    """The upstream fails in four ways; tables are gone for a while; chaos/test_storms fills the disk."""
     for manner in ("fail", "cut", "garbage", "silent"):
         for stream in (False, True):
             await here.send("/v1/chat/completions", chat(GOOD, stream=stream), headers={"X-Manner": manner})
