@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run test neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak fuzz audit
+.PHONY: run test neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak fuzz audit manifests
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14

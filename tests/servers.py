@@ -19,7 +19,7 @@ from urllib.parse import quote
 from support import free_port
 
 PASSWORD = "p@ss/word:%41"  # every character that a URL can get wrong
-START_SECONDS = 90.0
+START_SECONDS = 30.0
 
 
 @dataclass

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2 as httpx
 import yaml
 
-START_SECONDS = 180.0
+START_SECONDS = 60.0
 
 
 def free_port() -> int:

@@ -77,9 +77,8 @@ class Matcher:
             found |= self._bits[word]
         return found
 
-    def work(self, text: str) -> int:
-        """What it takes to search the text, roughly: its length for every pattern that is possible in it."""
-        words = self.words(text)
+    def work(self, text: str, words: int | None) -> int:
+        """What it takes to search a text of these words, roughly: its length for every pattern that is possible."""
         return 0 if words is None else len(text) * sum(1 for _ in self._possible(words))
 
     def _digits_in(self, text: str) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -42,6 +42,7 @@ HIDES = "SMG-OVERFLOW"
 """The finding on a text that hides itself in more ways than there is room to undo (`sidecar.views.ROOM`)."""
 CROWDED = "INJ-CROWDED"
 """The finding on a text made of trigger words (`sidecar.layers.matcher.CROWD`): worth 1, since no rule reads on."""
+NOTHING: Mapping[str, int | None] = {}
 KINDS = 1_000
 """Combinations of channel and kinds of view that are remembered; texts choose which come."""
 KNOWN = 0.1
@@ -70,31 +71,38 @@ class RulesLayer:
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Findings of all segments. Only patterns decide; the same text has the same findings."""
         length = request.length + len(request.system_prompt or "")
-        if length <= OFFLOAD or (length <= SHORT and self._is_light(request)):
-            each = self._scan(request)
+        known: dict[str, int | None] = {}
+        if length <= OFFLOAD or (length <= SHORT and self._is_light(request, known)):
+            each = self._scan(request, known)
         else:
-            each = await asyncio.to_thread(self._scan, request)
+            each = await asyncio.to_thread(self._scan, request, known)
         return LayerReport.over(self.name, each)
 
-    def _is_light(self, request: ScanRequest) -> bool:
+    def _is_light(self, request: ScanRequest, known: dict[str, int | None]) -> bool:
+        """Whether little work is to be expected; the words of the texts are then `known`."""
         texts = [segment.text for segment in request.segments]
-        return all(map(str.isascii, texts)) and sum(map(self._matcher.work, texts)) <= LIGHT
+        if not all(map(str.isascii, texts)):
+            return False
+        known.update((text, self._matcher.words(text)) for text in texts)
+        return sum(self._matcher.work(text, known[text]) for text in texts) <= LIGHT
 
-    def _scan(self, request: ScanRequest) -> list[SegmentReport]:
+    def _scan(self, request: ScanRequest, known: Mapping[str, int | None]) -> list[SegmentReport]:
         overlap = Overlap(request.system_prompt) if request.system_prompt else None
-        return [self._read(segment, overlap) for segment in request.segments]
+        return [self._read(segment, overlap, known) for segment in request.segments]
 
-    def _read(self, segment: Segment, overlap: Overlap | None) -> SegmentReport:
+    def _read(
+        self, segment: Segment, overlap: Overlap | None, known: Mapping[str, int | None] = NOTHING
+    ) -> SegmentReport:
         if len(segment.text) > LONG:
-            begun = self._segment(replace(segment, text=segment.text[:BEGINNING]), overlap)
+            begun = self._segment(replace(segment, text=segment.text[:BEGINNING]), overlap, known)
             if any(f.decides and f.score >= CERTAIN and (f.end or 0) < BEGINNING for f in begun.findings):
                 return replace(begun, whole=False)
-        return self._segment(segment, overlap)
+        return self._segment(segment, overlap, known)
 
-    def _segment(self, segment: Segment, overlap: Overlap | None) -> SegmentReport:
+    def _segment(self, segment: Segment, overlap: Overlap | None, known: Mapping[str, int | None]) -> SegmentReport:
         """What the text says in all its views; not `whole` if one was not read, or places were left out."""
         raw = View(encodable(segment.text))
-        words = self._matcher.words(raw.text)
+        words = known[raw.text] if raw.text in known else self._matcher.words(raw.text)
         seen = (raw,) if words is None else views(raw.text)
         findings = list(overlap.findings(segment, seen)) if overlap else []
         if seen[-1].name == OVERFLOW:

@@ -236,7 +236,7 @@ async def test_what_only_looks_like_data_hides_nothing_behind_it() -> None:
 @given(st.text(max_size=200) | st.sampled_from(SHIPPED.rules).map(lambda rule: rule.match[0]))
 def test_spans_lie_inside_the_text_and_scores_inside_their_range(text: str) -> None:
     """Whatever comes in."""
-    for found in LAYER._segment(Segment(text), None).findings:
+    for found in LAYER._read(Segment(text), None).findings:
         assert 0.0 <= found.score <= 1.0
         assert found.start is not None
         assert found.end is not None

@@ -1,4 +1,4 @@
-"""Twin of training/held_back.py: what is held back is a fifteenth of the corpus and stays out of training."""
+"""Twin of training/held_back.py: what is held back is a tenth of the corpus and stays out of training."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def test_no_held_back_family_is_taught() -> None:
     assert len(rows) - len(left) == sum(row.family in held_back.FAMILIES for row in rows)
 
 
-def test_a_fifteenth_of_the_corpus_is_held_back() -> None:
+def test_a_tenth_of_the_corpus_is_held_back() -> None:
     """Enough rows, of attacks and of harmless texts, in more than fifteen languages."""
     values = [orjson.loads(line) for line in held_back.lines()]
-    assert len(values) >= len(corpus()) / 15
+    assert len(values) >= 0.1 * len(corpus())
     assert sum(bool(value["labels"]) for value in values) > 400
-    assert sum(not value["labels"] for value in values) > 200
+    assert sum(not value["labels"] for value in values) > 250
     assert len({value["lang"] for value in values}) > 15
 
 
