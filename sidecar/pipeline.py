@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sidecar import __version__, limits, logs, policy, proof, shadow, verdicts
+from sidecar import __version__, limits, logs, policy, proof, proven, shadow, verdicts
 from sidecar.config import Settings
 from sidecar.engine import ALWAYS, Engine, Exempting, Stage, Terms
 from sidecar.errors import ModelError, PolicyError
@@ -87,11 +87,18 @@ async def pipeline(
 
 
 async def _prove(rules: Policy, stages: Sequence[Stage], serving: Serving | None, *, prove: bool) -> None:
+    """A server trusts what was proved before (`sidecar.proven`); a command such as `check` proves everything."""
+    if not prove:
+        return
     local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
-    if prove and (problems := await proof.prove(rules, local, serving.proven if serving else None)):
+    known = serving.proven if serving else set[Rule]()
+    if serving:
+        known |= await asyncio.to_thread(proven.recall, rules.rules)
+    if problems := await proof.prove(rules, local, known):
         raise PolicyError("policies fail their own examples", problems)
-    if prove and (problems := await proof.canary(local)):
+    if problems := await proof.canary(local):
         raise ModelError("; ".join(problems))
+    await asyncio.to_thread(proven.keep, known)
 
 
 async def _memory(settings: Settings, serving: Serving | None, stack: AsyncExitStack) -> Verdicts | None:

@@ -35,7 +35,7 @@ FLOORS = {
         "apikeys",
         "client",
     },
-    3: {"engine", "exemptions", "journal", "reload", "proof", "evaluation", "coverage", "opinions"},
+    3: {"engine", "exemptions", "journal", "reload", "proof", "proven", "evaluation", "coverage", "opinions"},
     4: {"web", "shadow"},
     5: {
         "app",
