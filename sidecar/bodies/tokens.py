@@ -14,8 +14,6 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tokenizers import Tokenizer
-
 from sidecar.bodies.extraction import Extraction
 from sidecar.errors import ConfigError
 from sidecar.types import Role, Segment
@@ -83,6 +81,8 @@ def _of_tiktoken(data: bytes) -> _Vocabulary:
 
 
 def _of_tokenizer(data: bytes) -> _Vocabulary:
+    from tokenizers import Tokenizer  # noqa: PLC0415 - 4 MB that hardly anybody needs here
+
     try:
         tokenizer = Tokenizer.from_buffer(data)
     except Exception as error:  # noqa: BLE001 - the library raises nothing more exact

@@ -13,22 +13,20 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Table, event, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from sidecar.errors import StoreError
+from sidecar.store import migration
 
 TIMEOUT = 5.0
 MIGRATION_TIMEOUT = 60.0
 POOL = 5
-_MIGRATIONS = Path(__file__).parent.parent / "migrations"
 _MIGRATION_LOCK = 0x70736B5F  # any number that every replica agrees on
 
 
@@ -89,17 +87,25 @@ class Database:
 
     async def insert_new(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows, all or nothing, skipping those whose primary key is there already."""
-        dialect = sqlite if self._engine.dialect.name == "sqlite" else postgresql
-        statement = dialect.insert(table).on_conflict_do_nothing()
+        statement = self._insert(table).on_conflict_do_nothing()
         async with self.write() as connection:
             await connection.execute(statement, rows)
+
+    def _insert(self, table: Table) -> Any:
+        if self.is_sqlite:
+            from sqlalchemy.dialects import sqlite  # noqa: PLC0415 - of each dialect 2 MB
+
+            return sqlite.insert(table)
+        from sqlalchemy.dialects import postgresql  # noqa: PLC0415
+
+        return postgresql.insert(table)
 
     async def migrate(self) -> None:
         """Bring the tables up to date. Replicas that start together take turns."""
         async with self.write(MIGRATION_TIMEOUT) as connection:
             if self._engine.dialect.name == "postgresql":
                 await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
-            await connection.run_sync(_upgrade, self.name)
+            await connection.run_sync(migration.upgrade, self.name)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -117,19 +123,6 @@ def _reason(error: Exception) -> str:
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror
     return " ".join(str(cause).split())[:300] or type(cause).__name__
-
-
-def _upgrade(connection: Connection, name: str) -> None:
-    from alembic import command  # noqa: PLC0415 - 0.1 s that `sidecar scan` need not wait for
-    from alembic.config import Config  # noqa: PLC0415
-    from alembic.util import CommandError  # noqa: PLC0415
-
-    config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    try:
-        command.upgrade(config, "head")
-    except CommandError as error:
-        raise StoreError(f"{name} cannot be migrated; was it written by a newer version? ({error})") from None
 
 
 def _postgresql(url: str, within: float) -> Database:

@@ -10,11 +10,15 @@ from sqlalchemy.engine import Connection
 
 from sidecar.store import Store, storable
 from sidecar.store.keys import ApiKey
+from sidecar.store.migration import migrate
 from sidecar.store.schema import metadata
 
 
 def differences(connection: Connection) -> list[object]:
-    """What alembic would still change."""
+    """What alembic would still change of the tables that migrations have made."""
+    metadata.drop_all(connection)
+    connection.exec_driver_sql("DELETE FROM alembic_version")
+    migrate(connection, "test")
     return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
 
 
