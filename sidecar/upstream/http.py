@@ -1,4 +1,4 @@
-"""Forwards over HTTP/1.1 with aiohttp's client, adding and changing nothing.
+"""Forwards over HTTP/1.1, adding and changing nothing.
 
 Targets go out byte for byte, redirects and cookies are not followed or kept, bodies are neither
 compressed nor decompressed. A connection that cannot be made is tried again (nothing went up yet);
@@ -8,12 +8,14 @@ after the first byte nothing is ever sent twice.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
+from aiohttp.streams import EofStream, StreamReader
 from multidict import CIMultiDict, MultiMapping
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 from yarl import URL
@@ -22,13 +24,13 @@ from sidecar import telemetry
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
 from sidecar.upstream.message import Answer, Outgoing
+from sidecar.upstream.wires import NotConnected, Unreached, Wires
+from sidecar.waiting import within
 
 ATTEMPTS = 3
 FIELD_BYTES = 32 * 1024
 CREDENTIALS = ("Authorization", "X-API-Key", "Api-Key")
-# Shorter than the idle timeout of common servers (5 s), so that a request seldom meets a connection
-# that the other side is just closing: a POST on such a one could not be repeated.
-KEEPALIVE = 4.0
+_BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 def read_credential(path: Path | None) -> str | None:
@@ -52,57 +54,88 @@ class HttpUpstream:
             parsed = URL(url)
         except ValueError as error:
             raise ConfigError("upstream.url", [str(error)]) from None
-        if not parsed.host:
+        if not parsed.host or not parsed.port:
             raise ConfigError("upstream.url", [f"{url!r} names no host"])
-        self._origin = str(parsed.origin())
+        self._host = parsed.host_port_subcomponent or ""
         self._base = parsed.raw_path.rstrip("/")
         self._settings = settings
         self._credential = credential
-        self._session: aiohttp.ClientSession | None = None
+        self._wires = Wires(
+            parsed.host,
+            parsed.port,
+            tls=parsed.scheme == "https",
+            most=settings.connections,
+            patience=settings.connect_timeout,
+        )
 
     @asynccontextmanager
     async def send(self, request: Outgoing) -> AsyncIterator[Answer]:
         """See `Upstream`."""
-        response = await self._begin(request)
+        answer = await self._begin(request)
         del request  # its body need not be kept for as long as a stream lasts
         try:
-            yield _HttpAnswer(response, self._settings.idle_timeout)
+            yield answer
         finally:
-            # Closing, not releasing: unread bytes mean that the client left, and the upstream shall stop.
-            response.close()
+            answer.leave()
 
-    async def _begin(self, request: Outgoing) -> aiohttp.ClientResponse:
+    async def _begin(self, request: Outgoing) -> _HttpAnswer:
         try:
             async with asyncio.timeout(self._settings.connect_timeout + self._settings.first_byte_timeout):
                 return await self._tried(request)
         except TimeoutError as error:
             raise _late(error) from None
-        except (aiohttp.ClientError, OSError) as error:
+        except (*_BROKEN, NotConnected) as error:
             raise UpstreamError(f"The upstream did not answer ({_cause(error)}).") from None
 
-    async def _tried(self, request: Outgoing) -> aiohttp.ClientResponse:
+    async def _tried(self, request: Outgoing) -> _HttpAnswer:
         """Nearly every request needs one attempt, and does not pay for the means to make several."""
         try:
             return await self._request(request)
-        except aiohttp.ClientConnectorError as error:
-            if not _never_connected(error):
+        except NotConnected as error:
+            if not error.again:
                 raise
         again = AsyncRetrying(
             stop=stop_after_attempt(ATTEMPTS - 1),
             wait=wait_random_exponential(multiplier=0.05, max=0.5),
-            retry=retry_if_exception(_never_connected),
+            retry=retry_if_exception(lambda error: isinstance(error, NotConnected) and error.again),
             reraise=True,
         )
         return await again(self._request, request)
 
-    async def _request(self, request: Outgoing) -> aiohttp.ClientResponse:
-        return await self._client().request(
-            request.method,
-            URL(self._origin + self._path(request.target), encoded=True),
-            headers=telemetry.upward(self._headers(request)),
-            data=request.body,
-            allow_redirects=False,
-        )
+    async def _request(self, request: Outgoing) -> _HttpAnswer:
+        wire = await self._wires.take()
+        try:
+            wire.set_response_params(
+                skip_payload=request.method == "HEAD",
+                read_until_eof=True,
+                auto_decompress=False,
+                max_line_size=FIELD_BYTES,
+                max_field_size=FIELD_BYTES,
+            )
+            await self._write(wire, request)
+            head, body = await _final(wire)
+        except BaseException:
+            wire.force_close()
+            self._wires.give(wire)
+            raise
+        return _HttpAnswer(head, body, wire, self._wires, self._settings.idle_timeout)
+
+    async def _write(self, wire: ResponseHandler, request: Outgoing) -> None:
+        writer = StreamWriter(wire, asyncio.get_running_loop())
+        body = request.body
+        headers = telemetry.upward(self._headers(request))
+        fields = CIMultiDict([("Host", self._host), *headers.items()])
+        if isinstance(body, bytes) or (body is None and request.method not in _BODILESS):
+            fields["Content-Length"] = str(len(body or b""))
+        elif body is not None and "Content-Length" not in fields:
+            fields["Transfer-Encoding"] = "chunked"
+            writer.enable_chunking()
+        await writer.write_headers(f"{request.method} {self._path(request.target)} HTTP/1.1", fields)
+        if body is None or isinstance(body, bytes):
+            await writer.write_eof(body or b"")
+            writer.set_eof()
+        else:
+            await _pour(body, writer, wire)
 
     def _path(self, target: str) -> str:
         """The base path of the URL, then the target; a `/v1` at the seam is not said twice."""
@@ -119,81 +152,83 @@ class HttpUpstream:
         headers[request.credential] = f"Bearer {self._credential}" if bearer else self._credential
         return headers
 
-    def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._settings.connections, keepalive_timeout=KEEPALIVE),
-                # Counts the wait for a free connection too: nobody queues for as long as a stream may last.
-                timeout=aiohttp.ClientTimeout(total=None, connect=self._settings.connect_timeout),
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-                max_line_size=FIELD_BYTES,
-                max_field_size=FIELD_BYTES,
-                trust_env=False,
-            )
-        return self._session
-
     async def close(self) -> None:
         """See `Upstream`."""
-        if self._session is not None:
-            await self._session.close()
+        await self._wires.close()
 
 
 class _HttpAnswer:
     """An answer whose headers have arrived."""
 
-    def __init__(self, response: aiohttp.ClientResponse, idle: float) -> None:
-        self._response = response
+    def __init__(
+        self, head: RawResponseMessage, body: StreamReader, wire: ResponseHandler, wires: Wires, idle: float
+    ) -> None:
+        self._head, self._body = head, body
+        self._wire: ResponseHandler | None = wire
+        self._wires = wires
         self._idle = idle
+        body.on_eof(self.leave)
 
     @property
     def status(self) -> int:
-        return self._response.status
+        return self._head.code
 
     @property
     def reason(self) -> str:
-        return self._response.reason or ""
+        return self._head.reason
 
     @property
     def headers(self) -> MultiMapping[str]:
-        return self._response.headers
+        return self._head.headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """See `Answer`. What has arrived is handed on at once; nothing is read ahead of the consumer."""
-        content = self._response.content
         try:
-            while True:
-                async with asyncio.timeout(self._idle):
-                    chunk = await content.readany()
-                if not chunk:
-                    return
+            while chunk := await within(self._idle, self._body.readany()):
                 yield chunk
         except TimeoutError:
             raise UpstreamError("The upstream stalled in the middle of its answer.", status=504) from None
-        except (aiohttp.ClientError, OSError) as error:
+        except _BROKEN as error:
             raise UpstreamError(f"The upstream broke off its answer ({_cause(error)}).") from None
 
+    def leave(self) -> None:
+        """Give the connection back, once: at the end of the body, or before it."""
+        if self._wire is not None:
+            self._wires.give(self._wire)
+            self._wire = None
 
-def _never_connected(error: BaseException) -> bool:
-    """Refused, unreachable or unresolved: nothing went up. A bad certificate will not be better next time."""
-    return isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError)
+
+async def _pour(body: AsyncIterator[bytes], writer: StreamWriter, wire: ResponseHandler) -> None:
+    """Send a body as it comes; no further once the upstream has answered."""
+    async for chunk in body:
+        await writer.write(chunk)
+        await writer.drain()
+        if len(wire):
+            wire.force_close()
+            return
+    await writer.write_eof()
+
+
+async def _final(wire: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:
+    """The answer itself, behind those that say that it is coming."""
+    while True:
+        head, body = await wire.read()
+        if not 100 <= head.code < 200:
+            return head, body
+        if head.code == 101:  # nobody asked for it
+            raise HttpProcessingError(code=502, message="not HTTP any more")
+
+
+_BROKEN = (aiohttp.ClientError, HttpProcessingError, EofStream, OSError)
 
 
 def _late(error: TimeoutError) -> UpstreamError:
-    connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
-    said = "could not be reached in time" if connecting else "did not begin to answer in time"
+    said = "could not be reached in time" if isinstance(error, Unreached) else "did not begin to answer in time"
     return UpstreamError(f"The upstream {said}.", status=504)
 
 
 def _cause(error: BaseException) -> str:
     """What went wrong, in a word: the text of the error may name internal addresses."""
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "name not resolved"
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return "TLS failed"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return "connection refused"
-    if isinstance(error, aiohttp.ClientResponseError):
-        return "not valid HTTP"
-    return "connection lost"
+    if isinstance(error, NotConnected):
+        return str(error)
+    return "not valid HTTP" if isinstance(error, HttpProcessingError) else "connection lost"

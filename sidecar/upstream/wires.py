@@ -1,0 +1,135 @@
+"""Connections to one origin: opened when needed, kept for a while when done with, never more than so many.
+
+What passes on a connection is written and read by aiohttp's parts. Its session, which serves every purpose of a
+client, costs more than scanning a prompt does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+
+from aiohappyeyeballs import start_connection
+from aiohttp.client_proto import ResponseHandler
+
+# Shorter than the idle timeout of common servers (5 s), so that a request seldom meets a connection
+# that the other side is just closing: a POST on such a one could not be repeated.
+KEEPALIVE = 4.0
+NEXT_ADDRESS = 0.25
+"""Seconds until the next address of a name is tried beside the one before."""
+
+
+class NotConnected(Exception):
+    """There is no connection, so nothing went up. `again`: trying again may help."""
+
+    def __init__(self, cause: str, *, again: bool = True) -> None:
+        super().__init__(cause)
+        self.again = again
+
+
+class Unreached(TimeoutError):
+    """There was no connection in time."""
+
+
+class Wires:
+    """`most` connections at once; getting one takes at most `patience` seconds."""
+
+    def __init__(self, host: str, port: int, *, tls: bool, most: int, patience: float) -> None:
+        self._host, self._port = host, port
+        self._tls = _trusting() if tls else None
+        self._free = asyncio.Semaphore(most)
+        self._patience = patience
+        self._kept: list[tuple[ResponseHandler, float]] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def take(self) -> ResponseHandler:
+        """A connection for one request, to be given back. Raises `NotConnected` or `Unreached`."""
+        if not self._free.locked() and (kept := self._unused()) is not None:
+            await self._free.acquire()  # at once
+            return kept
+        try:
+            async with asyncio.timeout(self._patience):
+                return await self._wait()
+        except TimeoutError:
+            raise Unreached from None
+
+    async def _wait(self) -> ResponseHandler:
+        await self._free.acquire()
+        try:
+            kept = self._unused()  # which is false, being an empty queue
+            return await self._connect() if kept is None else kept
+        except BaseException:
+            self._free.release()
+            raise
+
+    def _unused(self) -> ResponseHandler | None:
+        """The one used last, if it is still good. What spoke without being asked is not."""
+        oldest = time.monotonic() - KEEPALIVE
+        while self._kept:
+            wire, since = self._kept.pop()
+            if since >= oldest and wire.is_connected() and not wire.should_close:
+                return wire
+            wire.close()
+        return None
+
+    async def _connect(self) -> ResponseHandler:
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            return await self._on(await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS))
+        except socket.gaierror:
+            raise NotConnected("name not resolved") from None
+        except ssl.SSLError:
+            raise NotConnected("TLS failed", again=False) from None
+        except OSError:
+            raise NotConnected("connection refused") from None
+
+    async def _on(self, connected: socket.socket) -> ResponseHandler:
+        loop = asyncio.get_running_loop()
+        name = self._host if self._tls else None
+        try:
+            _, wire = await loop.create_connection(
+                lambda: ResponseHandler(loop), sock=connected, ssl=self._tls, server_hostname=name
+            )
+        except BaseException:
+            connected.close()
+            raise
+        return wire
+
+    def give(self, wire: ResponseHandler) -> None:
+        """Take back what `take` gave: for the next request, if the last one on it is done with."""
+        self._free.release()
+        if wire.should_close or not wire.is_connected():
+            # Closing: unread bytes mean that the client left, and the upstream shall stop.
+            wire.close()
+            return
+        self._kept.append((wire, time.monotonic()))
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(KEEPALIVE, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what nobody has used for long."""
+        oldest = time.monotonic() - KEEPALIVE
+        for wire, since in self._kept:
+            if since < oldest:
+                wire.close()
+        self._kept = [(wire, since) for wire, since in self._kept if since >= oldest]
+        again = bool(self._kept)
+        self._sweeper = asyncio.get_running_loop().call_later(KEEPALIVE / 4, self._sweep) if again else None
+
+    async def close(self) -> None:
+        """Let go of those that are not in use."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for wire, _ in self._kept:
+            wire.close()
+        self._kept.clear()
+        await asyncio.sleep(0)  # so that they are closed when the loop ends
+
+
+def _trusting() -> ssl.SSLContext:
+    """Certificates as the system trusts them."""
+    made = ssl.create_default_context()
+    made.set_alpn_protocols(["http/1.1"])
+    return made
