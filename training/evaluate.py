@@ -20,23 +20,28 @@ from rich.table import Table
 from sidecar.layers.artefact import SHIPPED, Artefact
 from sidecar.layers.embedding import Encoder, open_encoder
 from sidecar.layers.windows import Window, batches
-from training.rows import read
-from training.scores import Score, auc, ece, recall_at, score
+from training.rows import Row, read
+from training.scores import Floats, Score, auc, ece, recall_at, score
 
 THRESHOLD = 0.6
 
 
 def measure(path: Path, folder: Path, threads: int = 1, every: int = 1) -> dict[str, Any]:
     """All figures as plain data, from every so manyth row."""
+    rows = [row for row in read(path) if row.attack or not row.pii]
+    return figures(*judged(rows[::every], folder, threads))
+
+
+def judged(rows: Sequence[Row], folder: Path, threads: int) -> tuple[list[Score], Floats]:
+    """What a model folder says of rows: scores, and the probabilities that it makes of them."""
     artefact = Artefact.read(folder)
     encoder = open_encoder(artefact, threads)
-    rows = [row for row in read(path) if row.attack or not row.pii]
-    scores = score(rows[::every], encoder.tokenizer, lambda found: logits(found, encoder, artefact))
+    scores = score(rows, encoder.tokenizer, lambda found: logits(found, encoder, artefact))
     chance = artefact.manifest.calibration.probability
-    return figures(scores, np.array([chance(s.logit, s.windows) for s in scores]))
+    return scores, np.array([chance(s.logit, s.windows) for s in scores])
 
 
-def figures(scores: Sequence[Score], chances: Any) -> dict[str, Any]:
+def figures(scores: Sequence[Score], chances: Floats) -> dict[str, Any]:
     """Overall, and by source, language, channel and length."""
     attack = np.array([s.row.attack for s in scores])
     a, b = chances[attack], chances[~attack]
@@ -53,7 +58,7 @@ def figures(scores: Sequence[Score], chances: Any) -> dict[str, Any]:
     return {"overall": {**overall, **rates, **at}, **groups, "curves": curves(chances, attack)}
 
 
-def curves(chances: Any, attack: Any) -> dict[str, Any]:
+def curves(chances: Floats, attack: Any) -> dict[str, Any]:
     """Recall over false alarms, and how often a stated probability comes true."""
     points = [float(rate) for rate in np.geomspace(0.001, 1, 60)]
     bins = np.minimum((chances * 10).astype(int), 9)
@@ -67,7 +72,7 @@ def curves(chances: Any, attack: Any) -> dict[str, Any]:
     }
 
 
-def _groups(scores: Sequence[Score], chances: Any, key: Callable[[Score], str]) -> dict[str, Any]:
+def _groups(scores: Sequence[Score], chances: Floats, key: Callable[[Score], str]) -> dict[str, Any]:
     found: dict[str, dict[str, list[float]]] = {}
     for one, chance in zip(scores, chances, strict=True):
         found.setdefault(key(one), {"attacks": [], "benign": []})["attacks" if one.row.attack else "benign"].append(

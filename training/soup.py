@@ -1,38 +1,53 @@
-"""The mean of the weights of several trainings: `python -m training.soup A.pt B.pt --out FOLDER`.
+"""Trains one network for each fold, two at a time, and takes the mean of their weights.
 
 Networks that began at the same weights lie in one valley, and their mean reads texts of unseen sources better than each
-(Wortsman et al., "Model soups", 2022; here on `dev`: docs/detection.md). Its logits are smaller, so the curve of the
-calibration is made as much steeper; the point where it reaches the threshold comes from the families held back.
+(Wortsman et al., "Model soups", 2022; here on `dev`: docs/detection.md). Each on one thread of its own: two threads on
+one network of this size wait for each other longer than they work.
 """
 
 from __future__ import annotations
 
+import hashlib
+import multiprocessing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
-import click
-import numpy as np
+import orjson
 import torch
 
-from sidecar.layers.artefact import SHIPPED, Artefact, Calibration
-from sidecar.layers.embedding import OnnxEncoder
-from training import calibrate, evaluate, held_back
-from training import rows as data
-from training.frozen import write
+from training import folds
 from training.network import Network
-from training.scores import Score, score
-from training.train import parity, ship
+from training.rows import Row
+from training.trainer import Plan, Trainer
 
 Weights = Mapping[str, torch.Tensor]
 
 
-@dataclass(frozen=True)
-class Parent:
-    """A trained network and the slope that was fitted for it."""
+def fingerprint(rows: Sequence[Row], plan: Plan) -> str:
+    """Names a run by everything that it depends on."""
+    told = orjson.dumps([[row.id, row.text, sorted(row.labels), row.indirect] for row in rows])
+    return hashlib.sha256(told + orjson.dumps(asdict(plan))).hexdigest()[:12]
 
-    weights: Weights
-    slope: float
+
+def parents(rows: Sequence[Row], plan: Plan, work: Path, processes: int) -> list[Path]:
+    """Checkpoints of the finished trainings, one for each fold; what was stopped goes on after its last round."""
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(partial(trained, rows, plan, work), range(len(folds.FOLDS))))
+
+
+def trained(rows: Sequence[Row], plan: Plan, work: Path, fold: int) -> Path:
+    """The checkpoint of one training after all rounds, without its fold and with a seed of its own."""
+    torch.set_num_threads(1)
+    seen, mine = folds.taught(rows, fold), replace(plan, seed=plan.seed + fold)
+    kept = work / f"network-{fold + 1}-{fingerprint(seen, mine)}.pt"
+    trainer = Trainer(seen, mine)
+    if kept.exists():
+        trainer.restore(kept)
+    trainer.run(kept, f"training {fold + 1} of {len(folds.FOLDS)}")
+    return kept
 
 
 def mean(parts: Sequence[Weights]) -> dict[str, torch.Tensor]:
@@ -46,60 +61,14 @@ def mean(parts: Sequence[Weights]) -> dict[str, torch.Tensor]:
     }
 
 
-def curve(scores: Sequence[Score], slope: float, margin: float = 0.0) -> Calibration:
-    """A curve of this slope that reaches the threshold so many logits above where the one fitted on these rows does."""
-    fitted = calibrate.fit(scores)
-    wanted = float(np.log(calibrate.THRESHOLD / (1 - calibrate.THRESHOLD)))
-    point = (wanted - fitted.offset) / fitted.slope + margin
-    return Calibration(slope=slope, offset=wanted - slope * point, per_log_windows=-calibrate.LENGTH * slope)
-
-
-def scored(weights: Weights, folder: Path, rows: Sequence[data.Row], key: str) -> list[Score]:
-    """Export the weights to the folder and score the rows with what was exported."""
-    network = Network()
-    network.load_state_dict(dict(weights))
-    ship(network.eval(), folder, key)
-    artefact = Artefact.read(folder)
-    encoder = OnnxEncoder(artefact, 2)
-    return score(rows, encoder.tokenizer, lambda found: evaluate.logits(found, encoder, artefact))
-
-
-def spread(scores: Sequence[Score]) -> float:
-    """Standard deviation of the logits."""
-    return float(np.std([one.logit for one in scores]))
-
-
 def read(path: Path) -> Weights:
-    """The weights of a checkpoint of `training.train`, or bare ones."""
-    state = torch.load(path, weights_only=True)
-    found: Weights = state.get("network", state)
+    """The weights of a checkpoint."""
+    found: Weights = torch.load(path, weights_only=True)["network"]
     return found
 
 
-@click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--slope", "slopes", multiple=True, type=float, required=True, help="once for each network: model.json")
-@click.option("--seen", type=click.Path(path_type=Path), help="a corpus that a network knows: not to calibrate on")
-@click.option("--margin", default=0.0, show_default=True, help="logits by which the threshold is stricter")
-@click.option("--out", type=click.Path(path_type=Path), default=SHIPPED["onnx"], show_default=True)
-@click.option("--name", required=True, help="the version of the new model")
-def main(
-    paths: Sequence[Path], slopes: Sequence[float], seen: Path | None, margin: float, out: Path, name: str
-) -> None:
-    """Average networks, export, calibrate."""
-    known = {row.text for row in data.corpus(seen)} if seen else set()
-    rows = [row for row in held_back.kept(data.corpus()) if row.text not in known]
-    parents = [Parent(read(path), slope) for path, slope in zip(paths, slopes, strict=True)]
-    before = [parent.slope * spread(scored(parent.weights, out, rows, name)) for parent in parents]
-    scores = scored(mean([parent.weights for parent in parents]), out, rows, name)
-    found = curve(scores, float(np.mean(before)) / spread(scores), margin)
-    artefact = Artefact.read(out)
-    made = {"calibration": found, "made_by": "python -m training.soup, as sidecar/models/README.md says"}
-    write(out, artefact.head, artefact.manifest.model_copy(update=made))
-    network = Network()
-    network.load_state_dict(mean([parent.weights for parent in parents]))
-    click.echo(f"{len(rows)} rows; {found}; parity: {parity(network.eval(), out, rows, 100)}", err=True)
-
-
-if __name__ == "__main__":
-    main()
+def network(weights: Weights) -> Network:
+    """A network of these weights, ready to be asked."""
+    made = Network()
+    made.load_state_dict(dict(weights))
+    return made.eval()

@@ -1,17 +1,18 @@
 """Makes the shipped model: `python -m training.train --data DIR` (which is `make train DATA=DIR`).
 
-Reads `train.jsonl.gz` and our corpus without the families that are held back, trains, exports to int8, calibrates the
-export on what was held back and shows that the export is true. A checkpoint in `--work` lets a run that was stopped
-go on; `dev.jsonl.gz`, if it is there, is looked at when everything is decided.
+Reads `train.jsonl.gz` and our corpus without the families that are held back, trains a network for each fold of the
+public sources, takes their mean, exports it to int8, calibrates the export on what was held back and shows that the
+export is true. Each network is asked about the sources that it never saw. Checkpoints in `--work` let a run that was
+stopped go on; `dev.jsonl.gz`, if it is there, is looked at when everything is decided.
 """
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -20,14 +21,14 @@ import torch
 
 from sidecar.layers.artefact import SHIPPED, Artefact, Calibration, Head, Manifest
 from sidecar.layers.embedding import OnnxEncoder
-from training import calibrate, evaluate, held_back
+from training import calibrate, evaluate, folds, held_back, soup
 from training import rows as data
 from training.export import export
 from training.frozen import write
 from training.network import SIMILARITY, Network, base_folder, torch_batch
 from training.rows import OUTPUTS, Row
-from training.scores import score
-from training.trainer import Plan, Trainer
+from training.scores import Floats, Score
+from training.trainer import Plan
 
 PLAN = Plan()
 
@@ -38,38 +39,44 @@ PLAN = Plan()
 )
 @click.option("--out", type=click.Path(path_type=Path), default=SHIPPED["onnx"], show_default=True)
 @click.option("--work", type=click.Path(path_type=Path), default=Path("build/training"), show_default=True)
-@click.option("--draws", default=PLAN.draws, show_default=True, help="rows drawn over all rounds")
+@click.option("--draws", default=PLAN.draws, show_default=True, help="rows drawn by each network over all rounds")
 @click.option("--seed", default=PLAN.seed, show_default=True)
-@click.option("--threads", default=2, show_default=True)
-def main(folder: Path, out: Path, work: Path, draws: int, seed: int, threads: int) -> None:
-    """Train, calibrate, export."""
-    torch.set_num_threads(threads)
+@click.option("--processes", default=2, show_default=True, help="networks trained at a time, each on one core")
+def main(folder: Path, out: Path, work: Path, draws: int, seed: int, processes: int) -> None:
+    """Train, average, calibrate, export."""
     work.mkdir(parents=True, exist_ok=True)
     own = data.corpus()
     rows = [*data.permissive(folder), *held_back.taught(own)]
     plan = replace(PLAN, draws=draws, seed=seed)
-    key = fingerprint(rows, plan)
+    key = soup.fingerprint(rows, plan)
     click.echo(f"{len(rows)} rows, {sum(row.own for row in rows)} of them our own; run {key}", err=True)
-    network = trained(rows, plan, work / f"network-{key}.pt")
+    parents = [soup.read(path) for path in soup.parents(rows, plan, work, processes)]
+    torch.set_num_threads(processes)
+    network = soup.network(soup.mean(parents))
     ship(network, out, key)
-    calibrated(out, held_back.kept(own), threads)
+    calibrated(out, held_back.kept(own), processes)
     click.echo(f"parity: {parity(network, out, rows)}", err=True)
+    told(unseen(parents, rows, work, processes), work / "left_out.json")
     if (folder / "dev.jsonl.gz").exists():
-        evaluate.show(evaluate.measure(folder / "dev.jsonl.gz", out, threads))
+        told(evaluate.measure(folder / "dev.jsonl.gz", out, processes), work / "dev.json")
 
 
-def fingerprint(rows: Sequence[Row], plan: Plan) -> str:
-    """Names a run by everything that it depends on."""
-    told = orjson.dumps([[row.id, row.text, sorted(row.labels), row.indirect] for row in rows])
-    return hashlib.sha256(told + orjson.dumps(asdict(plan))).hexdigest()[:12]
+def unseen(parents: Sequence[soup.Weights], rows: Sequence[Row], work: Path, threads: int) -> dict[str, Any]:
+    """What each network says of the sources that it never saw, calibrated like the mean; all of them in one table."""
+    scores, chances = list[Score](), list[Floats]()
+    for fold, weights in enumerate(parents):
+        ship(soup.network(weights), work / "fold", f"fold-{fold + 1}")
+        calibrated(work / "fold", held_back.kept(data.corpus()), threads)
+        found, said = evaluate.judged(folds.left_out(rows, fold), work / "fold", threads)
+        scores.extend(found)
+        chances.append(said)
+    return evaluate.figures(scores, np.concatenate(chances))
 
 
-def trained(rows: Sequence[Row], plan: Plan, kept: Path) -> Network:
-    """The network after all rounds; goes on after the last one that was kept."""
-    trainer = Trainer(rows, plan)
-    if kept.exists():
-        trainer.restore(kept)
-    return trainer.run(kept)
+def told(figures: dict[str, Any], file: Path) -> None:
+    """Figures as tables on the terminal and in a file."""
+    file.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+    evaluate.show(figures)
 
 
 def ship(network: Network, out: Path, key: str) -> None:
@@ -95,8 +102,7 @@ def ship(network: Network, out: Path, key: str) -> None:
 def calibrated(out: Path, rows: Sequence[Row], threads: int) -> None:
     """Fit the calibration of the model folder on rows that it never saw, and write it there."""
     artefact = Artefact.read(out)
-    encoder = OnnxEncoder(artefact, threads)
-    scores = score(rows, encoder.tokenizer, lambda found: evaluate.logits(found, encoder, artefact))
+    scores, _ = evaluate.judged(rows, out, threads)
     write(out, artefact.head, artefact.manifest.model_copy(update={"calibration": calibrate.fit(scores)}))
 
 
