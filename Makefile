@@ -19,8 +19,8 @@ tests/node/node_modules/.installed: tests/node/package-lock.json $(INSTALLED)
 run: $(INSTALLED) ## install once, then serve on 127.0.0.1:8080 with a small real model as upstream
 	@SIDECAR__UPSTREAM__URL=$${SIDECAR__UPSTREAM__URL:-local://} $(BIN)/sidecar serve
 
-test: $(INSTALLED) tests/node/node_modules/.installed lint ## install once, then run the whole test suite: make test [JOBS=2]
-	@$(BIN)/python -m pytest -m "not neighbours" $(if $(JOBS),-n $(JOBS) --dist loadfile)
+test: $(INSTALLED) tests/node/node_modules/.installed lint ## install once, then run the whole test suite, on four cores at most: make test [JOBS=1]
+	@$(BIN)/python -m pytest -m "not neighbours" -n $(or $(JOBS),auto) --maxprocesses 4 --dist loadfile
 
 neighbours: $(INSTALLED) ## the tests beside LiteLLM, Envoy, LangChain, Schemathesis and MkDocs, installed into build/neighbours
 	@$(BIN)/python -m pytest -m neighbours
