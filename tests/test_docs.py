@@ -1,4 +1,8 @@
-"""The documentation: every code block runs, every setting exists, the reference is current, the site builds."""
+"""The documentation: every code block runs or is parsed, every setting and command exists, the site builds.
+
+Command lines are run by `test_examples.py`, the stanzas of the gateways by `test_gateways.py`, the installation of the
+wheel by `test_wheel.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +10,36 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import click
 import httpx2 as httpx
 import neighbours
 import pytest
 import yaml
+from pages import DOCS, OUTSIDE, PAGES, README, ROOT, SITE, Block, blocks
 from support import RULES_ONLY, SidecarProcess, StartSidecar
 
-from sidecar import config
+from sidecar import config, policy, proof
+from sidecar.cli import main
+from sidecar.layers.rules import RulesLayer
 from tools import reference
 
-ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.rglob("*.md"))
-README = ROOT / "README.md"
-OUTSIDE = [
-    README,
-    *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "policies/README.md")),
-]
 OTHERS = "http://127.0.0.1:8080"
+LANGUAGES = {"python", "sh", "json", "yaml", "text"}
+PROGRAMS = ("sidecar", "make", "python", "pip", "curl", "docker", "kubectl", "export", "SIDECAR_")
+COMMAND = re.compile(r"`(?:[a-z].* -- )?((?:sidecar|make|python -m) [^`\n]*)`")
 
 
-def blocks(language: str) -> Iterator[tuple[Path, int, str]]:
-    """All code blocks of a language: page, number, text."""
-    for page in (*PAGES, README):
-        for number, text in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)):
-            yield page, number, text
-
-
-def named(language: str) -> list[Any]:
-    """The same as parameters of a test; what needs a neighbour is marked."""
+def named(language: str, *words: str) -> list[Any]:
+    """The blocks that hold one of these words, as parameters of a test; what needs a neighbour is marked."""
     beside = (pytest.mark.neighbours, pytest.mark.timeout(1200))
     return [
-        pytest.param(page, text, id=f"{page.stem}-{number}", marks=beside if "langchain" in text else ())
-        for page, number, text in blocks(language)
+        pytest.param(block, id=block.name, marks=beside if "langchain" in block.text else ())
+        for block in blocks(language)
+        if not words or any(word in block.text for word in words)
     ]
 
 
@@ -58,7 +55,7 @@ def test_the_configuration_reference_is_current() -> None:
     assert (DOCS / "configuration.md").read_text("utf-8") == reference.page()
 
 
-@pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_variable_that_a_page_names_is_a_setting(page: Path, tmp_path: Path) -> None:
     """Whoever pastes a line gets what it says."""
     found = re.findall(r"(SIDECAR__[A-Z0-9_]+)=([^\s`]+)", page.read_text("utf-8"))
@@ -68,37 +65,57 @@ def test_every_variable_that_a_page_names_is_a_setting(page: Path, tmp_path: Pat
     config.load(tmp_path / "c.yaml", environment)
 
 
-@pytest.mark.parametrize(("page", "text"), named("yaml"))
-def test_every_block_of_settings_is_valid(page: Path, text: str) -> None:
-    """Blocks that begin with a section of ours load; the others are at least YAML."""
-    values = yaml.safe_load(text)
+def test_every_block_is_of_a_language_that_is_run_or_parsed() -> None:
+    """What is `text` is a drawing or a formula: no line of it is a command."""
+    every = list(blocks())
+    assert len(every) > 50
+    assert {block.language for block in every} == LANGUAGES
+    lines = [line.strip() for block in every if block.language == "text" for line in block.text.splitlines()]
+    assert [line for line in lines if line.startswith(PROGRAMS)] == []
+
+
+def test_no_fence_is_overlooked() -> None:
+    """Each one that opens or closes belongs to a block that was found."""
+    for page in PAGES:
+        fences = len(re.findall(r"^\s*(?:```|~~~)", page.read_text("utf-8"), re.MULTILINE))
+        assert fences == 2 * sum(block.page == page for block in blocks()), page
+
+
+@pytest.mark.parametrize("block", named("yaml"))
+async def test_every_block_of_settings_or_rules_is_valid(block: Block, tmp_path: Path) -> None:
+    """Settings load; rules load, and their lines prove them; the others are at least YAML."""
+    values = yaml.safe_load(block.text)
     if set(values) <= set(config.Settings.model_fields):
         config.Settings.model_validate(values)
+    if "family" in values:
+        (tmp_path / "own.yaml").write_text(block.text, "utf-8")
+        own = policy.load([tmp_path])
+        assert await proof.prove(own, [RulesLayer(own)]) == []
 
 
-@pytest.mark.parametrize(("page", "text"), named("python"))
+@pytest.mark.parametrize("block", named("python"))
 def test_every_python_block_runs(
-    page: Path, text: str, served: tuple[SidecarProcess, str], monkeypatch: pytest.MonkeyPatch
+    block: Block, served: tuple[SidecarProcess, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against a real sidecar; what the text claims is asserted in the block itself."""
     running, key = served
-    code = text.replace(OTHERS, running.base)
+    code = block.text.replace(OTHERS, running.base)
     if "langchain" in code:
-        command = [neighbours.neighbours() / "python", "-c", code]
+        command: list[str | Path] = [neighbours.neighbours() / "python", "-c", code]
         made = subprocess.run(
             command, capture_output=True, check=False, timeout=100, env={**os.environ, "SIDECAR_API_KEY": key}
         )
         assert made.returncode == 0, made.stderr.decode()
         return
     monkeypatch.setenv("SIDECAR_API_KEY", key)
-    exec(compile(code, str(page), "exec"), {"__name__": "block"})  # noqa: S102 - our own documentation
+    exec(compile(code, str(block.page), "exec"), {"__name__": "block"})  # noqa: S102 - our own documentation
 
 
-@pytest.mark.parametrize(("page", "text"), [one for one in named("sh") if "curl" in one.values[1]])
-def test_every_curl_line_is_answered(page: Path, text: str, served: tuple[SidecarProcess, str]) -> None:
+@pytest.mark.parametrize("block", named("sh", "curl"))
+def test_every_curl_line_is_answered(block: Block, served: tuple[SidecarProcess, str]) -> None:
     """200 with a verdict that names the attack."""
     running, key = served
-    code = text.replace(OTHERS, running.base).replace("curl -s", "curl -sf")
+    code = block.text.replace(OTHERS, running.base).replace("curl -s", "curl -sf")
     made = subprocess.run(
         ["bash", "-c", code], capture_output=True, check=False, env={**os.environ, "SIDECAR_API_KEY": key}
     )
@@ -106,11 +123,36 @@ def test_every_curl_line_is_answered(page: Path, text: str, served: tuple[Sideca
     assert b'"block"' in made.stdout or b'"is_valid":false' in made.stdout or b'"flagged":true' in made.stdout
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_that_a_sentence_names_exists(page: Path) -> None:
+    """With its options: of `sidecar`, of the Makefile, of `python -m`."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for line in COMMAND.findall(page.read_text("utf-8")):
+        program, *words = line.split()
+        if program == "make":
+            assert words[0] in targets, line
+        elif program == "python":
+            assert find_spec(words[1]), line
+        elif words[0].islower():
+            assert unknown(words) == [], line
+
+
+def unknown(words: list[str]) -> list[str]:
+    """What `sidecar` would not understand: the word that is no command, or options that are none."""
+    command, left = cast("click.Command", main), list(words)
+    while isinstance(command, click.Group) and left and left[0] != "[OPTIONS]":
+        if left[0] not in command.commands:
+            return left[:1]
+        command = command.commands[left.pop(0)]
+    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+    return [word for word in left if word.startswith("--") and word not in known]
+
+
 def test_the_first_answer_is_the_one_that_the_readme_shows(served: tuple[SidecarProcess, str]) -> None:
     """But for the time that it took."""
     running, key = served
     asked = json.loads(re.findall(r"-d '(\{.*?\})'", README.read_text("utf-8"))[0])
-    (shown,) = (json.loads(text) for page, _, text in blocks("json") if page == README)
+    (shown,) = (json.loads(block.text) for block in blocks("json"))
     found = httpx.post(f"{running.base}/api/v1/prompt/scan", json=asked, headers={"X-API-Key": key}).json()
     assert {**found, "latency_ms": 0} == {**shown, "latency_ms": 0}
 
@@ -144,14 +186,14 @@ def test_links_outside_the_site_lead_somewhere(page: Path) -> None:
 def test_every_page_is_in_the_menu() -> None:
     """A page that nobody finds is not there."""
     menu = (ROOT / "mkdocs.yml").read_text("utf-8").partition("nav:")[2]
-    assert [str(page.relative_to(DOCS)) for page in PAGES if str(page.relative_to(DOCS)) not in menu] == []
+    assert [str(page.relative_to(DOCS)) for page in SITE if str(page.relative_to(DOCS)) not in menu] == []
 
 
 @pytest.mark.neighbours
 @pytest.mark.timeout(1200)
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     """Strict: a link that leads nowhere fails the build."""
-    command = [neighbours.neighbours() / "mkdocs", "build", "--strict", "-q", "-d", tmp_path / "site"]
+    command: list[str | Path] = [neighbours.neighbours() / "mkdocs", "build", "--strict", "-q", "-d", tmp_path / "site"]
     made = subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
     assert made.returncode == 0, made.stderr.decode()
     assert (tmp_path / "site" / "configuration.html").exists()

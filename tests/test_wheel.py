@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import httpx2 as httpx
 import pytest
+from pages import blocks
 from support import SidecarProcess, clean_environment
 
 import sidecar
@@ -110,11 +112,14 @@ def timed(work: Callable[[], object]) -> float:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """Made anew, with an empty cache of pip."""
+    """Made as the quick start says, with an empty cache of pip."""
     folder = tmp_path_factory.mktemp("empty")
-    run(sys.executable, "-m", "venv", "env", where=folder)
-    pip = [folder / "env" / "bin" / "python", "-m", "pip", "install", "-q", "--no-cache-dir"]
-    return Environment(folder / "env", timed(lambda: run(*pip, wheel, where=folder)))
+    shutil.copy(wheel, folder)
+    (shown,) = (block.text for block in blocks("sh") if "pip install" in block.text)
+    making, installing, serving = shown.strip().splitlines()
+    assert serving == "env/bin/sidecar serve"
+    run(*making.split(), where=folder)
+    return Environment(folder / "env", timed(lambda: run(*installing.split(), "-q", "--no-cache-dir", where=folder)))
 
 
 def scans(environment: Environment, where: Path) -> None:

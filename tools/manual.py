@@ -73,7 +73,7 @@ def _section(name: str, command: click.Command) -> str:
     rows = "".join(f"| `{names}` | {text} |\n" for names, text in cells)
     table = f"\n| option | |\n|---|---|\n{rows}" if rows else ""
     lines = "\n".join(EXAMPLES.get(name, ()))
-    return f"\n## {PROGRAM} {name}\n\n{said}\n\n```text\n{_usage(name, command)}\n```\n{table}\n```text\n{lines}\n```\n"
+    return f"\n## {PROGRAM} {name}\n\n{said}\n\n`{_usage(name, command)}`\n{table}\n```sh\n{lines}\n```\n"
 
 
 def man() -> str:
