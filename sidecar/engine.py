@@ -10,7 +10,6 @@ are not asked, and a layer may stop reading (`ScanRequest.enough`), unless the c
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +19,6 @@ from typing import Literal, Protocol
 from sidecar.bodies.joining import without
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency, QueueFull
-from sidecar.metrics import IN_FLIGHT
 from sidecar.standing import (
     ANYBODY,
     Caller,
@@ -35,6 +33,7 @@ from sidecar.standing import (
     threats,
 )
 from sidecar.types import Action, Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, Verdict
+from sidecar.waiting import within
 
 __all__ = ["ALWAYS", "ANYBODY", "LONGEST", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
 
@@ -90,6 +89,8 @@ class Engine:
         self.terms = terms
         self._gate = gate
         self._exemptions = exemptions
+        # A score below these may still be replaced.
+        self._judged_up_to = [stage.between[1] for stage in self.stages if stage.replaces and stage.decides]
         self.watcher: Watcher | None = None
         """Told of each verdict; must return at once."""
 
@@ -99,9 +100,8 @@ class Engine:
         if request.length + len(request.system_prompt or "") > LONGEST:
             return self._failed("too_long", self.terms.too_long, (), case.started)
         try:
-            with IN_FLIGHT.track_inprogress():
-                async with self._gate:
-                    verdict = await self._run(case)
+            async with self._gate:
+                verdict = await self._run(case)
         except QueueFull:
             return self._failed("overload", self.terms.overload, (), case.started)
         if self.watcher is not None:
@@ -116,17 +116,14 @@ class Engine:
             # What is excepted may be what a layer would stop at: then all is to be read, by every layer.
             request, caller = _without_exempt(request, exempt), replace(caller, thorough=True)
         if self.terms.early and not caller.thorough:
-            request = replace(request, enough=max([threshold, *bars, *self._judged_up_to()]))
+            enough = max([threshold, *bars, *self._judged_up_to])
+            request = ScanRequest(request.segments, request.system_prompt, request.model, enough)
         return Case(request, caller, time.monotonic(), threshold, bars, exempt)
-
-    def _judged_up_to(self) -> list[float]:
-        """A score below these may still be replaced."""
-        return [stage.between[1] for stage in self.stages if stage.replaces and stage.decides]
 
     def _settled(self, standing: Standing, case: Case) -> bool:
         if case.caller.thorough or not standing.blocked or standing.score is None:
             return False
-        return all(standing.score >= bound for bound in self._judged_up_to())
+        return all(standing.score >= bound for bound in self._judged_up_to)
 
     async def _run(self, case: Case) -> Verdict:
         standing = Standing(case.threshold)
@@ -152,8 +149,7 @@ class Engine:
     async def _ask(self, layer: Layer, case: Case, prior: Sequence[Finding]) -> LayerReport:
         begun = time.monotonic()
         try:
-            async with asyncio.timeout(max(0.0, case.started + self.terms.deadline - begun)):
-                report = await layer.scan(case.request, prior)
+            report = await within(max(0.0, case.started + self.terms.deadline - begun), layer.scan(case.request, prior))
         except TimeoutError:
             report = LayerReport(layer.name, None, failure="deadline")
         except LayerError as error:
@@ -162,7 +158,17 @@ class Engine:
             report = LayerReport(layer.name, None, failure="error", detail={"error": type(error).__name__})
         if report.score is not None and not math.isfinite(report.score):
             report = replace(report, score=None, failure="error")
-        return replace(report, elapsed=time.monotonic() - begun)
+        taken = time.monotonic() - begun
+        return LayerReport(
+            report.layer,
+            report.score,
+            report.findings,
+            taken,
+            report.failure,
+            report.reasoning,
+            report.detail,
+            report.each,
+        )
 
     def _failure(
         self, stage: Stage, report: LayerReport, reports: tuple[LayerReport, ...], started: float

@@ -98,13 +98,14 @@ class Standing:
         if replaces and self.score is not None:
             return self._replaced(report)
         scores = _scores(report, case, self.bar)
-        known = replace(self, counted=(*self.counted, report))
-        if self.score is None or report.score > self.score:
-            heaviest = max(scores, key=lambda pair: (pair[0], -pair[1]))
-            known = replace(known, score=report.score, layer=report.layer, bar=heaviest[1])
+        bar, score, layer = self.bar, self.score, self.layer
+        if score is None or report.score > score:
+            bar = max(scores, key=lambda pair: (pair[0], -pair[1]))[1]
+            score, layer = report.score, report.layer
+        counted = (*self.counted, report)
         reached = [bar for score, bar in scores if _reaches(score, bar)] + [self.bar] * self.blocked
         # Beside a text that weighs more under a higher bar, what blocks is still held to its own.
-        return replace(known, blocked=True, bar=min(reached)) if reached else known
+        return Standing(min(reached) if reached else bar, score, layer, bool(reached), counted)
 
     def _replaced(self, report: LayerReport) -> Standing:
         """The judge's score stands, but not below what PII alone is worth to the operator."""
@@ -176,6 +177,8 @@ def _deciding(standing: Standing) -> list[Finding]:
 def threats(standing: Standing, bars: Mapping[str, float]) -> tuple[Label, ...]:
     """Labels worth a block, and PII always; a block whose labels each stayed below names the strongest."""
     findings = _deciding(standing)
+    if not findings:
+        return ()
     labels = {f.label for f in findings if _is_pii(f) or _reaches(f.score, bars.get(f.path, standing.bar))}
     others = [f for f in findings if not _is_pii(f)]
     if standing.blocked and not labels and others:

@@ -105,6 +105,8 @@ _POST = {
 # Administration and agents, of any depth: to be read and deleted, not written through a prompt scanner.
 _READ_ONLY = frozenset({"agents", "organization", "projects", "safety", "vaults", "webhook_endpoints"})
 _SOCKETS = frozenset({"/realtime", "/responses"})
+MEMORABLE = 128
+"""Characters of a request target up to which its route is remembered."""
 _BODILESS = frozenset({"GET", "HEAD", "DELETE"})
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
 _KINDS = {pattern: kind for kind, lines in _POST.items() for pattern in lines.split()}
@@ -135,8 +137,14 @@ def classify(method: str, raw_path: str, *, prefixes: Sequence[str], extra: Sequ
     operator's own, whose bodies are read as JSON and scanned like an inference. Raises `BodyError`
     with kind `path` (status 400) for a target that is not in its one canonical form.
     """
+    known = _classified if len(raw_path) <= MEMORABLE else _classified.__wrapped__
+    return known(method, raw_path, tuple(prefixes), tuple(extra))
+
+
+@lru_cache(maxsize=512)
+def _classified(method: str, raw_path: str, prefixes: tuple[str, ...], extra: tuple[str, ...]) -> Route:
     segments = tuple(_canonical(raw_path).split("/")[1:])
-    table, own = _cut(tuple(prefixes)), _cut(tuple(extra))
+    table, own = _cut(prefixes), _cut(extra)
     found = _find(method, segments, table, own)
     folded = _find(method, tuple(segment.lower() for segment in segments), _lower(table), _lower(own))
     if folded is not None and (found is None or found.operation != folded.operation):

@@ -87,10 +87,31 @@ class Walk:
             if isinstance(node, str):
                 self._string(node, at)
             elif isinstance(node, dict):
-                (self._free_object if at.free else self._object)(node, at)
+                if not self._plain_turn(node, at):
+                    (self._free_object if at.free else self._object)(node, at)
             elif isinstance(node, list):
                 (self._free_list if at.free else self._list)(node, at)
             self._waiting[below:] = self._waiting[below:][::-1]
+
+    def _plain_turn(self, node: dict[str, JsonValue], at: Place) -> bool:
+        """Read a turn that is nothing but who says what, as nearly all are. False: it is more, and was not read."""
+        said, text = node.get("role"), node.get("content")
+        pattern = f"{at.pattern}.content"
+        if (
+            len(node) != 2
+            or at.pattern not in self._shape.turns
+            or not (isinstance(said, str) and isinstance(text, str) and said in ENUMS["role"])
+            or "\\" in text
+            or text[:5].lower() == "data:"
+            or pattern in self._shape.system
+        ):
+            return False
+        role = ROLES.get(said, Role.OTHER)
+        channel = Channel.INDIRECT if role is Role.TOOL else Channel.DIRECT
+        self._add(
+            text, Place(f"{at.path}.content", pattern, "content", role, channel, False, at.path, at.nested), prose=True
+        )
+        return True
 
     def _object(self, node: dict[str, JsonValue], at: Place) -> None:
         at = self._spoken(node, at)
@@ -142,7 +163,9 @@ class Walk:
         pattern = f"{at.pattern}[]"
         for index, item in enumerate(node):
             if _may_hold_text(at.name, item):
-                self._waiting.append((item, at._replace(path=f"{at.path}.{index}", pattern=pattern)))
+                path = f"{at.path}.{index}"
+                place = Place(path, pattern, at.name, at.role, at.channel, at.free, at.turn, at.nested)
+                self._waiting.append((item, place))
 
     def _free_object(self, node: dict[str, JsonValue], at: Place) -> None:
         words: list[str] = []

@@ -84,8 +84,8 @@ def _number(value: float) -> float | None:
 
 def _route(route: str) -> str:
     """What of a path is no plain word or id is the client's text, perhaps a prompt or a key: it becomes `*`."""
-    parts = (part if len(part) <= _LONGEST_PART and set(part) <= _PLAIN else "*" for part in route.split("/"))
-    return storable("/".join(parts), LONGEST_NAME)
+    parts = [part if len(part) <= _LONGEST_PART and _PLAIN.issuperset(part) else "*" for part in route.split("/")]
+    return "/".join(parts)[:LONGEST_NAME]
 
 
 def _path(path: str) -> str:

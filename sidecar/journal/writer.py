@@ -19,6 +19,7 @@ from typing import Any
 from sidecar import config, logs, metrics, telemetry
 from sidecar.errors import StoreError
 from sidecar.journal.entries import entry, redacted
+from sidecar.metrics import count_of, times_of
 from sidecar.store import Entry, Secret, Store
 from sidecar.tasks import Background
 from sidecar.types import Decision, Segment, Verdict
@@ -28,6 +29,8 @@ SECRET_LIFE = timedelta(days=30)
 HOUSEKEEPING = 3600.0
 RETRY_PAUSE = 1.0
 CLOSE_TIMEOUT = 5.0
+_SHOWN = tuple(name for name in Entry.__slots__ if name not in {"at", "findings", "layers", "text", "reasoning"})
+_EMPTY = frozenset({None, ""})
 _log = logs.get("journal")
 
 
@@ -43,6 +46,7 @@ class Journal:
         self._filled = asyncio.Event()
         self._failing = False
         self._background = Background()
+        self._line = _log.bind()
 
     @property
     def healthy(self) -> bool:
@@ -72,7 +76,7 @@ class Journal:
         """Log, count and queue. Never waits, never raises for the trouble of the store."""
         made = entry(decision)
         with suppress(OSError):  # nobody reads our standard error any more: no reason to refuse requests
-            _log.info("decision_made", **_facts(made))
+            self._line.info("decision_made", **_facts(made))
         _count(decision)
         telemetry.record(decision)
         if self._store is None:
@@ -81,7 +85,6 @@ class Journal:
             metrics.LOG_DROPPED.inc()
             return
         self._queue.append(made)
-        metrics.LOG_QUEUE.set(len(self._queue))
         if len(self._queue) >= self._settings.batch:
             self._filled.set()
 
@@ -111,6 +114,7 @@ class Journal:
     async def _write(self) -> bool:
         """Write batch after batch. An entry leaves the queue when it is written, and not before."""
         while self._queue and self._store is not None:
+            metrics.LOG_QUEUE.set(len(self._queue))
             size = min(self._settings.batch, len(self._queue))
             try:
                 await self._store.decisions.add([self._queue[index] for index in range(size)])
@@ -150,11 +154,10 @@ class Journal:
 
 def _facts(made: Entry) -> dict[str, Any]:
     """The metadata of an entry, without what is empty."""
-    hidden = {"at", "findings", "layers", "text", "reasoning"}
-    facts = {name: getattr(made, name) for name in Entry.__slots__ if name not in hidden}
+    facts = {name: value for name in _SHOWN if (value := getattr(made, name)) not in _EMPTY}
     if made.model and not _is_name(made.model):
         facts["model"] = "*"
-    return {name: value for name, value in facts.items() if value not in {None, ""}}
+    return facts
 
 
 def _is_name(model: str) -> bool:
@@ -164,13 +167,13 @@ def _is_name(model: str) -> bool:
 
 def _count(decision: Decision) -> None:
     verdict = decision.verdict
-    metrics.DECISIONS.labels(decision.door, decision.action).inc()
-    metrics.SCAN_SECONDS.labels(decision.door).observe(verdict.latency_ms / 1000)
+    count_of(metrics.DECISIONS, decision.door, decision.action).inc()
+    times_of(metrics.SCAN_SECONDS, decision.door).observe(verdict.latency_ms / 1000)
     for label in verdict.threats:
-        metrics.THREATS.labels(label).inc()
+        count_of(metrics.THREATS, label).inc()
     if decision.unscanned:
-        metrics.UNSCANNED.labels(decision.unscanned).inc()
+        count_of(metrics.UNSCANNED, decision.unscanned).inc()
     for report in verdict.reports:
-        metrics.LAYER_SECONDS.labels(report.layer).observe(report.elapsed)
+        times_of(metrics.LAYER_SECONDS, report.layer).observe(report.elapsed)
         if report.failure:
-            metrics.LAYER_FAILURES.labels(report.layer, report.failure).inc()
+            count_of(metrics.LAYER_FAILURES, report.layer, report.failure).inc()

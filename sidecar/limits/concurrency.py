@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
+from weakref import WeakSet
 
 from sidecar.errors import SidecarError
+from sidecar.metrics import IN_FLIGHT
+
+_GATES: WeakSet[Concurrency] = WeakSet()
+IN_FLIGHT.set_function(lambda: sum(gate.inside for gate in tuple(_GATES)))
 
 
 class QueueFull(SidecarError):
@@ -18,7 +23,13 @@ class Concurrency:
     def __init__(self, limit: int, queue: int) -> None:
         self._free = asyncio.Semaphore(limit)
         self._queue = queue
-        self._waiting = 0
+        self._waiting = self._running = 0
+        _GATES.add(self)
+
+    @property
+    def inside(self) -> int:
+        """How many run or wait."""
+        return self._waiting + self._running
 
     async def __aenter__(self) -> None:
         """Come in, or wait, or raise `QueueFull`."""
@@ -29,9 +40,11 @@ class Concurrency:
             await self._free.acquire()
         finally:
             self._waiting -= 1
+        self._running += 1
 
     async def __aexit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         """Make room for the next."""
+        self._running -= 1
         self._free.release()

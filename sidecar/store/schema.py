@@ -32,6 +32,8 @@ LONGEST_TEXT = 100_000
 
 def storable(text: str, length: int) -> str:
     """The text without NUL and lone surrogates, which PostgreSQL and SQLite refuse, cut to `length`."""
+    if len(text) <= length and text.isascii() and "\x00" not in text:
+        return text
     return text[:length].replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.errors import LayerError
-from sidecar.metrics import CACHE
+from sidecar.metrics import CACHE, count_of
 from sidecar.types import Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 from sidecar.verdicts.memory import Verdicts
 
@@ -39,6 +39,7 @@ class Remembering:
         self._fingerprint = f"{layer.name}\0{fingerprint}"
         self._reads_system_prompt = reads_system_prompt
         self._pending: dict[bytes, _Pending] = {}
+        self._hits, self._misses = (count_of(CACHE, str(layer.name), outcome) for outcome in ("hit", "miss"))
 
     @property
     def name(self) -> LayerName:
@@ -54,12 +55,14 @@ class Remembering:
         mine = {key: wanted[key] for key in wanted if key not in known and key not in awaited}
         hits = len(known)
         detail = await self._read(mine, known, request, prior)
-        await self._share(awaited, known)
-        late = {key: wanted[key] for key in awaited if key not in known}
-        more = await self._read(late, known, request, prior) if late else {}
+        late: dict[bytes, Segment] = {}
+        if awaited:
+            await self._share(awaited, known)
+            late = {key: wanted[key] for key in awaited if key not in known}
+            detail = _sum(detail, await self._read(late, known, request, prior))
         self._count(hits + len(awaited) - len(late), len(mine) + len(late))
         each = [_at(known[key], segment.path) for key, segment in zip(keys, request.segments, strict=True)]
-        return LayerReport.over(self.name, each, {**_sum(detail, more), "remembered": len(wanted) - len(mine)})
+        return LayerReport.over(self.name, each, {**detail, "remembered": len(wanted) - len(mine)})
 
     def _keys(self, request: ScanRequest) -> list[bytes]:
         known = hashlib.blake2b(self._fingerprint.encode(), digest_size=16, key=self._secret, person=_PERSON)
@@ -80,7 +83,8 @@ class Remembering:
         fresh: dict[bytes, SegmentReport] = {}
         pending = self._announce(segments)
         try:
-            report = await self.inner.scan(replace(request, segments=tuple(segments.values())), prior)
+            wanted = ScanRequest(tuple(segments.values()), request.system_prompt, request.model, request.enough)
+            report = await self.inner.scan(wanted, prior)
             if report.score is None or len(report.each) != len(segments):
                 raise LayerError(report.failure or "error", "the layer did not report on each segment")
             fresh = dict(zip(segments, report.each, strict=True))
@@ -105,19 +109,21 @@ class Remembering:
 
     async def _share(self, awaited: Mapping[bytes, _Pending], known: dict[bytes, SegmentReport]) -> None:
         """Wait for what others read. `wait` leaves their work alone when this request is given up."""
-        if awaited:
-            await asyncio.wait(awaited.values())
+        await asyncio.wait(awaited.values())
         found = {key: future.result() for key, future in awaited.items()}
         known.update({key: report for key, report in found.items() if report is not None})
 
     def _count(self, hits: int, misses: int) -> None:
-        CACHE.labels(str(self.name), "hit").inc(hits)
-        CACHE.labels(str(self.name), "miss").inc(misses)
+        if hits:
+            self._hits.inc(hits)
+        if misses:
+            self._misses.inc(misses)
 
 
 def _digest(known: hashlib.blake2b, segment: Segment) -> bytes:
     digest = known.copy()
-    digest.update(f"\0{segment.role}\0{segment.channel}\0".encode() + _bytes(segment.text))
+    digest.update(f"\0{segment.role}\0{segment.channel}\0".encode())
+    digest.update(_bytes(segment.text))
     return digest.digest()
 
 

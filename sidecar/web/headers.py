@@ -35,6 +35,7 @@ _OVERRIDES = frozenset(
 )
 # The client made these for its connection to us.
 _OURS = frozenset({"host", "content-length", "expect"})
+_NOT_UP = HOP_BY_HOP | _OVERRIDES | _OURS
 OWN_PREFIX = "x-sidecar-"
 KEY_PREFIX = "psk_"
 KEY_HEADERS = ("X-API-Key", "Authorization", "Api-Key")
@@ -46,7 +47,7 @@ def upward(received: MultiMapping[str], *, decoded: bool) -> CIMultiDict[str]:
 
     Neither the sidecar's own keys nor names that only the sidecar may set ever go up.
     """
-    dropped = HOP_BY_HOP | _OVERRIDES | _OURS | _named_in_connection(received)
+    dropped = _NOT_UP | _named_in_connection(received)
     if decoded:
         dropped |= {"content-encoding"}
     return CIMultiDict(
@@ -90,5 +91,7 @@ def _bare(value: str) -> str:
 
 
 def _named_in_connection(received: MultiMapping[str]) -> frozenset[str]:
+    if "Connection" not in received:
+        return frozenset()
     tokens = (token.strip().lower() for value in received.getall("Connection", ()) for token in value.split(","))
     return frozenset(token for token in tokens if token)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from sidecar.bodies import reading
 from sidecar.config import Limits
 from sidecar.errors import BodyError
 from sidecar.limits import Lease, NoRoom
+from sidecar.waiting import within
 
 LEASE = web.RequestKey("lease", Lease)
 """What this request holds of the memory for all bodies (`limits.bodies`)."""
@@ -33,28 +34,34 @@ async def receive(request: web.Request, limits: Limits) -> bytes:
     """
     if (request.content_length or 0) > limits.body_bytes:
         raise Oversize(limits.body_bytes, [])
-    chunks: list[bytes] = []
-    size = 0
+    lease = request[LEASE]
     try:
-        async with asyncio.timeout(limits.body_timeout):
-            async for chunk in request.content.iter_any():
-                size += len(chunk)
-                chunks.append(chunk)
-                if size > limits.body_bytes:
-                    raise Oversize(limits.body_bytes, chunks)
-                await request[LEASE].hold(2 * size)  # the pieces, and what they are together
+        return await within(limits.body_timeout, _whole(request.content, limits.body_bytes, lease))
     except TimeoutError:
-        if request[LEASE].waits:  # no fault of the client's
+        if lease.waits:  # no fault of the client's
             raise NoRoom("no room in time") from None
         raise BodyError("malformed", f"The body did not arrive within {limits.body_timeout:g} s.", status=408) from None
     except web.RequestPayloadError:
         raise BodyError("malformed", "The body broke off before its end.") from None
-    return b"".join(chunks)
+
+
+async def _whole(content: StreamReader, limit: int, lease: Lease) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := await content.readany():
+        size += len(chunk)
+        chunks.append(chunk)
+        if size > limit:
+            raise Oversize(limit, chunks)
+        await lease.hold(2 * size)  # the pieces, and what they are together
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def content_coding(request: web.Request) -> str | None:
     """What the body is packed in, however many fields say so."""
-    return ", ".join(request.headers.getall("Content-Encoding", ())) or None
+    if "Content-Encoding" not in request.headers:
+        return None
+    return ", ".join(request.headers.getall("Content-Encoding")) or None
 
 
 async def unpack(request: web.Request, raw: bytes, content_type: str | None, limits: Limits) -> bytes:
@@ -63,10 +70,12 @@ async def unpack(request: web.Request, raw: bytes, content_type: str | None, lim
     Raises `BodyError` (encoding 415, malformed 400, oversize 413), or `NoRoom`.
     """
     coding = content_coding(request)
-    decode = partial(reading.decode, raw, content_type=content_type, content_encoding=coding, limit=limits.body_bytes)
     if coding is None:
-        plain = decode()
+        plain = reading.decode(raw, content_type=content_type, content_encoding=None, limit=limits.body_bytes)
     else:
+        decode = partial(
+            reading.decode, raw, content_type=content_type, content_encoding=coding, limit=limits.body_bytes
+        )
         await request[LEASE].hold(2 * len(raw) + reading.most_inflated(raw, limits.body_bytes))
         plain = await asyncio.to_thread(decode)
     await make_room(request, plain, len(raw))
