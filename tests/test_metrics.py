@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
+import neighbours
 import pytest
 import yaml
 from prometheus_client import Metric
@@ -28,6 +30,17 @@ LABELS = {
     for name, collector in REGISTRY._names_to_collectors.items()
 }
 OFTEN = {"instance", "job", "le"}
+GRAFANA = """
+import json, sys
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
+print(JSONEncoder(sort_keys=True).encode(Dashboard.from_json(json.load(sys.stdin))))
+"""
+PROMQL = """
+import json, promql_parser, sys
+for expression in json.load(sys.stdin):
+    promql_parser.parse(expression.replace("$__rate_interval", "5m"))
+"""
 
 
 def test_the_exposition_is_read_by_both_parsers() -> None:
@@ -104,6 +117,42 @@ def test_the_dashboard_is_what_grafana_imports() -> None:
         assert panel["datasource"]["uid"] == "${source}"
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
     assert {variable["name"] for variable in board["templating"]["list"]} == {"source", "instance"}
+
+
+def lost(given: Any, kept: Any, place: str = "") -> Iterator[str]:
+    """Where a value of the first is not the same in the second; that has defaults beside it."""
+    if isinstance(given, dict) and isinstance(kept, dict):
+        for name, value in given.items():
+            yield from lost(value, kept.get(name), f"{place}.{name}")
+    elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
+        for number, (one, other) in enumerate(zip(given, kept, strict=True)):
+            yield from lost(one, other, f"{place}.{number}")
+    elif given != kept:
+        yield place
+
+
+def beside(program: str, given: str) -> str:
+    """What a program of the neighbours' Python makes of it."""
+    command: list[str | Path] = [neighbours.neighbours() / "python", "-c", program]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.neighbours
+@pytest.mark.timeout(1200)
+def test_the_dashboard_loads_in_grafanas_own_schema() -> None:
+    """Read and written by Grafana's types (schema 11.6), all of it is there as it was: no field is unknown to them."""
+    text = (OBSERVABILITY / "dashboard.json").read_text("utf-8")
+    assert list(lost(json.loads(text), json.loads(beside(GRAFANA, text)))) == []
+
+
+@pytest.mark.neighbours
+@pytest.mark.timeout(1200)
+def test_every_expression_is_promql() -> None:
+    """A parser of the whole language reads those of the dashboard and of the alerts."""
+    expressions = [target["expr"] for panel in panels() for target in panel["targets"]] + [r["expr"] for r in rules()]
+    beside(PROMQL, json.dumps(expressions))
 
 
 @pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
