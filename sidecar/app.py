@@ -27,6 +27,7 @@ from sidecar.reload import Reloader, files_behind, settled
 from sidecar.store import Store
 from sidecar.tasks import Background
 from sidecar.web import openapi
+from sidecar.web.access import access_log
 from sidecar.web.admin import Dashboard, Parts
 from sidecar.web.compat.routes import switched_on
 from sidecar.web.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
@@ -125,7 +126,9 @@ class Sidecar:
         await self._listen(self._data_app(), self._admin_app(journal, limiter, exemptions))
 
     def _data_app(self) -> web.Application:
-        app = web.Application(middlewares=[boundary(self._room), only_for(self.settings.listen.hosts)])
+        app = web.Application(
+            middlewares=[*access_log(self.settings), boundary(self._room), only_for(self.settings.listen.hosts)]
+        )
         app.on_response_prepare.append(no_server_header)
         app.add_routes(data_routes())
 

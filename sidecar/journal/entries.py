@@ -30,7 +30,7 @@ def entry(decision: Decision) -> Entry:
         id=decision.id,
         at=decision.at,
         door=decision.door,
-        route=_route(decision.route),
+        route=plain_route(decision.route),
         action=decision.action,
         recommended=str(verdict.action),
         status=decision.status,
@@ -82,7 +82,7 @@ def _number(value: float) -> float | None:
     return round(value, 4) if math.isfinite(value) else None
 
 
-def _route(route: str) -> str:
+def plain_route(route: str) -> str:
     """What of a path is no plain word or id is the client's text, perhaps a prompt or a key: it becomes `*`."""
     parts = [part if len(part) <= _LONGEST_PART and _PLAIN.issuperset(part) else "*" for part in route.split("/")]
     return "/".join(parts)[:LONGEST_NAME]
