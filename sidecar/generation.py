@@ -7,8 +7,7 @@ nobody is judged by half of one configuration and half of another, and a long st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -78,25 +77,23 @@ class Generation:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer one request of the data port."""
-        with self._in_use():
-            own = self._own.get((request.method, request.rel_url.raw_path))
-            if own is not None:
-                return await own(request)
-            if self._envoy is not None and self._envoy.takes(request):
-                return await self._envoy.handle(request)
-            if is_own(request.path):
-                raise not_here(request, [*(path for _, path in self._own), *(route.path for route in data_routes())])
-            return await self._proxy.handle(request)
-
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
         self._requests += 1
         try:
-            yield
+            return await self._answer(request)
         finally:
             self._requests -= 1
             if not self._requests:
                 self._left.set()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        own = self._own.get((request.method, request.rel_url.raw_path))
+        if own is not None:
+            return await own(request)
+        if self._envoy is not None and self._envoy.takes(request):
+            return await self._envoy.handle(request)
+        if is_own(request.path):
+            raise not_here(request, [*(path for _, path in self._own), *(route.path for route in data_routes())])
+        return await self._proxy.handle(request)
 
     async def retire(self) -> None:
         """Wait until the last request has left, then close. No request may come any more."""

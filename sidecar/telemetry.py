@@ -71,6 +71,11 @@ async def _nothing() -> None:
     return None
 
 
+def traces() -> bool:
+    """Whether anything is traced at all."""
+    return _state.tracer is not None
+
+
 @contextmanager
 def request(method: str, path: str, headers: Mapping[str, str]) -> Iterator[Callable[[int], None]]:
     """A span around one request, in the trace of the caller; yields what is told the status of the answer."""

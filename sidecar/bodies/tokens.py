@@ -46,6 +46,8 @@ class Vocabularies:
 
     def read(self, found: Extraction) -> Extraction:
         """The same, with segments in place of the token ids that can be read."""
+        if not found.unscannable:
+            return found
         segments, left = list(found.segments), []
         for part in found.unscannable:
             text = self.text(part.model, part.ids) if part.kind == "token_ids" else None

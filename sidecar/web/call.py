@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from aiohttp import web
@@ -82,7 +82,8 @@ class Call:
 
     def lighten(self) -> None:
         """Keep what is needed until the upstream answers, which may take a minute: the bytes to send, and the texts."""
-        self.payload = replace(self.payload, document=None)
+        kept = self.payload
+        self.payload = Payload(kept.body, kept.texts, None, kept.decoded, kept.unscanned)
         if isinstance(self.payload.body, bytes):
             texts = sum(sys.getsizeof(segment.text) for segment in (*self.texts.segments, *self.texts.joined))
             self.request[LEASE].shrink(2 * len(self.payload.body) + texts)

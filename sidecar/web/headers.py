@@ -76,11 +76,13 @@ def own_key(received: MultiMapping[str]) -> str | None:
 
 def is_websocket(received: MultiMapping[str]) -> bool:
     """Whether the client asks to change over to a socket, on which nothing could be scanned."""
-    return any("websocket" in value.lower() for value in received.getall("Upgrade", ()))
+    return "Upgrade" in received and any("websocket" in value.lower() for value in received.getall("Upgrade", ()))
 
 
 def _credentials(received: MultiMapping[str]) -> Iterator[str]:
     for name in KEY_HEADERS:
+        if name not in received:
+            continue
         yield from (_bare(value) for value in received.getall(name, ()))
 
 

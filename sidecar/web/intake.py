@@ -140,6 +140,8 @@ class Intake:
             if not self.opens(part.kind):
                 said = f"The body holds what cannot be scanned (failure.input.{part.kind})."
                 raise BodyError(part.kind, said, status=422, param=part.path)
+        if not parts and texts is payload.texts:
+            return payload
         return replace(payload, texts=texts, unscanned=tuple(dict.fromkeys(part.kind for part in parts)))
 
 

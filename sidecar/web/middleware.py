@@ -61,11 +61,11 @@ def boundary(room: Room | None = None, *, traced: bool = True) -> Middleware:
         request[DECISION_ID] = new_decision_id()
         with bodies.lease() as lease:
             request[LEASE] = lease
-            return await follow(request, handler)
+            if traced and telemetry.traces() and request.path not in UNTRACED:
+                return await follow(request, handler)
+            return await answer(request, handler)
 
     async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not traced or request.path in UNTRACED:
-            return await answer(request, handler)
         with telemetry.request(request.method, request.path, request.headers) as answered:
             given = await answer(request, handler)
             answered(given.status)

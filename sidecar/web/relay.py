@@ -7,7 +7,6 @@ waited for, so a client that reads slowly slows the upstream down, and nothing i
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator, Mapping
@@ -18,10 +17,14 @@ from aiohttp import web
 from sidecar import logs
 from sidecar.errors import UpstreamError
 from sidecar.upstream import Answer
+from sidecar.waiting import within
 from sidecar.web.answers import DECISION_ID, error_body
+from sidecar.web.changed import Changed
 from sidecar.web.headers import downward
 
 EVENT_BYTES = 1024 * 1024
+SMALL = 32 * 1024
+"""Bytes of an answer that is awaited, and then written in one go with its headers."""
 _ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 _RESET = struct.pack("ii", 1, 0)
 _log = logs.get("relay")
@@ -37,6 +40,11 @@ async def relay(
     """
     headers = downward(answer.headers)
     headers.update(extra)
+    if request.method != "HEAD" and _is_small(answer):
+        held, error = await _whole(answer)
+        if error is None:
+            return web.Response(status=answer.status, reason=answer.reason or None, headers=headers, body=held)
+        answer = Changed(answer, _broken(held, error))
     response = web.StreamResponse(status=answer.status, reason=answer.reason or None, headers=headers)
     try:
         await response.prepare(request)
@@ -53,6 +61,29 @@ async def relay(
     except ConnectionError:
         _log.info("client_closed", decision=request.get(DECISION_ID))
     return response
+
+
+def _is_small(answer: Answer) -> bool:
+    """Whether it says that it is so short that it is not worth passing on in pieces."""
+    length = answer.headers.get("Content-Length", "")
+    return len(length) < 6 and length.isdecimal() and int(length) <= SMALL
+
+
+async def _whole(answer: Answer) -> tuple[bytes, UpstreamError | None]:
+    """The body; or what came of it, and why there is not more."""
+    came: list[bytes] = []
+    try:
+        async for chunk in answer.chunks():
+            came.append(chunk)  # noqa: PERF401 - kept if it breaks off
+    except UpstreamError as error:
+        return b"".join(came), error
+    return came[0] if len(came) == 1 else b"".join(came), None
+
+
+async def _broken(came: bytes, error: UpstreamError) -> AsyncIterator[bytes]:
+    if came:
+        yield came
+    raise error
 
 
 def is_event_stream(answer: Answer) -> bool:
@@ -96,8 +127,7 @@ async def _pass(response: web.StreamResponse, answer: Answer, patience: float) -
 
 
 async def _write(response: web.StreamResponse, part: bytes, patience: float) -> None:
-    async with asyncio.timeout(patience):
-        await response.write(part)
+    await within(patience, response.write(part))
 
 
 async def _say(
