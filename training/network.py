@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
+from tokenizers import Tokenizer
 from torch import nn
 
 from training.rows import OUTPUTS
@@ -55,13 +56,23 @@ class Network(nn.Module):
         self._freeze(frozen_layers)
 
     def _freeze(self, layers: int) -> None:
-        """The lowest layers and the word embeddings stay; a negative number freezes nothing at all."""
+        """The lowest layers and the embeddings of ASCII words stay; a negative number freezes nothing at all.
+
+        The words of other scripts learn: the base has hardly ever read them.
+        """
         if layers < 0:
             return
         self.bert.embeddings.requires_grad_(requires_grad=False)
         self.bert.embeddings.token_type_embeddings.requires_grad_(requires_grad=True)
+        moving = other_scripts()
+        self._words.requires_grad_(requires_grad=True).register_hook(lambda gradient: gradient * moving)
         for layer in self.bert.encoder.layer[:layers]:
             layer.requires_grad_(requires_grad=False)
+
+    @property
+    def _words(self) -> torch.Tensor:
+        found: torch.Tensor = self.bert.embeddings.word_embeddings.weight
+        return found
 
     def features(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
@@ -81,8 +92,21 @@ class Network(nn.Module):
 
     def groups(self, rate: float) -> list[dict[str, object]]:
         """Parameters for the optimiser: the head learns five times as fast as the encoder."""
-        encoder = [p for p in self.bert.parameters() if p.requires_grad]
-        return [{"params": encoder, "lr": rate}, {"params": list(self.head.parameters()), "lr": 5 * rate}]
+        words = self._words
+        encoder = [p for p in self.bert.parameters() if p.requires_grad and p is not words]
+        return [
+            {"params": encoder, "lr": rate},
+            {"params": list(self.head.parameters()), "lr": 5 * rate},
+            {"params": [words], "lr": rate, "weight_decay": 0.0},  # which would move those that stay
+        ]
+
+
+def other_scripts() -> torch.Tensor:
+    """(words, 1): one for each word of the vocabulary that is not ASCII, zero for the others."""
+    words = Tokenizer.from_file(str(base_folder() / "tokenizer.json")).get_vocab()
+    found = torch.zeros(len(words), 1)
+    found[[number for word, number in words.items() if not word.isascii()]] = 1.0
+    return found
 
 
 def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

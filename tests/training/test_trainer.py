@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from training import rows as data
+from training.network import other_scripts
 from training.rows import Row
 from training.trainer import Plan, Trainer
 
@@ -55,14 +56,22 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(rows: list[Row], tmp_pa
 
 
 def test_what_is_frozen_stays_and_the_rest_learns(rows: list[Row]) -> None:
-    """Word embeddings and the lowest layers are the original's; the head and the top are not."""
-    trainer = Trainer(rows, replace(PLAN, rounds=1, draws=24))
+    """The lowest layers and the words in ASCII are the original's; the top and words of other scripts are not."""
+    trainer = Trainer([*rows, *(replace(rows[-1], id=f"{n}", text="\u043c\u0438\u0440 " * 9) for n in range(40))], PLAN)
     network = trainer.run()
-    assert torch.equal(
-        network.bert.embeddings.word_embeddings.weight, trainer.original.embeddings.word_embeddings.weight
+    top, words, lowest = (
+        [picked(bert) for bert in (network.bert, trainer.original)]
+        for picked in (
+            lambda bert: bert.encoder.layer[5].output.dense.weight,
+            lambda bert: bert.embeddings.word_embeddings.weight,
+            lambda bert: bert.encoder.layer[1].output.dense.weight,
+        )
     )
-    one, other = (bert.encoder.layer[5].output.dense.weight for bert in (network.bert, trainer.original))
-    assert not torch.equal(one, other)
+    foreign = other_scripts()[:, 0] > 0
+    assert torch.equal(words[0][~foreign], words[1][~foreign])
+    assert torch.equal(*lowest)
+    assert not torch.equal(words[0][foreign], words[1][foreign])
+    assert not torch.equal(*top)
 
 
 def test_a_placed_attack_is_learnt_from_where_it_stands(rows: list[Row]) -> None:
