@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 from compat_door import counter
 
-from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
-from sidecar.web.compat.lakera import _breakdown
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, Verdict
+from sidecar.web.compat.lakera import _breakdown, _payload
 
 EVIL = "Please EVIL now."
 CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": EVIL}]
@@ -54,3 +54,15 @@ def test_an_attack_is_told_even_where_only_personal_data_was_found(rule: str, na
     assert said == {name: (True, 1), "prompt_attack": (True, 0)}
     alone = Verdict(0.3, Action.ALLOW, (Label.PII_DETECTED,), 1, LayerName.RULES, reports=reports[:1])
     assert [line["detector_type"] for line in _breakdown(alone)] == [name]
+
+
+def test_personal_data_is_where_it_is_said_to_be() -> None:
+    """Clients replace what stands between `start` and `end` of that message."""
+    text = "Write to ada@example.com, please."
+    found = Finding("PII-100", Label.PII_DETECTED, 0.3, LayerName.RULES, "messages.1.content", 9, 24)
+    threats = (Label.PII_DETECTED,)
+    reports = (LayerReport(LayerName.RULES, 0.3, (found,)),)
+    verdict = Verdict(0.3, Action.ALLOW, threats, 1, LayerName.RULES, reports=reports)
+    (said,) = _payload(verdict, ScanRequest((Segment(text, path="messages.1.content"),)))
+    assert (said["start"], said["end"], said["text"]) == (9, 24, "ada@example.com")
+    assert (said["message_id"], said["detector_type"]) == (1, "pii/email")
