@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 import click
-import orjson
 import uvloop
 
-from sidecar import config, console, logs
+from sidecar import config, console, jsons, logs
 from sidecar.config import Settings
 from sidecar.errors import SidecarError
 from sidecar.units import parse_duration
@@ -64,4 +63,4 @@ def load_settings(path: Path | None) -> Settings:
 
 def emit(value: object) -> None:
     """JSON on standard output."""
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    click.echo(jsons.dumps(value, option=jsons.INDENTED).decode())

@@ -19,8 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-
+from sidecar import jsons
 from sidecar.errors import ConfigError
 from sidecar.types import Action, Channel, Label, ScanRequest, Segment, Verdict
 
@@ -109,7 +108,7 @@ def read_rows(path: Path) -> list[Row]:
     try:
         for number, line in _lines(path):
             try:
-                rows.append(_row(orjson.loads(line), number))
+                rows.append(_row(jsons.loads(line), number))
             except (ValueError, TypeError, KeyError) as error:
                 problems.append(f"line {number}: {type(error).__name__}: {error}"[:200])
     except (OSError, EOFError, zlib.error) as error:

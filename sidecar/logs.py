@@ -11,9 +11,10 @@ import logging
 import sys
 from typing import Literal
 
-import orjson
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+from sidecar import jsons
 
 
 def _escape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -37,7 +38,7 @@ def _one_line_errors(_logger: WrappedLogger, _method: str, event: EventDict) -> 
 def _json(event: EventDict, **_: object) -> str:
     """Fast for what orjson writes, nearly everything; what JSON has no form for is shown as Python shows it."""
     try:
-        return orjson.dumps(event, default=repr).decode()
+        return jsons.dumps(event, default=repr).decode()
     except TypeError:
         return json.dumps(event, default=repr)
 

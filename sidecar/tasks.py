@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from sidecar import logs
 
 T = TypeVar("T")
+AFTER_ERROR = 1.0
+"""Seconds until what failed is tried again, at least."""
 _log = logs.get("tasks")
 
 
@@ -45,7 +47,16 @@ class Background:
 async def _forever(name: str, step: Callable[[], Awaitable[None]], pause: float) -> None:
     while True:
         try:
-            await step()
-        except Exception as error:  # noqa: BLE001 - supervision: whatever fails is tried again
-            _log.error("task_failed", task=name, kind=type(error).__name__)
-        await asyncio.sleep(pause)
+            done = await _once(name, step)
+            await asyncio.sleep(pause if done else max(pause, AFTER_ERROR))
+        except MemoryError:  # not enough to tell of the first one, or to wait
+            await asyncio.sleep(0)
+
+
+async def _once(name: str, step: Callable[[], Awaitable[None]]) -> bool:
+    try:
+        await step()
+    except Exception as error:  # noqa: BLE001 - supervision: whatever fails is tried again
+        _log.error("task_failed", task=name, kind=type(error).__name__)
+        return False
+    return True

@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-import orjson
-
+from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
 
 LONGEST_JSON = 1024 * 1024
@@ -117,7 +116,7 @@ def json_value(value: str) -> JsonValue:
     if "\\" not in value or len(value) > LONGEST_JSON or value.lstrip()[:1] not in {"{", "["}:
         return None
     try:
-        found: JsonValue = orjson.loads(value)
-    except orjson.JSONDecodeError:
+        found: JsonValue = jsons.loads(value)
+    except jsons.DecodeError:
         return None
     return found

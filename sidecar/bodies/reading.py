@@ -18,8 +18,7 @@ from collections import Counter
 from itertools import chain
 from typing import TypeAlias
 
-import orjson
-
+from sidecar import jsons
 from sidecar.bodies.paths import KNOWN, is_free, mistakable
 from sidecar.errors import BodyError
 
@@ -104,8 +103,8 @@ def parse(raw: bytes, *, depth: int) -> JsonValue:
     Raises `BodyError` with kind `malformed` (400) for whatever is no JSON, or not the same JSON to every reader.
     """
     try:
-        value: JsonValue = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
+        value: JsonValue = jsons.loads(raw)
+    except jsons.DecodeError as error:
         raise BodyError("malformed", f"The body is not valid JSON: {error}.") from None
     if _survey(value, depth) or not _nothing_lost(value, raw):
         _read_exactly(raw)
@@ -166,8 +165,8 @@ def _refuse_mistakable(node: dict[str, JsonValue]) -> None:
 
 def _nothing_lost(value: JsonValue, raw: bytes) -> bool:
     try:
-        written = orjson.dumps(value)
-    except orjson.JSONEncodeError:  # nested deeper than orjson writes
+        written = jsons.dumps(value, jsons.room_for(raw))
+    except jsons.EncodeError:  # nested deeper than orjson writes
         return False
     return written == raw or (b"\\u003" not in raw and raw.count(b":") == written.count(b":"))
 

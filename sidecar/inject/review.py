@@ -8,8 +8,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import orjson
-
+from sidecar import jsons
 from sidecar.errors import BodyError, InjectError
 from sidecar.inject.objects import inject
 from sidecar.inject.options import Options
@@ -31,8 +30,8 @@ def answer(raw: bytes, options: Options, *, own_namespace: str | None = None) ->
 
 def _request(raw: bytes) -> Review:
     try:
-        review = orjson.loads(raw)
-    except orjson.JSONDecodeError:
+        review = jsons.loads(raw)
+    except jsons.DecodeError:
         raise BodyError("malformed", "The body is not JSON.") from None
     if not isinstance(review, dict) or review.get("apiVersion") != "admission.k8s.io/v1":
         raise BodyError("malformed", "The body is no AdmissionReview of admission.k8s.io/v1.")
@@ -54,4 +53,4 @@ def _ruling(subject: Review, request: Review, options: Options) -> Review:
         return {"allowed": False, "status": {"code": 422, "message": str(error), "reason": "Invalid"}}
     if not patch:
         return {}
-    return {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(patch)).decode()}
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(jsons.dumps(patch)).decode()}

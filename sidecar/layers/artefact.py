@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sidecar import jsons
 from sidecar.errors import ModelError
 from sidecar.types import Label
 
@@ -100,10 +100,10 @@ class Artefact:
 
 def _manifest(path: Path) -> Manifest:
     try:
-        return Manifest.model_validate(orjson.loads(path.read_bytes()))
+        return Manifest.model_validate(jsons.loads(path.read_bytes()))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValidationError, orjson.JSONDecodeError) as error:
+    except (ValidationError, jsons.DecodeError) as error:
         raise ModelError(f"{path}: is not a model description: {error}") from None
 
 

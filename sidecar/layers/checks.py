@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from importlib import import_module
 from itertools import pairwise
 
-import orjson
 import re2
 from stdnum import bitcoin, iban, luhn
 
+from sidecar import jsons
 from sidecar.layers.phones import digits, international, national, north_american, spoken_of
 
 Check = Callable[[str], bool]
@@ -127,7 +127,7 @@ def _claims(text: str) -> dict[str, object]:
     """What a token says of itself; nothing if it cannot be read."""
     part = ("." + text).split(".")[-2]
     try:
-        claims = orjson.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        claims = jsons.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except ValueError:
         return {}
     return claims if isinstance(claims, dict) else {}

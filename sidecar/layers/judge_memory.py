@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import orjson
+from sidecar import jsons
 
 ENTRY_BYTES = 300
 GRADE_BYTES = 24
@@ -46,10 +46,10 @@ def size(opinion: Opinion) -> int:
 
 def dump(opinion: Opinion) -> bytes:
     """For replicas: what was graded, and whether an acquittal was tested."""
-    return orjson.dumps([opinion.controlled, *opinion.grades])
+    return jsons.dumps([opinion.controlled, *opinion.grades])
 
 
 def load(body: bytes) -> Opinion:
     """From what `dump` made."""
-    controlled, *grades = orjson.loads(body)
+    controlled, *grades = jsons.loads(body)
     return Opinion(tuple(grades), None, controlled=controlled)

@@ -15,9 +15,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-import orjson
-
-from sidecar import __version__, metrics
+from sidecar import __version__, jsons, metrics
 from sidecar.config import JudgeLayer
 from sidecar.errors import LayerError
 from sidecar.layers import judge_answer, judge_prompt
@@ -97,7 +95,7 @@ class LlmJudgeLayer:
         task = judge_prompt.messages(self._questions, "", "", None)
         who = (__version__, str(self._settings.url), self._settings.model, *(part["content"] for part in task))
         digest = hashlib.blake2b(digest_size=16, key=secret[: hashlib.blake2b.MAX_KEY_SIZE], person=b"judge")
-        digest.update(orjson.dumps(who))
+        digest.update(jsons.dumps(who))
         return digest
 
     def _key(self, text: Excerpt, system_prompt: str | None) -> bytes:

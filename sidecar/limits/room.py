@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
+from weakref import WeakSet
 
 from sidecar.errors import SidecarError
 from sidecar.metrics import BODY_BYTES, NO_ROOM
@@ -16,6 +17,9 @@ MOST_WAITING = 64
 """What waits has sent more than was read of it: that memory is bounded by this."""
 PATIENCE = 2.0
 """Seconds until a body that found no room is given up."""
+
+
+_ROOMS: WeakSet[Room] = WeakSet()
 
 
 class NoRoom(SidecarError):
@@ -30,6 +34,7 @@ class Room:
         self.held = 0
         self._waiting = 0
         self._freed = asyncio.Event()
+        _ROOMS.add(self)
 
     @property
     def largest(self) -> int:
@@ -44,11 +49,9 @@ class Room:
         """Whether a body of now `size` bytes, `more` than it was, holds no more than is then left."""
         return size <= self.total - self.held - more
 
-    def move(self, more: int) -> None:
-        """Take so much more, or give it back."""
-        self.held += more
-        BODY_BYTES.set(self.held)
-        if more < 0:
+    def tell(self) -> None:
+        """There is more room than there was."""
+        if self._waiting:
             self._freed.set()
 
     async def wait(self, more: int, size: int) -> None:
@@ -71,6 +74,9 @@ class Room:
         return NoRoom(f"{self.held} of {self.total} bytes are in use")
 
 
+BODY_BYTES.set_function(lambda: sum(room.held for room in tuple(_ROOMS)))
+
+
 class Lease:
     """What one body holds of the room. `waits`: it wanted more and has not got it."""
 
@@ -91,14 +97,19 @@ class Lease:
             self.waits = True
             await self._room.wait(more, size)
             self.waits = False
-        self._room.move(more)
-        self.size = size
+        self._move(size)
 
     def shrink(self, size: int) -> None:
         """Hold no more than `size` bytes from now on."""
         if size < self.size:
-            self._room.move(size - self.size)
-            self.size = size
+            self._move(size)
+
+    def _move(self, size: int) -> None:
+        """Both counts change, or neither does: what is told of it afterwards may fail for want of memory."""
+        more = size - self.size
+        self._room.held, self.size = self._room.held + more, size
+        if more < 0:
+            self._room.tell()
 
     def __enter__(self) -> Lease:
         """Nothing is held yet."""

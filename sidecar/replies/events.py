@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import orjson
-
+from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
 from sidecar.replies.texts import Piece, pieces
 
@@ -71,8 +70,8 @@ def read(raw: bytes) -> Event:
 def loaded(data: bytes) -> JsonValue:
     """A JSON value, read as kindly as clients do: NaN and lone surrogates pass. Raises `Unreadable`."""
     try:
-        found: JsonValue = orjson.loads(data)
-    except orjson.JSONDecodeError:
+        found: JsonValue = jsons.loads(data)
+    except jsons.DecodeError:
         try:
             found = json.loads(data)
         except (ValueError, RecursionError):
@@ -83,6 +82,6 @@ def loaded(data: bytes) -> JsonValue:
 def dumped(document: JsonValue) -> bytes:
     """The value as JSON again."""
     try:
-        return orjson.dumps(document)
-    except orjson.JSONEncodeError:
+        return jsons.dumps(document, jsons.MUCH)
+    except jsons.EncodeError:
         return json.dumps(document).encode()

@@ -12,8 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal
 
-import orjson
-
+from sidecar import jsons
 from sidecar.store.decisions import Decisions, Entry, Filter
 
 Form = Literal["csv", "jsonl"]
@@ -39,7 +38,7 @@ async def export(
 
 
 def _lines(entries: Sequence[Entry]) -> bytes:
-    return b"".join(orjson.dumps(_values(entry)) + b"\n" for entry in entries)
+    return b"".join(jsons.dumps(_values(entry)) + b"\n" for entry in entries)
 
 
 def _values(entry: Entry) -> dict[str, Any]:
@@ -63,7 +62,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, list):
-        return orjson.dumps(value).decode()
+        return jsons.dumps(value).decode()
     if not isinstance(value, str):
         return str(value.isoformat())
     clean = value.replace("\0", "")

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
-import orjson
 from multidict import CIMultiDict
 
+from sidecar import jsons
 from sidecar.upstream import echo_shapes as shapes
 from sidecar.upstream.message import Answer, Outgoing
 
@@ -80,11 +80,11 @@ def _answer(method: str, path: str, raw: bytes) -> _EchoAnswer:
 
 def _parse(raw: bytes) -> dict[str, Any] | None:
     try:
-        document = orjson.loads(raw)
-    except orjson.JSONDecodeError:
+        document = jsons.loads(raw)
+    except jsons.DecodeError:
         return None
     return document if isinstance(document, dict) else None
 
 
 def _json(status: int, value: object) -> _EchoAnswer:
-    return _EchoAnswer(status, JSON, iter([orjson.dumps(value)]))
+    return _EchoAnswer(status, JSON, iter([jsons.dumps(value)]))

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-import orjson
-
+from sidecar import jsons
 from sidecar.types import Finding, Label, LayerName, SegmentReport
 
 ENTRY_BYTES = 350
@@ -120,11 +119,11 @@ def _size(report: SegmentReport) -> int:
 
 
 def _dump(report: SegmentReport) -> bytes:
-    return orjson.dumps([report.score, [_plain(finding) for finding in report.findings]])
+    return jsons.dumps([report.score, [_plain(finding) for finding in report.findings]])
 
 
 def _load(body: bytes) -> SegmentReport:
-    score, findings = orjson.loads(body)
+    score, findings = jsons.loads(body)
     return SegmentReport(score, tuple(_finding(plain) for plain in findings))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from aiohttp import web
 
+from sidecar import jsons
 from sidecar.config import Block
 from sidecar.errors import RequestError
 from sidecar.types import Verdict
@@ -94,4 +94,4 @@ def _retry_after(error: RequestError) -> dict[str, str]:
 
 
 def _json(status: int, value: object, headers: Mapping[str, str]) -> web.Response:
-    return web.Response(status=status, body=orjson.dumps(value), content_type=JSON, headers=headers)
+    return web.Response(status=status, body=jsons.dumps(value), content_type=JSON, headers=headers)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import orjson
 from aiohttp import web
 
+from sidecar import jsons
 from sidecar.bodies import reading, scan_request
 from sidecar.config import Settings
 from sidecar.engine import Engine
@@ -125,4 +125,4 @@ def _answer(ruling: Ruling, shape: Callable[[Verdict], dict[str, object]]) -> we
 
 
 def _json(value: object, headers: dict[str, str]) -> web.Response:
-    return web.Response(body=orjson.dumps(value), content_type="application/json", headers=headers)
+    return web.Response(body=jsons.dumps(value), content_type="application/json", headers=headers)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-import orjson
-
+from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
 from sidecar.types import Finding, Verdict
 
@@ -40,7 +39,7 @@ def without_refused(document: JsonValue, verdict: Verdict, threshold: float) -> 
 
 
 def _written(turn: JsonValue) -> bytes:
-    return orjson.dumps(turn, option=orjson.OPT_SORT_KEYS)
+    return jsons.dumps(turn, jsons.MUCH, option=jsons.SORTED)
 
 
 def _turns(document: JsonValue) -> tuple[str, list[JsonValue]]:

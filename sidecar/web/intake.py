@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
-import orjson
 from aiohttp import web
 
+from sidecar import jsons
 from sidecar.bodies import extraction, forms, reading
 from sidecar.bodies.extraction import Extraction
 from sidecar.bodies.reading import JsonValue
@@ -64,9 +64,10 @@ class Intake:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
         return payload if cause is None else replace(payload, unscanned=(cause,))
 
-    def rewrite(self, route: Route, document: JsonValue) -> Payload:
-        """The payload of a body that is not the client's any more."""
-        return self._read_document(route, orjson.dumps(document), document, decoded=True)
+    def rewrite(self, route: Route, payload: Payload, document: JsonValue) -> Payload:
+        """The payload with this document, no larger than its own, in place of what the client sent."""
+        room = jsons.room_for(payload.body) if isinstance(payload.body, bytes) else jsons.MUCH
+        return self._read_document(route, jsons.dumps(document, room), document, decoded=True)
 
     def opens(self, kind: str) -> bool:
         """Whether a body of which `kind` cannot be scanned goes up all the same."""

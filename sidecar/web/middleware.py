@@ -81,11 +81,11 @@ def boundary(room: Room | None = None, *, traced: bool = True) -> Middleware:
         except ConnectionResetError:
             raise
         except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, the client gets a 500
-            if _starved(error):
-                _log.error("memory_short", at=where(error))
-                return _answer(request, Unavailable("The scanner is busy.", retry_after=1))
-            _log.error("request_failed", kind=type(error).__name__, at=where(error))
-            return _answer(request, _Internal("Internal server error."))
+            starved = _starved(error)
+            with suppress(MemoryError):  # the answer is worth more than the line
+                _log.error("memory_short" if starved else "request_failed", kind=type(error).__name__, at=where(error))
+            busy = Unavailable("The scanner is busy.", retry_after=1)
+            return _answer(request, busy if starved else _Internal("Internal server error."))
 
     return handle
 

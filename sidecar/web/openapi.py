@@ -11,12 +11,11 @@ from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any
 
-import orjson
 import yaml
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from sidecar import __version__
+from sidecar import __version__, jsons
 
 HERE = Path(__file__).parent
 ADMIN = "admin"
@@ -58,7 +57,7 @@ def admin_routes(on: Switches) -> list[web.RouteDef]:
 
 @lru_cache(maxsize=8)
 def _raw(on: frozenset[str]) -> bytes:
-    return orjson.dumps(document(on))
+    return jsons.dumps(document(on))
 
 
 @lru_cache(maxsize=8)

@@ -114,7 +114,7 @@ class Proxy:
         """Put names in place of personal data: what is scanned from here on is what goes up."""
         names = await redactor.redact(call.payload.document) if call.payload.document is not None else None
         if names:
-            call.payload, call.names = self._intake.rewrite(route, call.payload.document), names
+            call.payload, call.names = self._intake.rewrite(route, call.payload, call.payload.document), names
             REDACTED.inc(len(names))
 
     async def _scan(self, call: Call, route: Route) -> None:
@@ -164,7 +164,7 @@ class Proxy:
             shorter = without_refused(call.payload.document, call.verdict, self._settings.scan.threshold)
             if shorter is None:
                 break
-            call.payload = self._intake.rewrite(route, shorter[0])
+            call.payload = self._intake.rewrite(route, call.payload, shorter[0])
             call.verdict, removed = await self._judge(call), removed + shorter[1]
         if call.verdict.failure is not None or call.verdict.action is Action.BLOCK:
             call.payload, call.segments, call.verdict = first.payload, first.segments, first.verdict

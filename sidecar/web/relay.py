@@ -11,10 +11,9 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Mapping
 
-import orjson
 from aiohttp import web
 
-from sidecar import logs
+from sidecar import jsons, logs
 from sidecar.errors import UpstreamError
 from sidecar.upstream import Answer
 from sidecar.waiting import within
@@ -138,7 +137,7 @@ async def _say(
         return
     name = b"event: error\n" if dialect == "anthropic" else b""
     try:
-        await _write(response, name + b"data: " + orjson.dumps(error_body(error, dialect)) + b"\n\n", patience)
+        await _write(response, name + b"data: " + jsons.dumps(error_body(error, dialect)) + b"\n\n", patience)
     except (TimeoutError, ConnectionError):
         return
 

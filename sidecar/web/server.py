@@ -13,12 +13,11 @@ import os
 from http import HTTPStatus
 from typing import Any
 
-import orjson
 from aiohttp import web
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler
 
-from sidecar import logs
+from sidecar import jsons, logs
 from sidecar.config import Limits
 from sidecar.errors import SidecarError
 from sidecar.metrics import CONNECTIONS, NO_ROOM
@@ -32,6 +31,7 @@ READ_AHEAD = 64 * 1024
 TURNED = 256
 """Connections that are being told that there is no room; whoever comes beside them is cut."""
 BACKLOG = 1024
+_SAID = {500: "Internal server error.", 503: "The scanner is busy."}
 # Who has been answered before the body was read gets this long to stop sending, in seconds.
 LINGER = 1.0
 
@@ -73,6 +73,11 @@ class Connection(RequestHandler):
                 self.transport.write(_whole(431, "The headers are too large."))
                 self.force_close()
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Asked for after every read; where nothing was paused there is nothing to parse again."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -81,10 +86,12 @@ class Connection(RequestHandler):
         message: str | None = None,  # noqa: ARG002 - may quote the request, so it is not shown
     ) -> web.StreamResponse:
         """Answer what could not be parsed (400) or what no boundary caught (500), and close."""
+        if isinstance(exc, MemoryError):
+            status = 503
         _log.warning("request_unreadable", status=status, kind=type(exc).__name__)
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
-        said = "The request is not valid HTTP." if status < 500 else "Internal server error."
+        said = _SAID.get(status, "The request is not valid HTTP.")
         answer = web.Response(status=status, body=_body(said, status), content_type="application/json")
         answer.force_close()
         return answer
@@ -241,4 +248,4 @@ def _whole(status: int, message: str, more: str = "") -> bytes:
 def _body(message: str, status: int) -> bytes:
     kind = "invalid_request_error" if status < 500 else "server_error"
     envelope = {"message": message, "type": kind, "param": None, "code": "invalid_http"}
-    return orjson.dumps({"detail": message, "error": envelope})
+    return jsons.dumps({"detail": message, "error": envelope})

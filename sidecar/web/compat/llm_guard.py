@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import orjson
 from aiohttp import web
 
+from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
@@ -64,5 +64,5 @@ def error(failed: RequestError) -> web.Response:
     """An error as theirs; a body that is not theirs is 422 there."""
     status = 422 if isinstance(failed, BodyError) else failed.status
     headers = {} if failed.retry_after is None else {"Retry-After": str(failed.retry_after)}
-    body = orjson.dumps({"message": failed.detail, "details": None})
+    body = jsons.dumps({"message": failed.detail, "details": None})
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)

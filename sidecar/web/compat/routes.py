@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.engine import Engine
@@ -78,6 +78,6 @@ def _handler(adapter: Adapter, desk: Desk) -> Handler:
             refused = adapter.error(failed)
             refused.headers.setdefault(DECISION, request[DECISION_ID])
             return refused
-        return web.Response(body=orjson.dumps(body), content_type="application/json", headers=headers)
+        return web.Response(body=jsons.dumps(body), content_type="application/json", headers=headers)
 
     return handle
