@@ -38,7 +38,7 @@ screenshots: $(INSTALLED) ## the pictures of docs/dashboard.md, from the system'
 
 build/docs/.installed: tools/docs.txt
 	@$(PYTHON) -m venv build/docs
-	@build/docs/bin/pip install -q -r $<
+	@build/docs/bin/pip install -q --no-deps -r $<
 	@touch $@
 
 docs: $(INSTALLED) build/docs/.installed ## the site of the documentation, into build/site; warnings are errors
