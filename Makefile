@@ -22,7 +22,7 @@ run: $(INSTALLED) ## install once, then serve on 127.0.0.1:8080 with a small rea
 test: $(INSTALLED) tests/node/node_modules/.installed lint ## install once, then run the whole test suite, on four cores at most: make test [JOBS=1]
 	@$(BIN)/python -m pytest -m "not neighbours" -n $(or $(JOBS),auto) --maxprocesses 4 --dist loadfile
 
-neighbours: $(INSTALLED) ## the tests beside LiteLLM, Envoy, LangChain, Schemathesis and MkDocs, installed into build/neighbours
+neighbours: $(INSTALLED) ## the tests beside LiteLLM, Envoy, LangChain, Schemathesis, Grafana and MkDocs; the documentation's command lines; the wheel
 	@$(BIN)/python -m pytest -m neighbours
 
 quick: $(INSTALLED) ## the tests without the slow ones
