@@ -139,6 +139,8 @@ class Walk:
             role, channel = Role.TOOL, Channel.INDIRECT
         elif kind in DOCUMENTS:
             channel = Channel.INDIRECT
+        if (role, channel, turn) == (at.role, at.channel, at.turn):
+            return at
         return at._replace(role=role, channel=channel, turn=turn)
 
     def _below(self, at: Place, name: str, child: JsonValue) -> Place:
@@ -241,7 +243,7 @@ def _step(at: Place, name: str, *, free: bool) -> Place:
     shown = name if _NAME.fullmatch(name) else "*"
     path = f"{at.path}.{shown}" if at.path else shown
     pattern = "" if free else f"{at.pattern}.{name}" if at.pattern else name
-    return at._replace(path=path, pattern=pattern, name=name, free=at.free or free)
+    return Place(path, pattern, name, at.role, at.channel, at.free or free, at.turn, at.nested)
 
 
 def _may_hold_text(name: str, value: JsonValue) -> bool:

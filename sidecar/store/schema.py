@@ -7,6 +7,7 @@ UTC datetime, `Bounded` text is cut to its length and holds nothing that a datab
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,9 +63,10 @@ class Bounded(TypeDecorator[str]):
         super().__init__(longest if longest < LONGEST_TEXT else None)
         self.longest = longest
 
-    def process_bind_param(self, value: str | None, _dialect: Dialect) -> str | None:
-        """Cut and clean."""
-        return None if value is None else storable(value, self.longest)
+    def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:  # noqa: ARG002 - all the same
+        """Cut and clean: called for every value of every row."""
+        longest = self.longest
+        return lambda value: None if value is None else storable(value, longest)
 
 
 metadata = MetaData()

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
 from aiohttp.streams import EofStream, StreamReader
 from multidict import CIMultiDict, MultiMapping
@@ -24,7 +23,7 @@ from sidecar import telemetry
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
 from sidecar.upstream.message import Answer, Outgoing
-from sidecar.upstream.wires import NotConnected, Unreached, Wires
+from sidecar.upstream.wires import NotConnected, Unreached, Wire, Wires
 from sidecar.waiting import within
 
 ATTEMPTS = 3
@@ -120,7 +119,7 @@ class HttpUpstream:
             raise
         return _HttpAnswer(head, body, wire, self._wires, self._settings.idle_timeout)
 
-    async def _write(self, wire: ResponseHandler, request: Outgoing) -> None:
+    async def _write(self, wire: Wire, request: Outgoing) -> None:
         writer = StreamWriter(wire, asyncio.get_running_loop())
         body = request.body
         headers = telemetry.upward(self._headers(request))
@@ -160,11 +159,9 @@ class HttpUpstream:
 class _HttpAnswer:
     """An answer whose headers have arrived."""
 
-    def __init__(
-        self, head: RawResponseMessage, body: StreamReader, wire: ResponseHandler, wires: Wires, idle: float
-    ) -> None:
+    def __init__(self, head: RawResponseMessage, body: StreamReader, wire: Wire, wires: Wires, idle: float) -> None:
         self._head, self._body = head, body
-        self._wire: ResponseHandler | None = wire
+        self._wire: Wire | None = wire
         self._wires = wires
         self._idle = idle
         body.on_eof(self.leave)
@@ -184,8 +181,9 @@ class _HttpAnswer:
     async def chunks(self) -> AsyncIterator[bytes]:
         """See `Answer`. What has arrived is handed on at once; nothing is read ahead of the consumer."""
         try:
-            while chunk := await within(self._idle, self._body.readany()):
-                yield chunk
+            while not self._body.at_eof():
+                if chunk := await within(self._idle, self._body.readany()):
+                    yield chunk
         except TimeoutError:
             raise UpstreamError("The upstream stalled in the middle of its answer.", status=504) from None
         except _BROKEN as error:
@@ -198,7 +196,7 @@ class _HttpAnswer:
             self._wire = None
 
 
-async def _pour(body: AsyncIterator[bytes], writer: StreamWriter, wire: ResponseHandler) -> None:
+async def _pour(body: AsyncIterator[bytes], writer: StreamWriter, wire: Wire) -> None:
     """Send a body as it comes; no further once the upstream has answered."""
     async for chunk in body:
         await writer.write(chunk)
@@ -209,7 +207,7 @@ async def _pour(body: AsyncIterator[bytes], writer: StreamWriter, wire: Response
     await writer.write_eof()
 
 
-async def _final(wire: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:
+async def _final(wire: Wire) -> tuple[RawResponseMessage, StreamReader]:
     """The answer itself, behind those that say that it is coming."""
     while True:
         head, body = await wire.read()

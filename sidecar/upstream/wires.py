@@ -21,6 +21,15 @@ NEXT_ADDRESS = 0.25
 """Seconds until the next address of a name is tried beside the one before."""
 
 
+class Wire(ResponseHandler):
+    """One connection."""
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Asked for after every read; where nothing was paused there is nothing to parse again."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
+
 class NotConnected(Exception):
     """There is no connection, so nothing went up. `again`: trying again may help."""
 
@@ -41,12 +50,12 @@ class Wires:
         self._tls = _trusting() if tls else None
         self._free = asyncio.Semaphore(most)
         self._patience = patience
-        self._kept: list[tuple[ResponseHandler, float]] = []
+        self._kept: list[tuple[Wire, float]] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def take(self) -> ResponseHandler:
+    async def take(self) -> Wire:
         """A connection for one request, to be given back. Raises `NotConnected` or `Unreached`."""
-        if not self._free.locked() and (kept := self._unused()) is not None:
+        if self._kept and not self._free.locked() and (kept := self._unused()) is not None:
             await self._free.acquire()  # at once
             return kept
         try:
@@ -55,7 +64,7 @@ class Wires:
         except TimeoutError:
             raise Unreached from None
 
-    async def _wait(self) -> ResponseHandler:
+    async def _wait(self) -> Wire:
         await self._free.acquire()
         try:
             kept = self._unused()  # which is false, being an empty queue
@@ -64,7 +73,7 @@ class Wires:
             self._free.release()
             raise
 
-    def _unused(self) -> ResponseHandler | None:
+    def _unused(self) -> Wire | None:
         """The one used last, if it is still good. What spoke without being asked is not."""
         oldest = time.monotonic() - KEEPALIVE
         while self._kept:
@@ -74,7 +83,7 @@ class Wires:
             wire.close()
         return None
 
-    async def _connect(self) -> ResponseHandler:
+    async def _connect(self) -> Wire:
         try:
             found = await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
             return await self._on(await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS))
@@ -85,19 +94,19 @@ class Wires:
         except OSError:
             raise NotConnected("connection refused") from None
 
-    async def _on(self, connected: socket.socket) -> ResponseHandler:
+    async def _on(self, connected: socket.socket) -> Wire:
         loop = asyncio.get_running_loop()
         name = self._host if self._tls else None
         try:
             _, wire = await loop.create_connection(
-                lambda: ResponseHandler(loop), sock=connected, ssl=self._tls, server_hostname=name
+                lambda: Wire(loop), sock=connected, ssl=self._tls, server_hostname=name
             )
         except BaseException:
             connected.close()
             raise
         return wire
 
-    def give(self, wire: ResponseHandler) -> None:
+    def give(self, wire: Wire) -> None:
         """Take back what `take` gave: for the next request, if the last one on it is done with."""
         self._free.release()
         if wire.should_close or not wire.is_connected():

@@ -48,7 +48,8 @@ async def receive(request: web.Request, limits: Limits) -> bytes:
 async def _whole(content: StreamReader, limit: int, lease: Lease) -> bytes:
     chunks: list[bytes] = []
     size = 0
-    while chunk := await content.readany():
+    while not content.at_eof():
+        chunk = await content.readany()
         size += len(chunk)
         chunks.append(chunk)
         if size > limit:
