@@ -17,13 +17,14 @@ NAMES = """
 agent_memory api_error blunt_injection calendar_invite email_business fake_turn false_authority hypothetical
 mcp_tool_description odd_format privilege_escalation refusal_suppression review role_hijack secret_extraction
 subtitles verbatim
-
 context_reset contract extraction_indirect jailbreak_fiction jailbreak_persuasion meeting_notes support_ticket
+csv_cells game_frame kid_voice legal_clause owner_claim question_then_hijack question_then_refine resume
+roundabout_extraction say_only sms turning_question wiki_edit
 """
 FAMILIES = frozenset(NAMES.split())
-"""Chosen by name, a tenth of the rows. Each has attacks: a kind of harmless text that is held back only teaches the
-model to take it for an attack (measured: long foreign documents). The run behind the shipped model left out those above
-the blank line alone; the others are for the next one, and say nothing about this."""
+"""Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against one
+that has: a kind of harmless text that is held back alone only teaches the model to take it for an attack (measured: long
+foreign documents)."""
 
 
 def taught(rows: Iterable[Row]) -> list[Row]:
