@@ -22,9 +22,9 @@ csv_cells game_frame kid_voice legal_clause owner_claim question_then_hijack que
 roundabout_extraction say_only sms turning_question wiki_edit
 """
 FAMILIES = frozenset(NAMES.split())
-"""Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against one
-that has: a kind of harmless text that is held back alone only teaches the model to take it for an attack (measured: long
-foreign documents)."""
+"""Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against
+one that has: a kind of harmless text that is held back alone only teaches the model to take it for an attack
+(measured: long foreign documents)."""
 
 
 def taught(rows: Iterable[Row]) -> list[Row]:
