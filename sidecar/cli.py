@@ -6,20 +6,22 @@ import asyncio
 import math
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
 import orjson
 
-from sidecar import __version__, app, config, console, coverage, evaluation, logs, opinions
+from sidecar import __version__, app, config, console, coverage, evaluation, logs, memory, opinions, policy
 from sidecar.admin import admin
 from sidecar.bodies.tokens import Vocabularies
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
 from sidecar.config import Settings
-from sidecar.errors import ConfigError
+from sidecar.errors import ConfigError, SidecarError
 from sidecar.evaluation import Outcome, Row
 from sidecar.keys import keys
 from sidecar.kubernetes import inject_command, quit_command, webhook_command
+from sidecar.layers.rules import RulesLayer
 from sidecar.manual import completion_command, show_examples
 from sidecar.pipeline import Pipeline, pipeline
 from sidecar.redirect import redirect_command
@@ -27,7 +29,7 @@ from sidecar.review import review
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.web.admin import base_url, bootstrap
 from sidecar.web.api import explanation, result
-from sidecar.workers import supervise
+from sidecar.workers import spread
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,22 +41,38 @@ def main() -> None:
 @main.command()
 @CONFIG
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes on one port.")
-@click.option("--worker", "worker", is_flag=True, hidden=True, help="Set by the supervisor: share the ports.")
 @click.option("--first-key/--no-first-key", default=True, help="Print a first API key when the store holds none.")
-@entry
-async def serve(config_file: Path | None, workers: int, worker: bool, first_key: bool) -> int:
+def serve(config_file: Path | None, workers: int, first_key: bool) -> None:
     """Serve the scan API and the inline proxy until SIGTERM."""
-    settings = load_settings(config_file)
+    memory.bound()
+    number = 0
     if workers > 1:
-        return await supervise(config_file, workers)
+        _shared = _loaded(config_file)
+        memory.settle()
+        number = spread(workers)
+    _serve(config_file, share_ports=workers > 1, first_key=first_key and not number)
+
+
+def _loaded(config_file: Path | None) -> object:
+    """What all workers have in common, once; what is wrong with it each will say for itself."""
+    with suppress(SidecarError):
+        settings = load_settings(config_file)
+        return RulesLayer(policy.load(settings.policies)) if settings.layers.rules.enabled else None
+    return None
+
+
+@entry
+async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool) -> int:
+    settings = load_settings(config_file)
     stop = app.stop_on_signal()
     for warning in console.warnings(settings):
         logs.get("cli").warning("setting_risky", setting=warning)
     source = config_file or Path("config.yaml")
     async with app.Sidecar(
-        settings, share_ports=worker, config_file=source, read=lambda: config.load(config_file)
+        settings, share_ports=share_ports, config_file=source, read=lambda: config.load(config_file)
     ) as running:
         app.reload_on_signal(running)
+        memory.settle()
         if first_key:
             await _greet(running)
         await stop.wait()

@@ -1,16 +1,16 @@
-"""Several worker processes on one port: started, watched, restarted and stopped together.
+"""Several worker processes on one port: forked, watched, started again and stopped together.
 
-The kernel spreads connections over the workers (SO_REUSEPORT). Each is a whole sidecar; what they share
-is the store, and Redis where configured. A worker that dies is started again, ever more slowly while it
-keeps dying, so that a broken start does not spin.
+The kernel spreads connections over the workers (SO_REUSEPORT). Each is a whole sidecar; what they share is the store,
+Redis where configured, and the memory of all that was loaded before they parted. A worker that dies is started again,
+ever more slowly while it keeps dying, so that a broken start does not spin.
 """
 
 from __future__ import annotations
 
-import asyncio
+import os
 import signal
-import sys
-from pathlib import Path
+from dataclasses import dataclass
+from time import monotonic
 
 from sidecar import logs
 
@@ -18,70 +18,83 @@ _log = logs.get("workers")
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
 STEADY = 30.0
+MISCONFIGURED = 2
+"""The exit code of a worker that cannot start: no restart mends it, all stop."""
+_STOP = {signal.SIGTERM, signal.SIGINT}
+_SIGNALS = {*_STOP, signal.SIGHUP, signal.SIGCHLD}
 
 
-async def supervise(config_file: Path | None, count: int) -> int:
-    """Run `count` workers until SIGTERM or SIGINT; returns 0, or the code of a worker that cannot start."""
-    stop, alive = asyncio.Event(), set[asyncio.subprocess.Process]()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, _hang_up, alive)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    codes = await asyncio.gather(*(_keep(config_file, index, stop, alive) for index in range(count)))
-    return max(codes)
+@dataclass(slots=True)
+class _Worker:
+    """The place of a worker: who is there since when, and the pause before the next."""
+
+    number: int
+    pid: int = 0
+    since: float = 0.0
+    pause: float = FIRST_PAUSE
+    due: float = 0.0
 
 
-def _hang_up(alive: set[asyncio.subprocess.Process]) -> None:
-    """SIGHUP is handed on: each worker reads settings and policies again."""
-    for process in alive:
-        process.send_signal(signal.SIGHUP)
+def spread(count: int) -> int:
+    """Returns in each worker, with its number; call it before there are threads.
+
+    The process that called it watches them until SIGTERM or SIGINT, and ends with `SystemExit`.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    places, code = [_Worker(number) for number in range(count)], None
+    while code is None or any(place.pid for place in places):
+        for place in places:
+            if code is None and not place.pid and place.due <= monotonic() and not _fork(place):
+                return place.number
+        code = _heed(_wait(places if code is None else []), places, code)
+        code = _reap(places, code)
+    raise SystemExit(code)
 
 
-def _command(config_file: Path | None, index: int) -> list[str]:
-    chosen = ["--config", str(config_file)] if config_file else []
-    first = "--first-key" if index == 0 else "--no-first-key"
-    return [sys.executable, "-m", "sidecar", "serve", "--worker", first, *chosen]
+def _fork(place: _Worker) -> int:
+    place.since, place.pid = monotonic(), os.fork()
+    if not place.pid:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a reload asked for before there is anything shall not end it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    return place.pid
 
 
-async def _keep(
-    config_file: Path | None, index: int, stop: asyncio.Event, alive: set[asyncio.subprocess.Process]
-) -> int:
-    """Keep one worker running. A configuration error (exit code 2) stops all: no restart mends it."""
-    pause = FIRST_PAUSE
-    while not stop.is_set():
-        begun = asyncio.get_running_loop().time()
-        process = await asyncio.create_subprocess_exec(*_command(config_file, index))
-        alive.add(process)
-        code = await _watch(process, stop)
-        alive.discard(process)
-        if stop.is_set():
-            return 0
-        if code == 2:
-            stop.set()
-            return 2
-        steady = asyncio.get_running_loop().time() - begun > STEADY
-        pause = FIRST_PAUSE if steady else min(pause * 2, LONGEST_PAUSE)
-        _log.error("worker_died", worker=index, code=code, restart_in=pause)
-        await _sleep(pause, stop)
-    return 0
+def _wait(places: list[_Worker]) -> signal.struct_siginfo | None:
+    """The next signal; None when it is time to start a worker again."""
+    dues = [place.due for place in places if not place.pid]
+    if not dues:
+        return signal.sigwaitinfo(_SIGNALS)
+    return signal.sigtimedwait(_SIGNALS, max(0.0, min(dues) - monotonic()))
 
 
-async def _watch(process: asyncio.subprocess.Process, stop: asyncio.Event) -> int:
-    """Wait for the worker to end, or for the stop signal, which it is handed on."""
-    async with asyncio.TaskGroup() as group:
-        ended = group.create_task(process.wait())
-        stopped = group.create_task(stop.wait())
-        await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done():
-            process.terminate()
-        code = await ended
-        stopped.cancel()
+def _heed(told: signal.struct_siginfo | None, places: list[_Worker], code: int | None) -> int | None:
+    """Hand a signal on. A terminal has told the workers itself, and a second time would cut them short."""
+    if told is None or told.si_signo == signal.SIGCHLD:
+        return code
+    if told.si_code <= 0:  # by a process, not by the kernel
+        _tell(places, signal.SIGHUP if told.si_signo == signal.SIGHUP else signal.SIGTERM)
+    return (code or 0) if told.si_signo in _STOP else code
+
+
+def _tell(places: list[_Worker], number: signal.Signals) -> None:
+    for place in places:
+        if place.pid:
+            os.kill(place.pid, number)
+
+
+def _reap(places: list[_Worker], code: int | None) -> int | None:
+    """See who has ended, and when the next is due; a worker that cannot start stops all."""
+    for place in places:
+        ended, status = os.waitpid(place.pid, os.WNOHANG) if place.pid else (0, 0)
+        if not ended:
+            continue
+        place.pid, left = 0, os.waitstatus_to_exitcode(status)
+        if code is None and left == MISCONFIGURED:
+            code = left
+            _tell(places, signal.SIGTERM)
+        elif code is None:
+            steady = monotonic() - place.since > STEADY
+            place.pause = FIRST_PAUSE if steady else min(place.pause * 2, LONGEST_PAUSE)
+            place.due = monotonic() + place.pause
+            _log.error("worker_died", worker=place.number, code=left, restart_in=place.pause)
     return code
-
-
-async def _sleep(seconds: float, stop: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        return

@@ -49,6 +49,7 @@ FLOORS = {
         "admin",
         "keys",
         "manual",
+        "memory",
         "redirect",
         "review",
         "workers",
