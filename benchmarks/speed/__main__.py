@@ -24,12 +24,13 @@ from benchmarks.speed import scenes
 from benchmarks.speed.client import Tally
 from benchmarks.speed.goals import RULES, SEMANTIC, TWO, Found, goals
 from benchmarks.speed.page import table, write
-from benchmarks.speed.world import Target, World, resident
+from benchmarks.speed.world import Target, World, proportional, resident
 
 
 async def run(chosen: argparse.Namespace) -> Found:
     """All scenes."""
     async with World() as world:
+        await world.prepare()
         direct, bare = world.upstream, await world.bare()
         rules = await world.sidecar(RULES)
         semantic = await world.sidecar(SEMANTIC, semantic=True)
@@ -47,6 +48,7 @@ async def run(chosen: argparse.Namespace) -> Found:
         await _blocked(ours)
         for target in everybody[1:]:
             facts[target.name]["resident_after_mb"] = resident(target.pid)
+            facts[target.name]["proportional_after_mb"] = proportional(target.pid)
         return {**_about(chosen.rounds), **found, "processes": facts}
 
 

@@ -117,7 +117,7 @@ def _processes(found: Found) -> Iterator[Goal]:
     facts = found["processes"]
     for name, bound in ((RULES, 70.0), (SEMANTIC, 220.0)):
         yield Goal(f"{name}: resident after the load", bound, [sum(facts[name]["resident_after_mb"])], unit=" MB")
-    two, one = facts[TWO]["resident_after_mb"], facts[RULES]["resident_after_mb"]
-    yield Goal("second worker: resident", 120.0, [(sum(two) - min(two)) / 2 if len(two) > 2 else sum(one)], unit=" MB")
+    two, one = (facts[name]["proportional_after_mb"] for name in (TWO, RULES))
+    yield Goal("second worker: memory of both and their supervisor, less one", 120.0, [two - one], unit=" MB")
     for name in (RULES, SEMANTIC):
         yield Goal(f"{name}: start to ready", 2.5, [facts[name]["ready_s"]], unit=" s")

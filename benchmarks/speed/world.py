@@ -1,7 +1,7 @@
 """What is measured: processes on loopback, started one after the other, with what they cost in memory and time.
 
-Every target serves the OpenAI API in front of the same upstream. `spent` and `resident` look at a process with all
-that it has started (Linux: /proc).
+Every target serves the OpenAI API in front of the same upstream. `spent`, `resident` and `proportional` look at a
+process with all that it has started (Linux: /proc).
 """
 
 from __future__ import annotations
@@ -75,6 +75,12 @@ class World:
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         self.upstream = await self._start("direct", [*_module("benchmarks.speed.servers"), "upstream"], "/count")
         return self
+
+    async def prepare(self) -> None:
+        """As after an installation: code is compiled, rules are proved."""
+        made = await asyncio.create_subprocess_exec(*_module("sidecar"), "check", cwd=self.folder, env=_environment())
+        if await made.wait():
+            raise SystemExit("sidecar check: the policies are not in order")
 
     async def __aexit__(self, *_: object) -> None:
         """End all processes."""
@@ -160,11 +166,15 @@ class World:
 
     def _spawn(self, command: Sequence[str], environ: Mapping[str, str], port: int) -> subprocess.Popen[bytes]:
         log = self._stack.enter_context((self.folder / f"{port}.log").open("wb"))
-        root = str(Path(__file__).parent.parent.parent)
-        env = {**os.environ, "PYTHONPATH": root, **environ}
-        process = subprocess.Popen(command, cwd=self.folder, env=env, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=self.folder, env={**_environment(), **environ}, stdout=log, stderr=log)
         self._stack.callback(_end, process)
         return process
+
+
+def _environment() -> dict[str, str]:
+    """Of this process, but bytecode may be kept."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
 
 
 def _module(name: str) -> list[str]:
@@ -219,3 +229,9 @@ def spent(pid: int) -> float:
 def resident(pid: int) -> list[float]:
     """Megabytes of each process of the tree."""
     return [int(Path(f"/proc/{one}/statm").read_text("utf-8").split()[1]) * PAGE / 2**20 for one in tree(pid)]
+
+
+def proportional(pid: int) -> float:
+    """Megabytes of the tree, each page divided by those who share it: what the machine is without when it runs."""
+    rolled = (Path(f"/proc/{one}/smaps_rollup").read_text("ascii").splitlines() for one in tree(pid))
+    return sum(int(line.split()[1]) for lines in rolled for line in lines if line.startswith("Pss:")) / 1024
