@@ -110,7 +110,7 @@ class Engine:
 
     def _case(self, request: ScanRequest, caller: Caller) -> Case:
         threshold = self.terms.threshold if caller.threshold is None else caller.threshold
-        bars = tuple(self.terms.bar(segment, threshold) for segment in request.segments)
+        bars = self.terms.bars(request.segments, threshold)
         exempt = self._exemptions.of(request.segments, caller.key_id) if self._exemptions else ()
         if exempt:
             # What is excepted may be what a layer would stop at: then all is to be read, by every layer.
@@ -187,7 +187,7 @@ class Engine:
         )
 
     def _verdict(self, standing: Standing, reports: tuple[LayerReport, ...], case: Case) -> Verdict:
-        bars = case.bar_of
+        bars = case.bar_of if any(report.findings for report in standing.counted) else {}
         if standing.blocked and self._exemptions is not None:
             reports = tuple(signed(report, case, self._exemptions.digest) for report in reports)
         return Verdict(

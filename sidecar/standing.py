@@ -42,9 +42,12 @@ class Terms:
     thresholds: Mapping[Role | Channel, float] = field(default_factory=dict)
     early: bool = False
 
-    def bar(self, segment: Segment, threshold: float) -> float:
-        """The score from which this segment blocks."""
-        return self.thresholds.get(segment.role, self.thresholds.get(segment.channel, threshold))
+    def bars(self, segments: Sequence[Segment], threshold: float) -> tuple[float, ...]:
+        """The score from which each segment blocks."""
+        own = self.thresholds
+        if not own:
+            return (threshold,) * len(segments)
+        return tuple(own.get(segment.role, own.get(segment.channel, threshold)) for segment in segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,8 @@ class Standing:
             bar = max(scores, key=lambda pair: (pair[0], -pair[1]))[1]
             score, layer = report.score, report.layer
         counted = (*self.counted, report)
-        reached = [bar for score, bar in scores if _reaches(score, bar)] + [self.bar] * self.blocked
+        reached = [bar for score, bar in scores if score >= bar - _ROUNDING and _reaches(score, bar)]
+        reached += [self.bar] * self.blocked
         # Beside a text that weighs more under a higher bar, what blocks is still held to its own.
         return Standing(min(reached) if reached else bar, score, layer, bool(reached), counted)
 
@@ -147,6 +151,10 @@ def signed(report: LayerReport, case: Case, digest: Callable[[str], str]) -> Lay
         for f in one.findings
     ]
     return replace(report, findings=tuple(findings))
+
+
+_ROUNDING = 1e-4
+"""More than `rounded` adds: of a long conversation nearly all scores are nothing, and need no second look."""
 
 
 def rounded(score: float) -> float:

@@ -9,7 +9,7 @@ from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, Role,
 def case(*segments: Segment) -> Case:
     """A scan of these segments under a threshold of 0.6, and 0.4 for tools."""
     terms = Terms(thresholds={Role.TOOL: 0.4})
-    return Case(ScanRequest(segments), Caller(), 0.0, 0.6, tuple(terms.bar(segment, 0.6) for segment in segments))
+    return Case(ScanRequest(segments), Caller(), 0.0, 0.6, terms.bars(segments, 0.6))
 
 
 def report(*found: tuple[str, Label, float]) -> LayerReport:
@@ -26,7 +26,7 @@ def test_a_bar_is_the_roles_then_the_channels_then_the_callers() -> None:
         Segment("b", Role.TOOL, channel=Channel.INDIRECT),
         Segment("c", channel=Channel.INDIRECT),
     )
-    assert [terms.bar(segment, 0.7) for segment in (spoken, tool, read)] == [0.7, 0.4, 0.5]
+    assert terms.bars((spoken, tool, read), 0.7) == (0.7, 0.4, 0.5)
 
 
 def test_the_segment_that_blocks_is_named_though_another_scores_higher() -> None:

@@ -42,6 +42,11 @@ SHORTEST_MEDIA = 512
 _WORD = re.compile(r"[A-Za-z0-9_.:/@+-]{1,40}")
 _OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
 _MEDIA_URLS = ("image_url.url", "audio_url.url", "video_url.url", "source.url")
+_SPEAKERS = {
+    said: (role, Channel.INDIRECT if role is Role.TOOL else Channel.DIRECT)
+    for said in ENUMS["role"]
+    for role in [ROLES.get(said, Role.OTHER)]
+}
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}")
 
 
@@ -87,31 +92,30 @@ class Walk:
             if isinstance(node, str):
                 self._string(node, at)
             elif isinstance(node, dict):
-                if not self._plain_turn(node, at):
-                    (self._free_object if at.free else self._object)(node, at)
+                (self._free_object if at.free else self._object)(node, at)
             elif isinstance(node, list):
                 (self._free_list if at.free else self._list)(node, at)
             self._waiting[below:] = self._waiting[below:][::-1]
 
-    def _plain_turn(self, node: dict[str, JsonValue], at: Place) -> bool:
-        """Read a turn that is nothing but who says what, as nearly all are. False: it is more, and was not read."""
-        said, text = node.get("role"), node.get("content")
-        pattern = f"{at.pattern}.content"
-        if (
-            len(node) != 2
-            or at.pattern not in self._shape.turns
-            or not (isinstance(said, str) and isinstance(text, str) and said in ENUMS["role"])
-            or "\\" in text
-            or text[:5].lower() == "data:"
-            or pattern in self._shape.system
-        ):
-            return False
-        role = ROLES.get(said, Role.OTHER)
-        channel = Channel.INDIRECT if role is Role.TOOL else Channel.DIRECT
-        self._add(
-            text, Place(f"{at.path}.content", pattern, "content", role, channel, False, at.path, at.nested), prose=True
-        )
-        return True
+    def _plain_turns(self, node: list[JsonValue], at: Place) -> int:
+        """Read the first turns, as far as they are nothing but who says what, as nearly all are; returns how many.
+
+        What it adds is what the walk adds for such turns: it is the walk without its steps.
+        """
+        pattern = f"{at.pattern}[].content"
+        if f"{at.pattern}[]" not in self._shape.turns or at.free or pattern in self._shape.system:
+            return 0
+        for index, item in enumerate(node):
+            if not isinstance(item, dict) or len(item) != 2:
+                return index
+            said, text = item.get("role"), item.get("content")
+            speaker = _SPEAKERS.get(said) if isinstance(said, str) else None
+            if speaker is None or not isinstance(text, str) or "\\" in text or text[:5].lower() == "data:":
+                return index
+            turn = f"{at.path}.{index}"
+            place = Place(f"{turn}.content", pattern, "content", *speaker, free=False, turn=turn, nested=at.nested)
+            self._add(text, place, prose=True)
+        return len(node)
 
     def _object(self, node: dict[str, JsonValue], at: Place) -> None:
         at = self._spoken(node, at)
@@ -163,7 +167,8 @@ class Walk:
         if self._join_lists and not at.turn and node and isinstance(node[0], str):
             at = at._replace(turn=at.path)
         pattern = f"{at.pattern}[]"
-        for index, item in enumerate(node):
+        read = self._plain_turns(node, at)
+        for index, item in enumerate(node[read:] if read else node, read):
             if _may_hold_text(at.name, item):
                 path = f"{at.path}.{index}"
                 place = Place(path, pattern, at.name, at.role, at.channel, at.free, at.turn, at.nested)
@@ -232,7 +237,8 @@ class Walk:
     def _add(self, text: str, at: Place, *, prose: bool) -> None:
         if text:
             self.leaves.append(Leaf(text, at, prose))
-            self._bound()
+            if len(self.leaves) > MOST_LEAVES:
+                self._bound()
 
     def _bound(self) -> None:
         if len(self.leaves) + len(self.token_ids) > MOST_LEAVES:

@@ -17,10 +17,11 @@ import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from sidecar.errors import LayerError
 from sidecar.metrics import CACHE, count_of
-from sidecar.types import Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
+from sidecar.types import Channel, Finding, Layer, LayerName, LayerReport, Role, ScanRequest, Segment, SegmentReport
 from sidecar.verdicts.memory import Verdicts
 
 _Pending = asyncio.Future[SegmentReport | None]
@@ -121,10 +122,15 @@ class Remembering:
 
 
 def _digest(known: hashlib.blake2b, segment: Segment) -> bytes:
+    raw = segment.text.encode("utf-8", "surrogatepass")
     digest = known.copy()
-    digest.update(f"\0{segment.role}\0{segment.channel}\0".encode())
-    digest.update(_bytes(segment.text))
+    digest.update(_kind(segment.role, segment.channel) + len(raw).to_bytes(8) + raw)
     return digest.digest()
+
+
+@lru_cache(maxsize=len(Role) * len(Channel))
+def _kind(role: Role, channel: Channel) -> bytes:
+    return f"\0{role}\0{channel}\0".encode()
 
 
 def _bytes(text: str) -> bytes:

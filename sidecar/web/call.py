@@ -85,7 +85,8 @@ class Call:
         kept = self.payload
         self.payload = Payload(kept.body, kept.texts, None, kept.decoded, kept.unscanned)
         if isinstance(self.payload.body, bytes):
-            texts = sum(sys.getsizeof(segment.text) for segment in (*self.texts.segments, *self.texts.joined))
+            said = [segment.text for segment in (*self.texts.segments, *self.texts.joined)]
+            texts = sum(map(sys.getsizeof, said))
             self.request[LEASE].shrink(2 * len(self.payload.body) + texts)
 
     def outgoing(self, route: Route, *, plain: bool) -> Outgoing:

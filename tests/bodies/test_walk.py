@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.bodies import walk
-from sidecar.bodies.paths import Shape
+from sidecar.bodies.paths import Shape, shape
 from sidecar.bodies.walk import Place, Walk
 from sidecar.errors import BodyError
 
@@ -93,3 +95,40 @@ def test_lists_of_plain_texts_count_as_one_turn_unless_told_otherwise() -> None:
     document = {"input": ["a b", "c d"]}
     assert {leaf.place.turn for leaf in walked(document).leaves} == {"input"}
     assert {leaf.place.turn for leaf in walked(document, join_lists=False).leaves} == {""}
+
+
+class Steps(Walk):
+    """A walk that takes every step."""
+
+    def _plain_turns(self, node: Any, at: Place) -> int:
+        return 0
+
+
+_TEXTS = st.sampled_from(
+    ["", "hello", '{"a": "b\\\\n"}', "data:text/plain,hi", "DATA:;base64,aGk=", "back\\slash", "[1]", "x" * 50]
+)
+_ROLES = st.sampled_from(
+    ["user", "assistant", "system", "developer", "tool", "function", "nobody", "", 5, None, ["user"]]
+)
+_PARTS = st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": _TEXTS}), max_size=2)
+_TURNS = st.one_of(
+    st.fixed_dictionaries({"role": _ROLES, "content": st.one_of(_TEXTS, _PARTS, st.none(), st.integers())}),
+    st.fixed_dictionaries({"content": _TEXTS, "role": _ROLES, "name": _TEXTS}),
+    st.fixed_dictionaries({"role": _ROLES, "text": _TEXTS}),
+    _TEXTS,
+    st.none(),
+)
+
+
+@given(
+    st.lists(_TURNS, max_size=6),
+    st.sampled_from(["/chat/completions", "/messages", "/responses", "/conversations", ""]),
+)
+def test_plain_turns_are_read_as_any_others(turns: list[Any], operation: str) -> None:
+    """The short way through a conversation finds exactly what the long one finds, in the same order."""
+    for name in ("messages", "input", "items"):
+        document: Any = {"model": "m", name: turns, "metadata": {name: turns}}
+        quick, slow = (kind(shape(operation, "openai")) for kind in (Walk, Steps))
+        for way in (quick, slow):
+            way.run(document, Place())
+        assert (quick.leaves, quick.media, quick.references) == (slow.leaves, slow.media, slow.references)
