@@ -1,9 +1,12 @@
 """Many patterns over one text: which of them are met.
 
-Hardly any text holds the words that most patterns cannot do without (`sidecar.layers.needles`). One pass of an
-Aho-Corasick automaton finds those words, and only patterns whose every clause is there are searched. That pass
-costs the same for any text; RE2's automata do not: they make their states as a text asks for them, and the states
-of patterns that share an automaton multiply. So every pattern has one of its own, with `MEMORY` for its states.
+Hardly any text holds the words that most patterns cannot do without (`sidecar.layers.needles`). One pass finds those
+words, and only patterns whose every clause is there are searched. That pass costs the same for any text; RE2's automata
+do not: they make their states as a text asks for them, and the states of patterns that share an automaton multiply. So
+every pattern has one of its own, with `MEMORY` for its states.
+
+A long text holds nearly all words. It is cut into stretches (`sidecar.layers.stretches`) so long that what a pattern
+meets lies in two neighbours at most: a pattern is searched where two neighbours hold its words, and only there.
 
 Figures: `benchmarks/rules.py`. Tried before: all patterns in groups of 16 (stuffed text took 40 times as long as
 plain text, and 250 MB), and `re2.Filter`, whose own automaton of words is as easily flooded.
@@ -12,106 +15,155 @@ plain text, and 250 MB), and `re2.Filter`, whose own automaton of words is as ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, reduce
+from itertools import pairwise
+from operator import or_
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-import ahocorasick_rs
 import re2
 
 from sidecar.errors import PolicyError
-from sidecar.layers.needles import DIGIT, DIGITS, WIDE, clauses
+from sidecar.layers.needles import Needle, has_odd_letters, needs
+from sidecar.layers.parts import WIDE
+from sidecar.layers.stretches import NEAR, stretches
+from sidecar.layers.words import Words
 from sidecar.policy import compiled, options
 
 MEMORY = (1 << 20, 4 << 20, 16 << 20)
 """Bytes that one automaton may take: the first that its program fits into with room for states."""
-SLICE, CROWD, LONG = 1_000, 145, 4
-"""So many different necessary words of `LONG` bytes or more in so many code points make a text stuffed. Of the public
-rows the densest harmless one had 103 (of our own 122), the densest attack 126; words of the shipped patterns in random
-order 186 up."""
-_ZEROS = bytes(ord("0") if chr(code).isascii() and chr(code).isdigit() else 0 for code in range(256))
+CROWD = 200
+"""So many patterns possible in one stretch make a text stuffed. The densest public row has 129 (of our own 138), words
+of all patterns in random order 40 to 65, needles in random order 120, needles chosen for it 270 in 1,300 bytes."""
+Span = tuple[int, int]
+
+
+class Read(NamedTuple):
+    """A text in stretches of its bytes, and the words of each as one number."""
+
+    data: bytes
+    spans: Sequence[Span]
+    words: Sequence[int]
 
 
 class Matcher:
     """Compiled patterns. Safe to use from several threads at once.
 
-    What words a text holds is one number: the bit `rank * patterns + pattern` says that the clause of this rank of
+    What words a stretch holds is one number: the bit `rank * patterns + pattern` says that the clause of this rank of
     this pattern has a word in it. A pattern is possible if all its bits are there.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = patterns
         self._sets = [_alone(pattern) for pattern in patterns]
-        needs = [clauses(pattern) for pattern in patterns]
-        words = {word for of_one in needs for clause in of_one for word in clause}
-        ordered = sorted(words | {WIDE}, key=lambda word: (len(word.encode()) < LONG, word))
-        self._crowding = sum(len(word.encode()) >= LONG for word in ordered)
-        self._longest = max(map(len, ordered))
-        self._words = ahocorasick_rs.AhoCorasick(ordered, implementation=ahocorasick_rs.Implementation.ContiguousNFA)
-        bits = dict.fromkeys(ordered, 0)
-        self._ranks = max(map(len, needs), default=0)
-        self._without = 0
-        for number, of_one in enumerate(needs):
+        every = [needs(pattern) for pattern in patterns]
+        self._ranks = max((len(of_one.clauses) for of_one in every), default=0)
+        self._far = sum(1 << number for number, of_one in enumerate(every) if of_one.length > NEAR)
+        self._without, bits = 0, dict[Needle, int]()
+        for number, of_one in enumerate(every):
             for rank in range(self._ranks):
                 bit = 1 << (rank * len(patterns) + number)
-                if rank >= len(of_one):
+                if rank >= len(of_one.clauses):
                     self._without |= bit
-                for word in of_one[rank] if rank < len(of_one) else ():
-                    bits[word] |= bit
-        self._bits = list(bits.values())
-        self._wide = bits[WIDE]
-        self._digits = [bits.get(DIGIT * times, 0) for times in range(DIGITS + 1)]
+                for word in of_one.clauses[rank] if rank < len(of_one.clauses) else ():
+                    bits[word] = bits.get(word, 0) | bit
+        self._wide = bits.pop(WIDE, 0)
+        self._normal = Words({word: found for word, found in bits.items() if isinstance(word, bytes)})
+        signs = {word.encode(): found for word, found in bits.items() if isinstance(word, str)}
+        self._signs, self._plain_signs = Words(signs), [pair for pair in signs.items() if pair[0].isascii()]
+        self._longest = max(self._normal.longest, self._signs.longest)
 
-    def words(self, text: str) -> int | None:
+    @cached_property
+    def _run_on(self) -> Words:
+        """The words without spaces, for texts in which a letter may be between words, too."""
+        bits = dict[bytes, int]()
+        for word, found in self._normal.bits.items():
+            bare = word.replace(b" ", b"")
+            bits[bare] = bits.get(bare, 0) | found
+        return Words(bits)
+
+    def read(self, text: str) -> Read | None:
         """The necessary words that the text holds, for `met`; None if it is stuffed with them.
 
         Nobody writes like that but to keep the automata busy, or to be looked at.
         """
-        folded, there = text.casefold(), set[int]()
-        for start in range(0, len(folded), SLICE):
-            part = folded[start : start + SLICE + self._longest]
-            here = {hit[0] for hit in self._words.find_matches_as_indexes(part, overlapping=True)}
-            if len(here) >= CROWD and sum(word < self._crowding for word in here) >= CROWD:
+        data, odd = text.encode(), has_odd_letters(text)
+        spans, held = list[Span](), list[int]()
+        words = raw = b""
+        for stretch in stretches(data):
+            words = words[-self._longest : -1] + stretch.words
+            raw = raw[-self._longest :] + _folded(data[stretch.start : stretch.end])
+            found = self._run_on.held(words.replace(b" ", b"")) if odd else self._normal.held(words)
+            found |= self._without | self._signs_in(raw)
+            if self._possible(found).bit_count() >= CROWD:
                 return None
-            there |= here
-        found = self._without | (0 if text.isascii() else self._wide) | self._digits_in(text)
-        for word in there:
-            found |= self._bits[word]
+            spans.append((stretch.start, stretch.end))
+            held.append(found)
+        return Read(data, spans, held)
+
+    def _signs_in(self, raw: bytes) -> int:
+        """The same for what is not looked for in the normal form: hardly any of it is ASCII."""
+        if not raw.isascii():
+            return self._wide | self._signs.held(raw)
+        found = 0
+        for sign, bits in self._plain_signs:
+            if sign in raw:
+                found |= bits
         return found
 
-    def work(self, text: str, words: int | None) -> int:
-        """What it takes to search a text of these words, roughly: its length for every pattern that is possible."""
-        return 0 if words is None else len(text) * sum(1 for _ in self._possible(words))
+    def work(self, read: Read | None) -> int:
+        """What it takes to search this text, roughly: how long the places are at which patterns are possible."""
+        every = self._places(read, -1).values() if read else ()
+        return sum(end - start for places in every for start, end in places)
 
-    def _digits_in(self, text: str) -> int:
-        """The clauses of digits: met by as many in a row, and by more."""
-        data, run, found = text.encode().translate(_ZEROS), 0, 0
-        while run < DIGITS and b"0" * (run + 1) in data:
-            run += 1
-            found |= self._digits[run]
-        return found
+    def met(self, read: Read, among: int = -1, wanted: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
+        """The numbers of the patterns that occur in this text: those with a bit in `among`, if wanted in their turn.
 
-    def met(
-        self, text: str, words: int, among: int = -1, wanted: Callable[[int], bool] = lambda _: True
-    ) -> Iterator[int]:
-        """The numbers of the patterns that occur in this text: those with a bit in `among`, if wanted in their turn."""
-        data = text.encode()
-        for number in self._possible(words, among):
-            if wanted(number) and self._sets[number].match(data):
+        At the edge of a place that was searched a pattern may seem to be met; `spans` has the last word.
+        """
+        for number, places in sorted(self._places(read, among).items()):
+            if wanted(number) and any(self._sets[number].match(read.data[start:end]) for start, end in places):
                 yield number
 
-    def _possible(self, words: int, among: int = -1) -> Iterator[int]:
-        """The patterns of whose every clause a word is there, in order."""
-        left = among & ((1 << len(self._patterns)) - 1)
+    def _places(self, read: Read, among: int) -> dict[int, list[Span]]:
+        """Where patterns are possible: in two neighbours (and the bytes beside them), or in the whole text."""
+        size = len(read.data)
+        everywhere = among & self._far if len(read.spans) > 2 else among
+        found = {number: [(0, size)] for number in _bits(self._possible(reduce(or_, read.words, 0)) & everywhere)}
+        if everywhere == among:
+            return found
+        for (before, first), (here, second) in pairwise(zip(read.spans, read.words, strict=True)):
+            start, end = max(0, before[0] - 1), here[1] + 1
+            for number in _bits(self._possible(first | second) & among & ~everywhere):
+                places = found.setdefault(number, [])
+                if places and places[-1][1] > start:
+                    places[-1] = places[-1][0], end
+                else:
+                    places.append((start, end))
+        return found
+
+    def _possible(self, words: int) -> int:
+        """The patterns of whose every clause a word is there, a bit each."""
+        left = (1 << len(self._patterns)) - 1
         for rank in range(self._ranks):
             left &= words >> (rank * len(self._patterns))
-        while left:
-            lowest = left & -left
-            yield lowest.bit_length() - 1
-            left ^= lowest
+        return left
 
     def spans(self, number: int, text: str) -> Iterator[tuple[int, int]]:
         """Where one pattern occurs, in code points, from left to right."""
         for found in compiled(self._patterns[number]).finditer(text):
             yield found.span()
+
+
+def _bits(number: int) -> Iterator[int]:
+    while number:
+        lowest = number & -number
+        yield lowest.bit_length() - 1
+        number ^= lowest
+
+
+def _folded(raw: bytes) -> bytes:
+    return raw.lower() if raw.isascii() else raw.decode().casefold().encode()
 
 
 class _Alone:

@@ -1,241 +1,102 @@
-"""Which literal strings a pattern cannot do without, read off the pattern itself.
+"""Which words a pattern cannot do without, and the two forms in which a text is looked through for them.
 
-A text without them needs no automaton. What comes out is a list of clauses: of each clause at least one string
-is part of every text that the pattern meets, case folded on both sides; `WIDE` stands for any character beyond
-ASCII, and `DIGIT`, so many times in a row, for as many ASCII digits in a row. It errs on the side of searching:
-what is not understood makes no clause, and a pattern without clauses is always searched.
+A text without them needs no automaton. `needs(pattern)` has clauses: of each at least one needle is in every text that
+the pattern meets. Needles of bytes are looked for in the text's `normal` form, in which words are letters a-z and
+digits 0 with one space between them, whatever stood there: so a needle may be several words, and begin and end where
+words do. Needles of `str`, which have signs or letters of other scripts, are looked for in the text case folded; `WIDE`
+stands for any character beyond ASCII. A pattern without clauses is always searched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
-from string import digits
+from typing import NamedTuple
 
-import re2
+from sidecar.layers.parts import ALSO_LETTERS, BETWEEN, DIGIT, WIDE, Strings
+from sidecar.layers.pattern import whole
 
-Strings = frozenset[str]
-Clauses = tuple[Strings, ...]
-
-DIGIT, WIDE = "\ufdd0", "\ufdd1"
-"""Strings that no text holds, in clauses for digits and for a character beyond ASCII."""
-DIGITS = 12
-"""Digits in a row that a clause tells apart: years and prices are short, and numbers of people and cards are not."""
-EXACT = 64
-"""Strings that a stretch of a pattern may stand for; more, and it is cut in two."""
-CLASS = 8
-"""Characters of a class that are taken one by one."""
-KEPT, WORD = 4, 3
-"""Clauses of a pattern beside the best, and bytes that each of their strings has at least: more, or shorter ones,
-cost more than the texts they turn away."""
-AHEAD = 40
-"""Characters that no escape, quantifier or flag is longer than."""
-_RARE = "@:=[<{$%&*+#|"
-_EMPTY: Strings = frozenset({""})
-_COUNTED = re2.compile(r"\{(\d+)(?:,\d*)?\}\??")
-_FLAGS = re2.compile(r"\?(?:P?<\w+>|[a-zA-Z-]*:)?")
-_BARE_FLAGS = re2.compile(r"\?[a-zA-Z-]+\)")
-_NAMED = re2.compile(r"\[:\^?\w+:\]|\\[pP](?:\{[^}]*\}|.)|\\[wWDsSC]")
-_DIGITS = re2.compile(r"\\d")
-_CODE = re2.compile(r"\\x(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{2}))")
-_SPECIAL = frozenset(("", *"\\[](){}.*+?|^$"))
-_REPEATS, _ENDS = frozenset("*+?{"), frozenset(("", "|", ")"))
-_CONTROL = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
+Needle = bytes | str
+KEPT, WORD = 4, 2
+"""Clauses of a pattern beside the best, and what each of their strings is worth at least: more, or weaker ones, cost
+more than the texts they turn away."""
+ENOUGH = 3
+"""Letters and digits from which on a string is looked for in the normal form."""
+COMMON = frozenset(
+    b"a all an and any are as at be by can do for from have i in is it not of on or that the this to with you".split()
+)
+"""English words that are in most texts."""
+RARE = "@:=[<{$%&*+#|"
+_NORMAL = bytes(48 if chr(code).isdigit() else code if chr(code).isalnum() else 32 for code in range(128)).lower()
+_NORMAL += b" " * 128
+_MARKS = str.maketrans({DIGIT: "0", BETWEEN: " ", WIDE: " "})
+_LIKE_LETTERS = tuple((sign.encode(), letter.encode()) for sign, letter in ALSO_LETTERS.items())
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What a part of a pattern stands for exactly, if that is few strings, or what it needs otherwise."""
+class Needs(NamedTuple):
+    """Clauses, those that turn away most first, and letters and digits of ASCII in what the pattern meets, at most."""
 
-    exact: Strings | None
-    clauses: Clauses = ()
-
-    def needs(self) -> Clauses:
-        if self.exact and all(map(_telling, self.exact)):
-            return (*self.clauses, self.exact)
-        return self.clauses
-
-
-_ANYTHING = _Part(None)
-_A_DIGIT, _A_WIDE = _Part(None, (frozenset({DIGIT}),)), _Part(None, (frozenset({WIDE}),))
+    clauses: tuple[frozenset[Needle], ...]
+    length: float
 
 
 @lru_cache(maxsize=4096)  # a reload reads the same patterns again, but for a few
-def clauses(pattern: str) -> Clauses:
-    """The clauses of an RE2 pattern, those that turn away most first."""
-    folded = {frozenset(map(str.casefold, clause)) for clause in _Reader(pattern).alternatives().needs()}
-    ranked = sorted(folded, key=lambda clause: (*_worth(clause), sorted(clause)))
-    return tuple(clause for rank, clause in enumerate(ranked) if not rank or -_worth(clause)[0] >= WORD)[:KEPT]
+def needs(pattern: str) -> Needs:
+    """What an RE2 pattern cannot do without."""
+    part = whole(pattern, _telling, _worth)
+    kept = [clause for rank, clause in enumerate(part.clauses) if not rank or -_worth(clause)[0] >= WORD][:KEPT]
+    return Needs(tuple(frozenset(map(_needle, clause)) for clause in kept), part.length)
+
+
+def normal(data: bytes) -> bytes:
+    """A text as needles of bytes see it; a space at both ends."""
+    if not data.isascii():
+        for sign, letter in _LIKE_LETTERS:
+            data = data.replace(sign, letter)
+    return b" ".join([b"", *data.translate(_NORMAL).split(), b""]) or b" "
+
+
+def has_odd_letters(text: str) -> bool:
+    """Whether it has a letter beyond ASCII that is a letter of a word and bounds words, too."""
+    return not text.isascii() and any(letter in text for letter in ALSO_LETTERS)
+
+
+def _words(string: str) -> bytes:
+    """The same for a string of a pattern; a space only where there is something between words."""
+    data = string.translate(_MARKS).encode()
+    words = normal(data)
+    return words[data[:1].translate(_NORMAL) != b" " : len(words) - (data[-1:].translate(_NORMAL) != b" ")]
+
+
+@lru_cache(maxsize=1 << 16)
+def _needle(string: str) -> Needle:
+    """What a string of a pattern is looked for by."""
+    words = _words(string)
+    letters = len(words.strip())
+    pieces = string.replace(DIGIT, BETWEEN).replace(WIDE, BETWEEN).split(BETWEEN)
+    piece = max((piece.casefold() for piece in pieces), key=lambda piece: len(piece.encode()))
+    if _is_sign(piece) and letters < (2 if piece.isascii() else min(ENOUGH, len(piece.encode()))):
+        return piece
+    return words if letters > 1 or WIDE not in string else WIDE
+
+
+def _is_sign(piece: str) -> bool:
+    """Single letters and common signs are in every text; a single Chinese character is a word."""
+    return len(piece.encode()) > 1 or (bool(piece) and piece in RARE)
 
 
 def _telling(string: str) -> bool:
-    """Single letters and common signs are in every text; a single Chinese character is a word."""
-    return len(string.encode()) > 1 or (bool(string) and string in _RARE)
+    needle = _needle(string)
+    return len(needle.strip()) > 1 if isinstance(needle, bytes) else _is_sign(needle)
 
 
 def _worth(clause: Strings) -> tuple[int, int]:
-    return -min(len(string.encode()) for string in clause), len(clause)
+    return len(clause).bit_length() - min(map(_length, clause)), len(clause)
 
 
-def _either(parts: Sequence[_Part]) -> _Part:
-    """One of the parts: exact if all are, else the best clauses of all together, the second best, and so on."""
-    exact = [part.exact for part in parts if part.exact is not None]
-    if len(exact) == len(parts):
-        return _Part(frozenset().union(*exact))
-    needs = [sorted(part.needs(), key=_worth) for part in parts]
-    if not all(needs):
-        return _ANYTHING
-    ranks = range(max(map(len, needs)))
-    return _Part(
-        None, tuple(frozenset().union(*(of_one[min(rank, len(of_one) - 1)] for of_one in needs)) for rank in ranks)
-    )
-
-
-def _then(parts: Iterator[_Part]) -> _Part:
-    """The parts one after the other."""
-    needs: list[Strings] = []
-    running, whole = _EMPTY, True
-    for part in parts:
-        needs += part.clauses
-        if part.exact is not None and len(running) * len(part.exact) <= EXACT:
-            running = frozenset(map("".join, product(running, part.exact)))
-            continue
-        whole = False
-        needs += _Part(running).needs()
-        running = part.exact or _EMPTY
-    return _Part(running) if whole else _Part(None, (*needs, *_Part(running).needs()))
-
-
-def _times(part: _Part, quantifier: str, least: str | None) -> _Part:
-    if quantifier.startswith("?"):
-        return _ANYTHING if part.exact is None else _Part(part.exact | _EMPTY)
-    if quantifier.startswith("*") or (least is not None and not int(least)):
-        return _ANYTHING
-    if part is _A_DIGIT and least is not None:
-        return _Part(None, (frozenset({DIGIT * min(int(least), DIGITS)}),))
-    return _Part(None, part.needs())
-
-
-class _Reader:
-    """Reads a pattern from left to right; it has been compiled, so it is well formed."""
-
-    def __init__(self, pattern: str) -> None:
-        self._text = pattern
-        self._at = 0
-
-    def alternatives(self) -> _Part:
-        """Up to the closing parenthesis or the end."""
-        parts = [_then(self._quantified())]
-        while self._next() == "|":
-            self._at += 1
-            parts.append(_then(self._quantified()))
-        return _either(parts)
-
-    def _next(self) -> str:
-        return self._text[self._at : self._at + 1]
-
-    def _met(self, pattern: re2._Regexp, first: str = "\\[") -> re2._Match | None:
-        """Read what the pattern meets here; it begins with one of the characters of `first`."""
-        if self._next() not in first:
-            return None
-        found = pattern.match(self._text[self._at : self._at + AHEAD])
-        self._at += found.end() if found else 0
-        return found
-
-    def _quantified(self) -> Iterator[_Part]:
-        while self._next() not in _ENDS:
-            part = self._one()
-            while (mark := self._next()) in _REPEATS:
-                if mark != "{":
-                    self._at += 1 + (self._text[self._at + 1 : self._at + 2] == "?")
-                    part = _times(part, mark, None)
-                elif found := self._met(_COUNTED, "{"):
-                    part = _times(part, mark, found.group(1))
-                else:
-                    break
-            yield part
-
-    def _one(self) -> _Part:
-        if (literal := self._literal() or self._character()) is not None:
-            return _Part(frozenset({literal}))
-        if self._met(_NAMED, "\\"):
-            return _ANYTHING
-        if self._met(_DIGITS, "\\"):
-            return _A_DIGIT
-        mark = self._next()
-        self._at += 1
-        if mark == "(":
-            return self._group()
-        if mark == "[":
-            return self._class()
-        if mark == "\\":
-            self._at += 1  # an assertion; digits and other letters are not in use
-        return _ANYTHING if mark == "." else _Part(_EMPTY)
-
-    def _literal(self) -> str:
-        """Characters in a row that stand for themselves, without the last if that is repeated."""
-        end = self._at
-        while self._text[end : end + 1] not in _SPECIAL:
-            end += 1
-        if end - self._at > 1 and self._text[end : end + 1] in _REPEATS:
-            end -= 1
-        literal, self._at = self._text[self._at : end], end
-        return literal
-
-    def _character(self) -> str | None:
-        """One character that stands for itself; None, and nothing read, for anything else."""
-        if self._text.startswith("\\x", self._at) and (found := self._met(_CODE)):
-            return chr(int(found.group(1) or found.group(2), 16))
-        mark = self._next()
-        if mark != "\\":
-            self._at += mark not in "([.^$"
-            return None if mark in "([.^$" else mark
-        escaped = self._text[self._at + 1]
-        if escaped.isalnum() and escaped not in _CONTROL:
-            return None
-        self._at += 2
-        return _CONTROL.get(escaped, escaped)
-
-    def _group(self) -> _Part:
-        if self._text.startswith("?:", self._at):
-            self._at += 2
-        elif self._met(_BARE_FLAGS, "?"):
-            return _Part(_EMPTY)
-        else:
-            self._met(_FLAGS, "?")
-        inside = self.alternatives()
-        self._at += 1
-        return inside
-
-    def _class(self) -> _Part:
-        """Few characters as themselves, digits and characters beyond ASCII by their kind, the rest as anything."""
-        negated, letters, named = self._next() == "^", list[str](), False
-        self._at += negated
-        while not letters or self._next() != "]":
-            if self._met(_NAMED):
-                named = True
-                letters.append("")
-            elif self._met(_DIGITS):
-                letters += "0-9"
-            else:
-                letters.append(self._member())
-        self._at += 1
-        return _ANYTHING if negated or named else _of(letters)
-
-    def _member(self) -> str:
-        if (letter := self._character()) is None:
-            letter = self._next()
-            self._at += 1
-        return letter
-
-
-def _of(letters: Sequence[str]) -> _Part:
-    """A class of these members, the hyphens of ranges among them."""
-    bare = {letter for letter in letters if letter != "-"}
-    if bare and all(letter in digits for letter in bare):
-        return _A_DIGIT
-    if bare and not any(letter.isascii() for letter in bare):
-        return _A_WIDE
-    return _Part(frozenset(bare)) if "-" not in letters and len(bare) <= CLASS else _ANYTHING
+@lru_cache(maxsize=1 << 16)
+def _length(string: str) -> int:
+    """A word is worth more if it must begin and end where a word does."""
+    needle = _needle(string)
+    if isinstance(needle, str):
+        return 0 if needle == WIDE else 4 + 2 * len(needle.encode())
+    return 2 if needle.strip() in COMMON else 2 * len(needle)

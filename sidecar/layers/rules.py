@@ -20,7 +20,7 @@ from itertools import islice
 
 from sidecar.errors import PolicyError
 from sidecar.layers.checks import CHECKS
-from sidecar.layers.matcher import Matcher
+from sidecar.layers.matcher import Matcher, Read
 from sidecar.layers.overlap import Overlap
 from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
@@ -42,7 +42,7 @@ HIDES = "SMG-OVERFLOW"
 """The finding on a text that hides itself in more ways than there is room to undo (`sidecar.views.ROOM`)."""
 CROWDED = "INJ-CROWDED"
 """The finding on a text made of trigger words (`sidecar.layers.matcher.CROWD`): worth 1, since no rule reads on."""
-NOTHING: Mapping[str, int | None] = {}
+NOTHING: Mapping[str, Read | None] = {}
 KINDS = 1_000
 """Combinations of channel and kinds of view that are remembered; texts choose which come."""
 KNOWN = 0.1
@@ -71,27 +71,27 @@ class RulesLayer:
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Findings of all segments. Only patterns decide; the same text has the same findings."""
         length = request.length + len(request.system_prompt or "")
-        known: dict[str, int | None] = {}
+        known: dict[str, Read | None] = {}
         if length <= OFFLOAD or (length <= SHORT and self._is_light(request, known)):
             each = self._scan(request, known)
         else:
             each = await asyncio.to_thread(self._scan, request, known)
         return LayerReport.over(self.name, each)
 
-    def _is_light(self, request: ScanRequest, known: dict[str, int | None]) -> bool:
+    def _is_light(self, request: ScanRequest, known: dict[str, Read | None]) -> bool:
         """Whether little work is to be expected; the words of the texts are then `known`."""
         texts = [segment.text for segment in request.segments]
         if not all(map(str.isascii, texts)):
             return False
-        known.update((text, self._matcher.words(text)) for text in texts)
-        return sum(self._matcher.work(text, known[text]) for text in texts) <= LIGHT
+        known.update((text, self._matcher.read(text)) for text in texts)
+        return sum(self._matcher.work(known[text]) for text in texts) <= LIGHT
 
-    def _scan(self, request: ScanRequest, known: Mapping[str, int | None]) -> list[SegmentReport]:
+    def _scan(self, request: ScanRequest, known: Mapping[str, Read | None]) -> list[SegmentReport]:
         overlap = Overlap(request.system_prompt) if request.system_prompt else None
         return [self._read(segment, overlap, known) for segment in request.segments]
 
     def _read(
-        self, segment: Segment, overlap: Overlap | None, known: Mapping[str, int | None] = NOTHING
+        self, segment: Segment, overlap: Overlap | None, known: Mapping[str, Read | None] = NOTHING
     ) -> SegmentReport:
         if len(segment.text) > LONG:
             begun = self._segment(replace(segment, text=segment.text[:BEGINNING]), overlap, known)
@@ -99,32 +99,32 @@ class RulesLayer:
                 return replace(begun, whole=False)
         return self._segment(segment, overlap, known)
 
-    def _segment(self, segment: Segment, overlap: Overlap | None, known: Mapping[str, int | None]) -> SegmentReport:
+    def _segment(self, segment: Segment, overlap: Overlap | None, known: Mapping[str, Read | None]) -> SegmentReport:
         """What the text says in all its views; not `whole` if one was not read, or places were left out."""
         raw = View(encodable(segment.text))
-        words = known[raw.text] if raw.text in known else self._matcher.words(raw.text)
-        seen = (raw,) if words is None else views(raw.text)
+        read = known[raw.text] if raw.text in known else self._matcher.read(raw.text)
+        seen = (raw,) if read is None else views(raw.text)
         findings = list(overlap.findings(segment, seen)) if overlap else []
         if seen[-1].name == OVERFLOW:
             findings.append(_overall(HIDES, Label.TOKEN_SMUGGLING, 0.65, segment, seen[-1]))
         done: set[str] = set()
         for view in seen:
-            words = self._matcher.words(view.text) if view.path else words
-            if words is None:
+            read = self._matcher.read(view.text) if view.path else read
+            if read is None:
                 findings.append(_overall(CROWDED, Label.PROMPT_INJECTION, 1.0, segment, view))
                 break
-            for finding in self._view(segment, view, words, done):
+            for finding in self._view(segment, view, read, done):
                 findings.append(finding)
                 findings += self._smuggled(segment, view, finding, done)
         places = Counter((finding.rule, finding.view) for finding in findings)
-        whole = words is not None and seen[-1].name != OVERFLOW and max(places.values(), default=0) < PLACES
+        whole = read is not None and seen[-1].name != OVERFLOW and max(places.values(), default=0) < PLACES
         return _report(findings, known=overlap is not None, whole=whole)
 
-    def _view(self, segment: Segment, view: View, words: int, done: set[str]) -> Iterator[Finding]:
+    def _view(self, segment: Segment, view: View, read: Read, done: set[str]) -> Iterator[Finding]:
         """Rules met in this view that no earlier view has shown."""
         here: set[str] = set()
         looking = self._looking(segment.channel, view.kinds)
-        for number in self._matcher.met(view.text, words, looking, lambda number: self._owner[number].id not in done):
+        for number in self._matcher.met(read, looking, lambda number: self._owner[number].id not in done):
             rule = self._owner[number]
             found = list(self._places(rule, number, segment, view))
             if found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 import re2
@@ -13,19 +14,28 @@ from hypothesis import strategies as st
 from sidecar import policy
 from sidecar.errors import PolicyError
 from sidecar.layers import matcher as matching
-from sidecar.layers.matcher import CROWD, SLICE, Matcher
+from sidecar.layers.matcher import CROWD, Matcher
+from sidecar.layers.stretches import NEAR, STEP
 
 SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
 MATCHER = Matcher(SHIPPED)
 ALONE = [re2.compile(pattern, policy.options()) for pattern in SHIPPED]
+OWNED = [(rule.patterns, rule.match) for rule in policy.load().rules if rule.patterns]
 LINES = [line for rule in policy.load().rules for line in (*rule.match, *rule.no_match)]
 
 
 def met(matcher: Matcher, text: str, wanted: Callable[[int], bool] = lambda _: True) -> list[int]:
     """The patterns that this text, which is not stuffed, meets."""
-    words = matcher.words(text)
-    assert words is not None
-    return list(matcher.met(text, words, wanted=wanted))
+    read = matcher.read(text)
+    assert read is not None
+    return [number for number in matcher.met(read, wanted=wanted) if any(matcher.spans(number, text))]
+
+
+def possible(matcher: Matcher, text: str) -> list[int]:
+    """The patterns whose words are there."""
+    read = matcher.read(text)
+    assert read is not None
+    return sorted(matcher._places(read, -1))
 
 
 def test_patterns_are_met_by_their_number() -> None:
@@ -38,23 +48,26 @@ def test_patterns_are_met_by_their_number() -> None:
 def test_a_pattern_that_is_not_wanted_is_not_searched() -> None:
     """Those without a bit never; what is wanted is asked when the pattern's turn comes."""
     matcher = Matcher(["one", "two", "three"])
-    assert list(matcher.met("one two three", matcher.words("one two three") or 0, 0b110)) == [1, 2]
+    read = matcher.read("one two three")
+    assert read is not None
+    assert list(matcher.met(read, 0b110)) == [1, 2]
     assert met(matcher, "one two three", lambda number: number != 1) == [0, 2]
 
 
 def test_digits_in_a_row_are_counted() -> None:
     """A pattern that needs more in a row than the text has is not searched; digits of other scripts are letters."""
     matcher = Matcher([r"\d{4}", r"\d{20}", r"[1-9]\d{2}", r"[٠-٩]{4}"])
-    possible = {text: list(matcher._possible(matcher.words(text) or 0)) for text in ("12 34", "1234", "1" * 30, "٠١٢٣")}
-    assert possible == {"12 34": [2], "1234": [0, 2], "1" * 30: [0, 1, 2], "٠١٢٣": [3]}
+    found = {text: possible(matcher, text) for text in ("12 34", "1234", "1" * 30, "٠١٢٣")}
+    assert found == {"12 34": [], "1234": [0, 2], "1" * 30: [0, 1, 2], "٠١٢٣": [3]}
     assert met(matcher, "٠١٢٣ " + "1" * 30) == [0, 1, 2, 3]
 
 
 def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
-    """Its length for every pattern that is possible in it."""
+    """Its length for every pattern that is possible in it; none if it is not read."""
     matcher = Matcher(["ferry", "harbour", "[a-z]{9}x"])
     texts = ("moon", "ferry", "harbour ferry", "")
-    assert [matcher.work(text, matcher.words(text)) for text in texts] == [4, 10, 39, 0]
+    assert [matcher.work(matcher.read(text)) for text in texts] == [4, 10, 39, 0]
+    assert matcher.work(None) == 0
 
 
 def test_places_count_code_points() -> None:
@@ -72,18 +85,86 @@ def test_no_pattern_is_overlooked_for_its_words(line: str, around: str, written:
     assert met(MATCHER, text) == alone
 
 
-@pytest.mark.parametrize("start", [0, SLICE - 3, SLICE, 3 * SLICE - 1])
-def test_a_word_is_found_across_slices(start: int) -> None:
+@pytest.mark.parametrize("change", [str, str.upper, lambda line: line.replace(" ", "  -\n")])
+def test_every_example_holds_the_words_of_its_patterns(change: Callable[[str], str]) -> None:
+    """All lines of all rules, as written, in capitals, with more between the words."""
+    for patterns, lines in OWNED:
+        numbers = [SHIPPED.index(pattern) for pattern in patterns]
+        for line in map(change, lines):
+            found = possible(MATCHER, line)
+            assert [n for n in numbers if ALONE[n].search(line.encode()) and n not in found] == []
+
+
+FILLERS = (
+    "The committee met on Tuesday and asked about the new library. " * 40,
+    "Комитет собрался во вторник и обсудил новую библиотеку. " * 40,
+    "委員会は火曜日に集まり、新しい図書館について話し合った。" * 60,
+    " . , " * 400,
+    "x" * 2_000,
+    "word_of-words" * 200,
+    "\u212a\u017f ",
+    "0101 0202 ",
+    "\n",
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from(range(len(OWNED))), min_size=1, max_size=2),
+    st.lists(st.tuples(st.sampled_from(FILLERS), st.integers(0, 3_000)), min_size=2, max_size=5),
+    st.booleans(),
+    st.sampled_from(["", " " * 900, " . " * 500, "指示" * 300]),
+)
+def test_searching_in_places_finds_what_searching_everywhere_finds(
+    rules: list[int], fillers: list[tuple[str, int]], loud: bool, between: str
+) -> None:
+    """Wherever a line stands in a long text, whatever stands around it, however far its words are apart."""
+    patterns, lines = zip(*(OWNED[at] for at in rules), strict=True)
+    parts = [filler[cut:] for filler, cut in fillers]
+    for at, line in enumerate(line for of_one in lines for line in of_one[:2]):
+        parts.insert(at + 1, line.replace(" ", between or " "))
+    text = "".join(parts).upper() if loud else "".join(parts)
+    own = [pattern for of_one in patterns for pattern in of_one]
+    matcher = Matcher(own)
+    alone = [number for number, pattern in enumerate(own) if policy.compiled(pattern).search(text)]
+    assert met(matcher, text) == alone
+
+
+@pytest.mark.parametrize("start", [0, STEP - 3, STEP, 2 * STEP - 5, 3 * STEP - 1, 7 * STEP + 2])
+@pytest.mark.parametrize("words", ["necessary words", "necessary" + " " * 4_000 + "words", "notwendige Wörter"])
+def test_words_are_found_across_stretches(start: int, words: str) -> None:
     """Wherever the text is cut."""
-    assert met(Matcher(["necessary"]), "." * start + "necessary" + "." * SLICE) == [0]
+    text = ("a b, " * start)[:start] + words + " c d" * STEP
+    assert met(Matcher([r"\bnecessary[\s\W_]+words\b", r"\bnotwendige\s+W\W?rter\b"]), text) == [int("ö" in words)]
 
 
-def test_a_text_made_of_necessary_words_is_stuffed() -> None:
+def test_a_pattern_is_searched_only_where_its_words_are() -> None:
+    """Not if they stand far from each other; one without a bound is searched wherever they are."""
+    matcher = Matcher([r"\bone\b[^\n]{0,40}\btwo\b", r"\bone\b[^\n]*\btwo\b"])
+    far = "one" + " and so on" * NEAR + " two"
+    assert possible(matcher, far) == [1]
+    near = " and so on" * NEAR + " one two" + " and so on" * NEAR
+    read = matcher.read(near)
+    assert read is not None
+    places = matcher._places(read, -1)
+    assert sorted(places) == [0, 1]
+    assert sum(end - start for start, end in places[0]) < 5 * STEP
+    assert places[1] == [(0, len(near))]
+    assert met(matcher, near) == [0, 1]
+
+
+def test_what_only_seems_to_be_met_at_the_edge_of_a_place_is_not() -> None:
+    """Neither the beginning of the text nor the boundary of a word is where a text was cut."""
+    text = ("and so on, " * STEP) + "mark my words" + (", and so on" * STEP)
+    assert met(Matcher([r"\A[^\n]{0,700}mark my", r"my words[^\n]{0,700}\z"]), text) == []
+
+
+def test_a_text_made_for_many_patterns_is_stuffed() -> None:
     """So many in so little text; the same words spread out are none."""
-    words = [f"w{number:03}" for number in range(CROWD + 20)]
+    words = ["".join(letters) for letters in product("bcdfghj", repeat=3)][: CROWD + 20]
     matcher = Matcher(words)
-    assert matcher.words(" ".join(words)) is None
-    assert len(met(matcher, (" " * 50).join(words))) == len(words)
+    assert matcher.read(" ".join(words)) is None
+    assert len(met(matcher, (" , of course, " * 9).join(words))) == len(words)
 
 
 def test_a_pattern_too_large_for_an_automaton_is_refused() -> None:

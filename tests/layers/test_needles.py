@@ -3,60 +3,67 @@
 from __future__ import annotations
 
 import pytest
-import re2
 
 from sidecar import policy
-from sidecar.layers.needles import DIGIT, WIDE, clauses
+from sidecar.layers.needles import has_odd_letters, needs, normal
+from sidecar.layers.parts import WIDE
 
 EVERY = [pattern for rule in policy.load().rules for pattern in rule.patterns]
 
 
 @pytest.mark.parametrize(
-    ("pattern", "expected"),
+    ("text", "expected"),
     [
-        ("ignore", [{"ignore"}]),
-        ("(?:Ignore|FORGET)", [{"ignore", "forget"}]),
-        (r"\bignor(?:e|ing)\s+rules?\b", [{"ignore", "ignoring"}, {"rule", "rules"}]),
-        ("(?:very )?bad", [{"bad", "very bad"}]),
-        ("(?:very )*bad", [{"bad"}]),
-        ("(?:very ){2,4}good", [{"very "}, {"good"}]),
-        ("(?:very ){0,4}bad", [{"bad"}]),
-        ("(?:alpha.beta|gamma)", [{"alpha", "gamma"}, {"beta", "gamma"}]),
-        ("(?:long[a-z]word|anything|)", []),
-        ("gr[ae]y", [{"gray", "grey"}]),
-        ("gr[^ae]y", [{"gr"}]),
-        (r"\x{48}ello\.", [{"hello."}]),
-        (r"a\d{3}b", [{DIGIT * 3}]),
-        (r"\d{2,}[^a]\d{30}", [{DIGIT * 12}, {DIGIT * 2}]),
-        (r"(?:-\d){3}\d+", [{DIGIT}]),
-        (r"[0-9]{3}|[7\d]", [{DIGIT * 3, DIGIT}]),
-        (r"[а-яё]+|[\x{ad}é]", [{WIDE}]),
-        ("(?-i:KEY-)[A-Z]+", [{"key-"}]),
-        ("(?i)(?P<name>word)", [{"word"}]),
-        ("[]x]|[^]y]", []),
-        (r"[\w-]+@[\w.-]+", [{"@"}]),
-        ("指示", [{"指示"}]),
-        ("STRASSE|straße", [{"strasse"}]),
+        ("Hello, World -- 42!", b" hello world 00 "),
+        ("naïve_Größe", b" na ve gr e "),
+        ("\u212aelvin, wa\u017fs", b" kelvin wass "),
+        ("指示", b" "),
+        ("", b" "),
     ],
 )
-def test_clauses_of_a_pattern(pattern: str, expected: list[set[str]]) -> None:
-    """One of each clause must be there; what may be missing is no clause."""
-    assert [set(clause) for clause in clauses(pattern)] == expected
+def test_the_normal_form(text: str, expected: bytes) -> None:
+    """Letters, digits as zeros, one space for whatever is between."""
+    assert normal(text.encode()) == expected
 
 
-def test_most_shipped_patterns_need_words() -> None:
-    """Else every text would be searched for all of them."""
-    without = [pattern for pattern in EVERY if not clauses(pattern)]
-    assert len(without) <= 12, without
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"\bignor(?:e|ing)\b", [{b" ignore ", b" ignoring "}]),
+        (r"Don.?t[\s\W_]+tell", [{b"t tell"}, {b"don"}]),
+        (r"don't tell", [{b"don t tell"}]),
+        (r"\bi\b", []),
+        (r"\b\d{3}-\d\d\b", [{b" 000 00 "}]),
+        (r"[\w-]+@[\w.-]+", [{"@"}]),
+        (r"!\[x\w+\]\(", [{"![x"}, {"]("}]),
+        ("指示[а-я]", [{"指示"}]),
+        ("[а-я]+x", [{WIDE}]),
+        ("STRASSE|straße", [{b"strasse", b"stra e"}]),
+        (r"[a-z]{9}", []),
+    ],
+)
+def test_needles_of_a_pattern(pattern: str, expected: list[set[bytes | str]]) -> None:
+    """Words in their normal form; signs and other scripts as they are."""
+    assert [set(clause) for clause in needs(pattern).clauses] == expected
 
 
-def test_every_example_holds_what_its_patterns_need() -> None:
-    """For every rule's lines and every pattern that meets one, as written and in capitals."""
-    compiled = [(re2.compile(pattern, policy.options()), clauses(pattern)) for pattern in EVERY]
-    for line in {line.upper() if up else line for rule in policy.load().rules for line in rule.match for up in (0, 1)}:
-        text = line.casefold()
-        shown = "".join(DIGIT if c in "0123456789" else c for c in text) + (text if line.isascii() else text + WIDE)
-        for pattern, needs in compiled:
-            if pattern.search(line):
-                for clause in needs:
-                    assert any(word in shown for word in clause)
+def test_the_clauses_that_turn_away_most_come_first() -> None:
+    """Long words before short ones, rare ones before common ones, few before many; no more than a handful."""
+    clauses = needs(r"\bthe\W\w+\Wobedience\W\w+\W(?:rule|ruler|rules|laws|edict)\W\w+\Wpardon\W\w+\W(?:ai)\b").clauses
+    assert [min(clause) for clause in clauses] == [b" obedience ", b" pardon ", b" edict ", b" ai "]
+
+
+def test_letters_that_bound_words() -> None:
+    """Two characters beyond ASCII are letters where case is ignored, and yet no letters of words."""
+    assert [has_odd_letters(text) for text in ("Kelvin", "naïve", "\u212aelvin", "wa\u017f")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_most_shipped_patterns_need_words_and_have_a_bound() -> None:
+    """Else every text would be searched for all of them, from end to end."""
+    assert len([pattern for pattern in EVERY if not needs(pattern).clauses]) <= 8
+    assert len([pattern for pattern in EVERY if needs(pattern).length > 800]) <= 70
