@@ -21,11 +21,13 @@ from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from sidecar import jsons
 from sidecar.errors import StoreError
 from sidecar.store import migration
 
 TIMEOUT = 5.0
 MIGRATION_TIMEOUT = 60.0
+FEW = 8
 POOL = 5
 _MIGRATION_LOCK = 0x70736B5F  # any number that every replica agrees on
 
@@ -148,8 +150,15 @@ def _postgresql(url: str, within: float) -> Database:
         pool_timeout=within,
         pool_pre_ping=True,
         hide_parameters=True,
+        json_serializer=_json,
     )
     return Database(engine, name, within, connect)
+
+
+def _json(value: object) -> str:
+    """What a decision rests on: bounded, and mostly next to nothing."""
+    few = isinstance(value, list) and len(value) <= FEW
+    return jsons.dumps(value, jsons.LEAST if few else jsons.MUCH).decode()
 
 
 def _name(url: str) -> str:
@@ -183,6 +192,7 @@ async def _sqlite(url: str, within: float) -> Database:
         max_overflow=POOL,
         pool_timeout=within,
         hide_parameters=True,
+        json_serializer=_json,
     )
     event.listen(engine.sync_engine, "connect", _configure)
     event.listen(engine.sync_engine, "begin", _begin)

@@ -254,11 +254,11 @@ class Proxy:
         return answer
 
     def _record(self, call: Call, status: int) -> None:
-        """Record the decision, once."""
+        """Record the decision, once: as soon as the answer is on its way, which does not wait for that."""
         if call.recorded:
             return
         call.recorded = True
-        self._journal.record(call.decision(self._journal, status))
+        asyncio.get_running_loop().call_soon(self._journal.record, call.decision(self._journal, status))
 
 
 def _unscannable(cause: str) -> RequestError:

@@ -99,6 +99,9 @@ async def whole_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """
     held = bytearray()
     async for chunk in chunks:
+        if not held and chunk.endswith(b"\n\n"):  # whole, as nearly all come
+            yield chunk
+            continue
         seen = max(0, len(held) - 3)
         held += chunk
         if end := max(_behind(held, mark, seen) for mark in _ENDS):
