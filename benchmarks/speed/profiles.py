@@ -1,31 +1,33 @@
-"""Where a request's time goes: each scene under cProfile, as text.
+"""Where a request's time goes: each scene under py-spy, as text.
 
-The sidecar runs as it always does, but for a profiler in its main thread that is switched on for the scene alone. A
-profiler slows small functions more than large ones: the order is what counts, not the sum.
+The sidecar runs as it always does; py-spy (`pip install py-spy`) looks 500 times a second at what its threads are
+doing, inference too. A share "in all" includes what a function calls.
 
-    python -m benchmarks.speed.profiles [--lines 12]
+    python -m benchmarks.speed.profiles [--py-spy PROGRAM] [--lines 25] [--out FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import cProfile
-import os
-import pstats
 import signal
-import sys
-import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count, islice
 from pathlib import Path
 
 import uvloop
 
 from benchmarks.speed import scenes
-from benchmarks.speed.client import at_once, one_by_one, post, prompt
-from benchmarks.speed.world import Target, World
+from benchmarks.speed.client import at_once, one_by_one
+from benchmarks.speed.world import Target, World, spent
 
-OUT = "SIDECAR_PROFILE_OUT"
+RATE = "500"
+ATTACHED = 2.0
+"""Seconds after which py-spy looks."""
+EVERYTHING = 0.82
+"""What has this share stands around all the rest."""
+_turns = count()
 Scene = Callable[[Target], Awaitable[int]]
 
 
@@ -34,98 +36,86 @@ async def _alone(target: Target, size: int, times: int) -> int:
 
 
 async def _many(target: Target) -> int:
-    return len((await at_once(target.port, scenes.asked(1_000, 800), 16))[0])
+    return len((await at_once(target.port, scenes.asked(1_000, 3_000), 16))[0])
 
 
 async def _streamed(target: Target) -> int:
-    return len(await one_by_one(target.port, scenes.asked(1_000, 6, **scenes.STREAM)))
+    return len((await at_once(target.port, scenes.asked(1_000, 32, **scenes.BUSY), 16))[0])
 
 
 async def _scanned(target: Target) -> int:
-    bodies = ({"prompt": prompt(1_000, 10_000 + number)} for number in range(300))
-    return len(await one_by_one(target.port, [post("/api/v1/prompt/scan", body, target.key) for body in bodies]))
+    return len(await one_by_one(target.port, scenes.scans(target, 2_000)))
 
 
 async def _semantic(target: Target) -> int:
-    return len((await at_once(target.port, next(scenes.mixed(target, 120)), 16))[0])
+    fresh = next(islice(scenes.mixed(target, 240), next(_turns), None))
+    return len((await at_once(target.port, fresh, 16))[0])
 
 
 SCENES: dict[str, tuple[bool, Scene]] = {
-    "1 KB, one by one": (False, lambda target: _alone(target, 1_000, 400)),
+    "1 KB, one by one": (False, lambda target: _alone(target, 1_000, 2_000)),
     "1 KB, c=16": (False, _many),
-    "100 KB, one by one": (False, lambda target: _alone(target, 100_000, 30)),
-    "streams": (False, _streamed),
+    "10 KB, one by one": (False, lambda target: _alone(target, 10_000, 600)),
+    "100 KB, one by one": (False, lambda target: _alone(target, 100_000, 120)),
+    "1 MB, one by one": (False, lambda target: _alone(target, 1_000_000, 15)),
+    "16 streams of 200 chunks a second": (False, _streamed),
     "scan API, 1 KB": (False, _scanned),
-    "scan API with the semantic layer, mixed prompts, c=16 (its thread is not seen)": (True, _semantic),
+    "scan API with the semantic layer, mixed prompts, c=16": (True, _semantic),
 }
 
 
-async def run(lines: int) -> None:
+async def run(program: str, lines: int) -> list[str]:
     """Every scene in a fresh sidecar."""
+    said: list[str] = []
     for name, (semantic, scene) in SCENES.items():
         async with World() as world:
-            out = world.folder / "profile"
-            command = [sys.executable, "-m", "benchmarks.speed.profiles", "--serve"]
-            target = await world.sidecar(name, semantic=semantic, command=command, environ={OUT: str(out)})
+            target = await world.sidecar(name, semantic=semantic)
             await scene(target)
-            os.kill(target.pid, signal.SIGUSR1)
-            await asyncio.sleep(0.2)
+            raw = world.folder / "raw"
+            what = ("--pid", str(target.pid), "--rate", RATE, "--duration", "600", "--format", "raw", "--threads")
+            spy = await asyncio.create_subprocess_exec(
+                program, "record", *what, "--output", str(raw), stdout=asyncio.subprocess.DEVNULL
+            )
+            await asyncio.sleep(ATTACHED)
+            before = spent(target.pid)
             count = await scene(target)
-            os.kill(target.pid, signal.SIGUSR2)
-            show(name, await _written(out), count, lines)
+            each = (spent(target.pid) - before) / count
+            spy.send_signal(signal.SIGINT)
+            await spy.wait()
+            said += [*shown(name, raw.read_text("utf-8"), each, lines), ""]
+    return said
 
 
-async def _written(out: Path) -> Path:
-    """Wait for a file that appears when it is whole."""
-    for _ in range(600):
-        if await asyncio.to_thread(out.exists):
-            return out
-        await asyncio.sleep(0.1)
-    raise SystemExit("the sidecar wrote no profile")
+def shown(name: str, raw: str, each: float, lines: int) -> Iterator[str]:
+    """The functions in which the most time went, those of ours and where we call a library."""
+    inside, own = Counter[str](), Counter[str]()
+    for line in raw.splitlines():
+        stack, _, times = line.rpartition(" ")
+        frames = [_place(frame) for frame in stack.split(";")]
+        for frame in set(frames):
+            inside[frame] += int(times)
+        own[frames[-1]] += int(times)
+    total = sum(own.values())
+    yield f"## {name}: {each * 1e6:,.0f} us of processor time a request (py-spy's share included)"
+    for frame, times in inside.most_common(lines * 2):
+        if "/" in frame and times < EVERYTHING * total:
+            yield f"  {times / total:6.1%} in all  {frame}"
+    yield from (f"  {times / total:6.1%} itself  {frame}" for frame, times in own.most_common(lines))
 
 
-def show(name: str, out: Path, count: int, lines: int) -> None:
-    """The functions with the most time of their own, and those of ours with the most time in all."""
-    stats = pstats.Stats(str(out)).stats  # type: ignore[attr-defined]
-    rows = [(own, whole, calls, where) for where, (_, calls, own, whole, _) in stats.items()]
-    total = sum(row[0] for row in rows)
-    print(f"\n## {name}: {total / count * 1e6:.0f} us a request under the profiler")
-    for own, _, calls, where in sorted(rows, reverse=True)[:lines]:
-        print(f"  {own / total:6.1%} itself  {calls / count:7.1f} calls  {_place(where)}")
-    ours = [row for row in rows if "/sidecar/" in row[3][0]]
-    for _, whole, calls, where in sorted(ours, key=lambda row: -row[1])[: lines * 2]:
-        print(f"  {whole / total:6.1%} in all  {calls / count:7.1f} calls  {_place(where)}")
-
-
-def _place(where: tuple[str, int, str]) -> str:
-    path, line, name = where
-    short = "/".join(Path(path).parts[-2:]) if path not in {"~", ""} else ""
-    return f"{short}:{line} {name}" if short else name
-
-
-def serve() -> None:
-    """`sidecar serve` with a profiler that two signals switch on and off."""
-    from sidecar.cli import main  # noqa: PLC0415 - not needed by who measures
-
-    profiler = cProfile.Profile(time.thread_time)  # other work on the machine does not count
-
-    def stop(*_: object) -> None:
-        profiler.disable()
-        out = Path(os.environ.pop(OUT))
-        profiler.dump_stats(part := out.with_suffix(".part"))
-        part.rename(out)
-
-    signal.signal(signal.SIGUSR1, lambda *_: profiler.enable())
-    signal.signal(signal.SIGUSR2, stop)
-    main(["serve", "--no-first-key"])
+def _place(frame: str) -> str:
+    """`function (folder/module.py`, without the line."""
+    name, _, where = frame.partition(" (")
+    return f"{name} ({'/'.join(where.rpartition(':')[0].split('/')[-2:])})" if ".py" in where else name
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--lines", type=int, default=12)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--py-spy", default="py-spy", help="the program")
+    parser.add_argument("--lines", type=int, default=25)
+    parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    if chosen.serve:
-        serve()
-    else:
-        uvloop.run(run(chosen.lines))
+    found = "\n".join(uvloop.run(run(chosen.py_spy, chosen.lines)))
+    print(found)
+    if chosen.out:
+        chosen.out.write_text(found, "utf-8")

@@ -142,21 +142,23 @@ async def conversation(direct: Target, target: Target) -> dict[int, Figures]:
     }
 
 
+def scans(target: Target, number: int) -> list[bytes]:
+    """Questions to the scan API that nobody has asked before."""
+    path = "/api/v1/prompt/scan"
+    return [post(path, {"prompt": prompt(1_000, next(_seeds))}, target.key) for _ in range(number)]
+
+
 async def scan_door(target: Target, times: int) -> Rounds:
     """The scan API: one by one, sixteen at once, and sixteen prompts in one batch. 1 KB each."""
-    route = "/api/v1/prompt/"
-
-    def scans(number: int) -> list[bytes]:
-        return [post(f"{route}scan", {"prompt": prompt(1_000, next(_seeds))}, target.key) for _ in range(number)]
 
     def passed(answer: Answer) -> bool:
         return answer.status == 200 and answer.body.count(b'"risk_score"') in (1, 16)
 
     async def work(_: Target) -> Figures:
-        alone = await one_by_one(target.port, scans(60))
-        together, taken = await at_once(target.port, scans(400), 16)
+        alone = await one_by_one(target.port, scans(target, 60))
+        together, taken = await at_once(target.port, scans(target, 400), 16)
         batch = [{"prompt": prompt(1_000, next(_seeds))} for _ in range(16)]
-        batches = await one_by_one(target.port, [post(f"{route}batch", batch, target.key)])
+        batches = await one_by_one(target.port, [post("/api/v1/prompt/batch", batch, target.key)])
         checked(target.name, [*alone, *together, *batches], passed)
         p50 = statistics.median(answer.whole for answer in alone) * 1000
         return {"p50_ms": p50, "c16_per_s": len(together) / taken, "batch_of_16_ms": batches[0].whole * 1000}
@@ -193,11 +195,12 @@ async def semantic(target: Target, times: int) -> list[Figures]:
 async def attacks(target: Target, times: int, beside: asyncio.Future[Any] | None = None) -> list[float]:
     """Seconds of requests that the rules alone settle, paced; if something runs `beside` them, while it does."""
     taken = list[float]()
+    mark = b"error" if slow(target) else b"content_filter"
     async with Connection(target.port) as connection:
         while len(taken) < times and not (beside is not None and beside.done() and len(taken) > 20):
             message = {"role": "user", "content": ATTACK.format(next(_seeds))}
             answer = await connection.ask(post("/v1/chat/completions", {"model": "m", "messages": [message]}))
-            checked(target.name, [answer], lambda answer: answer.status == 400 and b"content_filter" in answer.body)
+            checked(target.name, [answer], lambda answer: answer.status == 400 and mark in answer.body)
             taken.append(answer.whole)
             await asyncio.sleep(0.005)
     return taken
