@@ -97,9 +97,9 @@ def shown(name: str, raw: str, each: float, lines: int) -> Iterator[str]:
         own[frames[-1]] += int(times)
     total = sum(own.values())
     yield f"## {name}: {each * 1e6:,.0f} us of processor time a request (py-spy's share included)"
-    for frame, times in inside.most_common(lines * 2):
-        if "/" in frame and times < EVERYTHING * total:
-            yield f"  {times / total:6.1%} in all  {frame}"
+    for frame, seen in inside.most_common(lines * 2):
+        if "/" in frame and seen < EVERYTHING * total:
+            yield f"  {seen / total:6.1%} in all  {frame}"
     yield from (f"  {times / total:6.1%} itself  {frame}" for frame, times in own.most_common(lines))
 
 
