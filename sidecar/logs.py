@@ -9,12 +9,44 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import Literal
+from time import monotonic
+from typing import Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from sidecar import jsons
+
+AGAIN = 1.0
+"""Seconds until a library may say the same again: a loop without memory said it ten thousand times a second."""
+MOST_SAID = 100
+
+
+class Libraries(logging.StreamHandler[TextIO]):
+    """What libraries have to say, one line each: no traceback and no text of an exception, which may quote a prompt."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self._said: dict[str, float] = {}
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The first line alone: what follows are arguments and states."""
+        said = record.getMessage().partition("\n")[0]
+        kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        return " ".join(word for word in (record.levelname, record.name, said, kind) if word)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Not the same again and again."""
+        try:
+            line, now = self.format(record), monotonic()
+            if now - self._said.get(line, -AGAIN) < AGAIN:
+                return False
+            if len(self._said) >= MOST_SAID:
+                self._said.clear()
+            self._said[line] = now
+        except MemoryError:
+            return False
+        return True
 
 
 def _escape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -62,7 +94,8 @@ def configure(style: Literal["console", "json"], level: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    logging.basicConfig(level=logging.WARNING, handlers=[Libraries()])
+    logging.raiseExceptions = False  # what cannot be said is not worth a traceback
 
 
 def get(name: str) -> structlog.typing.FilteringBoundLogger:

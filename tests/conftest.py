@@ -20,6 +20,14 @@ def fresh_logs() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@pytest.fixture(autouse=True)
+def no_survivors() -> Iterator[None]:
+    """A sidecar that a test has started ends with it, however the test ends."""
+    before = len(SidecarProcess.started)
+    yield
+    SidecarProcess.kill(kept=before)
+
+
 @pytest.fixture(scope="session")
 def start_sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartSidecar]:
     """Start sidecars with given settings; all end with the session."""

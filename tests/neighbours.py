@@ -17,7 +17,7 @@ from pathlib import Path
 
 import httpx2 as httpx
 import pytest
-from support import clean_environment
+from support import clean_environment, end
 
 ROOT = Path(__file__).parent.parent
 WANTED = ROOT / "tests" / "neighbours.txt"
@@ -60,8 +60,7 @@ def running(
             time.sleep(0.2)
         yield
     finally:
-        process.terminate()
-        process.wait(timeout=30)
+        end(process)
 
 
 def _answers(url: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -16,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
-from support import free_port
+from support import end, free_port
 
 PASSWORD = "p@ss/word:%41"  # every character that a URL can get wrong
 START_SECONDS = 30.0
@@ -48,9 +49,8 @@ class Server(ABC):
 
     def stop(self) -> None:
         """End it."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(2)
-            self.process.wait(timeout=30)
+        if self.process is not None:
+            end(self.process, signal.SIGINT)
 
 
 @dataclass

@@ -9,14 +9,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import httpx2 as httpx
 import yaml
 
 START_SECONDS = 60.0
+END_SECONDS = 30.0
 
 
 def free_port() -> int:
@@ -31,13 +34,41 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("SIDECAR__")}
 
 
+def end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> int:
+    """Ask a process to end, and return its exit code; whatever happens, it has ended then."""
+    try:
+        if process.poll() is None:
+            process.send_signal(number)
+        return process.wait(timeout=END_SECONDS)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def outcomes(started: Sequence[subprocess.Popen[bytes]], seconds: float = 60.0) -> list[tuple[bytes, bytes]]:
+    """What each says until its end, with their input ended at once; whatever happens, all have ended then."""
+    for process in started:
+        if process.stdin is not None:
+            process.stdin.close()
+            process.stdin = None
+    try:
+        return [process.communicate(timeout=seconds) for process in started]
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
 @dataclass
 class SidecarProcess:
-    """A real `sidecar serve` in a child process, with a store of its own.
+    """A real `sidecar serve` in a child process, with a store of its own. None survives its test (`no_survivors`).
 
     `launcher` stands before its command, and `address` is where it is reached, for one in a network of its own.
     """
 
+    started: ClassVar[list[subprocess.Popen[bytes]]] = []
     folder: Path
     settings: Mapping[str, object]
     arguments: tuple[str, ...] = ()
@@ -81,8 +112,9 @@ class SidecarProcess:
         command = [*self.launcher, *serve, *self.arguments]
         with (self.folder / "output").open("ab") as output:
             self.process = subprocess.Popen(
-                command, stdout=output, stderr=output, cwd=self.folder, env=clean_environment()
+                command, stdout=output, stderr=output, cwd=self.folder, env=clean_environment(), process_group=0
             )
+        self.started.append(self.process)
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
@@ -97,9 +129,16 @@ class SidecarProcess:
     def stop(self) -> int:
         """Terminate and return the exit code."""
         assert self.process is not None
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        return end(self.process)
+
+    @classmethod
+    def kill(cls, kept: int = 0) -> None:
+        """End what was started, but for the first so many, and all that those started."""
+        for process in cls.started[kept:]:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        del cls.started[kept:]
 
     def cli(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         """Run a `sidecar` command on the same settings."""

@@ -40,3 +40,21 @@ def test_json_lines_hold_facts_as_keys() -> None:
     assert line["error"] == "ValueError: bad"
     assert line["timestamp"].endswith("Z")
     assert (line["large"], line["odd"]) == (2**70, "{1}")
+
+
+LIBRARY = """
+import logging
+from sidecar import logs
+logs.configure("json", "info")
+for number in range(1_000):
+    logging.getLogger("asyncio").error("Fatal error on transport\\nprotocol: canary-1", exc_info=ValueError("canary-2"))
+logging.getLogger("asyncio").error("Something else %d", 7)
+"""
+
+
+def test_what_a_library_says_is_one_line_without_a_text_and_not_said_again_at_once() -> None:
+    """A failing event loop wrote a gigabyte of tracebacks in half an hour."""
+    done = subprocess.run([sys.executable, "-c", LIBRARY], capture_output=True, check=True, text=True)
+    assert done.stderr.splitlines()[-1] == "ERROR asyncio Something else 7"
+    assert set(done.stderr.splitlines()[:-1]) == {"ERROR asyncio Fatal error on transport ValueError"}
+    assert len(done.stderr.splitlines()) < 20

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import pytest
 import servers
 from sqlalchemy import text
+from support import outcomes
 
 from sidecar.errors import StoreError
 from sidecar.store import Store
@@ -57,10 +58,8 @@ def test_replicas_that_start_together_all_start(store_url: str) -> None:
     """Four processes that migrate one empty database at the same moment all succeed."""
     code = "import sys; from sidecar.store import Store; import asyncio\nsys.stdin.read()\n" + OPEN
     started = [run(code, store_url) for _ in range(4)]
-    outcomes = [process.communicate(timeout=60) for process in started]
-    assert [(process.returncode, errors) for process, (_, errors) in zip(started, outcomes, strict=True)] == [
-        (0, b"")
-    ] * 4
+    ended = outcomes(started)
+    assert [(process.returncode, errors) for process, (_, errors) in zip(started, ended, strict=True)] == [(0, b"")] * 4
 
 
 async def test_a_database_of_a_newer_version_is_refused(store_url: str) -> None:
