@@ -1,0 +1,76 @@
+"""What a sidecar is made of: memory and processor time of each step of a start, in the order of a start.
+
+    python -m benchmarks.footprint
+
+Memory is what is resident in this one process (Linux: /proc), so that a step which reuses what another has freed looks
+smaller than alone. Real prompts come last: what automata and model keep of them stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+PROMPTS = 300
+
+
+def resident() -> float:
+    """Megabytes."""
+    rolled = Path("/proc/self/smaps_rollup").read_text("ascii")
+    return int(rolled.partition("Rss:")[2].split()[0]) / 1024
+
+
+async def steps() -> AsyncIterator[str]:
+    """Each has been taken when its name comes. Imports are part of what is measured."""
+    yield "Python and asyncio"
+    from sidecar import cli, memory  # noqa: F401, PLC0415
+
+    memory.bound()
+    yield "the program and its libraries"
+    from sidecar import policy  # noqa: PLC0415
+    from sidecar.config import Settings  # noqa: PLC0415
+    from sidecar.layers.rules import RulesLayer  # noqa: PLC0415
+    from sidecar.store import Store  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.push_async_callback((await Store.open(f"sqlite:///{folder}/store.db")).close)
+        yield "a new store"
+        read = policy.load()
+        yield "policies, read and checked"
+        rules = RulesLayer(read)
+        yield "the rules layer"
+        from sidecar.layers.semantic import SemanticLayer  # noqa: PLC0415
+
+        yield "libraries of the semantic layer"
+        semantic = SemanticLayer.load(Settings().layers.semantic)
+        stack.push_async_callback(semantic.close)
+        yield "its model"
+        from benchmarks.semantic import sample  # noqa: PLC0415
+
+        prompts = sample(PROMPTS)
+        yield "(the prompts themselves)"
+        for layer in (rules, semantic):
+            for prompt in prompts:
+                await layer.scan(prompt, ())
+            yield f"{PROMPTS} prompts through {layer.name}"
+
+
+async def measured() -> list[tuple[str, float, float]]:
+    """The steps with megabytes and seconds of processor time, each beside the one before."""
+    found, held, spent = [], 0.0, 0.0
+    async for name in steps():
+        now, cpu = resident(), time.process_time()
+        found.append((name, now - held, cpu - spent))
+        held, spent = now, cpu
+    return found
+
+
+if __name__ == "__main__":
+    print("| step | MB | processor s |\n| --- | --- | --- |")
+    for name, megabytes, seconds in asyncio.run(measured()):
+        print(f"| {name} | {megabytes:.1f} | {seconds:.2f} |")
