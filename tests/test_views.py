@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar import views as module
 from sidecar.views import DEPTH, OVERFLOW, ROOM, ROOM_LEAST, STEPS, views
 
 WORDS = ["the", "river", "table", "walks", "seven", "blue", "kitchen", "often", "winter", "paper", "Anna", "ships"]
@@ -87,3 +88,8 @@ def test_a_text_that_wants_more_than_its_room_says_so() -> None:
 def test_lone_surrogates_are_read_as_question_marks() -> None:
     """Half a character is not a reason to fail."""
     assert views("a\ud800b")[0].text == "a?b"
+
+
+def test_every_hint_is_looked_for_once() -> None:
+    """However they share automata, in the order in which the steps are taken."""
+    assert [name for names, _ in module._SETS for name in names] == [*module._HINTS, *module._CIPHERS]

@@ -44,8 +44,19 @@ OVERFLOW = "overflow"
 """The only step of a last, empty view: there was more to undo than there was room for."""
 _HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items() if codec.hint}, **spelling.HINTS}
 _NEEDS = [(need, name) for name, (codec, _) in _CODECS.items() for need in codec.needs]
-_SETS = [(tuple(hints), _set(hints.values())) for hints in (_HINTS, _CIPHERS)]
-"""Two automata: together they would need far more states than apart."""
+_TOGETHER = (
+    ("base64", "base32", "base85", "hex"),
+    ("chunks",),
+    ("binary", "decimal", "morse"),
+    (spelling.LEET,),
+    (spelling.SPACED,),
+    (spelling.MENDED, spelling.RUN_ON),
+)
+"""Hints that share an automaton. All in one would need far more states, which it makes as a text asks for them: five
+times as long for a text that is new."""
+_SETS = [(names, _set(_HINTS[name] for name in names)) for names in _TOGETHER] + [
+    (tuple(_CIPHERS), _set(_CIPHERS.values()))
+]
 
 
 def views(text: str) -> Sequence[View]:
