@@ -147,11 +147,11 @@ def texts(folder: Path) -> None:
 
 
 def shell(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """A shell with that home, in a network of its own."""
+    """A shell with that home, in a network of its own; whatever it started ends with it."""
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
     here = {"HOME": str(folder), "PATH": path, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     return subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--net", "bash", "-c", text],
+        ["unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "bash", "-c", text],
         capture_output=True,
         text=True,
         cwd=folder,
