@@ -91,7 +91,7 @@ class Journal:
     def digest(self, text: str) -> str:
         """`GENERATION.HMAC`: equal for equal texts while the secret lives, and not to be guessed without it."""
         raw = text.encode("utf-8", "surrogatepass")
-        return f"{self._secret.generation}.{hmac.new(self._secret.value, raw, 'sha256').hexdigest()}"
+        return f"{self._secret.generation}.{hmac.digest(self._secret.value, raw, 'sha256').hex()}"
 
     def text_for_log(self, segments: Sequence[Segment], verdict: Verdict) -> str:
         """What `log.prompts` lets into the table: nothing, the text without what was found in it, or all of it."""

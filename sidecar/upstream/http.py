@@ -8,9 +8,10 @@ after the first byte nothing is ever sent twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
@@ -67,15 +68,9 @@ class HttpUpstream:
             patience=settings.connect_timeout,
         )
 
-    @asynccontextmanager
-    async def send(self, request: Outgoing) -> AsyncIterator[Answer]:
+    def send(self, request: Outgoing) -> AbstractAsyncContextManager[Answer]:
         """See `Upstream`."""
-        answer = await self._begin(request)
-        del request  # its body need not be kept for as long as a stream lasts
-        try:
-            yield answer
-        finally:
-            answer.leave()
+        return _Sending(self._begin(request))
 
     async def _begin(self, request: Outgoing) -> _HttpAnswer:
         try:
@@ -156,8 +151,23 @@ class HttpUpstream:
         await self._wires.close()
 
 
+class _Sending:
+    """One request on its way, and the answer while it is read. A generator would cost as much again."""
+
+    def __init__(self, beginning: Coroutine[Any, Any, _HttpAnswer]) -> None:
+        self._beginning = beginning
+
+    async def __aenter__(self) -> Answer:
+        self._answer = await self._beginning
+        del self._beginning  # the body of the request need not be kept for as long as a stream lasts
+        return self._answer
+
+    async def __aexit__(self, *_: object) -> None:
+        self._answer.leave()
+
+
 class _HttpAnswer:
-    """An answer whose headers have arrived."""
+    """An answer whose headers have arrived, and its body as an iterator."""
 
     def __init__(self, head: RawResponseMessage, body: StreamReader, wire: Wire, wires: Wires, idle: float) -> None:
         self._head, self._body = head, body
@@ -178,16 +188,23 @@ class _HttpAnswer:
     def headers(self) -> MultiMapping[str]:
         return self._head.headers
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncIterator[bytes]:
         """See `Answer`. What has arrived is handed on at once; nothing is read ahead of the consumer."""
+        return self
+
+    def __aiter__(self) -> _HttpAnswer:
+        return self
+
+    async def __anext__(self) -> bytes:
         try:
             while not self._body.at_eof():
                 if chunk := await within(self._idle, self._body.readany()):
-                    yield chunk
+                    return chunk
         except TimeoutError:
             raise UpstreamError("The upstream stalled in the middle of its answer.", status=504) from None
         except _BROKEN as error:
             raise UpstreamError(f"The upstream broke off its answer ({_cause(error)}).") from None
+        raise StopAsyncIteration
 
     def leave(self) -> None:
         """Give the connection back, once: at the end of the body, or before it."""
