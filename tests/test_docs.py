@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -136,6 +137,17 @@ def test_every_command_that_a_sentence_names_exists(page: Path) -> None:
             assert find_spec(words[1]), line
         elif words[0].islower():
             assert unknown(words) == [], line
+
+
+def test_the_extras_are_those_of_the_package() -> None:
+    """What a page names exists, and each that is for users stands in the table of the quick start."""
+    known = set(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"])
+    pages = "\n".join(page.read_text("utf-8") for page in PAGES)
+    named = {name for names in re.findall(r"prompt-sidecar\[([\w,-]+)\]", pages) for name in names.split(",")}
+    table = text_of("quickstart").partition("| extra | brings |")[2].partition("\n\n")[0]
+    listed = set(re.findall(r"`([\w-]+)`", "".join(row.split("|")[1] for row in table.splitlines() if row)))
+    assert named <= known
+    assert listed == known - {"train", "dev"}
 
 
 def unknown(words: list[str]) -> list[str]:
