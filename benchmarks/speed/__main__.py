@@ -22,9 +22,11 @@ import uvloop
 
 from benchmarks.speed import scenes
 from benchmarks.speed.client import Tally
-from benchmarks.speed.goals import FILTER, RULES, SEMANTIC, TWO, Found, goals
+from benchmarks.speed.goals import FILTER, ONE, RULES, SEMANTIC, TWO, Found, goals
 from benchmarks.speed.page import table, write
 from benchmarks.speed.world import Target, World, proportional, resident
+
+ONE_RULE = Path(__file__).parent.parent.parent / "tests" / "data" / "one_rule.yaml"
 
 
 async def run(chosen: argparse.Namespace) -> Found:
@@ -35,16 +37,17 @@ async def run(chosen: argparse.Namespace) -> Found:
         rules = await world.sidecar(RULES)
         semantic = await world.sidecar(SEMANTIC, semantic=True)
         two = await world.sidecar(TWO, workers=2)
+        one = await world.sidecar(ONE, environ={"SIDECAR__POLICIES": json.dumps([str(ONE_RULE)])})
         peers = [await world.nginx(chosen.nginx)] if chosen.nginx else []
         if chosen.litellm:
             peers += [await world.litellm(chosen.litellm, guarded=guarded) for guarded in (False, True)]
-        ours, everybody = [rules, semantic, two], [direct, bare, rules, semantic, two, *peers]
+        ours, everybody = [rules, semantic, two], [direct, bare, rules, semantic, two, one, *peers]
         facts = {
             target.name: {"ready_s": target.ready, "resident_mb": resident(target.pid)} for target in everybody[1:]
         }
         guarded = [*ours, *(peer for peer in peers if peer.name == FILTER)]
         await _blocked(guarded)
-        found = await _inline(direct, bare, rules, two, peers, chosen.rounds)
+        found = await _inline([direct, bare, rules, one], two, peers, chosen.rounds)
         found |= await _rest(direct, rules, semantic, chosen.rounds)
         await _blocked(guarded)
         for target in everybody[1:]:
@@ -53,16 +56,16 @@ async def run(chosen: argparse.Namespace) -> Found:
         return {**_about(chosen.rounds), **found, "processes": facts}
 
 
-async def _inline(direct: Target, bare: Target, rules: Target, two: Target, peers: list[Target], times: int) -> Found:
+async def _inline(base: list[Target], two: Target, peers: list[Target], times: int) -> Found:
     """The inline door beside the others. LiteLLM takes part where requests are small."""
-    quick = [direct, bare, rules, *(peer for peer in peers if not scenes.slow(peer))]
+    direct, quick = base[0], [*base, *(peer for peer in peers if not scenes.slow(peer))]
     found: Found = {"latency": {}, "load": {}}
     for size in scenes.SIZES:
         targets = [*quick, *(peer for peer in peers if scenes.slow(peer))] if size == 1_000 else quick
         async with _Fair(direct, f"{size} characters", rewritten=len(targets) > len(quick)):
             found["latency"][str(size)] = await scenes.latency(targets, times, size)
     async with _Fair(direct, "c=16", rewritten=bool(peers)):
-        found["load"]["16"] = await scenes.load([direct, bare, rules, *peers], times, 16)
+        found["load"]["16"] = await scenes.load([*base, *peers], times, 16)
     async with _Fair(direct, "c=64"):
         found["load"]["64"] = await scenes.load([*quick, two], times, 64)
     async with _Fair(direct, "streams"):

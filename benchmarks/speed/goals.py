@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 DIRECT, BARE, RULES, SEMANTIC, TWO = "direct", "bare aiohttp", "sidecar", "sidecar + semantic", "sidecar, 2 workers"
+ONE = "sidecar, one rule"
+"""Not a goal, and no protection: what is left to do where there is next to nothing to look for."""
 LITELLM, FILTER = "LiteLLM", "LiteLLM + content filter"
 Found = dict[str, Any]
 
