@@ -15,8 +15,12 @@ from typing import Any
 
 import aiohttp
 from chaos.world import ATTACK, POLICY, World
+from sqlalchemy import select
 
-from sidecar.store import Filter, Store
+from sidecar.store import Filter
+from sidecar.store.database import Database
+from sidecar.store.decisions import conditions
+from sidecar.store.schema import decisions
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
 """How often each part is killed: once in `make test`, 50 in `make chaos`."""
@@ -103,9 +107,11 @@ def process_settings(folder: Path, upstream: str, **sections: Any) -> dict[str, 
 
 
 async def stored(url: str, since: datetime | None = None) -> set[str]:
-    """The ids of all decisions in the store: of a long run those of its last part, since a look has its deadline."""
-    store = await Store.open(url)
+    """The ids of all decisions in the store, or of those of the last part of a long run."""
+    ids = select(decisions.c.id).where(*conditions(Filter(since=since)))
+    database = await Database.open(url, within=300)
     try:
-        return {row.id for row in await store.decisions.query(Filter(since=since), limit=1_000_000)}
+        async with database.read() as connection:
+            return set(await connection.scalars(ids))
     finally:
-        await store.close()
+        await database.close()

@@ -90,6 +90,41 @@ async def balanced(session: aiohttp.ClientSession, replicas: list[SidecarProcess
     return 0
 
 
+async def test_a_revocation_reaches_every_replica(tmp_path: Path) -> None:
+    """No replica lets a request in that began later than `auth.cache`, by default 5 s, after the revocation."""
+    url, believed = f"sqlite:///{tmp_path}/shared.db", 5.0 if ROUNDS > 1 else 1.0
+    ring = KeyRing(await Store.open(url), Auth())
+    made = [await ring.create(f"key {number}") for number in range(min(ROUNDS, 5))]
+    async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
+        replicas = []
+        for number in range(2):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            given = process_settings(folder, upstream.url, store={"url": url}, auth={"cache": f"{believed}s"})
+            replicas.append(await asyncio.to_thread(SidecarProcess(folder, given).start))
+        worlds = [World(replica.base, session, value) for _, value in made for replica in replicas]
+        assert {(await here.scan()).status for here in worlds} == {200}
+        asked = [asyncio.ensure_future(last_admission(here)) for here in worlds]
+        revoked = []
+        for key, _ in made:
+            await ring.revoke(key.id)
+            revoked += [time.monotonic()] * len(replicas)
+        late = [last - then for last, then in zip(await asyncio.gather(*asked), revoked, strict=True)]
+        assert max(late) <= believed
+    await ring._keys._database.close()
+
+
+async def last_admission(here: World) -> float:
+    """When the last request began that was let in."""
+    last = time.monotonic()
+    while True:
+        begun = time.monotonic()
+        if (await here.scan()).status == 401:
+            return last
+        last = begun
+        await asyncio.sleep(0.1)
+
+
 async def test_requests_in_flight_survive_sigterm(tmp_path: Path) -> None:
     """What was asked before SIGTERM is answered within the drain, and recorded; the process ends with 0."""
     begun = asyncio.Event()
