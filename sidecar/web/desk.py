@@ -5,6 +5,7 @@ In this order: the key (401), the rate (429), the body, the scan, the record.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -98,7 +99,8 @@ class Desk:
         open_ = self._obeyed and monitors(request, self.settings)
         ruling = _ruling(verdict, request[DECISION_ID], unread, monitored=open_)
         error = refusal(verdict) if verdict.failure and ruling.blocked else None
-        self._journal.record(self._decision(request, wanted, ruling, error.status if error else 200))
+        made = self._decision(request, wanted, ruling, error.status if error else 200)
+        asyncio.get_running_loop().call_soon(self._journal.record, made)  # nobody waits for that
         if error:
             raise error
         return ruling
