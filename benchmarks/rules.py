@@ -3,7 +3,8 @@
 Plain text is three harmless sentences over and over. Real prompts are harmless rows of our own corpus, one behind
 the other: they are full of ordinary words that attacks need, too. Hostile text is made of the words of the shipped
 patterns in random order, new for every reading that is called cold. Thinned hostile text has ordinary words in
-between and is put together of pieces that no rule is certain of, so that nothing cuts the reading short. The same
+between and is put together of pieces that no rule is certain of, so that nothing cuts the reading short. Hostile text
+of needles is made of what the patterns cannot do without, by one who has read the code. The same
 patterns are also searched one by one, with RE2 and, as far as they can be written for it, with Python's `re`. Before
 anything is measured, all rules are proved, as at every start. Microseconds of processor time, median (the machine may
 have other work); every plain text must have no finding.
@@ -21,12 +22,13 @@ import re
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import re2
 
 from sidecar import policy, proof
+from sidecar.layers.needles import needs
 from sidecar.layers.rules import CERTAIN, RulesLayer
 from sidecar.types import Finding, Segment
 
@@ -80,7 +82,8 @@ def plain(size: int) -> str:
 
 def real(size: int) -> list[str]:
     """Harmless prompts of many kinds and languages, one behind the other."""
-    rows = (json.loads(line) for path in sorted(CORPUS.glob("*.jsonl")) for line in path.open(encoding="utf-8"))
+    files = (path.read_bytes() for path in sorted(CORPUS.glob("*.jsonl")))
+    rows = (json.loads(line) for file in files for line in file.splitlines())
     prompts = [row["text"] for row in rows if row["benign"] and not row.get("hard_negative")]
     random.Random(1).shuffle(prompts)
     text = " ".join(prompts)
@@ -90,13 +93,19 @@ def real(size: int) -> list[str]:
 class Hostile:
     """Text of trigger words."""
 
-    def __init__(self, rules: Iterable[policy.Rule]) -> None:
+    def __init__(self, rules: Sequence[policy.Rule]) -> None:
         self._words = sorted({w for rule in rules for p in rule.patterns for w in re2.findall("[a-zäöüéèñç]{3,}", p)})
+        every = {needle for rule in rules for p in rule.patterns for clause in needs(p).clauses for needle in clause}
+        self._needles = sorted(n.decode().strip() if isinstance(n, bytes) else n for n in every)
         self._rng = random.Random(1)
 
     def text(self, size: int) -> str:
         """Words of all languages in any order."""
         return " ".join(self._rng.choice(self._words) for _ in range(size // 4))[:size]
+
+    def needles(self, size: int) -> str:
+        """What the patterns cannot do without, in any order."""
+        return " ".join(self._rng.choice(self._needles) for _ in range(size // 2))[:size]
 
     def fresh(self, size: int) -> Iterator[str]:
         """Texts that were never seen."""
@@ -137,6 +146,8 @@ def measure() -> dict[str, float]:
     for size in HOSTILE:
         figures[f"hostile cold {size}"] = median(scan, hostile.fresh(size))
         figures[f"hostile warm {size}"] = median(scan, [hostile.text(size)] * TIMES)
+        figures[f"hostile, needles, cold {size}"] = median(scan, [hostile.needles(size) for _ in range(FEW)])
+        figures[f"hostile, needles, warm {size}"] = median(scan, [hostile.needles(size)] * FEW)
     for size in HOSTILE:
         texts = [hostile.thinned(size, scan) for _ in range(FEW)]
         figures[f"hostile, thinned, cold {size}"] = median(scan, texts)

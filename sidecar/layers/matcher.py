@@ -70,7 +70,8 @@ class Matcher:
         self._wide = bits.pop(WIDE, 0)
         self._normal = Words({word: found for word, found in bits.items() if isinstance(word, bytes)})
         signs = {word.encode(): found for word, found in bits.items() if isinstance(word, str)}
-        self._signs, self._plain_signs = Words(signs), [pair for pair in signs.items() if pair[0].isascii()]
+        self._signs = Words(signs)
+        self._plain_signs = Words({sign: found for sign, found in signs.items() if sign.isascii()})
         self._longest = max(self._normal.longest, self._signs.longest)
 
     @cached_property
@@ -94,22 +95,13 @@ class Matcher:
             words = words[-self._longest : -1] + stretch.words
             raw = raw[-self._longest :] + _folded(data[stretch.start : stretch.end])
             found = self._run_on.held(words.replace(b" ", b"")) if odd else self._normal.held(words)
-            found |= self._without | self._signs_in(raw)
+            found |= self._plain_signs.held(raw) if raw.isascii() else self._signs.held(raw) | self._wide
+            found |= self._without
             if self._possible(found).bit_count() >= CROWD:
                 return None
             spans.append((stretch.start, stretch.end))
             held.append(found)
         return Read(data, spans, held)
-
-    def _signs_in(self, raw: bytes) -> int:
-        """The same for what is not looked for in the normal form: hardly any of it is ASCII."""
-        if not raw.isascii():
-            return self._wide | self._signs.held(raw)
-        found = 0
-        for sign, bits in self._plain_signs:
-            if sign in raw:
-                found |= bits
-        return found
 
     def work(self, read: Read | None) -> int:
         """What it takes to search this text, roughly: how long the places are at which patterns are possible."""

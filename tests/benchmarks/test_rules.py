@@ -1,0 +1,51 @@
+"""The texts that the benchmark of the rules reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.rules import Hostile, for_re, median, plain, real
+from sidecar import policy
+from sidecar.layers.rules import CERTAIN
+from sidecar.types import Finding, Label, LayerName
+
+HOSTILE = Hostile(policy.load().rules)
+
+
+@pytest.mark.parametrize("size", [50, 1_000])
+def test_texts_have_the_size_that_was_asked_for(size: int) -> None:
+    """Of every kind."""
+    texts = [plain(size), *real(size), HOSTILE.text(size), HOSTILE.needles(size)]
+    assert {len(text) for text in texts} == {size}
+
+
+def test_hostile_text_is_new_each_time() -> None:
+    """Else the second would find what the first has left behind."""
+    assert len({*HOSTILE.fresh(200), HOSTILE.needles(200), HOSTILE.needles(200)}) >= 17
+
+
+def test_thinned_text_has_no_piece_that_a_rule_is_certain_of() -> None:
+    """It is put together of the others."""
+    asked: list[str] = []
+
+    def scan(text: str) -> list[Finding]:
+        asked.append(text)
+        return [Finding("A-1", Label.JAILBREAK, CERTAIN - 0.1 * (len(asked) % 2), LayerName.RULES, "prompt")]
+
+    text = HOSTILE.thinned(600, scan)
+    assert text == " ".join(asked[::2])[:600]
+
+
+def test_patterns_for_re() -> None:
+    """Words that only RE2 knows are written as `re` has them; what cannot be written is left out."""
+    translated = for_re(r"\pL+[[:punct:]]\x{e9}\z")
+    assert translated
+    assert translated.search("naïve!é")
+    assert for_re(r"(?P<a>x)(?P<a>y)") is None
+
+
+def test_the_median() -> None:
+    """In microseconds, one for each text."""
+    seen: list[str] = []
+    assert 0 <= median(seen.append, ["a", "b", "c"]) < 1e6
+    assert seen == ["a", "b", "c"]
