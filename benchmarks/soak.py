@@ -56,6 +56,7 @@ class Soak:
     pause: float
     taken: list[float] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     count: int = 0
 
     async def client(self, number: int) -> None:
@@ -85,7 +86,9 @@ class Soak:
         headers = {"X-API-Key": self.key, "Content-Type": "application/json"}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         async with self.session.post(self.base + path, data=data, headers=headers) as answer:
-            await answer.read()
+            said = await answer.text()
+            if answer.status >= 500:
+                self.errors.append(said[:300])
             return answer.status
 
     async def _chat(self, text: str, **fields: object) -> tuple[int, int]:
@@ -170,7 +173,7 @@ async def run(minutes: float, clients: int, rate: float, *, semantic: bool) -> t
         finally:
             process.send_signal(signal.SIGTERM)
             code = process.wait(timeout=60)
-    return samples, [*soak.wrong, *([f"exit code {code}"] if code else [])]
+    return samples, [*soak.wrong, *soak.errors, *([f"exit code {code}"] if code else [])]
 
 
 def growth(values: Sequence[float]) -> float:

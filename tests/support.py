@@ -18,7 +18,7 @@ from typing import ClassVar
 import httpx2 as httpx
 import yaml
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 END_SECONDS = 30.0
 
 
