@@ -29,6 +29,37 @@ async def test_repeated_work_survives_its_errors(capsys: pytest.CaptureFixture[s
     assert "canary-4711" not in said.out + said.err
 
 
+class Untellable(type):
+    """Of errors whose very name there is no memory for."""
+
+    @property
+    def __name__(cls) -> str:
+        """Nobody will know."""
+        raise MemoryError
+
+
+class Trouble(Exception, metaclass=Untellable):
+    """What a step fails with."""
+
+
+async def test_repeated_work_goes_on_where_the_failure_cannot_be_told() -> None:
+    """Without memory for the line in the log there is none, and the step is run again all the same."""
+    runs, enough = 0, asyncio.Event()
+
+    async def step() -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 3:
+            enough.set()
+            return
+        raise Trouble
+
+    background = Background()
+    background.repeat("work", step, 0.0)
+    await asyncio.wait_for(enough.wait(), 10)
+    await background.close()
+
+
 async def test_close_ends_what_runs_and_waits_for_it() -> None:
     """After `close` nothing runs any more, and cleaning up was done."""
     cleaned = asyncio.Event()

@@ -88,3 +88,19 @@ async def test_the_size_of_the_room_may_change() -> None:
         assert not room.fits(201, 201)
         room.total = 4000
         await lease.hold(2000)
+
+
+class Untold(Room):
+    """One in which there is no memory to tell anybody what is held."""
+
+    def tell(self) -> None:
+        """Fail."""
+        raise MemoryError
+
+
+async def test_nothing_is_lost_where_telling_of_it_fails() -> None:
+    """What a body held is given back, once."""
+    room = Untold(1000)
+    with pytest.raises(MemoryError), room.lease() as lease:
+        await lease.hold(10)
+    assert (lease.size, room.held) == (0, 0)
