@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from aiohttp import web
 from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
 from aiohttp.streams import EofStream, StreamReader
 from multidict import CIMultiDict, MultiMapping
@@ -61,7 +62,7 @@ class HttpUpstream:
         self._settings = settings
         self._credential = credential
         self._wires = Wires(
-            parsed.host,
+            parsed.raw_host or "",
             parsed.port,
             tls=parsed.scheme == "https",
             most=settings.connections,
@@ -214,14 +215,21 @@ class _HttpAnswer:
 
 
 async def _pour(body: AsyncIterator[bytes], writer: StreamWriter, wire: Wire) -> None:
-    """Send a body as it comes; no further once the upstream has answered."""
-    async for chunk in body:
-        await writer.write(chunk)
-        await writer.drain()
-        if len(wire):
-            wire.force_close()
-            return
-    await writer.write_eof()
+    """Send a body as it comes; no further once the upstream has answered, or does not listen any more."""
+    try:
+        async for chunk in body:
+            await writer.write(chunk)
+            await writer.drain()
+            if len(wire):
+                wire.force_close()
+                return
+        await writer.write_eof()
+    except ConnectionError:
+        if not len(wire):
+            raise
+        wire.force_close()
+    except web.RequestPayloadError:  # the client left in the middle
+        raise aiohttp.ClientConnectionError from None
 
 
 async def _final(wire: Wire) -> tuple[RawResponseMessage, StreamReader]:

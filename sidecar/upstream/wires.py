@@ -24,6 +24,11 @@ NEXT_ADDRESS = 0.25
 class Wire(ResponseHandler):
     """One connection."""
 
+    @property
+    def unsent(self) -> int:
+        """Bytes of a request that were not taken: an upstream that has answered all the same may never do."""
+        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Asked for after every read; where nothing was paused there is nothing to parse again."""
         if self._reading_paused:
@@ -109,7 +114,7 @@ class Wires:
     def give(self, wire: Wire) -> None:
         """Take back what `take` gave: for the next request, if the last one on it is done with."""
         self._free.release()
-        if wire.should_close or not wire.is_connected():
+        if wire.should_close or not wire.is_connected() or wire.unsent:
             # Closing: unread bytes mean that the client left, and the upstream shall stop.
             wire.close()
             return

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from door import eventually
 from multidict import CIMultiDict
 from recording import Recording, Script, raw, recording, stream, whole
 from support import free_port
@@ -90,6 +92,20 @@ async def test_a_body_may_come_in_pieces() -> None:
         yield b"two"
 
     assert (await asked(post(body=pieces()))).requests[0].body == b"onetwo"
+
+
+async def test_a_body_that_breaks_off_never_looks_whole() -> None:
+    """The client left in the middle of what it had announced: the upstream gets no more, and no end."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"one"
+        raise web.RequestPayloadError
+
+    async with recording() as recorder:
+        with pytest.raises(UpstreamError) as caught:
+            await ask(recorder.url, post(body=pieces(), Content_Length="10"))
+        await eventually(recorder.left.is_set)
+    assert (caught.value.status, recorder.requests) == (502, [])
 
 
 async def test_the_credential_replaces_what_the_client_sent() -> None:
