@@ -32,9 +32,12 @@ from sidecar.policy import compiled, options
 
 MEMORY = (1 << 20, 4 << 20, 16 << 20)
 """Bytes that one automaton may take: the first that its program fits into with room for states."""
-CROWD = 200
-"""So many patterns possible in one stretch make a text stuffed. The densest public row has 129 (of our own 138), words
-of all patterns in random order 40 to 65, needles in random order 120, needles chosen for it 270 in 1,300 bytes."""
+CROWD, TRIGGERS, WORDS = 200, 60, 100
+"""So many patterns possible in one stretch, or so many different words of patterns (of `LONG` letters) among so many
+words, make a text stuffed. Of the public rows the densest harmless one has 80 and 42, the densest attack 130 and 56 (of
+our own 135 and 46); words of patterns in random order have 63 up, needles chosen for it 270 patterns in 1,300 bytes."""
+BUSY, LONG = 24, 4
+"""Patterns possible in a stretch from which on its words are counted: with fewer it costs little, whatever it says."""
 Span = tuple[int, int]
 
 
@@ -69,6 +72,7 @@ class Matcher:
                     bits[word] = bits.get(word, 0) | bit
         self._wide = bits.pop(WIDE, 0)
         self._normal = Words({word: found for word, found in bits.items() if isinstance(word, bytes)})
+        self._triggers = {part for word in self._normal.bits for part in word.split() if len(part) >= LONG}
         signs = {word.encode(): found for word, found in bits.items() if isinstance(word, str)}
         self._signs = Words(signs)
         self._plain_signs = Words({sign: found for sign, found in signs.items() if sign.isascii()})
@@ -97,11 +101,20 @@ class Matcher:
             found = self._run_on.held(words.replace(b" ", b"")) if odd else self._normal.held(words)
             found |= self._plain_signs.held(raw) if raw.isascii() else self._signs.held(raw) | self._wide
             found |= self._without
-            if self._possible(found).bit_count() >= CROWD:
+            if self._is_stuffed(self._possible(found).bit_count(), words):
                 return None
             spans.append((stretch.start, stretch.end))
             held.append(found)
         return Read(data, spans, held)
+
+    def _is_stuffed(self, patterns: int, words: bytes) -> bool:
+        """Whether so many patterns are possible, or the text is made of their words."""
+        if patterns <= BUSY or patterns >= CROWD:
+            return patterns >= CROWD
+        each = words.split()
+        return any(
+            len(self._triggers.intersection(each[at : at + WORDS])) >= TRIGGERS for at in range(0, len(each), WORDS)
+        )
 
     def work(self, read: Read | None) -> int:
         """What it takes to search this text, roughly: how long the places are at which patterns are possible."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sidecar import policy
 from sidecar.errors import PolicyError
 from sidecar.layers import matcher as matching
-from sidecar.layers.matcher import CROWD, Matcher
+from sidecar.layers.matcher import CROWD, TRIGGERS, WORDS, Matcher
 from sidecar.layers.stretches import NEAR, STEP
 
 SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
@@ -165,6 +165,15 @@ def test_a_text_made_for_many_patterns_is_stuffed() -> None:
     matcher = Matcher(words)
     assert matcher.read(" ".join(words)) is None
     assert len(met(matcher, (" , of course, " * 9).join(words))) == len(words)
+
+
+def test_a_text_made_of_the_words_of_patterns_is_stuffed() -> None:
+    """So many different ones among so many; a text that says some of them again and again is not."""
+    words = ["".join(letters) for letters in product("bcdf", repeat=4)][:TRIGGERS]
+    matcher = Matcher(words)
+    other = ["and so on"] * (WORDS // 6)
+    assert matcher.read(" ".join(words + other)) is None
+    assert matcher.read(" ".join(words[1:] * 3 + other)) is not None
 
 
 def test_a_pattern_too_large_for_an_automaton_is_refused() -> None:

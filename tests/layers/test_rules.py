@@ -7,13 +7,13 @@ import base64
 from pathlib import Path
 
 import pytest
+import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar import policy
 from sidecar.errors import PolicyError
 from sidecar.layers import rules
-from sidecar.layers.needles import needs
 from sidecar.layers.rules import RulesLayer
 from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
@@ -200,19 +200,13 @@ async def test_a_text_that_hides_in_too_many_ways_is_smuggling() -> None:
     assert (report.score or 0.0) >= 0.6
 
 
-async def test_a_text_made_for_the_automata_is_refused_without_being_read() -> None:
+async def test_a_text_made_of_trigger_words_is_refused_without_being_read() -> None:
     """In any place; a text that only talks of such things is read."""
-    clauses = [needs(pattern).clauses for rule in SHIPPED.rules for pattern in rule.patterns]
-    fewest = [sorted(min((as_text(needle) for needle in clause), key=len) for clause in of_one) for of_one in clauses]
-    stuffed = " ".join(" ".join(words) for words in sorted(fewest, key=lambda words: len(" ".join(words))))
+    words = {w for rule in SHIPPED.rules for p in rule.patterns for w in re2.findall("[a-z]{4,12}", p)}
+    stuffed = " ".join(sorted(words, key=lambda word: word[::-1]))
     report = await scan("The ferry leaves at noon. " * 500 + stuffed)
     assert [(f.rule, f.start) for f in report.findings] == [(rules.CROWDED, None)]
     assert report.score == 1.0
-
-
-def as_text(needle: bytes | str) -> str:
-    """A necessary word as it may stand in a text."""
-    return needle.decode().strip() if isinstance(needle, bytes) else needle
 
 
 def test_a_certain_beginning_spares_the_rest() -> None:
