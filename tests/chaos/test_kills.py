@@ -117,8 +117,8 @@ async def test_a_worker_is_killed_again_and_again(tmp_path: Path) -> None:
                 await patiently(lambda gone=victim: gone not in children(parent), 300)
                 await load.more(20)
         assert await asyncio.to_thread(running.stop) == 0
-        assert set(load.statuses()) <= {200, 400, 0}
-        assert load.statuses()[0] <= ROUNDS * load.clients
+        assert set(load.statuses()) <= {200, 400, 503, 0}
+        assert load.statuses()[0] + load.statuses()[503] <= ROUNDS * load.clients, load.statuses()
         assert len(load.decisions - await stored(url)) <= ALLOWED_LOSS * ROUNDS
         assert attacks(upstream) == []
 
