@@ -18,7 +18,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from sidecar import jsons
 
 AGAIN = 1.0
-"""Seconds until a library may say the same again: a loop without memory said it ten thousand times a second."""
+"""Seconds until a library may say the same again: a loop without memory said it thousands of times a second."""
 MOST_SAID = 100
 
 

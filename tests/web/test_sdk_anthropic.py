@@ -129,7 +129,7 @@ async def test_a_refusal_is_an_answer_after_one_attempt(upstream: Recording, kin
 @pytest.mark.parametrize("style", ["error", "refusal"])
 async def test_the_stream_helper_takes_either_ending(upstream: Recording, style: str) -> None:
     """`messages.stream` puts the events together; a withheld one is an error, or ends with `refusal`."""
-    async with door(upstream.url, block={"style": style}) as made:
+    async with door(upstream.url, block={"style": style}, **PATIENT) as made:
         async with AsyncAnthropic(api_key="sk-client", base_url=base(made)) as client:
             if style == "error":
                 with pytest.raises(anthropic.BadRequestError):
