@@ -99,8 +99,7 @@ class Desk:
         open_ = self._obeyed and monitors(request, self.settings)
         ruling = _ruling(verdict, request[DECISION_ID], unread, monitored=open_)
         error = refusal(verdict) if verdict.failure and ruling.blocked else None
-        made = self._decision(request, wanted, ruling, error.status if error else 200)
-        asyncio.get_running_loop().call_soon(self._journal.record, made)  # nobody waits for that
+        self._keep(self._decision(request, wanted, ruling, error.status if error else 200))
         if error:
             raise error
         return ruling
@@ -119,8 +118,12 @@ class Desk:
         ANSWERS.labels(action).inc()
         ruling = Ruling(_of_answer(found, blocks=blocks), action, request[DECISION_ID])
         if found:
-            self._journal.record(self._decision(request, ScanRequest(()), ruling, 200, door="answer"))
+            self._keep(self._decision(request, ScanRequest(()), ruling, 200, door="answer"))
         return ruling
+
+    def _keep(self, decision: Decision) -> None:
+        """In the order in which they were made, as soon as what is at hand is done: no answer waits for its record."""
+        asyncio.get_running_loop().call_soon(self._journal.record, decision)
 
     def _decision(
         self, request: web.Request, wanted: ScanRequest, ruling: Ruling, status: int, *, door: str | None = None

@@ -233,7 +233,7 @@ class Proxy:
 
         def record(verdict: Verdict, outcome: str, status: int) -> None:
             now, made = datetime.now(UTC), new_decision_id()
-            self._journal.record(Decision(made, now, "answer", path, verdict, outcome, status, key, model))
+            self._keep(Decision(made, now, "answer", path, verdict, outcome, status, key, model))
 
         monitor = monitors(call.request, self._settings)
         return await self._screening.open(call.id, route, call.texts, call.names, record, monitor=monitor)
@@ -254,11 +254,15 @@ class Proxy:
         return answer
 
     def _record(self, call: Call, status: int) -> None:
-        """Record the decision, once: as soon as the answer is on its way, which does not wait for that."""
+        """Record the decision, once."""
         if call.recorded:
             return
         call.recorded = True
-        asyncio.get_running_loop().call_soon(self._journal.record, call.decision(self._journal, status))
+        self._keep(call.decision(self._journal, status))
+
+    def _keep(self, decision: Decision) -> None:
+        """In the order in which they were made, as soon as what is at hand is done: no answer waits for its record."""
+        asyncio.get_running_loop().call_soon(self._journal.record, decision)
 
 
 def _unscannable(cause: str) -> RequestError:
