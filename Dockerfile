@@ -1,6 +1,6 @@
 # prompt-sidecar as a container image: locked versions, no compiler, no torch, no root.
 #   docker build -t prompt-sidecar:0.1.0 .
-#   buildah bud --timestamp 1767225600 -t prompt-sidecar:0.1.0 .      for the same digest each time
+#   buildah bud --timestamp 1767225600 -t prompt-sidecar:0.1.0 .      for the same layers each time
 # The base is Debian's or made from it, with Python 3.11 or newer and venv; pin it by digest for builds that can be repeated.
 ARG BASE=docker.io/library/python:3.13-slim-bookworm
 
