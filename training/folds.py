@@ -1,4 +1,4 @@
-"""Divides the public sources into folds: each training leaves one of them out and is judged on it.
+"""Divides the public sources into folds: a training that leaves one of them out is judged on it.
 
 Sisters are in one fold (jailbreaks collected in the wild, encoded texts and their harmless controls), every fold has
 attacks and harmless texts, and each weighs about the same. Our own corpus is in every training but for the families of

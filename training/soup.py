@@ -1,14 +1,15 @@
-"""Trains one network for each fold, two at a time, and takes the mean of their weights.
+"""Trains in stages: networks that begin at the same weights, two at a time, and the next stage begins at their mean.
 
-Networks that began at the same weights lie in one valley, and their mean reads texts of unseen sources better than each
-(Wortsman et al., "Model soups", 2022; here on `dev`: docs/detection.md). Each on one thread of its own: two threads on
-one network of this size wait for each other longer than they work.
+Such networks lie in one valley, and their mean reads texts of unseen sources better than each (Wortsman et al., "Model
+soups", 2022; Stich, "Local SGD converges fast and communicates little", 2019; here on `dev`: docs/detection.md). Each
+has one thread of its own: two threads on one network of this size wait for each other longer than they work.
 """
 
 from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
@@ -18,12 +19,16 @@ from pathlib import Path
 import orjson
 import torch
 
-from training import folds
 from training.network import Network
 from training.rows import Row
 from training.trainer import Plan, Trainer
 
 Weights = Mapping[str, torch.Tensor]
+NETWORKS = 2
+RATES = (1.0, 1.0, 0.5, 0.5)
+"""Of the plan's rate, one for each stage."""
+ALLOCATOR = {f"MALLOC_{name}_": str(8 << 30) for name in ("MMAP_THRESHOLD", "TRIM_THRESHOLD")}
+"""Memory that a step has freed is kept for the next: giving it back and asking anew took a twelfth of the time."""
 
 
 def fingerprint(rows: Sequence[Row], plan: Plan) -> str:
@@ -32,21 +37,28 @@ def fingerprint(rows: Sequence[Row], plan: Plan) -> str:
     return hashlib.sha256(told + orjson.dumps(asdict(plan))).hexdigest()[:12]
 
 
-def parents(rows: Sequence[Row], plan: Plan, work: Path, processes: int) -> list[Path]:
-    """Checkpoints of the finished trainings, one for each fold; what was stopped goes on after its last round."""
+def cooked(rows: Sequence[Row], plan: Plan, work: Path, processes: int, start: Sequence[Path] = ()) -> Weights:
+    """The mean after the last stage; begins at the mean of `start`, and goes on where it was stopped."""
+    os.environ.update(ALLOCATOR)  # a process reads it when it begins
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        return list(pool.map(partial(trained, rows, plan, work), range(len(folds.FOLDS))))
+        for stage, share in enumerate(RATES):
+            mine = replace(plan, rate=plan.rate * share, seed=plan.seed + stage * NETWORKS)
+            start = list(pool.map(partial(trained, rows, mine, work, start), range(NETWORKS)))
+    return mean([read(path) for path in start])
 
 
-def trained(rows: Sequence[Row], plan: Plan, work: Path, fold: int) -> Path:
-    """The checkpoint of one training after all rounds, without its fold and with a seed of its own."""
+def trained(rows: Sequence[Row], plan: Plan, work: Path, start: Sequence[Path], number: int) -> Path:
+    """The checkpoint of one network of a stage, which has a seed of its own."""
     torch.set_num_threads(1)
-    seen, mine = folds.taught(rows, fold), replace(plan, seed=plan.seed + fold)
-    kept = work / f"network-{fold + 1}-{fingerprint(seen, mine)}.pt"
-    trainer = Trainer(seen, mine)
+    mine = replace(plan, seed=plan.seed + number)
+    begun = "-".join(path.stem for path in start)
+    kept = work / f"{hashlib.sha256(f'{begun} {fingerprint(rows, mine)}'.encode()).hexdigest()[:12]}.pt"
+    trainer = Trainer(rows, mine)
     if kept.exists():
         trainer.restore(kept)
-    trainer.run(kept, f"training {fold + 1} of {len(folds.FOLDS)}")
+    elif start:
+        trainer.network.load_state_dict(dict(mean([read(path) for path in start])))
+    trainer.run(kept, f"network {mine.seed - plan.seed + 1} of {NETWORKS}, rate {mine.rate:g}")
     return kept
 
 

@@ -1,9 +1,9 @@
 """Makes the shipped model: `python -m training.train --data DIR` (which is `make train DATA=DIR`).
 
-Reads `train.jsonl.gz` and our corpus without the families that are held back, trains a network for each fold of the
-public sources, takes their mean, exports it to int8, calibrates the export on what was held back and shows that the
-export is true. Each network is asked about the sources that it never saw. Checkpoints in `--work` let a run that was
-stopped go on; `dev.jsonl.gz`, if it is there, is looked at when everything is decided.
+Reads `train.jsonl.gz` and our corpus without the families that are held back, trains in stages, exports the mean to
+int8, calibrates the export on what was held back and shows that the export is true. Checkpoints in `--work` let a run
+that was stopped go on. With `--without N` a fold of the public sources is left out, and the model is asked about it.
+`dev.jsonl.gz`, if it is there, is looked at when everything is decided.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from training.export import export
 from training.frozen import write
 from training.network import SIMILARITY, Network, base_folder, torch_batch
 from training.rows import OUTPUTS, Row
-from training.scores import Floats, Score
 from training.trainer import Plan
 
 PLAN = Plan()
@@ -39,38 +38,31 @@ PLAN = Plan()
 )
 @click.option("--out", type=click.Path(path_type=Path), default=SHIPPED["onnx"], show_default=True)
 @click.option("--work", type=click.Path(path_type=Path), default=Path("build/training"), show_default=True)
-@click.option("--draws", default=PLAN.draws, show_default=True, help="rows drawn by each network over all rounds")
+@click.option("--draws", default=PLAN.draws, show_default=True, help="rows drawn by each network in a stage")
 @click.option("--seed", default=PLAN.seed, show_default=True)
 @click.option("--processes", default=2, show_default=True, help="networks trained at a time, each on one core")
-def main(folder: Path, out: Path, work: Path, draws: int, seed: int, processes: int) -> None:
+@click.option("--start", multiple=True, type=click.Path(path_type=Path, exists=True), help="checkpoints to go on from")
+@click.option("--without", type=click.IntRange(1, len(folds.FOLDS)), help="leave out this fold of the public sources")
+def main(
+    folder: Path, out: Path, work: Path, draws: int, seed: int, processes: int, start: Sequence[Path], without: int
+) -> None:
     """Train, average, calibrate, export."""
     work.mkdir(parents=True, exist_ok=True)
-    own = data.corpus()
-    rows = [*data.permissive(folder), *held_back.taught(own)]
+    own, public = data.corpus(), data.permissive(folder)
+    rows = [*(folds.taught(public, without - 1) if without else public), *held_back.taught(own)]
     plan = replace(PLAN, draws=draws, seed=seed)
     key = soup.fingerprint(rows, plan)
     click.echo(f"{len(rows)} rows, {sum(row.own for row in rows)} of them our own; run {key}", err=True)
-    parents = [soup.read(path) for path in soup.parents(rows, plan, work, processes)]
-    torch.set_num_threads(processes)
-    network = soup.network(soup.mean(parents))
+    network = soup.network(soup.cooked(rows, plan, work, processes, start))
     ship(network, out, key)
     calibrated(out, held_back.kept(own), processes)
     click.echo(f"parity: {parity(network, out, rows)}", err=True)
-    told(unseen(parents, rows, work, processes), work / "left_out.json")
+    if without:
+        told(
+            evaluate.figures(*evaluate.judged(folds.left_out(public, without - 1), out, processes)), work / "left.json"
+        )
     if (folder / "dev.jsonl.gz").exists():
         told(evaluate.measure(folder / "dev.jsonl.gz", out, processes), work / "dev.json")
-
-
-def unseen(parents: Sequence[soup.Weights], rows: Sequence[Row], work: Path, threads: int) -> dict[str, Any]:
-    """What each network says of the sources that it never saw, calibrated like the mean; all of them in one table."""
-    scores, chances = list[Score](), list[Floats]()
-    for fold, weights in enumerate(parents):
-        ship(soup.network(weights), work / "fold", f"fold-{fold + 1}")
-        calibrated(work / "fold", held_back.kept(data.corpus()), threads)
-        found, said = evaluate.judged(folds.left_out(rows, fold), work / "fold", threads)
-        scores.extend(found)
-        chances.append(said)
-    return evaluate.figures(scores, np.concatenate(chances))
 
 
 def told(figures: dict[str, Any], file: Path) -> None:

@@ -34,8 +34,8 @@ CUT = Cut(most=100_000)
 class Plan:
     """How long and how fast. `draws` counts rows over all rounds, made ones not included."""
 
-    draws: int = 13_000
-    rounds: int = 4
+    draws: int = 8_000
+    rounds: int = 2
     rate: float = 3e-4
     chunk: int = 512
     tokens: int = 2048

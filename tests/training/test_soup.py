@@ -25,18 +25,18 @@ def test_every_weight_is_the_mean_of_its_values() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_network_for_each_fold_whose_mean_answers(tmp_path: Path) -> None:
-    """Trained in processes of their own on next to nothing; a second run finds all of them finished."""
+def test_a_stage_begins_at_the_mean_of_the_last(tmp_path: Path) -> None:
+    """Two networks with seeds of their own, trained on next to nothing; what is finished is not trained again."""
     own = Random(1).sample([row for row in corpus() if len(row.text) < 1_500], 80)
     asked = [Row(f"{n}", f"How do I bake bread number {n}?", frozenset(), False, "x", f"{n}") for n in range(5)]
-    rows = [*own, *asked]
     plan = replace(Plan(), draws=8, rounds=1)
-    paths = soup.parents(rows, plan, tmp_path, 2)
-    weights = [soup.read(path) for path in paths]
-    assert len({path.name for path in paths}) == 4
+    first = [soup.trained([*own, *asked], plan, tmp_path, (), number) for number in range(2)]
+    weights = [soup.read(path) for path in first]
     assert not torch.equal(weights[0]["head.weight"], weights[1]["head.weight"])
-    made = soup.network(soup.mean(weights))
-    assert torch.allclose(made.head.weight, torch.stack([one["head.weight"] for one in weights]).mean(0))
-    before = paths[3].stat().st_mtime_ns
-    assert soup.trained(rows, plan, tmp_path, 3) == paths[3]
-    assert paths[3].stat().st_mtime_ns == before
+    still = replace(plan, rate=0.0)
+    second = soup.trained([*own, *asked], still, tmp_path, first, 0)
+    assert torch.allclose(soup.read(second)["head.weight"], soup.mean(weights)["head.weight"])
+    before = second.stat().st_mtime_ns
+    assert soup.trained([*own, *asked], still, tmp_path, first, 0) == second
+    assert second.stat().st_mtime_ns == before
+    assert not soup.network(soup.read(second)).training
