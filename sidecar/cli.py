@@ -10,9 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import click
-import orjson
 
-from sidecar import __version__, app, config, console, coverage, evaluation, logs, memory, opinions, policy
+from sidecar import __version__, app, config, console, coverage, evaluation, jsons, logs, memory, opinions, policy
 from sidecar.admin import admin
 from sidecar.bodies.tokens import Vocabularies
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
@@ -188,7 +187,7 @@ async def evaluate(
 
 def _write_rows(path: Path, outcomes: list[Outcome]) -> None:
     try:
-        path.write_bytes(b"".join(orjson.dumps(outcome.line()) + b"\n" for outcome in outcomes))
+        path.write_bytes(b"".join(jsons.dumps(outcome.line()) + b"\n" for outcome in outcomes))
     except OSError as error:
         raise ConfigError("--out", [f"{path}: {error.strerror}"]) from None
 
