@@ -23,6 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+NOT_YAML = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
+"""What PyYAML raises beside its own errors: for a thirteenth month, a number without digits, a date that is none."""
+
 
 class SidecarError(Exception):
     """Whatever this program raises on purpose."""

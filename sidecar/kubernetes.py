@@ -14,7 +14,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from sidecar import app, logs
 from sidecar.commands import entry
-from sidecar.errors import ConfigError, SidecarError
+from sidecar.errors import NOT_YAML, ConfigError, SidecarError
 from sidecar.inject import Options, inject_all
 from sidecar.webhook import Place, Webhook
 
@@ -66,7 +66,7 @@ async def inject_command(options: Options, file: Any) -> int:
     """
     try:
         documents = list(yaml.safe_load_all(file.read()))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, *NOT_YAML) as error:
         raise ConfigError("the manifests cannot be read", [" ".join(str(error).split())]) from None
     made = inject_all([document for document in documents if document is not None], options)
     click.echo(yaml.dump_all(made, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120), nl=False)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from sidecar.errors import ConfigError
+from sidecar.errors import NOT_YAML, ConfigError
 
 ENV_PREFIX = "SIDECAR__"
 
@@ -21,7 +21,7 @@ def read_file(path: Path | None) -> dict[str, Any]:
         return {}
     try:
         values = yaml.safe_load(chosen.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # a thirteenth month is a ValueError
+    except (OSError, yaml.YAMLError, *NOT_YAML) as error:
         raise ConfigError(f"{chosen} cannot be read", [" ".join(str(error).split())]) from None
     if values is None:
         return {}
@@ -42,7 +42,7 @@ def override(
         try:
             keys, value = _value(keys, environ[name], model)
             _put(values, keys, value)
-        except (OSError, ValueError, RecursionError, yaml.YAMLError, TypeError) as error:
+        except (OSError, yaml.YAMLError, *NOT_YAML) as error:
             problems.append(f"{name}: {error}")
         origin[".".join(keys)] = name
     return origin

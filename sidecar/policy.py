@@ -21,7 +21,7 @@ import re2
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sidecar.errors import PolicyError
+from sidecar.errors import NOT_YAML, PolicyError
 from sidecar.types import Channel, Label
 
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -166,7 +166,7 @@ def _read(name: str, content: bytes, problems: list[str]) -> list[Rule]:
         outer = _File.model_validate(yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))  # noqa: S506 - both are safe loaders
     except ValidationError as error:
         problems += [f"{name}: {_describe(item)}" for item in error.errors()]
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a thirteenth month is a ValueError
+    except (yaml.YAMLError, *NOT_YAML) as error:
         problems.append(f"{name}: {' '.join(str(error).split())}")
     else:
         return [rule for values in outer.rules if (rule := _rule(name, outer, values, problems))]

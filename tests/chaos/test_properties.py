@@ -162,6 +162,9 @@ DOCUMENTS = st.lists(LINES | SCALARS | st.text(max_size=20), max_size=12).map("\
 @example("[" * 5000)
 @example("rules: [{id: 0x_}]")
 @example("a: &a [*a]")
+@example("!!int ''")
+@example("!!bool x")
+@example("!!timestamp x")
 def test_no_policy_file_raises_anything_but_a_policy_error(content: str | bytes) -> None:
     """A half-written or senseless file is a list of problems, so the last good policies can stay."""
     with TemporaryDirectory() as folder:
