@@ -72,7 +72,7 @@ async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixtu
     queue = asyncio.Queue[bytes]()
     for case in cases:
         queue.put_nowait(case)
-    slow, broken = [], []
+    late, slow, broken = list[bytes](), [], []
     limits = {"body_timeout": 0.3, "header_timeout": 0.3}
     clock = Clock()
 
@@ -81,7 +81,7 @@ async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixtu
             case = queue.get_nowait()
             took, statuses = await send(made, case, clock)
             if took > LONGEST:
-                slow.append((case[:200], took))
+                late.append(case)
             if any(status >= 500 and status not in ALLOWED_ERRORS for status in statuses):
                 broken.append((case[:200], statuses))
 
@@ -90,6 +90,9 @@ async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixtu
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
                 group.create_task(worker(made))
+        for case in late:  # beside so many others on a busy machine; by itself it has no excuse
+            if (took := (await send(made, case, clock))[0]) > LONGEST:
+                slow.append((case[:200], took))
         ticking.cancel()
         bodies = [(received.line, received.body[:200]) for received in upstream.requests if received.body]
     written = "".join(capfd.readouterr())
