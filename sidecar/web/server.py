@@ -101,14 +101,19 @@ class Connection(RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         """What aiohttp refuses before any middleware, such as an unknown `Expect` (417), is answered in JSON too.
 
-        A chunked request is the last on its connection (`_announce_end`).
+        A chunked request is the last on its connection (`_announce_end`), and so is one whose body never came: who has
+        had the time for it learns at once that nothing follows, while lingering still takes in what is on its way.
         """
         if isinstance(resp, web.HTTPException):
             body = _body(f"The request is not served: {resp.reason}.", resp.status)
             resp = web.Response(status=resp.status, body=body, content_type="application/json")
-        if _is_chunked(request):
+        given_up = resp.status == HTTPStatus.REQUEST_TIMEOUT and not request.content.is_eof()
+        if given_up or _is_chunked(request):
             resp.force_close()
-        return await super().finish_response(request, resp, start_time)
+        finished = await super().finish_response(request, resp, start_time)
+        if given_up and isinstance(self.transport, asyncio.Transport) and self.transport.can_write_eof():
+            self.transport.write_eof()
+        return finished
 
     def log_exception(self, *_args: object, **kw: Any) -> None:
         """One line with the type: the text of an exception may quote what a client sent."""

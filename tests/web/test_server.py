@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -24,6 +25,14 @@ async def length(request: web.Request) -> web.Response:
     return web.Response(text=str(len(await request.read())))
 
 
+async def impatient(request: web.Request) -> web.Response:
+    """A handler that gives up waiting for the body."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await request.read()
+    return web.Response(status=408)
+
+
 async def broken(_request: web.Request) -> web.Response:
     """A handler with no boundary around it."""
     raise RuntimeError("secret text")
@@ -40,6 +49,7 @@ async def site() -> AsyncIterator[tuple[Site, int]]:
     """A site on a free port, with short deadlines."""
     app = web.Application(client_max_size=2**20)
     app.router.add_post("/length", length)
+    app.router.add_post("/impatient", impatient)
     app.router.add_get("/hello", hello)
     app.router.add_get("/broken", broken)
     app.router.add_get("/slow", slow)
@@ -123,6 +133,24 @@ async def test_closing_lets_requests_in_flight_end(site: tuple[Site, int]) -> No
     assert (await talking).endswith(b"done")
     with pytest.raises(OSError, match=r"[Cc]onnect"):
         await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_whose_body_never_came_sees_the_end_at_once_and_may_still_send(site: tuple[Site, int]) -> None:
+    """408 and the end of the stream without the lingering, which goes on: what is sent meanwhile is no reset."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site[1])
+    writer.write(b"POST /impatient HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+    head = await reader.readuntil(b"\r\n\r\n")
+    begun = time.monotonic()
+    assert await reader.read() == b""
+    assert time.monotonic() - begun < LINGER / 2
+    assert head.startswith(b"HTTP/1.1 408")
+    assert b"Connection: close" in head
+    for _ in range(3):
+        writer.write(b"1")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+    writer.close()
+    await writer.wait_closed()
 
 
 async def opened(port: int, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
