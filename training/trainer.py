@@ -72,7 +72,7 @@ class Trainer:
         self.network, self.original = Network(plan.frozen), base()
         self.tokenizer = prepared(Tokenizer.from_file(str(base_folder() / "tokenizer.json")))
         self.pad = Padding(self.tokenizer, channels=True)
-        self.optimiser = torch.optim.AdamW(self.network.groups(plan.rate), weight_decay=0.01)
+        self.optimiser = torch.optim.AdamW(self.network.groups(plan.rate), weight_decay=0.01, fused=True)
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
         self.done, self.step = 0, 0
 
