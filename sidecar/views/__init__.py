@@ -42,9 +42,9 @@ def _set(patterns: Iterable[str]) -> re2.Set:
 
 OVERFLOW = "overflow"
 """The only step of a last, empty view: there was more to undo than there was room for."""
-_HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items() if codec.hint}, **spelling.HINTS}
-_NEEDS = [(need, name) for name, (codec, _) in _CODECS.items() for need in codec.needs]
+_HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items()}, **spelling.HINTS}
 _TOGETHER = (
+    ("url", "quoted", "entities", "escapes", "calls", "braille", "tags", "selectors", "bits"),
     ("base64", "base32", "base85", "hex"),
     ("chunks",),
     ("binary", "decimal", "morse"),
@@ -89,7 +89,6 @@ def encodable(text: str) -> str:
 def _hinted(text: str) -> Iterator[str]:
     """The steps that are worth taking on this text: what yields short views first, whole-text ones last."""
     data = text.encode()
-    yield from dict.fromkeys(name for need, name in _NEEDS if need in data)
     for names, hints in _SETS:
         for number in sorted(hints.Match(data) or ()):
             yield names[number]

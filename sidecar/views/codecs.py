@@ -21,20 +21,20 @@ Decode = Callable[[str], str | None]
 _HEX = re2.compile("(?i)[0-9a-f]+")
 PROBE = 64
 """Characters that dear decoders try first, before they take on the whole stretch."""
+LEAST = 20
+"""Characters of an encoding cut into pieces: as many as one in a piece; what is shorter decodes by chance."""
 
 
 class Codec(NamedTuple):
     """`pattern` finds the stretches, `decode` reads one.
 
-    So that plain text pays little, the pattern is tried only where `hint` (a cheaper pattern) is met, or where
-    one of the byte strings in `needs` occurs.
+    So that plain text pays little, the pattern is tried only where `hint` (a cheaper pattern) is met.
     """
 
     name: str
     pattern: str
     decode: Decode
-    hint: str = ""
-    needs: tuple[bytes, ...] = ()
+    hint: str
 
 
 def _text(data: bytes) -> str | None:
@@ -71,14 +71,22 @@ def _unpadded(stretch: str) -> bytes:
 
 
 def _chunks(stretch: str) -> str | None:
-    """An encoding cut into pieces of one length; words of that length may stand around it."""
+    """An encoding cut into pieces of one length; words of that length may stand around it, and alone are none."""
     cut = "".join(c if c.isalnum() or c in "+/" else " " for c in stretch).split()
     pieces = [piece for piece in cut if piece != "+"]
     for before, behind in product(range(4), range(3)):
-        bare = "".join(pieces[before : len(pieces) - behind])
+        kept = pieces[before : len(pieces) - behind]
+        bare = "".join(kept)
+        if len(bare) < LEAST or all(map(_is_word, kept)):
+            continue
         if text := (_hex(bare) if _HEX.fullmatch(bare) else None) or _base64(bare) or _base32(bare):
             return text
     return None
+
+
+def _is_word(piece: str) -> bool:
+    """Letters as words have them: no digit, and no capital but the first, or all."""
+    return piece.isalpha() and (piece[1:].islower() or piece.isupper())
 
 
 def _base32(stretch: str) -> str | None:
@@ -211,7 +219,8 @@ def _invisible_bits(stretch: str) -> str | None:
     return _binary(bits) or _binary(flipped)
 
 
-_LONG = "[!-~]{16}"
+_LONG = r"(?:\A|[^!-~])[!-~]{16}"
+"""A long word, met once only: a match in every place would take RE2 four times as long."""
 _ESCAPED = r"(?:\\u\{[0-9a-f]{1,6}\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|u\+[0-9a-f]{4,6} ?|\\[0-3]?[0-7]{2})"
 _BETWEEN = r"""(?:[\s.,;|:_~-]{1,2}|["'][ +.,\n]{0,4}["'])"""
 _CUT = "|".join(rf"(?:[A-Za-z0-9+/]{{{width}}}{_BETWEEN}){{6}}" for width in (4, 5, 6, 8, 10))
@@ -219,7 +228,23 @@ _PIECES = "|".join(
     rf"(?:[A-Za-z0-9+/]{{{width}}}{_BETWEEN}){{6,}}[A-Za-z0-9+/]{{1,{width}}}" for width in (4, 5, 6, 8, 10)
 )
 
+_SELECTOR = r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}]"
+_UNSEEN = r"[\x{200b}-\x{200d}\x{2060}\x{2062}-\x{2064}\x{feff}]"
+
 CODECS = (
+    Codec("url", r"(?:[^\s%]{0,40}%[0-9A-Fa-f]{2}){3,}[^\s%]{0,40}", _url, r"%[0-9A-Fa-f]{2}"),
+    Codec("quoted", r"(?:[^\s=]{0,40}=[0-9A-F]{2}){4,}[^\s=]{0,40}", _quoted, r"=[0-9A-F]{2}"),
+    Codec(
+        "entities", r"(?:[^\s&]{0,20}&#(?:[0-9]{2,7}|x[0-9a-fA-F]{2,6});){3,}[^\s&]{0,20}", html.unescape, "&#[0-9x]"
+    ),
+    Codec(
+        "escapes", rf"(?i)(?:[^\s\\]{{0,12}}{_ESCAPED}){{3,}}[^\s\\]{{0,12}}", _escapes, r"(?i)\\[ux0-7]|u\+[0-9a-f]{4}"
+    ),
+    Codec("calls", r"(?i)(?:ch(?:a)?r\s?\(\s?[0-9]{2,3}\s?\)[\s+.,&|]{0,4}){5,}", _calls, r"(?i)cha?r\s?\(\s?[0-9]"),
+    Codec("braille", r"[\x{2800}-\x{283f}][\x{2800}-\x{283f}\s]{5,}", _braille, r"[\x{2800}-\x{283f}]"),
+    Codec("tags", r"[\x{e0020}-\x{e007e}]{2,}", _tags, r"[\x{e0020}-\x{e007e}]{2}"),
+    Codec("selectors", rf"{_SELECTOR}{{4,}}", _selectors, rf"{_SELECTOR}{{4}}"),
+    Codec("bits", rf"{_UNSEEN}{{32,}}", _invisible_bits, rf"{_UNSEEN}{{4}}"),
     Codec("base64", r"(?:[A-Za-z0-9+/]{60,76}\r?\n)*[A-Za-z0-9+/_-]{16,}={0,2}", _base64, _LONG),
     Codec("base32", r"(?:[A-Z2-7]{16,}|[a-z2-7]{24,})={0,6}", _base32, _LONG),
     Codec("base85", r"<~[!-u\s]{10,}~>|[!-~]{20,}", _base85, _LONG),
@@ -237,32 +262,6 @@ CODECS = (
         r"(?:[.\-·•–—−_]{1,6}(?:[ \t]+|\s*[/|\n]\s*)){5,}[.\-·•–—−_]{1,6}",
         _morse,
         r"(?:[.\-·•–—−_]{1,6}[\s/|]+){4}",
-    ),
-    Codec("url", r"(?:[^\s%]{0,40}%[0-9A-Fa-f]{2}){3,}[^\s%]{0,40}", _url, needs=(b"%",)),
-    Codec("quoted", r"(?:[^\s=]{0,40}=[0-9A-F]{2}){4,}[^\s=]{0,40}", _quoted, needs=(b"=",)),
-    Codec(
-        "entities",
-        r"(?:[^\s&]{0,20}&#(?:[0-9]{2,7}|x[0-9a-fA-F]{2,6});){3,}[^\s&]{0,20}",
-        html.unescape,
-        needs=(b"&#",),
-    ),
-    Codec(
-        "escapes",
-        rf"(?i)(?:[^\s\\]{{0,12}}{_ESCAPED}){{3,}}[^\s\\]{{0,12}}",
-        _escapes,
-        needs=(b"\\u", b"\\x", b"\\U", b"U+", b"u+", b"\\0", b"\\1"),
-    ),
-    Codec(
-        "calls", r"(?i)(?:ch(?:a)?r\s?\(\s?[0-9]{2,3}\s?\)[\s+.,&|]{0,4}){5,}", _calls, needs=(b"hr(", b"HR(", b"har(")
-    ),
-    Codec("braille", r"[\x{2800}-\x{283f}][\x{2800}-\x{283f}\s]{5,}", _braille, needs=(b"\xe2\xa0",)),
-    Codec("tags", r"[\x{e0020}-\x{e007e}]{2,}", _tags, needs=(b"\xf3\xa0",)),
-    Codec("selectors", r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}]{4,}", _selectors, needs=(b"\xef\xb8", b"\xf3\xa0")),
-    Codec(
-        "bits",
-        r"[\x{200b}-\x{200d}\x{2060}\x{2062}-\x{2064}\x{feff}]{32,}",
-        _invisible_bits,
-        needs=(b"\xe2\x80", b"\xe2\x81", b"\xef\xbb"),
     ),
 )
 
