@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+from collections.abc import Callable
 
 import pytest
 import re2
@@ -77,6 +78,23 @@ def test_braille_is_read() -> None:
 def test_sentences_of_words_of_one_length_are_no_chunks() -> None:
     """They decode to nothing readable."""
     assert decoded("chunks", "they have seen many good dogs near that blue lake this week") == []
+
+
+@pytest.mark.parametrize("written", [str, str.upper, str.title])
+@pytest.mark.parametrize(
+    "words",
+    ["often seven ships seven table river walks", "river seven table often seven river table", "seven table " * 5],
+)
+def test_words_of_one_length_are_never_cut_base32(words: str, written: Callable[[str], str]) -> None:
+    """By chance some decode to readable signs; but an encoding is not made of words alone."""
+    assert decoded("chunks", written(words)) == []
+
+
+def test_a_short_rest_between_words_is_no_encoding() -> None:
+    """Ten characters decode too easily; three pieces more are one."""
+    coded = base64.b64encode(b"hello there, you").decode().rstrip("=")
+    assert decoded("chunks", f"river table walks {cut(coded[:10], 5, ' ')} seven paper") == []
+    assert decoded("chunks", f"river table walks {cut(coded, 5, ' ')} seven paper") != []
 
 
 def test_morse_is_read_with_words() -> None:
