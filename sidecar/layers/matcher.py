@@ -3,7 +3,8 @@
 Hardly any text holds the words that most patterns cannot do without (`sidecar.layers.needles`). One pass finds those
 words, and only patterns whose every clause is there are searched. That pass costs the same for any text; RE2's automata
 do not: they make their states as a text asks for them, and the states of patterns that share an automaton multiply. So
-every pattern has one of its own, with `MEMORY` for its states.
+every pattern has one of its own, with `MEMORY` for its states, but for the few small ones that need no words: those
+are looked for in every text.
 
 A long text holds nearly all words. It is cut into stretches (`sidecar.layers.stretches`) so long that what a pattern
 meets lies in two neighbours at most: a pattern is searched where two neighbours hold its words, and only there.
@@ -36,6 +37,8 @@ CROWD, TRIGGERS, WORDS = 200, 60, 100
 """So many patterns possible in one stretch, or so many different words of patterns (of `LONG` letters) among so many
 words, make a text stuffed. Of the public rows the densest harmless one has 80 and 42, the densest attack 130 and 56 (of
 our own 135 and 46); words of patterns in random order have 63 up, needles chosen for it 270 patterns in 1,300 bytes."""
+SHARED = 5_000
+"""Instructions of the patterns that share an automaton, since they need no words and are searched in every text."""
 BUSY, LONG = 24, 4
 """Patterns possible in a stretch from which on its words are counted: with fewer it costs little, whatever it says."""
 Span = tuple[int, int]
@@ -58,10 +61,16 @@ class Matcher:
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = patterns
-        self._sets = [_alone(pattern) for pattern in patterns]
+        self._sets = [_automaton(pattern) for pattern in patterns]
         every = [needs(pattern) for pattern in patterns]
         self._ranks = max((len(of_one.clauses) for of_one in every), default=0)
         self._far = sum(1 << number for number, of_one in enumerate(every) if of_one.length > NEAR)
+        bare = [number for number, of_one in enumerate(every) if not of_one.clauses]
+        self._bare = sum(1 << number for number in bare)
+        self._groups = [
+            ([1 << number for number in group], _automaton(*(patterns[number] for number in group)))
+            for group in _small(bare, lambda number: int(compiled(patterns[number]).programsize))
+        ]
         self._without, bits = 0, dict[Needle, int]()
         for number, of_one in enumerate(every):
             for rank in range(self._ranks):
@@ -93,6 +102,7 @@ class Matcher:
         Nobody writes like that but to keep the automata busy, or to be looked at.
         """
         data, odd = text.encode(), has_odd_letters(text)
+        absent = self._bare & ~self._bare_in(data)
         spans, held = list[Span](), list[int]()
         words = raw = b""
         for stretch in stretches(data):
@@ -104,8 +114,12 @@ class Matcher:
             if self._is_stuffed(self._possible(found).bit_count(), words):
                 return None
             spans.append((stretch.start, stretch.end))
-            held.append(found)
+            held.append(found & ~absent)
         return Read(data, spans, held)
+
+    def _bare_in(self, data: bytes) -> int:
+        """The patterns that need no words, and that this text meets, a bit each."""
+        return sum(bits[at] for bits, automaton in self._groups for at in automaton.match(data) or ())
 
     def _is_stuffed(self, patterns: int, words: bytes) -> bool:
         """Whether so many patterns are possible, or the text is made of their words."""
@@ -171,32 +185,46 @@ def _folded(raw: bytes) -> bytes:
     return raw.lower() if raw.isascii() else raw.decode().casefold().encode()
 
 
-class _Alone:
-    """The automaton of one pattern. Unlike a single search, a set is never given up for the slow algorithm."""
+def _small(numbers: Sequence[int], size: Callable[[int], int]) -> list[list[int]]:
+    """The patterns in groups, each no larger than `SHARED` unless it is of one."""
+    groups: list[list[int]] = []
+    for number in numbers:
+        fits = (group for group in groups if sum(map(size, group)) + size(number) <= SHARED)
+        group = next(fits, None)
+        if group is None:
+            groups.append([number])
+        else:
+            group.append(number)
+    return groups
+
+
+class _Automaton:
+    """The automaton of patterns. Unlike a single search, a set is never given up for the slow algorithm."""
 
     __slots__ = ("__weakref__", "match")
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, patterns: Sequence[str]) -> None:
         for memory in MEMORY:
             chosen = options()
             chosen.max_mem = memory
             automaton = re2.Set.SearchSet(chosen)
-            automaton.Add(pattern)
+            for pattern in patterns:
+                automaton.Add(pattern)
             try:
                 automaton.Compile()
             except re2.error:
                 continue
-            self.match: Callable[[bytes], object] = automaton.Match
+            self.match: Callable[[bytes], Sequence[int] | None] = automaton.Match
             return
-        raise PolicyError("a pattern is too large", [pattern[:80]])
+        raise PolicyError("a pattern is too large", [pattern[:80] for pattern in patterns])
 
 
-_ALIVE: WeakValueDictionary[str, _Alone] = WeakValueDictionary()
+_ALIVE: WeakValueDictionary[tuple[str, ...], _Automaton] = WeakValueDictionary()
 """Automata in use: policies read again while the old ones serve share what has not changed."""
 
 
-def _alone(pattern: str) -> _Alone:
-    found = _ALIVE.get(pattern)
+def _automaton(*patterns: str) -> _Automaton:
+    found = _ALIVE.get(patterns)
     if found is None:
-        found = _ALIVE[pattern] = _Alone(pattern)
+        found = _ALIVE[patterns] = _Automaton(patterns)
     return found
