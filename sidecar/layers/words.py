@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 
 import ahocorasick_rs
+
+_FIRST = itemgetter(0)
 
 
 class Words:
@@ -20,6 +23,6 @@ class Words:
     def held(self, text: bytes) -> int:
         """The numbers of all words in the text, united."""
         found = 0
-        for word in {hit[0] for hit in self._automaton.find_matches_as_indexes(text, overlapping=True)}:
+        for word in set(map(_FIRST, self._automaton.find_matches_as_indexes(text, overlapping=True))):
             found |= self._bits[word]
         return found

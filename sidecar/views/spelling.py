@@ -27,7 +27,8 @@ _APART = re2.compile(
     r"(?:(?:^|\b)\pL(?:[._*|~·/\\\-]{1,2}\pL)+(?:$|\b))|(?:\pL[ \t]){2,}\pL(?:$|\b)|(?:\pL[\r\n]+){2,}\pL(?:$|\b)"
 )
 _BROKEN = re2.compile(r"\pL+(?:(?:-|\*{1,3}|</?[a-zA-Z]{1,10}>|<!--[^<>]{0,40}-->)+\pL+)+")
-_SIGNS = re2.compile(r"<[^<>]*>|[-*]")
+_TAG = re2.compile(r"<[^<>]*>")
+_SIGNS = str.maketrans("", "", "-*")
 _LONG = re2.compile(r"[A-Za-z]{14,}")
 _SEPARATORS = str.maketrans("", "", " \t\r\n._*|~·/\\-")
 _WORDS = (
@@ -71,7 +72,8 @@ def _mended(text: str) -> Iterator[Run]:
     """Words without the hyphens, stars and tags inside them."""
     for found in _BROKEN.finditer(text):
         start, end = found.span()
-        yield Run(start, end, _SIGNS.sub("", text[start:end]))
+        word = text[start:end]
+        yield Run(start, end, (_TAG.sub("", word) if "<" in word else word).translate(_SIGNS))
 
 
 def _parted(text: str) -> Iterator[Run]:
