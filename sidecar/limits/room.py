@@ -2,6 +2,8 @@
 
 A body may hold at most as much as is then left. So nothing is set aside for anybody, and yet large bodies never
 starve small ones: with n that take all they can get, each has a share of 1/(n+1), and as much is left.
+
+Where the system itself has no memory, bodies that are not small are refused until it has the reserve again.
 """
 
 from __future__ import annotations
@@ -11,12 +13,15 @@ from types import TracebackType
 from weakref import WeakSet
 
 from sidecar.errors import SidecarError
+from sidecar.limits.reserve import Reserve
 from sidecar.metrics import BODY_BYTES, NO_ROOM
 
 MOST_WAITING = 64
 """What waits has sent more than was read of it: that memory is bounded by this."""
 PATIENCE = 2.0
 """Seconds until a body that found no room is given up."""
+SMALL = 16 * 1024
+"""What a body may always take that is let in at all: most chats do with less."""
 
 
 _ROOMS: WeakSet[Room] = WeakSet()
@@ -33,6 +38,7 @@ class Room:
         self.total = total
         self.held = 0
         self._waiting = 0
+        self._reserve = Reserve()
         self._freed = asyncio.Event()
         _ROOMS.add(self)
 
@@ -47,7 +53,11 @@ class Room:
 
     def fits(self, more: int, size: int) -> bool:
         """Whether a body of now `size` bytes, `more` than it was, holds no more than is then left."""
-        return size <= self.total - self.held - more
+        return size <= self.total - self.held - more and (size <= SMALL or self._reserve.keep())
+
+    def starve(self) -> None:
+        """The system had no memory for something: all that is small has the reserve."""
+        self._reserve.let_go()
 
     def tell(self) -> None:
         """There is more room than there was."""
@@ -55,8 +65,8 @@ class Room:
             self._freed.set()
 
     async def wait(self, more: int, size: int) -> None:
-        """Until it fits. Raises `NoRoom` if it cannot, or not in time, or if many wait already."""
-        if size > self.largest or self._waiting >= MOST_WAITING:
+        """Until it fits. Raises `NoRoom` if it cannot, or not in time, or if many wait already or memory is short."""
+        if size > self.largest or self._waiting >= MOST_WAITING or not self._reserve.kept:
             raise self._refused()
         self._waiting += 1
         try:

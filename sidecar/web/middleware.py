@@ -81,7 +81,8 @@ def boundary(room: Room | None = None, *, traced: bool = True) -> Middleware:
         except ConnectionResetError:
             raise
         except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, the client gets a 500
-            starved = _starved(error)
+            if starved := _starved(error):
+                bodies.starve()
             with suppress(MemoryError):  # the answer is worth more than the line
                 _log.error("memory_short" if starved else "request_failed", kind=type(error).__name__, at=where(error))
             busy = Unavailable("The scanner is busy.", retry_after=1)

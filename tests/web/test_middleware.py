@@ -16,7 +16,7 @@ from sidecar import limits
 from sidecar.apikeys import KeyRing, generate
 from sidecar.config import Settings
 from sidecar.errors import Unavailable
-from sidecar.limits import Limiter, MemoryLimiter
+from sidecar.limits import Limiter, MemoryLimiter, Room
 from sidecar.store import Store
 from sidecar.web.answers import KEY_ID
 from sidecar.web.middleware import Gatekeeper, boundary
@@ -66,6 +66,22 @@ async def test_500_internal_server_error_has_a_detail_and_no_traceback(
     assert (status, body) == (500, {"detail": "Internal server error."})
     assert headers["x-sidecar-decision"].startswith("dec_")
     assert "top secret" not in capfd.readouterr().err
+
+
+async def test_who_finds_no_memory_is_told_to_come_again_and_the_reserve_is_let_go() -> None:
+    """503 with Retry-After, for a thread that could not be started, too; another fault leaves the reserve alone."""
+
+    async def short(request: web.Request) -> web.Response:
+        raise RuntimeError("can't start new thread") if request.path.endswith("thread") else MemoryError
+
+    for handler, path, status in ((short, "/v1/short", 503), (short, "/v1/thread", 503), (crash, "/v1/crash", 500)):
+        room = Room(1000)
+        app = web.Application(middlewares=[boundary(room)])
+        app.router.add_post(path, handler)
+        async with TestServer(app) as made:
+            got, _, headers = await post(made, path)
+        assert (got, headers.get("Retry-After")) == (status, "1" if status == 503 else None)
+        assert room._reserve.kept == (status != 503)
 
 
 async def test_the_inline_door_answers_errors_in_openais_envelope(server: TestServer) -> None:
