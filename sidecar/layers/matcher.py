@@ -102,7 +102,6 @@ class Matcher:
         Nobody writes like that but to keep the automata busy, or to be looked at.
         """
         data, odd = text.encode(), has_odd_letters(text)
-        absent = self._bare & ~self._bare_in(data)
         spans, held = list[Span](), list[int]()
         words = raw = b""
         for stretch in stretches(data):
@@ -114,12 +113,8 @@ class Matcher:
             if self._is_stuffed(self._possible(found).bit_count(), words):
                 return None
             spans.append((stretch.start, stretch.end))
-            held.append(found & ~absent)
+            held.append(found)
         return Read(data, spans, held)
-
-    def _bare_in(self, data: bytes) -> int:
-        """The patterns that need no words, and that this text meets, a bit each."""
-        return sum(bits[at] for bits, automaton in self._groups for at in automaton.match(data) or ())
 
     def _is_stuffed(self, patterns: int, words: bytes) -> bool:
         """Whether so many patterns are possible, or the text is made of their words."""
@@ -140,9 +135,15 @@ class Matcher:
 
         At the edge of a place that was searched a pattern may seem to be met; `spans` has the last word.
         """
-        for number, places in sorted(self._places(read, among).items()):
+        absent = self._bare & ~self._bare_in(read.data, among)
+        for number, places in sorted(self._places(read, among & ~absent).items()):
             if wanted(number) and any(self._sets[number].match(read.data[start:end]) for start, end in places):
                 yield number
+
+    def _bare_in(self, data: bytes, among: int) -> int:
+        """The patterns that need no words and are met, a bit each, of those groups that have one in `among`."""
+        groups = (group for group in self._groups if among & sum(group[0]))
+        return sum(bits[at] for bits, automaton in groups for at in automaton.match(data) or ())
 
     def _places(self, read: Read, among: int) -> dict[int, list[Span]]:
         """Where patterns are possible: in two neighbours (and the bytes beside them), or in the whole text."""

@@ -28,7 +28,7 @@ from sidecar.views import OVERFLOW, STEPS, View, encodable, views
 
 OFFLOAD = 700
 """Code points that even hostile text gets through in a few milliseconds."""
-SHORT, LIGHT = 1_500, 110_000
+SHORT, LIGHT = 1_500, 120_000
 """ASCII text up to so many code points is read without a thread, too, where so little work is to be expected
 (`Matcher.work`; 0.3 ms of searching): the hop costs more than that."""
 LONG = 12_000

@@ -73,10 +73,10 @@ def test_patterns_that_need_no_words_share_automata_while_they_are_small() -> No
 
 
 def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
-    """Its length for every pattern that is possible in it; none if it is not read, or has none of the words."""
+    """Its length for every pattern that is possible in it; none if it is not read."""
     matcher = Matcher(["ferry", "harbour", "[a-z]{9}x"])
-    texts = ("moon", "ferry", "harbour ferry", "ferryboatx", "")
-    assert [matcher.work(matcher.read(text)) for text in texts] == [0, 5, 26, 20, 0]
+    texts = ("moon", "ferry", "harbour ferry", "")
+    assert [matcher.work(matcher.read(text)) for text in texts] == [4, 10, 39, 0]
     assert matcher.work(None) == 0
 
 
