@@ -61,6 +61,14 @@ def outcomes(started: Sequence[subprocess.Popen[bytes]], seconds: float = 60.0) 
                 process.communicate()
 
 
+def together(started: Sequence[subprocess.Popen[bytes]], seconds: float = 60.0) -> list[tuple[bytes, bytes]]:
+    """The same, of processes that say a line when they are ready: until all are, none is told to begin."""
+    for process in started:
+        assert process.stdout is not None
+        process.stdout.readline()
+    return outcomes(started, seconds)
+
+
 @dataclass
 class SidecarProcess:
     """A real `sidecar serve` in a child process, with a store of its own. None survives its test (`no_survivors`).
