@@ -93,7 +93,7 @@ class Load:
                 await asyncio.sleep(0.01)
 
 
-def process_settings(folder: Path, upstream: str, **sections: Any) -> dict[str, Any]:
+def process_settings(folder: Path, upstream: str, /, **sections: Any) -> dict[str, Any]:
     """Settings for a sidecar in a process of its own: one rule, no limit of rate."""
     (folder / "policy.yaml").write_text(POLICY, "utf-8")
     return {
