@@ -9,21 +9,26 @@ import pytest
 from sidecar.tasks import Background
 
 
-async def test_repeated_work_survives_its_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    """A step that fails is logged by its kind, without its words, and run again."""
+async def repeated(error: Exception) -> None:
+    """A step that fails with this each time, until it was run three times."""
     runs, enough = 0, asyncio.Event()
 
     async def step() -> None:
         nonlocal runs
         runs += 1
-        if runs == 2:
+        if runs == 3:
             enough.set()
-        raise ValueError("canary-4711")
+        raise error
 
     background = Background()
     background.repeat("work", step, 0.0)
     await asyncio.wait_for(enough.wait(), 10)
     await background.close()
+
+
+async def test_repeated_work_survives_its_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    """A step that fails is logged by its kind, without its words, and run again."""
+    await repeated(ValueError("canary-4711"))
     said = capsys.readouterr()
     assert "ValueError" in said.out + said.err
     assert "canary-4711" not in said.out + said.err
@@ -44,20 +49,7 @@ class Trouble(Exception, metaclass=Untellable):
 
 async def test_repeated_work_goes_on_where_the_failure_cannot_be_told() -> None:
     """Without memory for the line in the log there is none, and the step is run again all the same."""
-    runs, enough = 0, asyncio.Event()
-
-    async def step() -> None:
-        nonlocal runs
-        runs += 1
-        if runs == 3:
-            enough.set()
-            return
-        raise Trouble
-
-    background = Background()
-    background.repeat("work", step, 0.0)
-    await asyncio.wait_for(enough.wait(), 10)
-    await background.close()
+    await repeated(Trouble())
 
 
 async def test_close_ends_what_runs_and_waits_for_it() -> None:

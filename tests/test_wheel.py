@@ -13,8 +13,8 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx2 as httpx
 import pytest
@@ -82,8 +82,7 @@ def test_the_sdist_makes_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path
     assert contents(build("wheel", tree, tmp_path / "again")) == contents(wheel)
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(NamedTuple):
     """An environment with the wheel and what it asks for, and nothing else; and the seconds that made it so."""
 
     folder: Path
