@@ -221,6 +221,7 @@ def _invisible_bits(stretch: str) -> str | None:
 
 _LONG = r"(?:\A|[^!-~])[!-~]{16}"
 """A long word, met once only: a match in every place would take RE2 four times as long."""
+_PAIR = r"(?i:(?:0x|\\x)?[0-9a-f]{2}[\s:,;-]{0,2})"
 _ESCAPED = r"(?:\\u\{[0-9a-f]{1,6}\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|u\+[0-9a-f]{4,6} ?|\\[0-3]?[0-7]{2})"
 _BETWEEN = r"""(?:[\s.,;|:_~-]{1,2}|["'][ +.,\n]{0,4}["'])"""
 _CUT = "|".join(rf"(?:[A-Za-z0-9+/]{{{width}}}{_BETWEEN}){{6}}" for width in (4, 5, 6, 8, 10))
@@ -248,12 +249,7 @@ CODECS = (
     Codec("base64", r"(?:[A-Za-z0-9+/]{60,76}\r?\n)*[A-Za-z0-9+/_-]{16,}={0,2}", _base64, _LONG),
     Codec("base32", r"(?:[A-Z2-7]{16,}|[a-z2-7]{24,})={0,6}", _base32, _LONG),
     Codec("base85", r"<~[!-u\s]{10,}~>|[!-~]{20,}", _base85, _LONG),
-    Codec(
-        "hex",
-        r"(?i)(?:(?:0x|\\x)?[0-9a-f]{2}[\s:,;-]{0,2}){10,}",
-        _hex,
-        rf"{_LONG}|(?:[0-9a-fA-F]{{2}}[\s:,;-]){{10}}",
-    ),
+    Codec("hex", rf"{_PAIR}{{10,}}", _hex, rf"{_PAIR}{{10}}"),
     Codec("chunks", rf"\b(?:{_PIECES})={{0,2}}", _chunks, rf"\b(?:{_CUT})"),
     Codec("binary", r"(?:[01]{8}){4,}|(?:[01]{7,8}[\s,]{1,2}){3,}[01]{7,8}", _binary, r"[01]{7}"),
     Codec("decimal", r"(?:[0-9]{2,3}[\s,;]{1,2}){9,}[0-9]{2,3}", _decimal, r"(?:[0-9]{2,3}[\s,;]{1,2}){3}"),

@@ -27,47 +27,54 @@ def cut(text: str, width: int, between: str) -> str:
     return between.join(text[at : at + width] for at in range(0, len(text), width))
 
 
-@pytest.mark.parametrize(
-    ("name", "written"),
-    [
-        ("base64", base64.b64encode(SECRET.encode()).decode()),
-        ("base64", base64.b64encode(SECRET.encode()).decode().rstrip("=")),
-        ("base64", base64.urlsafe_b64encode(SECRET.encode("utf-16-le")).decode()),
-        ("base64", base64.b64encode(SECRET.encode()).decode()[::-1]),
-        ("chunks", cut(base64.b64encode(SECRET.encode()).decode(), 4, " ")),
-        ("chunks", cut(base64.b64encode(SECRET.encode()).decode(), 5, "-")),
-        ("chunks", cut(base64.b64encode(SECRET.encode()).decode(), 4, '" + "')),
-        ("chunks", cut(SECRET.encode().hex(), 8, "\n")),
-        ("chunks", cut(base64.b32encode(SECRET.encode()).decode().rstrip("="), 4, ".")),
-        ("decimal", " ".join(f"{byte:o}" for byte in SECRET.encode())),
-        ("escapes", "".join(f"\\{byte:03o}" for byte in SECRET.encode())),
-        ("calls", "+".join(f"chr({byte})" for byte in SECRET.encode())),
-        ("base32", base64.b32encode(SECRET.encode()).decode()),
-        ("base85", base64.b85encode(SECRET.encode()).decode()),
-        ("base85", base64.a85encode(SECRET.encode(), adobe=True).decode()),
-        ("hex", SECRET.encode().hex()),
-        ("hex", SECRET.encode().hex(" ")),
-        ("hex", SECRET.encode().hex(":").upper()),
-        ("hex", "".join(f"0x{byte:02x} " for byte in SECRET.encode()).strip()),
-        ("binary", " ".join(f"{byte:08b}" for byte in SECRET.encode())),
-        ("binary", "".join(f"{byte:08b}" for byte in SECRET.encode())),
-        ("decimal", " ".join(str(byte) for byte in SECRET.encode())),
-        ("decimal", ", ".join(str(byte) for byte in SECRET.encode())),
-        ("url", "".join(f"%{byte:02X}" for byte in SECRET.encode())),
-        ("quoted", "".join(f"={byte:02X}" for byte in SECRET.encode())),
-        ("entities", "".join(f"&#{ord(c)};" for c in SECRET)),
-        ("entities", "".join(f"&#x{ord(c):x};" for c in SECRET)),
-        ("escapes", "".join(f"\\u{ord(c):04x}" for c in SECRET)),
-        ("escapes", "".join(f"\\x{ord(c):02x}" for c in SECRET)),
-        ("escapes", "".join(f"\\u{{{ord(c):x}}}" for c in SECRET)),
-        ("tags", "".join(chr(0xE0000 + ord(c)) for c in SECRET)),
-        ("selectors", "".join(chr(0xE0100 + byte - 16) for byte in SECRET.encode())),
-        ("bits", "".join("\u200b\u200c"[int(bit)] for byte in SECRET.encode() for bit in f"{byte:08b}")),
-    ],
-)
+WRITTEN = [
+    ("base64", base64.b64encode(SECRET.encode()).decode()),
+    ("base64", base64.b64encode(SECRET.encode()).decode().rstrip("=")),
+    ("base64", base64.urlsafe_b64encode(SECRET.encode("utf-16-le")).decode()),
+    ("base64", base64.b64encode(SECRET.encode()).decode()[::-1]),
+    ("chunks", cut(base64.b64encode(SECRET.encode()).decode(), 4, " ")),
+    ("chunks", cut(base64.b64encode(SECRET.encode()).decode(), 5, "-")),
+    ("chunks", cut(base64.b64encode(SECRET.encode()).decode(), 4, '" + "')),
+    ("chunks", cut(SECRET.encode().hex(), 8, "\n")),
+    ("chunks", cut(base64.b32encode(SECRET.encode()).decode().rstrip("="), 4, ".")),
+    ("decimal", " ".join(f"{byte:o}" for byte in SECRET.encode())),
+    ("escapes", "".join(f"\\{byte:03o}" for byte in SECRET.encode())),
+    ("calls", "+".join(f"chr({byte})" for byte in SECRET.encode())),
+    ("base32", base64.b32encode(SECRET.encode()).decode()),
+    ("base85", base64.b85encode(SECRET.encode()).decode()),
+    ("base85", base64.a85encode(SECRET.encode(), adobe=True).decode()),
+    ("hex", SECRET.encode().hex()),
+    ("hex", SECRET.encode().hex(" ")),
+    ("hex", SECRET.encode().hex(":").upper()),
+    ("hex", "".join(f"0x{byte:02x} " for byte in SECRET.encode()).strip()),
+    ("binary", " ".join(f"{byte:08b}" for byte in SECRET.encode())),
+    ("binary", "".join(f"{byte:08b}" for byte in SECRET.encode())),
+    ("decimal", " ".join(str(byte) for byte in SECRET.encode())),
+    ("decimal", ", ".join(str(byte) for byte in SECRET.encode())),
+    ("url", "".join(f"%{byte:02X}" for byte in SECRET.encode())),
+    ("quoted", "".join(f"={byte:02X}" for byte in SECRET.encode())),
+    ("entities", "".join(f"&#{ord(c)};" for c in SECRET)),
+    ("entities", "".join(f"&#x{ord(c):x};" for c in SECRET)),
+    ("escapes", "".join(f"\\u{ord(c):04x}" for c in SECRET)),
+    ("escapes", "".join(f"\\x{ord(c):02x}" for c in SECRET)),
+    ("escapes", "".join(f"\\u{{{ord(c):x}}}" for c in SECRET)),
+    ("tags", "".join(chr(0xE0000 + ord(c)) for c in SECRET)),
+    ("selectors", "".join(chr(0xE0100 + byte - 16) for byte in SECRET.encode())),
+    ("bits", "".join("\u200b\u200c"[int(bit)] for byte in SECRET.encode() for bit in f"{byte:08b}")),
+]
+
+
+@pytest.mark.parametrize(("name", "written"), WRITTEN)
 def test_text_is_decoded_in_place(name: str, written: str) -> None:
     """Each codec reads what was written in it, amid other words."""
     assert any(SECRET in text for text in decoded(name, f"Look: {written} ok"))
+
+
+@pytest.mark.parametrize(("name", "written"), [*WRITTEN, ("braille", BRAILLE)])
+def test_what_is_decoded_is_hinted_at(name: str, written: str) -> None:
+    """Without its hint a codec is never tried, wherever in a text it was written."""
+    for text in (written, f"Look: {written} ok", f"é{written}é"):
+        assert not decoded(name, text) or re2.compile(BY_NAME[name].hint).search(text)
 
 
 def test_braille_is_read() -> None:
