@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gzip
+import io
 import json
 import random
 import resource
@@ -119,7 +120,7 @@ async def flooded(running: SidecarProcess, session: aiohttp.ClientSession) -> Co
         sent = {"Content-Type": "application/json", **headers}
         url = f"{running.base}/v1/chat/completions"
         try:
-            async with session.post(url, data=body, headers=sent, timeout=PATIENCE) as answer:
+            async with session.post(url, data=io.BytesIO(body), headers=sent, timeout=PATIENCE) as answer:
                 met[answer.status] += 1
         except aiohttp.ServerTimeoutError:  # a hang is not being cut off
             raise
