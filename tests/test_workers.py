@@ -49,8 +49,8 @@ def test_a_worker_that_dies_is_started_again_and_all_stop_together(start_sidecar
 
 
 def test_a_hang_up_is_handed_on_to_every_worker(start_sidecar: StartSidecar) -> None:
-    """SIGHUP to the supervisor, with no file changed: each of the two reads everything again, and lives on."""
-    running = start_sidecar(ONE_RULE, "--workers", "2")
+    """SIGHUP to the supervisor, with no file changed: each of the two reads everything again, the shipped rules too."""
+    running = start_sidecar(RULES_ONLY, "--workers", "2")
     assert running.process is not None
     parent = running.process.pid
     wait_until(lambda: running.output.count("listen_started") == 2)
