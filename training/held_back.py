@@ -20,6 +20,7 @@ subtitles verbatim
 context_reset contract extraction_indirect jailbreak_fiction jailbreak_persuasion meeting_notes support_ticket
 csv_cells game_frame kid_voice legal_clause owner_claim question_then_hijack question_then_refine resume
 roundabout_extraction say_only sms turning_question wiki_edit
+agreed_earlier fake_policy_update forged_history forged_turn many_shot_history quiet_omission
 """
 FAMILIES = frozenset(NAMES.split())
 """Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against
