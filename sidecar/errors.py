@@ -21,10 +21,17 @@ SidecarError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 NOT_YAML = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
 """What PyYAML raises beside its own errors: for a thirteenth month, a number without digits, a date that is none."""
+
+_CREDENTIALS = re.compile(r"""(//).*@|[^\s'"]*@""", re.DOTALL)
+
+
+def _masked(text: str) -> str:
+    return _CREDENTIALS.sub(r"\1***@", text)
 
 
 class SidecarError(Exception):
@@ -40,7 +47,10 @@ class ProblemsError(SidecarError):
 
 
 class ConfigError(ProblemsError):
-    """The configuration is wrong."""
+    """The configuration is wrong. What may be the credentials of a URL (all before its `@`) is not told."""
+
+    def __init__(self, what: str, problems: Sequence[str]) -> None:
+        super().__init__(_masked(what), [_masked(problem) for problem in problems])
 
 
 class PolicyError(ProblemsError):

@@ -21,6 +21,9 @@ def read_file(path: Path | None) -> dict[str, Any]:
         return {}
     try:
         values = yaml.safe_load(chosen.read_text("utf-8"))
+    except yaml.MarkedYAMLError as error:  # its text quotes the line, which may hold a secret
+        place = f"line {error.problem_mark.line + 1}, " if error.problem_mark else ""
+        raise ConfigError(f"{chosen} cannot be read", [f"{place}{error.problem}"]) from None
     except (OSError, yaml.YAMLError, *NOT_YAML) as error:
         raise ConfigError(f"{chosen} cannot be read", [" ".join(str(error).split())]) from None
     if values is None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sidecar import config
 from sidecar.errors import ConfigError
+from sidecar.upstream.http import HttpUpstream
 
 
 def write(folder: Path, text: str) -> Path:
@@ -99,3 +101,43 @@ def test_a_bare_off_is_off() -> None:
     """YAML reads it as false, in a file and in the environment."""
     assert config.load(None, {"SIDECAR__RESPONSES": "off"}).responses == "off"
     assert config.load(None, {"SIDECAR__RESPONSES": "flag"}).responses == "flag"
+
+
+SECRET = "hunter2"
+
+
+def begin(path: Path, environ: dict[str, str]) -> HttpUpstream:
+    """As far as a start looks at the upstream's address."""
+    settings = config.load(path, environ)
+    return HttpUpstream(settings.upstream.url, settings.upstream)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"ftp://shop:{SECRET}@model.test",
+        f"https://shop:{SECRET}@",
+        f"https:///shop:p@ss/{SECRET}@",
+        f"https://shop:a {SECRET} b@model.test:99999",
+        f"https://{SECRET}@model.test:port",
+        f"shop:{SECRET}@model.test",
+    ],
+)
+def test_no_error_tells_the_credentials_of_a_url(tmp_path: Path, url: str) -> None:
+    """Whichever setting it is of, whatever is wrong with it, and wherever it was set and that is found."""
+    elsewhere = {"telemetry": {"endpoint": url}, "admin": {"url": url}, "store": {"queue": url}}
+    environ = {"SIDECAR__UPSTREAM__URL": url}
+    for values, given in (({"upstream": {"url": url}}, {}), ({}, environ), (elsewhere, {})):
+        (tmp_path / "c.yaml").write_text(yaml.safe_dump(values), "utf-8")
+        with pytest.raises(ConfigError) as caught:
+            begin(tmp_path / "c.yaml", given)
+        assert SECRET not in str(caught.value)
+        assert SECRET not in "".join(caught.value.problems)
+
+
+def test_a_file_that_is_no_yaml_is_not_quoted(tmp_path: Path) -> None:
+    """The line is named, and what is wrong there."""
+    (tmp_path / "c.yaml").write_text(f"mode: enforce\nupstream: {{url: 'https://shop:{SECRET}\n", "utf-8")
+    with pytest.raises(ConfigError, match="line 3, found unexpected end of stream") as caught:
+        config.load(tmp_path / "c.yaml")
+    assert SECRET not in str(caught.value)
