@@ -40,6 +40,7 @@ WRITTEN = [
     ("decimal", " ".join(f"{byte:o}" for byte in SECRET.encode())),
     ("escapes", "".join(f"\\{byte:03o}" for byte in SECRET.encode())),
     ("calls", "+".join(f"chr({byte})" for byte in SECRET.encode())),
+    ("calls", ", ".join(f"CHAR({byte})" for byte in SECRET.encode())),
     ("base32", base64.b32encode(SECRET.encode()).decode()),
     ("base85", base64.b85encode(SECRET.encode()).decode()),
     ("base85", base64.a85encode(SECRET.encode(), adobe=True).decode()),
