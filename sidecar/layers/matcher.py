@@ -15,7 +15,7 @@ plain text, and 250 MB), and `re2.Filter`, whose own automaton of words is as ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import or_
@@ -67,10 +67,8 @@ class Matcher:
         self._far = sum(1 << number for number, of_one in enumerate(every) if of_one.length > NEAR)
         bare = [number for number, of_one in enumerate(every) if not of_one.clauses]
         self._bare = sum(1 << number for number in bare)
-        self._groups = [
-            ([1 << number for number in group], _automaton(*(patterns[number] for number in group)))
-            for group in _small(bare, lambda number: int(compiled(patterns[number]).programsize))
-        ]
+        groups = _small({number: int(compiled(patterns[number]).programsize) for number in bare})
+        self._groups = [([1 << n for n in group], _automaton(*(patterns[n] for n in group))) for group in groups]
         self._without, bits = 0, dict[Needle, int]()
         for number, of_one in enumerate(every):
             for rank in range(self._ranks):
@@ -186,16 +184,16 @@ def _folded(raw: bytes) -> bytes:
     return raw.lower() if raw.isascii() else raw.decode().casefold().encode()
 
 
-def _small(numbers: Sequence[int], size: Callable[[int], int]) -> list[list[int]]:
+def _small(sizes: Mapping[int, int]) -> list[list[int]]:
     """The patterns in groups, each no larger than `SHARED` unless it is of one."""
     groups: list[list[int]] = []
-    for number in numbers:
-        fits = (group for group in groups if sum(map(size, group)) + size(number) <= SHARED)
-        group = next(fits, None)
-        if group is None:
-            groups.append([number])
+    for number, size in sizes.items():
+        for group in groups:
+            if sum(map(sizes.__getitem__, group)) + size <= SHARED:
+                group.append(number)
+                break
         else:
-            group.append(number)
+            groups.append([number])
     return groups
 
 
