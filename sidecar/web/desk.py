@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from sidecar.layers.rules import RulesLayer
 from sidecar.limits import NoRoom
 from sidecar.metrics import ANSWERS
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
+from sidecar.waiting import within
 from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, UNSCANNED
 from sidecar.web.call import NOTHING_FOUND
 from sidecar.web.caller import caller, monitors
@@ -107,18 +108,36 @@ class Desk:
     async def look(self, request: web.Request, texts: Sequence[Text], asked: Extraction) -> Ruling:
         """What a model has written, looked at as the inline door does (`responses`); recorded if something is found.
 
-        `asked` is what it answers to, where that is known: what the user said himself is no find.
+        `asked` is what it answers to, where that is known: what the user said himself is no find. A look longer than
+        `scan.deadline` is none: it raises `Unavailable` where `failure.answer` is closed.
         """
         if self._personal is None or self.settings.responses == "off":
             return Ruling(NOTHING_FOUND, "allow", request[DECISION_ID])
-        finder = await Finder.made(self._personal, self.settings.answers, asked)
-        found = tuple(await finder.findings(texts))
         blocks = self.settings.responses == "block" and not (self._obeyed and monitors(request, self.settings))
+        try:
+            found = await within(self.settings.scan.deadline, self._found(self._personal, texts, asked))
+        except TimeoutError:
+            return self._unseen(request, closed=blocks and self.settings.failure.answer == "block")
         action = "allow" if not found else "block" if blocks else "flag"
         ANSWERS.labels(action).inc()
         ruling = Ruling(_of_answer(found, blocks=blocks), action, request[DECISION_ID])
         if found:
             self._keep(self._decision(request, ScanRequest(()), ruling, 200, door="answer"))
+        return ruling
+
+    async def _found(self, personal: RulesLayer, texts: Sequence[Text], asked: Extraction) -> tuple[Finding, ...]:
+        finder = await Finder.made(personal, self.settings.answers, asked)
+        return tuple(await finder.findings(texts))
+
+    def _unseen(self, request: web.Request, *, closed: bool) -> Ruling:
+        """An answer that could not be looked at in time: refused, or passed and named."""
+        ANSWERS.labels("block" if closed else "unscanned").inc()
+        failed = replace(_of_answer((), blocks=False), failure="deadline")
+        action, unread = ("block", None) if closed else ("allow", "deadline")
+        ruling = Ruling(failed, action, request[DECISION_ID], unread)
+        self._keep(self._decision(request, ScanRequest(()), ruling, 503 if closed else 200, door="answer"))
+        if closed:
+            raise refusal(failed)
         return ruling
 
     def _keep(self, decision: Decision) -> None:

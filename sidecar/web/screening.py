@@ -2,7 +2,8 @@
 
 A whole answer is read, looked at and then passed as it came; a stream goes through a window. What is found is
 logged, counted and recorded; `responses: block` withholds the answer: in the manner of `block.style`, and in
-mid-stream by an error event and a dirty end, or by a finish reason.
+mid-stream by an error event and a dirty end, or by a finish reason. A look that takes longer than `scan.deadline` is
+none: it follows `failure.answer`, as an answer does that cannot be read.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from sidecar.replies.decoding import decoded, is_known
 from sidecar.replies.events import Event, Unreadable, cut, dumped, loaded, read
 from sidecar.replies.placeholders import LONGEST, Placeholders
 from sidecar.replies.texts import Piece, pieces
-from sidecar.replies.window import Window
+from sidecar.replies.window import Free, Window
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.upstream import Answer
+from sidecar.waiting import within
 from sidecar.web.answers import NO_RETRY, blocked_response, error_response
 from sidecar.web.changed import Changed, and_rest
 from sidecar.web.endings import Ending
@@ -37,6 +39,7 @@ from sidecar.web.receive import THREAD_BYTES
 from sidecar.web.refusals import refusal
 from sidecar.web.relay import whole_events
 
+UNSEEN = "The answer cannot be looked at, so it is not passed (failure.answer)."
 OUTCOME = "x-sidecar-answer"
 FOUND = "x-sidecar-answer-threats"
 _SPOKEN = frozenset(
@@ -61,6 +64,10 @@ Record = Callable[[Verdict, str, int], None]
 _log = logs.get("screening")
 
 
+class _Late(Exception):
+    """A look at a stream has taken too long; what it was about is not passed."""
+
+
 class Screening:
     """Opens a `Screen` for every answer that is to be looked at."""
 
@@ -78,7 +85,10 @@ class Screening:
         *,
         monitor: bool = False,
     ) -> Screen | None:
-        """The screen for the answer to one request; None if it may pass unseen."""
+        """The screen for the answer to one request; None if it may pass unseen.
+
+        Raises `Unavailable` where it could not be made ready in time, and what is not looked at is not passed.
+        """
         settings = self._settings
         spoken = route.operation in _SPOKEN or route.operation in settings.inline.routes
         if not spoken and route.kind is not RouteKind.UNKNOWN:
@@ -86,9 +96,17 @@ class Screening:
         back = placeholders if settings.answers.restore else None
         if settings.responses == "off" and not back:
             return None
-        finder = None if settings.responses == "off" else await Finder.made(self._personal, settings.answers, texts)
         blocks = settings.responses == "block" and not monitor
-        return Screen(settings, call_id, route, texts.model or "", finder, back, record, blocks)
+        screen = Screen(settings, call_id, route, texts.model or "", None, back, record, blocks)
+        if settings.responses != "off":
+            making = Finder.made(self._personal, settings.answers, texts)
+            try:
+                screen.finder = await within(settings.scan.deadline, making)
+            except TimeoutError:
+                if screen.closed:
+                    raise Unavailable(UNSEEN, retry_after=1) from None
+                screen.unseen = True
+        return screen
 
 
 @dataclass(slots=True)
@@ -125,7 +143,7 @@ class Screen:
 
     def settle(self, status: int) -> None:
         """Count what came of it; record it, with the status that went down, if there is something to say."""
-        if self.finder is None:
+        if self.settings.responses == "off":
             return
         ANSWERS.labels(self.outcome).inc()
         if self.outcome == "allow":
@@ -154,16 +172,20 @@ class Screen:
             if size > self.settings.answers.body_bytes:
                 return self._unreadable(Changed(answer, and_rest(raw, chunks)))
         try:
-            document, texts = await _opened(await self._plain(raw, coding))
-        except Unreadable:
+            document, texts = await within(self.settings.scan.deadline, self._seen(raw, coding))
+        except (Unreadable, TimeoutError):
             return self._unreadable(Changed(answer, and_rest(raw)))
-        try:
-            await self._look([(piece.text, piece.path) for piece in texts])
         except AnswerBlocked:
             return self._instead()
         if self.placeholders and _restored(texts, self.placeholders):
             return Changed(answer, and_rest([dumped(document)]), touched=True)
         return Changed(answer, and_rest(raw))
+
+    async def _seen(self, raw: Sequence[bytes], coding: str) -> tuple[JsonValue, list[Piece]]:
+        """The value and the texts in it, looked at."""
+        document, texts = await _opened(await self._plain(raw, coding))
+        await self._look([(piece.text, piece.path) for piece in texts])
+        return document, texts
 
     async def _plain(self, raw: Sequence[bytes], coding: str) -> bytes:
         plain, size = [], 0
@@ -188,9 +210,11 @@ class Screen:
             yield b"".join(last)
         except Unreadable:
             raise UpstreamError("The answer is not so compressed as its headers say.") from None
+        except _Late:  # no UpstreamError before this: what was waiting would still be passed
+            raise UpstreamError(UNSEEN) from None
 
     async def _windowed(self, answer: Answer, coding: str, ending: Ending) -> AsyncGenerator[bytes]:
-        free = (await self.finder.beginnings()).free if self.finder and self.blocks else None
+        free = await self._free(self.finder) if self.finder and self.blocks else None
         window = Window(self._look_at, self._hold(), self.placeholders, free)
         try:
             async for data in whole_events(decoded(answer.chunks(), coding)):
@@ -215,13 +239,26 @@ class Screen:
         try:
             return read(raw)
         except Unreadable:
-            if self._closed():
+            if self.closed:
                 raise UpstreamError("An event that cannot be looked at is not passed (failure.answer).") from None
             self.unseen = True
             return Event(raw)
 
+    async def _free(self, finder: Finder) -> Free | None:
+        """What need not wait; without that everything does."""
+        try:
+            return (await within(self.settings.scan.deadline, finder.beginnings())).free
+        except TimeoutError:
+            return None
+
     async def _look_at(self, text: str, path: str) -> None:
-        await self._look([(text, path)])
+        try:
+            await within(self.settings.scan.deadline, self._look([(text, path)]))
+        except TimeoutError:
+            self.unseen = True
+            self.withheld = self.closed
+            if self.closed:
+                raise _Late from None
 
     async def _look(self, texts: Sequence[Text]) -> None:
         """Keep what is found; raise `AnswerBlocked` if that withholds the answer."""
@@ -233,18 +270,18 @@ class Screen:
             self.withheld = True
             raise AnswerBlocked(self.settings.answers.message, status=self.settings.block.status)
 
-    def _closed(self) -> bool:
+    @property
+    def closed(self) -> bool:
+        """Whether what is not looked at is not passed."""
         return self.blocks and self.settings.failure.answer == "block"
 
     def _unreadable(self, answer: Answer) -> Answer | web.Response:
         """An answer that cannot be looked at: refused, or passed and named."""
         self.unseen = True
-        self.withheld = self._closed()
+        self.withheld = self.closed
         if not self.withheld:
             return answer
-        refused = error_response(
-            Unavailable("The answer cannot be looked at, so it is not passed (failure.answer)."), self.route.dialect
-        )
+        refused = error_response(Unavailable(UNSEEN), self.route.dialect)
         refused.headers.update(NO_RETRY)
         return refused
 

@@ -250,6 +250,49 @@ async def test_an_event_that_cannot_be_read_follows_the_failure_policy(setting: 
     assert (b"{never" in body) is (setting == "allow")
 
 
+LATE = BLOCK | {"scan": {"deadline": "1ms"}}
+MUCH = "The ferry leaves at seven from the old harbour, and not before. " * 900
+
+
+async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_policy() -> None:
+    """`scan.deadline` holds for it: closed is 503 that is not tried again; open passes it, named and recorded."""
+    async with recording(said(CHAT, MUCH)) as upstream:
+        async with door(upstream.url, **LATE) as made:
+            reply = await ask(made)
+            assert (reply.status, reply.headers["x-should-retry"]) == (503, "false")
+            assert b"harbour" not in reply.body
+            assert made.journal.decisions[-1].action == "block"
+        async with door(upstream.url, failure={"answer": "allow"}, **LATE) as made:
+            reply = await ask(made)
+            assert (reply.status, reply.headers["x-sidecar-answer"]) == (200, "unscanned")
+            assert made.journal.decisions[-1].verdict.failure == "unreadable"
+        async with door(upstream.url, **BLOCK) as made:
+            assert (await ask(made)).body == reply.body
+
+
+@pytest.mark.parametrize("setting", ["block", "allow"])
+async def test_a_look_at_a_stream_that_takes_too_long_follows_the_failure_policy(setting: str) -> None:
+    """Closed ends the stream without what was waiting; open passes all of it, and says so in the log."""
+    events, terms = [*CHAT.events([MUCH, "Bye."])], LATE | {"failure": {"answer": setting}}
+    async with recording(stream(events)) as upstream, door(upstream.url, **terms) as made:
+        body, clean = await listen(made)
+    assert clean is (setting == "allow")
+    assert (b"harbour" in body) is clean
+    assert made.journal.decisions[-1].action == ("unscanned" if clean else "block")
+
+
+@pytest.mark.parametrize("setting", ["block", "allow"])
+async def test_a_system_prompt_that_takes_too_long_to_read_follows_the_failure_policy(setting: str) -> None:
+    """Closed: 503 before anything goes up, so it may be tried again; open: passed, and named."""
+    prompt = [{"role": "system", "content": MUCH}, {"role": "user", "content": "Hello."}]
+    terms = LATE | {"failure": {"answer": setting}}
+    async with recording(said(CHAT, PLAIN)) as upstream, door(upstream.url, **terms) as made:
+        reply = await ask(made, messages=prompt)
+    assert reply.status == (200 if setting == "allow" else 503)
+    assert len(upstream.requests) == (setting == "allow")
+    assert reply.headers.get("x-sidecar-answer") == ("unscanned" if setting == "allow" else None)
+
+
 async def test_errors_and_other_routes_pass_as_they_are() -> None:
     """An error is the upstream's own word; embeddings and models say nothing."""
     error = json.dumps({"error": {"message": LEAK}}).encode()

@@ -82,3 +82,17 @@ async def test_answers_are_looked_at_where_the_setting_says_so(tmp_path: Path, r
     assert (said["action"], ordinary["action"]) == (action, "NONE")
     assert [(decision.door, decision.status) for decision in door.journal.decisions] == [("answer", 200)]
     assert "4111" not in str(said)
+
+
+@pytest.mark.parametrize(("setting", "status", "action"), [("block", 503, "block"), ("allow", 200, "allow")])
+async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_policy(
+    tmp_path: Path, setting: str, status: int, action: str
+) -> None:
+    """`scan.deadline` holds for it: closed is an error, open says that nobody looked; both are recorded."""
+    answer = RECORDED | {"input_type": "response", "texts": ["The ferry leaves at seven, and not before. " * 1_500]}
+    terms = {"responses": "block", "scan": {"deadline": "1ms"}, "failure": {"answer": setting}}
+    async with counter(tmp_path, "litellm", **terms) as door:
+        got, _, headers = await door.ask(PATH, answer)
+    assert (got, headers.get("x-sidecar-unscanned")) == (status, "deadline" if setting == "allow" else None)
+    (decision,) = door.journal.decisions
+    assert (decision.door, decision.action, decision.verdict.failure) == ("answer", action, "deadline")
