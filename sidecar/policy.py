@@ -70,7 +70,7 @@ class Rule(BaseModel):
         if bool(self.context) != (self.context_score is not None):
             raise ValueError("context and context_score belong together")
         for pattern in self.patterns:
-            _compiles(pattern)
+            program_size(pattern)
         return self
 
     def score_on(self, channel: Channel) -> float | None:
@@ -109,9 +109,7 @@ def options() -> re2.Options:
     return chosen
 
 
-@lru_cache(maxsize=KEPT)
-def compiled(pattern: str) -> Any:
-    """The pattern as a search of its own. Raises `ValueError` with RE2's reason."""
+def _searched(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options())
     except re2.error as error:
@@ -119,9 +117,14 @@ def compiled(pattern: str) -> Any:
         raise ValueError(f"pattern {pattern!r}: {reason.decode() if isinstance(reason, bytes) else reason}") from None
 
 
+compiled = lru_cache(maxsize=KEPT)(_searched)
+"""The pattern as a search of its own. Raises `ValueError` with RE2's reason."""
+
+
 @lru_cache(maxsize=4096)  # a reload reads the same patterns again, but for a few
-def _compiles(pattern: str) -> None:
-    compiled(pattern)
+def program_size(pattern: str) -> int:
+    """Instructions of the pattern's program. Raises `ValueError` with RE2's reason."""
+    return int(_searched(pattern).programsize)
 
 
 def shipped() -> Path:

@@ -25,14 +25,16 @@ from weakref import WeakValueDictionary
 import re2
 
 from sidecar.errors import PolicyError
-from sidecar.layers.needles import Needle, has_odd_letters, needs
+from sidecar.layers.needles import Needle, forget, has_odd_letters, needs
 from sidecar.layers.parts import WIDE
 from sidecar.layers.stretches import NEAR, stretches
 from sidecar.layers.words import Words
-from sidecar.policy import compiled, options
+from sidecar.policy import compiled, options, program_size
 
 MEMORY = (1 << 20, 4 << 20, 16 << 20)
 """Bytes that one automaton may take: the first that its program fits into with room for states."""
+LARGEST = 250_000
+"""Instructions of a pattern at most, so that its program fits; the largest that is shipped has 9,319."""
 CROWD, TRIGGERS, WORDS = 200, 60, 100
 """So many patterns possible in one stretch, or so many different words of patterns (of `LONG` letters) among so many
 words, make a text stuffed. Of the public rows the densest harmless one has 80 and 42, the densest attack 130 and 56 (of
@@ -60,14 +62,17 @@ class Matcher:
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
+        if large := [pattern[:80] for pattern in patterns if program_size(pattern) > LARGEST]:
+            raise PolicyError("a pattern is too large", large)
         self._patterns = patterns
         self._sets = [_automaton(pattern) for pattern in patterns]
         every = [needs(pattern) for pattern in patterns]
+        forget()
         self._ranks = max((len(of_one.clauses) for of_one in every), default=0)
         self._far = sum(1 << number for number, of_one in enumerate(every) if of_one.length > NEAR)
         bare = [number for number, of_one in enumerate(every) if not of_one.clauses]
         self._bare = sum(1 << number for number in bare)
-        groups = _small({number: int(compiled(patterns[number]).programsize) for number in bare})
+        groups = _small({number: program_size(patterns[number]) for number in bare})
         self._groups = [([1 << n for n in group], _automaton(*(patterns[n] for n in group))) for group in groups]
         self._without, bits = 0, dict[Needle, int]()
         for number, of_one in enumerate(every):
@@ -198,24 +203,30 @@ def _small(sizes: Mapping[int, int]) -> list[list[int]]:
 
 
 class _Automaton:
-    """The automaton of patterns. Unlike a single search, a set is never given up for the slow algorithm."""
+    """The automaton of patterns, made when it is first asked: most patterns' words hardly ever occur.
 
-    __slots__ = ("__weakref__", "match")
+    Unlike a single search, a set is never given up for the slow algorithm.
+    """
 
     def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = patterns
+
+    @cached_property
+    def match(self) -> Callable[[bytes], Sequence[int] | None]:
+        """The numbers of the patterns that are met in a text, or None."""
         for memory in MEMORY:
             chosen = options()
             chosen.max_mem = memory
             automaton = re2.Set.SearchSet(chosen)
-            for pattern in patterns:
+            for pattern in self._patterns:
                 automaton.Add(pattern)
             try:
                 automaton.Compile()
             except re2.error:
                 continue
-            self.match: Callable[[bytes], Sequence[int] | None] = automaton.Match
-            return
-        raise PolicyError("a pattern is too large", [pattern[:80] for pattern in patterns])
+            found: Callable[[bytes], Sequence[int] | None] = automaton.Match
+            return found
+        raise PolicyError("a pattern is too large", [pattern[:80] for pattern in self._patterns])
 
 
 _ALIVE: WeakValueDictionary[tuple[str, ...], _Automaton] = WeakValueDictionary()

@@ -186,10 +186,20 @@ def test_a_text_made_of_the_words_of_patterns_is_stuffed() -> None:
     assert matcher.read(" ".join(words[1:] * 3 + other)) is not None
 
 
-def test_a_pattern_too_large_for_an_automaton_is_refused() -> None:
+@pytest.mark.parametrize("times", [145, 200, 400])
+def test_a_pattern_too_large_for_an_automaton_is_refused(times: int) -> None:
     """At load, not by silence at scan time."""
-    with pytest.raises(PolicyError, match="too large"):
-        Matcher([r"(?:\pL\pN\pP){400}"])
+    with pytest.raises((PolicyError, ValueError), match="too large"):
+        Matcher([rf"(?:\pL\pN\pP){{{times}}}"])
+
+
+def test_an_automaton_is_made_when_it_is_needed_and_the_largest_fits() -> None:
+    """A pattern of nearly as many instructions as one may have is met like any other."""
+    matcher = Matcher(["rare words", r"large (?:\pL\pN\pP){142}"])
+    assert met(matcher, "nothing of the kind") == []
+    assert not any("match" in vars(automaton) for automaton in matcher._sets)
+    assert met(matcher, "a large " + "a1." * 142) == [1]
+    assert ["match" in vars(automaton) for automaton in matcher._sets] == [False, True]
 
 
 def test_automata_are_shared_while_they_are_in_use() -> None:
