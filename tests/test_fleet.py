@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from support import together
 
 from sidecar import config, limits
 from sidecar.apikeys import KeyRing
+from sidecar.errors import StoreError
 from sidecar.journal import Journal
 from sidecar.limits.shared import RedisLimiter
 from sidecar.metrics import LIMITS_LOCAL
@@ -36,12 +38,21 @@ async def request(name: str, value: str, ring: KeyRing, limiter: limits.Limiter,
     return allowed
 
 
+async def warmed(store: Store) -> None:
+    """Connections are made and statements compiled before the requests come, however long a busy machine takes."""
+    while True:
+        with suppress(StoreError):
+            await asyncio.gather(*(store.keys.list() for _ in range(4)), *(store.keys.get("nobody") for _ in range(4)))
+            return
+
+
 async def replica(name: str, store_url: str, redis_url: str, values: list[str]) -> tuple[int, int]:
     """One process: so many requests at once over all keys; how many were allowed, and how many limited locally."""
     store = await Store.open(store_url)
     ring, limiter = KeyRing(store, config.Auth()), RedisLimiter(redis_url, limits.MemoryLimiter(), timeout=30.0)
     journal = Journal(store, config.Store(), config.Log())
     await journal.start()
+    await warmed(store)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.read)
