@@ -20,7 +20,7 @@ import aiohttp
 import pytest
 import servers
 from chaos.load import ROUNDS, Load, process_settings, stored
-from chaos.world import ANSWER, ATTACK, World, patiently, settings, text_of, world
+from chaos.world import ANSWER, ATTACK, PATIENT, World, patiently, settings, text_of, world
 from recording import Recording, recording, whole
 from support import SidecarProcess
 
@@ -29,8 +29,6 @@ from sidecar.config import Auth
 from sidecar.metrics import LOG_DROPPED
 from sidecar.store import Store
 
-PATIENT = {"connect_timeout": "10s", "first_byte_timeout": "30s"}
-"""A busy machine is not what is tested here."""
 ALLOWED_LOSS = 100
 ALLOWED_SECONDS = 1.0
 pytestmark = pytest.mark.timeout(3600)

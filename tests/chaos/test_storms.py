@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from chaos.load import ROUNDS, SENTENCE, Load, process_settings, stored
-from chaos.world import ANSWER, ATTACK, World, audit, patiently, settings, text_of, world
+from chaos.world import ANSWER, ATTACK, PATIENT, World, audit, patiently, settings, text_of, world
 from recording import Received, recording, whole
 from support import SidecarProcess
 
@@ -255,7 +255,7 @@ async def test_a_full_disk_under_the_store(tmp_path: Path, capfd: pytest.Capture
     try:
         async with recording(whole(ANSWER)) as upstream:
             store = {"url": f"sqlite:///{disk}/sidecar.db", "flush": 0.02}
-            made = settings(tmp_path, upstream.url, store=store)
+            made = settings(tmp_path, upstream.url, store=store, upstream=PATIENT)
             async with world(made) as here:
                 await here.inline()
                 dropped = LOG_DROPPED._value.get()
