@@ -18,7 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 from sidecar.layers.artefact import SHIPPED, Artefact
-from sidecar.layers.embedding import Encoder, open_encoder
+from sidecar.layers.scorer import Scorer
 from sidecar.layers.windows import Window, batches
 from training.rows import Row, read
 from training.scores import Floats, Score, auc, ece, recall_at, score
@@ -35,8 +35,8 @@ def measure(path: Path, folder: Path, threads: int = 1, every: int = 1) -> dict[
 def judged(rows: Sequence[Row], folder: Path, threads: int) -> tuple[list[Score], Floats]:
     """What a model folder says of rows: scores, and the probabilities that it makes of them."""
     artefact = Artefact.read(folder)
-    encoder = open_encoder(artefact, threads)
-    scores = score(rows, encoder.tokenizer, lambda found: logits(found, encoder, artefact))
+    scorer = Scorer.open(artefact, threads)
+    scores = score(rows, scorer.tokenizer, lambda found: logits(found, scorer))
     chance = artefact.manifest.calibration.probability
     return scores, np.array([chance(s.logit, s.windows) for s in scores])
 
@@ -84,13 +84,12 @@ def _groups(scores: Sequence[Score], chances: Floats, key: Callable[[Score], str
     }
 
 
-def logits(found: Sequence[tuple[Window, bool]], encoder: Encoder, artefact: Artefact) -> list[float]:
+def logits(found: Sequence[tuple[Window, bool]], scorer: Scorer) -> list[float]:
     """The attack logit of each window, from a finished model."""
     out = [0.0] * len(found)
     for batch in track(list(batches([w for w, _ in found], 4096)), "scoring", transient=True):
-        features = encoder.features([found[i][0].ids for i in batch], [found[i][1] for i in batch])
-        for index, logit in zip(batch, artefact.head.logits(features)[:, artefact.head.attack], strict=True):
-            out[index] = float(logit)
+        for index, said in zip(batch, scorer([found[i][0] for i in batch], [found[i][1] for i in batch]), strict=True):
+            out[index] = float(said.logits[scorer.head.attack])
     return out
 
 

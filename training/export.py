@@ -12,6 +12,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import onnx
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.transformers import optimizer
@@ -21,9 +22,15 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from torch import nn
 from transformers import AutoTokenizer
 
+from training.glance import Glance
 from training.network import WIDTH, Network, base_folder
+from training.tables import Table
 
 HEADS = 12
+PLACES = 128
+"""Tokens of the longest window, special ones included."""
+PIECE = 3
+"""Numbers of a word vector that share one byte of the export."""
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -57,8 +64,12 @@ class Plain(nn.Module):
     def __init__(self, network: Network) -> None:
         super().__init__()
         embeddings, layers = network.bert.embeddings, network.bert.encoder.layer
-        self.words, self.types = embeddings.word_embeddings, embeddings.token_type_embeddings
-        self.positions, self.norm = embeddings.position_embeddings, embeddings.LayerNorm
+        self.words, self.types = (
+            Table.of(embeddings.word_embeddings.weight.detach(), PIECE),
+            embeddings.token_type_embeddings,
+        )
+        self.positions = nn.Embedding.from_pretrained(embeddings.position_embeddings.weight[:PLACES].detach())
+        self.norm = embeddings.LayerNorm
         self.attention = nn.ModuleList(Attention(layer) for layer in layers)
         self.up = nn.ModuleList(layer.intermediate.dense for layer in layers)
         self.down = nn.ModuleList(layer.output.dense for layer in layers)
@@ -81,28 +92,58 @@ class Plain(nn.Module):
 
 
 def export(network: Network, target: Path) -> None:
-    """Write `target`, an int8 model of about 23 MB."""
+    """Write `target`, an int8 model of about 15 MB."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain, fused = Path(folder) / "plain.onnx", Path(folder) / "fused.onnx"
-        _trace(Plain(network).eval(), plain)
+        _trace(Plain(network).eval(), plain, PLACES)
         _fuse(plain, fused)
-        logging.disable(logging.WARNING)
-        quantize_dynamic(
-            str(fused),
-            str(target),
-            weight_type=QuantType.QInt8,
-            per_channel=True,
-            reduce_range=False,
-            op_types_to_quantize=["MatMul", "Attention", "Gather", "EmbedLayerNormalization"],
-        )
-        logging.disable(logging.NOTSET)
+        _quantise(fused, target)
 
 
-def _trace(plain: Plain, path: Path) -> None:
+def export_glance(glance: Glance, target: Path) -> None:
+    """Write `target`, an int8 model of about 9 MB."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain = Path(folder) / "plain.onnx"
+        _trace(Features(glance).eval(), plain, 4 * PLACES)
+        traced = onnx.load(plain)
+        del traced.graph.value_info[:]  # shapes of weights that the quantiser turns round would be in its way
+        onnx.save(traced, plain)
+        _quantise(plain, target)
+
+
+class Features(nn.Module):
+    """A glance that gives its features alone."""
+
+    def __init__(self, glance: Glance) -> None:
+        super().__init__()
+        self.glance = glance
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
+    ) -> torch.Tensor:
+        """(batch, 2048)."""
+        return self.glance.features(input_ids, attention_mask, token_type_ids)
+
+
+def _quantise(source: Path, target: Path) -> None:
+    logging.disable(logging.WARNING)
+    quantize_dynamic(
+        str(source),
+        str(target),
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+        reduce_range=False,
+        op_types_to_quantize=["MatMul", "Attention"],
+    )
+    logging.disable(logging.NOTSET)
+
+
+def _trace(plain: nn.Module, path: Path, limit: int) -> None:
     ids = torch.randint(5, 1000, (2, 16))
     mask, types = torch.ones_like(ids), torch.zeros_like(ids)
-    size = {0: torch.export.Dim("batch", min=1, max=4096), 1: torch.export.Dim("tokens", min=2, max=512)}
+    size = {0: torch.export.Dim("batch", min=1, max=4096), 1: torch.export.Dim("tokens", min=2, max=limit)}
     program = torch.onnx.export(
         plain,
         (ids, mask, types),

@@ -37,28 +37,38 @@ def fingerprint(rows: Sequence[Row], plan: Plan) -> str:
     return hashlib.sha256(told + orjson.dumps(asdict(plan))).hexdigest()[:12]
 
 
-def cooked(rows: Sequence[Row], plan: Plan, work: Path, processes: int, start: Sequence[Path] = ()) -> Weights:
+def cooked(
+    rows: Sequence[Row],
+    plan: Plan,
+    work: Path,
+    processes: int,
+    start: Sequence[Path] = (),
+    trainer: type[Trainer] = Trainer,
+) -> Weights:
     """The mean after the last stage; begins at the mean of `start`, and goes on where it was stopped."""
     os.environ.update(ALLOCATOR)  # a process reads it when it begins
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         for stage, share in enumerate(RATES):
             mine = replace(plan, rate=plan.rate * share, seed=plan.seed + stage * NETWORKS)
-            start = list(pool.map(partial(trained, rows, mine, work, start), range(NETWORKS)))
+            start = list(pool.map(partial(trained, rows, mine, work, start, trainer), range(NETWORKS)))
     return mean([read(path) for path in start])
 
 
-def trained(rows: Sequence[Row], plan: Plan, work: Path, start: Sequence[Path], number: int) -> Path:
+def trained(
+    rows: Sequence[Row], plan: Plan, work: Path, start: Sequence[Path], kind: type[Trainer], number: int
+) -> Path:
     """The checkpoint of one network of a stage, which has a seed of its own."""
     torch.set_num_threads(1)
     mine = replace(plan, seed=plan.seed + number)
     begun = "-".join(path.stem for path in start)
-    kept = work / f"{hashlib.sha256(f'{begun} {fingerprint(rows, mine)}'.encode()).hexdigest()[:12]}.pt"
-    trainer = Trainer(rows, mine)
+    told = f"{kind.__name__} {begun} {fingerprint(rows, mine)}"
+    kept = work / f"{hashlib.sha256(told.encode()).hexdigest()[:12]}.pt"
+    trainer = kind(rows, mine)
     if kept.exists():
         trainer.restore(kept)
     elif start:
-        trainer.network.load_state_dict(dict(mean([read(path) for path in start])))
-    trainer.run(kept, f"network {mine.seed - plan.seed + 1} of {NETWORKS}, rate {mine.rate:g}")
+        trainer.load(mean([read(path) for path in start]))
+    trainer.run(kept, f"{kind.__name__}: network {mine.seed - plan.seed + 1} of {NETWORKS}, rate {mine.rate:g}")
     return kept
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -69,12 +69,24 @@ class Trainer:
         self.plan, self.rows = plan, rows
         self.weights = data.weights(rows, own=plan.own)
         self.pools = expand.Pools.of(rows)
-        self.network, self.original = Network(plan.frozen), base()
         self.tokenizer = prepared(Tokenizer.from_file(str(base_folder() / "tokenizer.json")))
         self.pad = Padding(self.tokenizer, channels=True)
-        self.optimiser = torch.optim.AdamW(self.network.groups(plan.rate), weight_decay=0.01, fused=True)
-        self.rates = [group["lr"] for group in self.optimiser.param_groups]
         self.done, self.step = 0, 0
+        self._take(self.begin())
+
+    def begin(self) -> Network:
+        """The network before it has learnt anything."""
+        self.original = base()
+        return Network(self.plan.frozen)
+
+    def load(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Begin at these weights."""
+        self.network.load_state_dict(dict(weights))
+
+    def _take(self, network: Network) -> None:
+        self.network = network
+        self.optimiser = torch.optim.AdamW(network.groups(self.plan.rate), weight_decay=0.01, fused=True)
+        self.rates = [group["lr"] for group in self.optimiser.param_groups]
 
     def state(self) -> dict[str, object]:
         """Everything needed to go on after the last round."""
@@ -88,7 +100,7 @@ class Trainer:
     def restore(self, path: Path) -> None:
         """Go on where a checkpoint was written."""
         state = torch.load(path, weights_only=True)
-        self.network.load_state_dict(state["network"])
+        self.load(state["network"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.done, self.step = state["done"], state["step"]
 
@@ -165,12 +177,16 @@ class Trainer:
         out = [0.0] * len(found)
         with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
             for batch in batches([w for w, _ in found], self.plan.tokens):
-                arrays = self.pad([found[i][0].ids for i in batch], [found[i][1] for i in batch])
-                logits = self.network(*torch_batch(arrays))[0][:, 0].float().tolist()
+                tensors = self.tensors([found[i][0] for i in batch], [found[i][1] for i in batch])
+                logits = self.network(*tensors)[0][:, 0].float().tolist()
                 for index, logit in zip(batch, logits, strict=True):
                     out[index] = logit
         self.network.train()
         return out
+
+    def tensors(self, found: Sequence[Window], indirect: Sequence[bool]) -> list[torch.Tensor]:
+        """What the network takes, for windows and whether each is only read."""
+        return torch_batch(self.pad([window.ids for window in found], indirect))
 
     def _example(self, row: Row, window: Window) -> Example:
         low, high = self.plan.smooth, 1 - self.plan.smooth
@@ -192,14 +208,13 @@ class Trainer:
             group["lr"] = rate * factor
 
     def _update(self, group: Sequence[Example]) -> float:
-        arrays = self.pad([e.window.ids for e in group], [e.indirect for e in group])
-        tensors = torch_batch(arrays)
+        tensors = self.tensors([e.window for e in group], [e.indirect for e in group])
         goal, known = torch.tensor([e.goal for e in group]), torch.tensor([e.known for e in group])
         with torch.autocast("cpu", dtype=torch.bfloat16):
             logits, found = self.network(*tensors)
         losses = functional.binary_cross_entropy_with_logits(logits.float(), goal, reduction="none")
         loss = (losses * known).sum(1).mean()
-        total = loss + self._drift(tensors, found) if self.step % 4 == 0 else loss
+        total = loss + self._drift(tensors, found) if self.plan.keep and self.step % 4 == 0 else loss
         self.optimiser.zero_grad(set_to_none=True)
         total.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)

@@ -42,6 +42,19 @@ class Calibration(BaseModel):
         return 1 / (1 + math.exp(-max(-40.0, min(40.0, z))))
 
 
+class Glance(BaseModel):
+    """How the small model in the folder `glance` and the one it stands before make up one logit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    share: float = Field(ge=0, le=1)
+    """Weight of its logits; the rest is the encoder's."""
+    settles: float
+    """Attack logit of the glance below which a window is not read by the encoder."""
+    settled: float
+    """What the encoder's logits are taken to be for such a window."""
+
+
 class Manifest(BaseModel):
     """`model.json`. `outputs` names the rows of the head; `attack` is the one that scores."""
 
@@ -60,6 +73,7 @@ class Manifest(BaseModel):
     """Which part of the features is the embedding for `similar_to` rules."""
     similar_from: float = 0.55
     """Cosine from which a text counts as similar to an example."""
+    glance: Glance | None = None
     calibration: Calibration
     files: dict[str, str]
     made_by: str = ""

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sidecar.errors import LayerError
-from sidecar.layers.artefact import Array, Calibration, Head
-from sidecar.layers.embedding import Encoder
+from sidecar.layers.artefact import Array, Calibration
+from sidecar.layers.scorer import Scorer
 from sidecar.layers.windows import Cut, Window, batches, windows
 from sidecar.views import View, encodable, views
 
@@ -48,12 +48,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A window that was read: of which part, where in it, its logits and its features."""
+    """A window that was read: of which part, where in it, its logits, and its features if a glance was not enough."""
 
     part: int
     window: Window
     logits: Array
-    features: Array
+    features: Array | None
 
 
 @dataclass(slots=True)
@@ -99,15 +99,14 @@ class Reader:
 
     def __init__(
         self,
-        encoder: Encoder,
-        head: Head,
+        scorer: Scorer,
         cut: Cut,
         *,
         batch_tokens: int,
         calibration: Calibration | None = None,
         waiting: int = 512,
     ) -> None:
-        self._encoder, self._head, self._cut = encoder, head, cut
+        self._scorer, self._cut = scorer, cut
         self._batch_tokens, self._calibration = batch_tokens, calibration or Calibration()
         self._queue: queue.Queue[_Job | None] = queue.Queue(waiting)
         self._closed = False
@@ -179,7 +178,7 @@ class Reader:
             for number, text in enumerate(job.texts):
                 for view in readings(text.text):
                     left = self._cut.most - len(job.ahead)
-                    cut = windows(self._encoder.tokenizer, view.text, Cut(self._cut.size, self._cut.overlap, left))
+                    cut = windows(self._scorer.tokenizer, view.text, Cut(self._cut.size, self._cut.overlap, left))
                     job.ahead.extend((len(job.parts), window) for window in cut)
                     job.parts.append(Part(number, view, len(cut)))
         except Exception as error:  # noqa: BLE001 - the thread must outlive any text
@@ -211,7 +210,7 @@ class Reader:
         return any(self._probability(job, read) >= job.enough for read in job.read[-TURN:])
 
     def _probability(self, job: _Job, read: Read) -> float:
-        return self._calibration.probability(float(read.logits[self._head.attack]), job.parts[read.part].windows)
+        return self._calibration.probability(float(read.logits[self._scorer.head.attack]), job.parts[read.part].windows)
 
     def _batch(self, turns: Sequence[tuple[_Job, int, Window]]) -> Iterator[_Job]:
         """The request of each window, as soon as the window is read."""
@@ -219,20 +218,19 @@ class Reader:
         if not turns:
             return
         try:
-            features = self._encoder.features(
-                [window.ids for _, _, window in turns],
+            said = self._scorer(
+                [window for _, _, window in turns],
                 [job.texts[job.parts[part].text].indirect for job, part, _ in turns],
             )
-            logits = self._head.logits(features)
         except Exception as error:  # noqa: BLE001 - the thread must outlive any batch
             for job, _, _ in turns:
                 job.answered = True
                 job.ahead.clear()
                 _fail(job, LayerError("error", type(error).__name__))
             return
-        for (job, part, window), one, row in zip(turns, features, logits, strict=True):
+        for (job, part, window), one in zip(turns, said, strict=True):
             if not job.answered:
-                job.read.append(Read(part, window, row, one))
+                job.read.append(Read(part, window, one.logits, one.features))
                 yield job
 
 

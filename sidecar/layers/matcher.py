@@ -73,7 +73,11 @@ class Matcher:
         bare = [number for number, of_one in enumerate(every) if not of_one.clauses]
         self._bare = sum(1 << number for number in bare)
         groups = _small({number: program_size(patterns[number]) for number in bare})
-        self._groups = [([1 << n for n in group], _automaton(*(patterns[n] for n in group))) for group in groups]
+        self._groups = [
+            (sum(bits), bits, _automaton(*(patterns[n] for n in group)))
+            for group in groups
+            for bits in [[1 << n for n in group]]
+        ]
         self._without, bits = 0, dict[Needle, int]()
         for number, of_one in enumerate(every):
             for rank in range(self._ranks):
@@ -145,8 +149,9 @@ class Matcher:
 
     def _bare_in(self, data: bytes, among: int) -> int:
         """The patterns that need no words and are met, a bit each, of those groups that have one in `among`."""
-        groups = (group for group in self._groups if among & sum(group[0]))
-        return sum(bits[at] for bits, automaton in groups for at in automaton.match(data) or ())
+        return sum(
+            bits[at] for group, bits, automaton in self._groups if among & group for at in automaton.match(data) or ()
+        )
 
     def _places(self, read: Read, among: int) -> dict[int, list[Span]]:
         """Where patterns are possible: in two neighbours (and the bytes beside them), or in the whole text."""

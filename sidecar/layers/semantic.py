@@ -17,8 +17,8 @@ import numpy as np
 
 from sidecar import config
 from sidecar.layers.artefact import SHIPPED, Artefact
-from sidecar.layers.embedding import open_encoder
 from sidecar.layers.inference import Read, Reader, Reading, Text
+from sidecar.layers.scorer import Scorer
 from sidecar.layers.similar import Neighbours, SimilarRule
 from sidecar.layers.windows import Cut
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
@@ -41,16 +41,16 @@ class SemanticLayer:
     def load(cls, settings: config.SemanticLayer, rules: Sequence[SimilarRule] = ()) -> SemanticLayer:
         """Read the model and embed the examples of the rules. Raises `ModelError` that names the file."""
         artefact = Artefact.read(_folder(settings))
-        encoder = open_encoder(artefact, settings.threads)
-        manifest = artefact.manifest
+        scorer, manifest = Scorer.open(artefact, settings.threads), artefact.manifest
+        neighbours = Neighbours(rules, scorer.encoder, manifest)
+        scorer.settles = not rules
         reader = Reader(
-            encoder,
-            artefact.head,
+            scorer,
             Cut(manifest.window, manifest.overlap, settings.windows),
             batch_tokens=settings.batch_tokens,
             calibration=manifest.calibration,
         )
-        return cls(artefact, reader, Neighbours(rules, encoder, manifest))
+        return cls(artefact, reader, neighbours)
 
     @property
     def fingerprint(self) -> str:
@@ -109,10 +109,10 @@ class SemanticLayer:
 
     def _similar(self, segment: Segment, reading: Reading, reads: Sequence[Read]) -> Iterator[Finding]:
         """What the rules of the policies say by their examples."""
-        if not reads:
+        features = [read.features for read in reads if read.features is not None]
+        if len(features) < len(reads) or not reads:  # a glance settles windows only where there is no rule to ask
             return
-        channels = [segment.channel] * len(reads)
-        for hit in self._neighbours.hits(np.stack([read.features for read in reads]), channels):
+        for hit in self._neighbours.hits(np.stack(features), [segment.channel] * len(reads)):
             found = _finding(segment, reading, reads[hit.window], hit.rule.id, hit.rule.label, hit.rule.score)
             yield replace(found, decides=hit.rule.status != "test")
 

@@ -27,6 +27,7 @@ class Window:
     ids: tuple[int, ...]
     start: int
     end: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,7 @@ def windows(tokenizer: Tokenizer, text: str, cut: Cut) -> list[Window]:
         offsets.extend((start + first, start + last) for first, last in encoded.offsets)
         if len(ids) > cut.tokens:
             raise LayerError("too_long", f"the text needs more than {cut.most} windows of {cut.size} tokens")
-    return [
-        Window(tuple(ids[at : at + cut.size]), offsets[at][0], offsets[min(at + cut.size, len(ids)) - 1][1])
-        for at in _starts(len(ids), cut)
-    ]
+    return [_window(text, ids[at : at + cut.size], offsets[at : at + cut.size]) for at in _starts(len(ids), cut)]
 
 
 def batches(windows: Sequence[Window], tokens: int) -> Iterator[list[int]]:
@@ -88,6 +86,11 @@ def batches(windows: Sequence[Window], tokens: int) -> Iterator[list[int]]:
         batch.append(index)
     if batch:
         yield batch
+
+
+def _window(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> Window:
+    start, end = offsets[0][0], offsets[-1][1]
+    return Window(tuple(ids), start, end, text[start:end])
 
 
 def _starts(count: int, cut: Cut) -> range:

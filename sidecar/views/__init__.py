@@ -9,18 +9,33 @@ that wants more has hidden itself in more ways than anybody honest, and the last
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import re2
 
 from sidecar.views import ciphers, codecs, folding, spelling
 from sidecar.views.view import Run, View, assemble
 
-__all__ = ["CODEC_NAMES", "DEPTH", "OVERFLOW", "ROOM", "ROOM_LEAST", "STEPS", "Run", "View", "encodable", "views"]
+__all__ = [
+    "CODEC_NAMES",
+    "DEPTH",
+    "OVERFLOW",
+    "ROOM",
+    "ROOM_LEAST",
+    "STEPS",
+    "Run",
+    "View",
+    "encodable",
+    "forget",
+    "views",
+]
 
 DEPTH = 2
 ROOM = 6
 ROOM_LEAST = 64_000
 """Code points that the views of a short text may have together."""
+REMEMBERED, REMEMBERED_LENGTH = 32, 8192
+"""The views of so many texts, each of at most so many code points, are kept: layers read the same text in turn."""
 
 _CODECS = {codec.name: (codec, re2.compile(codec.pattern)) for codec in codecs.CODECS}
 CODEC_NAMES = tuple(_CODECS)
@@ -61,6 +76,20 @@ _SETS = [(names, _set(_HINTS[name] for name in names)) for names in _TOGETHER] +
 
 def views(text: str) -> Sequence[View]:
     """The text itself and every other reading of it, shallow ones first. Never raises."""
+    return _remembered(text) if len(text) <= REMEMBERED_LENGTH else _made(text)
+
+
+@lru_cache(REMEMBERED)
+def _remembered(text: str) -> Sequence[View]:
+    return _made(text)
+
+
+def forget() -> None:
+    """Remember no text any more: for measurements of texts that are read again and again."""
+    _remembered.cache_clear()
+
+
+def _made(text: str) -> Sequence[View]:
     raw = View(encodable(text))
     found = [raw, *folding.readings(raw)]
     room = max(ROOM_LEAST, ROOM * len(text))
@@ -73,12 +102,12 @@ def views(text: str) -> Sequence[View]:
                 continue
             room -= len(view.text)
             if room < 0:
-                return [*found, View("", (OVERFLOW,), parent=raw)]
+                return (*found, View("", (OVERFLOW,), parent=raw))
             seen.add(view.text)
             fresh.append(view)
             found.append(view)
         level = fresh
-    return found
+    return tuple(found)
 
 
 def encodable(text: str) -> str:

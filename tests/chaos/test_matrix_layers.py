@@ -26,6 +26,7 @@ from sidecar.journal import Journal
 from sidecar.layers.artefact import Artefact
 from sidecar.layers.inference import Reader
 from sidecar.layers.rules import RulesLayer
+from sidecar.layers.scorer import Scorer
 from sidecar.layers.semantic import SemanticLayer
 from sidecar.layers.similar import Neighbours
 from sidecar.layers.windows import Cut
@@ -61,7 +62,7 @@ def semantic(*, broken: bool = False, pause: float = 0.0) -> SemanticLayer:
     made = tiny_model.manifest(similar_from=0.9)
     neighbours = Neighbours((), encoder, made)
     encoder.broken = broken
-    reader = Reader(encoder, tiny_model.head(), Cut(8, 2, 100), batch_tokens=4096)
+    reader = Reader(Scorer(encoder, tiny_model.head()), Cut(8, 2, 100), batch_tokens=4096)
     return SemanticLayer(Artefact(Path(), made, tiny_model.head()), reader, neighbours)
 
 

@@ -14,6 +14,7 @@ from tiny_model import TinyEncoder
 from sidecar.errors import LayerError
 from sidecar.layers.artefact import Calibration
 from sidecar.layers.inference import TURN, Reader, Text
+from sidecar.layers.scorer import Scorer
 from sidecar.layers.windows import Cut
 
 CUT = Cut(size=8, overlap=2, most=100)
@@ -27,7 +28,7 @@ async def make() -> AsyncIterator[Make]:
 
     def one(encoder: TinyEncoder, **options: object) -> Reader:
         settings: dict[str, object] = {"batch_tokens": 4096} | options
-        made.append(Reader(encoder, tiny_model.head(), CUT, **settings))  # type: ignore[arg-type]
+        made.append(Reader(Scorer(encoder, tiny_model.head()), CUT, **settings))  # type: ignore[arg-type]
         return made[-1]
 
     yield one

@@ -16,6 +16,7 @@ from sidecar import config
 from sidecar.errors import LayerError, ModelError
 from sidecar.layers.artefact import Artefact
 from sidecar.layers.inference import Reader
+from sidecar.layers.scorer import Scorer
 from sidecar.layers.semantic import SemanticLayer
 from sidecar.layers.similar import Neighbours
 from sidecar.layers.windows import Cut
@@ -27,7 +28,7 @@ CALM, ATTACK = "calm " * 20, "calm " * 20 + "attack " + "calm " * 20
 def layer_of(*rules: Rule) -> SemanticLayer:
     """A layer on the tiny model."""
     encoder, manifest = TinyEncoder(), tiny_model.manifest(similar_from=0.9)
-    reader = Reader(encoder, tiny_model.head(), Cut(8, 2, 100), batch_tokens=4096)
+    reader = Reader(Scorer(encoder, tiny_model.head()), Cut(8, 2, 100), batch_tokens=4096)
     return SemanticLayer(Artefact(Path(), manifest, tiny_model.head()), reader, Neighbours(rules, encoder, manifest))
 
 

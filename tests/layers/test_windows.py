@@ -80,7 +80,7 @@ def test_a_word_without_end_is_cut_into_pieces() -> None:
 @given(st.lists(st.integers(min_value=1, max_value=8), max_size=60), st.integers(min_value=10, max_value=50))
 def test_batches_hold_every_window_once_within_the_cap(lengths: list[int], tokens: int) -> None:
     """Padded to its longest window, no batch is over the cap, and none but a single window may fill it alone."""
-    found = [Window(tuple(range(length)), 0, 1) for length in lengths]
+    found = [Window(tuple(range(length)), 0, 1, "x") for length in lengths]
     grouped = list(batches(found, tokens))
     assert sorted(index for batch in grouped for index in batch) == list(range(len(found)))
     assert all(len(batch) * (max(len(found[i].ids) for i in batch) + 2) <= tokens for batch in grouped)

@@ -35,7 +35,7 @@ def test_a_perfectly_calibrated_score_has_no_error() -> None:
 @pytest.mark.parametrize(("count", "most"), [(3, 5), (5, 5), (50, 5), (50, 1)])
 def test_a_spread_takes_the_ends_and_the_middle(count: int, most: int) -> None:
     """Evenly over the text, never more than asked for."""
-    windows = [scores.Window((n,), n, n + 1) for n in range(count)]
+    windows = [scores.Window((n,), n, n + 1, "x") for n in range(count)]
     taken = scores.spread(windows, most)
     assert len(taken) == min(count, most)
     assert taken[0] == windows[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.views import REMEMBERED_LENGTH, forget, views
 from sidecar.views.view import CONTEXT, Run, View, assemble, translated, turned
 
 
@@ -56,3 +57,13 @@ def test_views_of_views_lead_back_to_the_original() -> None:
     assert outer.name == "hex+reversed"
     assert outer.kinds == {"hex", "reversed", "hidden"}
     assert outer.locate(2, 4) == (2, 4)
+
+
+def test_the_views_of_a_short_text_are_made_once() -> None:
+    """Layers that read the same text share them; long texts are not kept, and what is kept can be forgotten."""
+    text, long = "ordinary text", "x" * (REMEMBERED_LENGTH + 1)
+    first = views(text)
+    assert views(text) is first
+    assert views(long) is not views(long)
+    forget()
+    assert views(text) is not first
