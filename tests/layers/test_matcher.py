@@ -66,7 +66,7 @@ def test_patterns_that_need_no_words_share_automata_while_they_are_small() -> No
     """They are searched in every text, so the fewer automata the better; in two large ones states would multiply."""
     bare = ["[a-m]{4}x", r"(?:\w{9}\s){40}", "[n-z]{4}x", r"(?:-\w{9}){40}"]
     matcher = Matcher(["words", *bare])
-    assert [bits for bits, _ in matcher._groups] == [[2, 4, 8], [16]]
+    assert [(mask, bits) for mask, bits, _ in matcher._groups] == [(14, [2, 4, 8]), (16, [16])]
     for number, text in enumerate(("words", "abcdx", "lighthous " * 40, "nopqx", "-lighthous" * 40)):
         assert met(matcher, text) == [number]
     assert met(matcher, "words abcdx nopqx") == [0, 1, 3]
