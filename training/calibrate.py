@@ -16,12 +16,12 @@ from sidecar.layers.artefact import Calibration
 from training.scores import Floats, Score
 
 THRESHOLD = 0.6
-TARGET = 0.035
-"""Share of held-back harmless rows at or above the threshold. They are near neighbours of attacks, nearly all of them,
-so that the share in ordinary texts is far smaller: about 0.9 % of those in `dev`, where this was looked up."""
-LENGTH = 0.74
-"""Logits that a text must show more for every e-fold of windows: fitted on sources left out of an earlier training
-(the families held back are too short to say)."""
+TARGET = 0.007
+"""Share of held-back harmless rows at or above the threshold. Nearly all of them are near neighbours of attacks; of the
+harmless texts of `dev`, where this was looked up, it is about as many."""
+LENGTH = 0.6
+"""Logits that a text must show more for every e-fold of windows: chosen on `dev`, between what fits sources left out of
+an earlier training (0.74) and what its long harmless texts need; the families held back are too short to say."""
 
 
 def fit(scores: Sequence[Score], target: float = TARGET) -> Calibration:

@@ -27,6 +27,10 @@ MODELS = Path(__file__).resolve().parent.parent / "models"
 SHIPPED: dict[Engine, Path] = {"onnx": MODELS / "guard", "sentence-transformers": MODELS / "minilm"}
 
 
+ABROAD = 0.1
+"""Share of characters beyond ASCII from which a text counts as wholly foreign to the encoder."""
+
+
 class Calibration(BaseModel):
     """Logit of the worst window -> probability, corrected for how many windows had a chance to be it."""
 
@@ -48,11 +52,18 @@ class Glance(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     share: float = Field(ge=0, le=1)
-    """Weight of its logits; the rest is the encoder's."""
+    """Weight of its logits where all letters are ASCII; the rest is the encoder's, which has hardly read any other."""
+    share_abroad: float = Field(ge=0, le=1)
+    """The same where a tenth of the characters or more are not ASCII; between the two in proportion."""
     settles: float
     """Attack logit of the glance below which a window is not read by the encoder."""
     settled: float
     """What the encoder's logits are taken to be for such a window."""
+
+    def share_of(self, text: str) -> float:
+        """The weight of its logits for this text."""
+        other = 1 - len(text.encode("ascii", "ignore")) / max(1, len(text))
+        return self.share + (self.share_abroad - self.share) * min(1.0, other / ABROAD)
 
 
 class Manifest(BaseModel):

@@ -1,8 +1,9 @@
 """What a model folder says of windows: a glance settles the clear ones, the encoder reads the rest.
 
 The glance is a second, small model in the folder `glance/` of the first. It knows other languages than the encoder and
-costs a fifth of it. Where it finds nothing at all, the window is settled; elsewhere the logits are a
-weighted mean of both. Without a glance, or where features are needed of every window, the encoder reads everything.
+costs a fifth of it. Where it finds nothing at all, the window is settled; elsewhere the logits are a weighted mean of
+both, and the glance weighs more where letters are not ASCII. Without a glance, or where features are needed of every
+window, the encoder reads everything.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class Scorer:
         features: list[Array | None] = [None] * len(windows)
         for number, said in zip(numbers, later, strict=True):
             second[number], features[number] = said.logits, said.features
-        both = described.share * first + (1 - described.share) * second
+        share = np.array([[described.share_of(window.text)] for window in windows], dtype=np.float32)
+        both = share * first + (1 - share) * second
         return [Said(row, found) for row, found in zip(both, features, strict=True)]
 
     def _read(self, windows: Sequence[Window], indirect: Sequence[bool]) -> list[Said]:

@@ -23,7 +23,7 @@ CUT = Cut(8, 2, 100)
 def scorer(share: float = 0.25, settles: float = 0.0) -> tuple[Scorer, TinyEncoder, TinyEncoder]:
     """Two tiny models, one before the other: scorer, glance and encoder."""
     small, large = TinyEncoder(), TinyEncoder()
-    described = Described(share=share, settles=settles, settled=-4.0)
+    described = Described(share=share, share_abroad=0.75, settles=settles, settled=-4.0)
     return Scorer(large, tiny_model.head(), Glance(small, tiny_model.head(), described)), small, large
 
 
@@ -50,6 +50,15 @@ def test_a_doubtful_window_is_the_mean_of_both() -> None:
     assert attack.features is not None
     assert attack.logits[0] == pytest.approx(5.0)
     assert doubt.logits[0] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"), [("attack", 0.25), ("attack ü" + "c" * 12, 0.5), ("ätt", 0.75), ("", 0.25)]
+)
+def test_the_glance_weighs_more_where_letters_are_not_ascii(text: str, weight: float) -> None:
+    """From nothing to a tenth of the characters its share goes up in a line, and no further."""
+    described = Described(share=0.25, share_abroad=0.75, settles=0.0, settled=-4.0)
+    assert described.share_of(text) == pytest.approx(weight)
 
 
 def test_the_glance_reads_the_text_of_the_window_and_no_more() -> None:
