@@ -62,7 +62,7 @@ class Glance(BaseModel):
 
     def share_of(self, text: str) -> float:
         """The weight of its logits for this text."""
-        other = 1 - len(text.encode("ascii", "ignore")) / max(1, len(text))
+        other = (len(text) - len(text.encode("ascii", "ignore"))) / max(1, len(text))
         return self.share + (self.share_abroad - self.share) * min(1.0, other / ABROAD)
 
 
