@@ -108,7 +108,7 @@ async def test_a_layer_that_fails_beside_one_that_answers(
         assert attack.status == (503 if policy == "block" else 400)
         assert len(far.bodies) == (0 if policy == "block" else 1)
         # A reading that was given up ends in its thread; the next test shall not wait for it.
-        slow._reader._encoder.pause = 0.0
+        slow._reader._scorer.encoder.pause = 0.0
         for layer in (bad, slow):
             if isinstance(layer, SemanticLayer):
                 await layer.close()

@@ -75,7 +75,8 @@ def test_the_mark_of_read_only_text_reaches_the_features(begun: glance.Glance) -
 
 def test_it_learns_and_goes_on_from_a_checkpoint(begun: glance.Glance, tmp_path: Path) -> None:
     """Three steps move what learns and not the words; a second trainer begins where the first ended."""
-    rows = data.corpus()[::400]
+    asked = [data.Row(f"{n}", f"How do I bake bread number {n}?", frozenset(), False, "x", f"{n}") for n in range(5)]
+    rows = [*data.corpus()[::400], *asked]
     plan = replace(GLANCE, draws=40, rounds=1)
     trainer = glance.GlanceTrainer(rows, plan)
     trainer.load(begun.state_dict())
