@@ -40,8 +40,10 @@ class Glance:
 
     def logits(self, windows: Sequence[Window], indirect: Sequence[bool]) -> Array:
         """(windows, outputs)."""
-        read = self._encoder.tokenizer.encode_batch([w.text for w in windows], add_special_tokens=False)
-        return self._head.logits(self._encoder.features([each.ids for each in read], indirect))
+        # One by one: `encode_batch` would start threads, and workers are forked from a process that may have them.
+        encode = self._encoder.tokenizer.encode
+        ids = [encode(window.text, add_special_tokens=False).ids for window in windows]
+        return self._head.logits(self._encoder.features(ids, indirect))
 
 
 class Scorer:
