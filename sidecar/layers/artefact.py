@@ -46,7 +46,7 @@ class Calibration(BaseModel):
         return 1 / (1 + math.exp(-max(-40.0, min(40.0, z))))
 
 
-class Glance(BaseModel):
+class Mixture(BaseModel):
     """How the small model in the folder `glance` and the one it stands before make up one logit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -84,7 +84,7 @@ class Manifest(BaseModel):
     """Which part of the features is the embedding for `similar_to` rules."""
     similar_from: float = 0.55
     """Cosine from which a text counts as similar to an example."""
-    glance: Glance | None = None
+    glance: Mixture | None = None
     calibration: Calibration
     files: dict[str, str]
     made_by: str = ""

@@ -74,9 +74,8 @@ class Matcher:
         self._bare = sum(1 << number for number in bare)
         groups = _small({number: program_size(patterns[number]) for number in bare})
         self._groups = [
-            (sum(bits), bits, _automaton(*(patterns[n] for n in group)))
+            (sum(1 << n for n in group), [1 << n for n in group], _automaton(*(patterns[n] for n in group)))
             for group in groups
-            for bits in [[1 << n for n in group]]
         ]
         self._without, bits = 0, dict[Needle, int]()
         for number, of_one in enumerate(every):

@@ -41,16 +41,15 @@ class SemanticLayer:
     def load(cls, settings: config.SemanticLayer, rules: Sequence[SimilarRule] = ()) -> SemanticLayer:
         """Read the model and embed the examples of the rules. Raises `ModelError` that names the file."""
         artefact = Artefact.read(_folder(settings))
-        scorer, manifest = Scorer.open(artefact, settings.threads), artefact.manifest
-        neighbours = Neighbours(rules, scorer.encoder, manifest)
-        scorer.settles = not rules
+        manifest = artefact.manifest
+        scorer = Scorer.open(artefact, settings.threads, settles=not rules)
         reader = Reader(
             scorer,
             Cut(manifest.window, manifest.overlap, settings.windows),
             batch_tokens=settings.batch_tokens,
             calibration=manifest.calibration,
         )
-        return cls(artefact, reader, neighbours)
+        return cls(artefact, reader, Neighbours(rules, scorer.encoder, manifest))
 
     @property
     def fingerprint(self) -> str:

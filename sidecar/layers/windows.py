@@ -8,8 +8,10 @@ code points of the text, so that a finding can say where it lies.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
@@ -32,21 +34,21 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How windows are cut: tokens in a window, tokens shared by neighbours, windows at most."""
+    """How windows are cut: tokens in a window, tokens shared by neighbours, windows at most, characters in a window.
+
+    Characters are bounded because one unknown token may stand for many of them, and whoever else reads the window pays
+    for each.
+    """
 
     size: int = 126
     overlap: int = 32
     most: int = 256
-
-    @property
-    def step(self) -> int:
-        """Tokens from the start of one window to the start of the next."""
-        return self.size - self.overlap
+    characters: int = 1024
 
     @property
     def tokens(self) -> int:
         """The longest text, in tokens, that fits the budget of windows."""
-        return self.overlap + self.most * self.step if self.most > 0 else 0
+        return self.overlap + self.most * (self.size - self.overlap) if self.most > 0 else 0
 
 
 def prepared(tokenizer: Tokenizer) -> Tokenizer:
@@ -71,8 +73,11 @@ def windows(tokenizer: Tokenizer, text: str, cut: Cut) -> list[Window]:
         ids.extend(encoded.ids)
         offsets.extend((start + first, start + last) for first, last in encoded.offsets)
         if len(ids) > cut.tokens:
-            raise LayerError("too_long", f"the text needs more than {cut.most} windows of {cut.size} tokens")
-    return [_window(text, ids[at : at + cut.size], offsets[at : at + cut.size]) for at in _starts(len(ids), cut)]
+            raise _too_long(cut)
+    found = [_window(text, ids[at:end], offsets[at:end]) for at, end in _ranges(offsets, cut)]
+    if len(found) > cut.most:
+        raise _too_long(cut)
+    return found
 
 
 def batches(windows: Sequence[Window], tokens: int) -> Iterator[list[int]]:
@@ -93,9 +98,19 @@ def _window(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -
     return Window(tuple(ids), start, end, text[start:end])
 
 
-def _starts(count: int, cut: Cut) -> range:
-    """Where windows begin; the last one is as full as the text allows."""
-    return range(0, max(1, count - cut.overlap) if count else 0, cut.step)
+def _ranges(offsets: Sequence[tuple[int, int]], cut: Cut) -> Iterator[tuple[int, int]]:
+    """First token and the one after the last of each window; the last window is as full as the text allows."""
+    read = [0, *accumulate(last - first for first, last in offsets)]  # white space between tokens parts no window
+    at = end = 0
+    while end < len(offsets):
+        most = min(at + cut.size, len(offsets))
+        end = max(at + 1, bisect_right(read, read[at] + cut.characters, at, most + 1) - 1)
+        yield at, end
+        at = max(at + 1, end - min(cut.overlap, (end - at) // 2))
+
+
+def _too_long(cut: Cut) -> LayerError:
+    return LayerError("too_long", f"the text needs more than {cut.most} windows of {cut.size} tokens")
 
 
 def _stretches(text: str) -> Iterator[tuple[int, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +12,20 @@ import pytest
 import tiny_model
 from tiny_model import TinyEncoder
 
-from sidecar.errors import ModelError
-from sidecar.layers.artefact import SHIPPED, Artefact
-from sidecar.layers.artefact import Glance as Described
-from sidecar.layers.scorer import FOLDER, Glance, Scorer
+from sidecar.errors import LayerError, ModelError
+from sidecar.layers.artefact import SHIPPED, Artefact, Mixture
+from sidecar.layers.scorer import FOLDER, LONGEST, Glance, Scorer
 from sidecar.layers.windows import Cut, Window, windows
 
 CUT = Cut(8, 2, 100)
 
 
-def scorer(share: float = 0.25, settles: float = 0.0) -> tuple[Scorer, TinyEncoder, TinyEncoder]:
+def scorer(*, settles: bool = True) -> tuple[Scorer, TinyEncoder, TinyEncoder]:
     """Two tiny models, one before the other: scorer, glance and encoder."""
     small, large = TinyEncoder(), TinyEncoder()
-    described = Described(share=share, share_abroad=0.75, settles=settles, settled=-4.0)
-    return Scorer(large, tiny_model.head(), Glance(small, tiny_model.head(), described)), small, large
+    mixture = Mixture(share=0.25, share_abroad=0.75, settles=0.0, settled=-4.0)
+    glance = Glance(small, tiny_model.head(), mixture)
+    return Scorer(large, tiny_model.head(), glance, settles=settles), small, large
 
 
 def cut(*texts: str) -> list[Window]:
@@ -57,8 +58,8 @@ def test_a_doubtful_window_is_the_mean_of_both() -> None:
 )
 def test_the_glance_weighs_more_where_letters_are_not_ascii(text: str, weight: float) -> None:
     """From nothing to a tenth of the characters its share goes up in a line, and no further."""
-    described = Described(share=0.25, share_abroad=0.75, settles=0.0, settled=-4.0)
-    assert described.share_of(text) == pytest.approx(weight)
+    mixture = Mixture(share=0.25, share_abroad=0.75, settles=0.0, settled=-4.0)
+    assert mixture.share_of(text) == pytest.approx(weight)
 
 
 def test_the_glance_reads_the_text_of_the_window_and_no_more() -> None:
@@ -69,10 +70,26 @@ def test_the_glance_reads_the_text_of_the_window_and_no_more() -> None:
     assert found[1].text.endswith("attack")
 
 
+def test_the_glance_reads_in_batches_of_its_own_tokens() -> None:
+    """What is one token to the encoder may be hundreds to the glance: memory is bounded by what it reads itself."""
+    both, small, large = scorer()
+    dense = Window((1,), 0, 1, "calm " * 700)
+    both([dense, dense, replace(dense, text="calm"), dense, dense], [False] * 5)
+    assert sorted(small.batches) == [1, 2, 2]
+    assert large.batches == []
+
+
+def test_a_window_of_too_many_tokens_is_refused_not_shortened() -> None:
+    """There are letters that stand for eighteen others; a window full of them is no honest text."""
+    both, _, _ = scorer()
+    with pytest.raises(LayerError) as raised:
+        both([Window((1,), 0, 1, "calm " * (LONGEST + 1))], [False])
+    assert raised.value.cause == "too_long"
+
+
 def test_every_window_has_features_where_they_are_needed() -> None:
     """Rules with examples need the embedding of every window: then nothing is settled early."""
-    both, _, large = scorer()
-    both.settles = False
+    both, _, large = scorer(settles=False)
     assert all(said.features is not None for said in both(cut("calm", "attack"), [False, False]))
     assert large.batches == [2]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -75,6 +76,24 @@ def test_a_word_without_end_is_cut_into_pieces() -> None:
     found = windows(prepared(made), word, Cut(most=100))
     assert 0 not in {number for window in found for number in window.ids}
     assert found[-1].end == len(word)
+
+
+def test_words_that_are_one_unknown_token_fill_a_window_by_their_letters() -> None:
+    """One token may stand for many letters: whoever reads the window's text is spared a book, nothing is left out."""
+    cut = Cut(size=126, overlap=32, most=100, characters=1000)
+    text = " ".join(["ก" * 60] * 200)
+    found = windows(TOKENIZER, text, cut)
+    assert all(len(window.text.replace(" ", "")) <= 1000 for window in found)
+    assert (found[0].start, found[-1].end) == (0, len(text))
+    assert all(next_.start < one.end for one, next_ in pairwise(found))
+    with pytest.raises(LayerError):
+        windows(TOKENIZER, text, replace(cut, most=len(found) - 1))
+
+
+def test_white_space_between_words_parts_no_window() -> None:
+    """An attack whose words stand pages apart is still read as one."""
+    (window,) = windows(TOKENIZER, "attack" + " " * 5000 + "leak" + " " * 5000 + "calm", Cut(characters=64))
+    assert len(window.ids) == 3
 
 
 @given(st.lists(st.integers(min_value=1, max_value=8), max_size=60), st.integers(min_value=10, max_value=50))
