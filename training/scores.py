@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
-from sidecar.layers.windows import Cut, Window, windows
+from sidecar.layers.windows import Cut, Window
 from training.rows import Row
 
 Floats = npt.NDArray[np.float64]
 CUT = Cut(most=256)
+Cutter = Callable[[str, Cut], list[Window]]
 Scorer = Callable[[Sequence[tuple[Window, bool]]], Sequence[float]]
 
 
@@ -27,11 +27,11 @@ class Score:
     windows: int
 
 
-def score(rows: Sequence[Row], tokenizer: Tokenizer, scorer: Scorer, most: int = 256) -> list[Score]:
+def score(rows: Sequence[Row], windows: Cutter, scorer: Scorer, most: int = 256) -> list[Score]:
     """Every row by its worst window; at most so many windows of it, evenly spread."""
     cut, owner = [], []
     for number, row in enumerate(rows):
-        found = spread(windows(tokenizer, row.text, Cut(most=100_000)), most)
+        found = spread(windows(row.text, Cut(most=100_000)), most)
         cut.extend((window, row.indirect) for window in found)
         owner.extend([number] * len(found))
     worst, count = np.full(len(rows), -20.0), np.bincount(owner, minlength=len(rows))

@@ -20,13 +20,15 @@ import orjson
 import torch
 
 from sidecar.layers.artefact import SHIPPED, Artefact, Calibration, Head, Manifest, Mixture
-from sidecar.layers.embedding import OnnxEncoder
+from sidecar.layers.embedding import OnnxEncoder, OnnxNetwork
+from sidecar.layers.pieces import FILE as PIECES
+from sidecar.layers.pieces import Pieces
 from sidecar.layers.scorer import FOLDER
 from training import calibrate, evaluate, folds, held_back, soup
 from training import rows as data
 from training.export import export, export_glance
 from training.frozen import write
-from training.glance import SENTENCE, Glance, GlanceTrainer, from_weights, tokenizer
+from training.glance import SENTENCE, Glance, GlanceTrainer, from_weights, vocabulary
 from training.network import SIMILARITY, Network, base_folder, torch_batch
 from training.rows import OUTPUTS, Row
 from training.trainer import Plan
@@ -74,7 +76,7 @@ def main(
     glance = from_weights(soup.cooked(rows, small, work, processes, glances, GlanceTrainer))
     ship(network, glance, out, key)
     calibrated(out, held_back.kept(own), processes)
-    click.echo(f"parity: {parity(network, out, rows)}, glance: {parity(glance, out / FOLDER, rows)}", err=True)
+    exported(network, glance, out, [row.text for row in rows[:: max(1, len(rows) // 500)]])
     if without:
         told(
             evaluate.figures(*evaluate.judged(folds.left_out(public, without - 1), out, processes)), work / "left.json"
@@ -94,7 +96,7 @@ def ship(network: Network, glance: Glance, out: Path, key: str) -> None:
     first = out / FOLDER
     first.mkdir(parents=True, exist_ok=True)
     export_glance(glance, first / "model.onnx")
-    tokenizer(glance.pieces.tolist()).save(str(first / "tokenizer.json"), pretty=False)
+    (first / PIECES).write_bytes(vocabulary(glance.pieces.tolist()))
     described = Manifest(
         name="guard",
         version=key,
@@ -103,14 +105,24 @@ def ship(network: Network, glance: Glance, out: Path, key: str) -> None:
         outputs=OUTPUTS,
         similarity=SIMILARITY,
         calibration=Calibration(),
-        files=dict.fromkeys(("model.onnx", "tokenizer.json"), ""),
+        files=dict.fromkeys(("model.onnx", PIECES), ""),
         made_by="make train",
     )
     write(first, _head(glance), described.model_copy(update={"name": FOLDER, "similarity": (0, SENTENCE)}))
     export(network, out / "model.onnx")
     shutil.copy(base_folder() / "tokenizer.json", out / "tokenizer.json")
-    files = {**described.files, f"{FOLDER}/model.json": ""}
+    files = dict.fromkeys(("model.onnx", "tokenizer.json", f"{FOLDER}/model.json"), "")
     write(out, _head(network), described.model_copy(update={"glance": TOGETHER, "files": files}))
+
+
+def exported(network: Network, glance: Glance, out: Path, texts: Sequence[str]) -> None:
+    """Show how true both exports are."""
+    whole, first = Artefact.read(out), Artefact.read(out / FOLDER)
+    encoder, pieces = OnnxEncoder(whole, 2), Pieces.read(first.folder / PIECES)
+    small = OnnxNetwork(first, pieces.padding(channels=True), 2)
+    tokens = [encoder.tokenizer.encode(text, add_special_tokens=False).ids[:126] for text in texts]
+    click.echo(f"parity: {parity(network, encoder, whole.head, tokens)}", err=True)
+    click.echo(f"of the glance: {parity(glance, small, first.head, [pieces(t)[:126] for t in texts])}", err=True)
 
 
 def _head(network: Network | Glance) -> Head:
@@ -124,22 +136,16 @@ def calibrated(out: Path, rows: Sequence[Row], threads: int) -> None:
     write(out, artefact.head, artefact.manifest.model_copy(update={"calibration": calibrate.fit(scores)}))
 
 
-def parity(network: Network | Glance, out: Path, rows: Sequence[Row], count: int = 500) -> dict[str, float]:
-    """The export against the network on so many texts: cosine of the features, and the attack logits."""
-    artefact = Artefact.read(out)
-    encoder = OnnxEncoder(artefact, 2)
-    ids = [
-        encoder.tokenizer.encode(row.text, add_special_tokens=False).ids[:126] for row in rows[:: len(rows) // count]
-    ]
-    indirect = [row.indirect for row in rows[:: len(rows) // count]]
+def parity(network: Network | Glance, light: OnnxNetwork, head: Head, ids: Sequence[Sequence[int]]) -> dict[str, float]:
+    """The export against the network on windows of tokens: cosine of the features, and the attack logits."""
     cosines, drift = [], []
     for start in range(0, len(ids), 16):
-        part = slice(start, start + 16)
+        part, said = ids[start : start + 16], [number % 2 == 1 for number in range(len(ids[start : start + 16]))]
         with torch.inference_mode():
-            logits, found = network(*torch_batch(encoder.pad(ids[part], indirect[part])))
-        other = encoder.features(ids[part], indirect[part])
+            logits, found = network(*torch_batch(light.pad(part, said)))
+        other = light.features(part, said)
         cosines.extend(torch.nn.functional.cosine_similarity(found, torch.from_numpy(other)).tolist())
-        drift.extend(np.abs(artefact.head.logits(other)[:, 0] - logits[:, 0].numpy()).tolist())
+        drift.extend(np.abs(head.logits(other)[:, 0] - logits[:, 0].numpy()).tolist())
     return {
         "texts": len(ids),
         "cosine_mean": round(float(np.mean(cosines)), 4),

@@ -70,7 +70,7 @@ class Trainer:
         self.weights = data.weights(rows, own=plan.own)
         self.pools = expand.Pools.of(rows)
         self.tokenizer = prepared(Tokenizer.from_file(str(base_folder() / "tokenizer.json")))
-        self.pad = Padding(self.tokenizer, channels=True)
+        self.pad = Padding.of(self.tokenizer, channels=True)
         self.done, self.step = 0, 0
         self._take(self.begin())
 

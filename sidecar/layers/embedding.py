@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,54 +28,72 @@ import onnxruntime  # looks at the environment once, when it is loaded
 Tokens = dict[str, npt.NDArray[np.int64]]
 
 
-class Encoder(Protocol):
-    """A tokenizer, and features for windows of its tokens."""
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Cuts text into tokens, without truncation and padding."""
-        ...
+class Network(Protocol):
+    """Features for windows of tokens."""
 
     def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
         """(windows, features), for windows without special tokens and whether each was only read."""
         ...
 
 
+class Encoder(Network, Protocol):
+    """The same with the tokenizer that makes the tokens."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Cuts text into tokens, without truncation and padding."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Padding:
     """Adds the special tokens, pads to the longest window, and marks the channel by the token type."""
 
-    def __init__(self, tokenizer: Tokenizer, *, channels: bool) -> None:
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    pad: int
+    channels: bool
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, *, channels: bool) -> Padding:
+        """As this tokenizer would do it."""
         bare, dressed = (tokenizer.encode("a", add_special_tokens=on).ids for on in (False, True))
         at = dressed.index(bare[0])
-        self._before, self._after = dressed[:at], dressed[at + len(bare) :]
         known = (tokenizer.token_to_id(name) for name in ("[PAD]", "<pad>"))
-        self.pad = next((number for number in known if number is not None), 0)
-        self._channels = channels
+        pad = next((number for number in known if number is not None), 0)
+        return cls(tuple(dressed[:at]), tuple(dressed[at + len(bare) :]), pad, channels)
 
     def __call__(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Tokens:
         """The arrays that a BERT-like model takes."""
-        rows = [[*self._before, *window, *self._after] for window in windows]
+        rows = [[*self.before, *window, *self.after] for window in windows]
         shape = (len(rows), max(len(row) for row in rows))
         ids, mask, types = np.full(shape, self.pad), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for index, row in enumerate(rows):
             ids[index, : len(row)] = row
             mask[index, : len(row)] = 1
-            types[index] = int(self._channels and indirect[index])
+            types[index] = int(self.channels and indirect[index])
         return {"input_ids": ids.astype(np.int64), "attention_mask": mask, "token_type_ids": types}
 
 
-class OnnxEncoder:
-    """`model.onnx` and `tokenizer.json` on onnxruntime; needs no torch."""
+class OnnxNetwork:
+    """`model.onnx` of a folder on onnxruntime; needs no torch."""
 
-    def __init__(self, artefact: Artefact, threads: int) -> None:
-        self.tokenizer = _tokenizer(artefact.folder / "tokenizer.json")
-        self.pad = Padding(self.tokenizer, channels=artefact.manifest.channels)
+    def __init__(self, artefact: Artefact, pad: Padding, threads: int) -> None:
+        self.pad = pad
         self._session = _session(artefact.folder / "model.onnx", threads)
 
     def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
         """One run of the session."""
         found = self._session.run(["features"], self.pad(windows, indirect))[0]
         return np.asarray(found, dtype=np.float32)
+
+
+class OnnxEncoder(OnnxNetwork):
+    """The same with the `tokenizer.json` beside it."""
+
+    def __init__(self, artefact: Artefact, threads: int) -> None:
+        self.tokenizer = _tokenizer(artefact.folder / "tokenizer.json")
+        super().__init__(artefact, Padding.of(self.tokenizer, channels=artefact.manifest.channels), threads)
 
 
 class SentenceTransformersEncoder:
@@ -84,7 +103,7 @@ class SentenceTransformersEncoder:
         self._torch, self._model = _sentence_transformer(artefact)
         self._torch.set_num_threads(threads)
         self.tokenizer = prepared(Tokenizer.from_str(self._model.tokenizer.backend_tokenizer.to_str()))
-        self.pad = Padding(self.tokenizer, channels=artefact.manifest.channels)
+        self.pad = Padding.of(self.tokenizer, channels=artefact.manifest.channels)
 
     def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
         """One forward pass through all modules of the model."""

@@ -14,12 +14,12 @@ import queue
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sidecar.errors import LayerError
 from sidecar.layers.artefact import Array, Calibration
 from sidecar.layers.scorer import Scorer
-from sidecar.layers.windows import Cut, Window, batches, windows
+from sidecar.layers.windows import Cut, Window, batches
 from sidecar.views import View, encodable, views
 
 TURN = 8
@@ -178,7 +178,7 @@ class Reader:
             for number, text in enumerate(job.texts):
                 for view in readings(text.text):
                     left = self._cut.most - len(job.ahead)
-                    cut = windows(self._scorer.tokenizer, view.text, Cut(self._cut.size, self._cut.overlap, left))
+                    cut = self._scorer.windows(view.text, replace(self._cut, most=left))
                     job.ahead.extend((len(job.parts), window) for window in cut)
                     job.parts.append(Part(number, view, len(cut)))
         except Exception as error:  # noqa: BLE001 - the thread must outlive any text

@@ -8,21 +8,21 @@ window, the encoder reads everything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from sidecar.errors import LayerError, ModelError
 from sidecar.layers.artefact import Array, Artefact, Head, Mixture
-from sidecar.layers.embedding import Encoder, OnnxEncoder, open_encoder
-from sidecar.layers.windows import Window, batches
+from sidecar.layers.embedding import Encoder, Network, OnnxNetwork, open_encoder
+from sidecar.layers.pieces import FILE, Pieces
+from sidecar.layers.windows import Cut, Window, windows
 
+Cutter = Callable[[str], tuple[int, ...]]
 FOLDER = "glance"
-TOKENS, LONGEST = 2048, 4096
-"""Tokens that the glance reads at once, padding included, and at most in one window: `Cut.characters` of an honest text
-have fewer, but there are letters that stand for eighteen others."""
+LONGEST = 4096
+"""Pieces in one window at most: an honest text has fewer, but there are letters that stand for eighteen others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +34,29 @@ class Said:
 
 
 class Glance:
-    """The small model. It has a tokenizer of its own and reads the text that a window stands for."""
+    """The small model. It has pieces of its own for the text that a window stands for."""
 
-    def __init__(self, encoder: Encoder, head: Head, mixture: Mixture) -> None:
-        self._encoder, self._head = encoder, head
+    def __init__(self, pieces: Cutter, network: Network, head: Head, mixture: Mixture) -> None:
+        self._pieces, self._network, self._head = pieces, network, head
         self.mixture = mixture
 
-    def logits(self, windows: Sequence[Window], indirect: Sequence[bool]) -> Array:
-        """(windows, outputs). Raises `LayerError("too_long")` for a window of more tokens than any honest text has."""
-        read = [replace(window, ids=self._ids(window.text)) for window in windows]
-        out = np.empty((len(read), self._head.weights.shape[0]), np.float32)
-        for batch in batches(read, TOKENS):  # in its own tokens, which can be many more than the encoder's
-            features = self._encoder.features([read[n].ids for n in batch], [indirect[n] for n in batch])
-            out[batch] = self._head.logits(features)
-        return out
+    @classmethod
+    def open(cls, artefact: Artefact, mixture: Mixture, threads: int) -> Glance:
+        """Load its weights. Raises `ModelError` that names the file."""
+        pieces = Pieces.read(artefact.folder / FILE)
+        pad = pieces.padding(channels=artefact.manifest.channels)
+        return cls(pieces, OnnxNetwork(artefact, pad, threads), artefact.head, mixture)
 
-    def _ids(self, text: str) -> tuple[int, ...]:
-        """Tokens of one text: `encode_batch` would start threads in a process that workers may be forked from."""
-        ids = self._encoder.tokenizer.encode(text, add_special_tokens=False).ids
-        if len(ids) > LONGEST:
-            raise LayerError("too_long", f"a window of the text has more than {LONGEST} tokens")
-        return tuple(ids)
+    def read(self, window: Window) -> Window:
+        """The window with its pieces. Raises `LayerError("too_long")`."""
+        pieces = self._pieces(window.text)
+        if len(pieces) > LONGEST:
+            raise LayerError("too_long", f"a window of the text has more than {LONGEST} pieces")
+        return replace(window, pieces=pieces)
+
+    def logits(self, windows: Sequence[Window], indirect: Sequence[bool]) -> Array:
+        """(windows, outputs), for windows that were read."""
+        return self._head.logits(self._network.features([window.pieces for window in windows], indirect))
 
 
 class Scorer:
@@ -73,13 +75,12 @@ class Scorer:
         small = Artefact.read(artefact.folder / FOLDER)
         if small.manifest.outputs != artefact.manifest.outputs:
             raise ModelError(f"{small.folder}: has other outputs than the model that it stands before")
-        glance = Glance(OnnxEncoder(small, threads), small.head, mixture)
-        return cls(encoder, artefact.head, glance, settles=settles)
+        return cls(encoder, artefact.head, Glance.open(small, mixture, threads), settles=settles)
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Cuts text into the tokens of windows."""
-        return self.encoder.tokenizer
+    def windows(self, text: str, cut: Cut) -> list[Window]:
+        """The text as this model reads it. Raises `LayerError("too_long")`."""
+        found = windows(self.encoder.tokenizer, text, cut)
+        return found if self._glance is None else [self._glance.read(window) for window in found]
 
     def __call__(self, windows: Sequence[Window], indirect: Sequence[bool]) -> list[Said]:
         """One answer a window, in order. Raises `ArithmeticError` if a number is not finite."""

