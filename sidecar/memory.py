@@ -12,9 +12,9 @@ import sys
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 KEPT = 8 * 1024 * 1024
-"""Bytes of freed memory that are kept, and from which a block is a mapping of its own. Prompts a second with the semantic
-layer, 16 at once: 98 with 4 MiB, 118 with 8, 117 with 16; after 200 prompts 4 MB more stay than with 4 MiB. Without
-a bound (prompts of all lengths) 28 MB more stayed."""
+"""Bytes of freed memory that are kept, and from which a block is a mapping of its own. Prompts a second with the
+semantic layer, 16 at once: 98 with 4 MiB, 118 with 8, 117 with 16; after 200 prompts 4 MB more stay than with 4 MiB.
+Without a bound (prompts of all lengths) 28 MB more stayed."""
 ARENAS = 2
 """The event loop, and the threads that read texts."""
 
