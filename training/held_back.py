@@ -23,6 +23,7 @@ roundabout_extraction say_only sms turning_question wiki_edit
 agreed_earlier fake_policy_update forged_history forged_turn many_shot_history quiet_omission
 contract_clause_aside fake_ending false_handover lasting_habit memory_planting review_page_plant rule_expiry
 silence_request
+forced_opening quoted_authority service_bot_bending soft_pressure
 """
 FAMILIES = frozenset(NAMES.split())
 """Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against
