@@ -27,8 +27,9 @@ MODELS = Path(__file__).resolve().parent.parent / "models"
 SHIPPED: dict[Engine, Path] = {"onnx": MODELS / "guard", "sentence-transformers": MODELS / "minilm"}
 
 
-ABROAD = 0.1
-"""Share of characters beyond ASCII from which a text counts as wholly foreign to the encoder."""
+ABROAD, MIXED = 0.1, 0.02
+"""Share of characters beyond ASCII from which a text counts as wholly foreign to the encoder, and as another language
+than English."""
 
 
 class Calibration(BaseModel):
@@ -55,15 +56,18 @@ class Mixture(BaseModel):
     """Weight of its logits where all letters are ASCII; the rest is the encoder's, which has hardly read any other."""
     share_abroad: float = Field(ge=0, le=1)
     """The same where a tenth of the characters or more are not ASCII; between the two in proportion."""
+    lift: float = Field(default=0.0, ge=0)
+    """Added to the mean where a fiftieth of the characters or more are not ASCII: both are shyer there than need be."""
     settles: float
     """Attack logit of the glance below which a window is not read by the encoder."""
     settled: float
     """What the encoder's logits are taken to be for such a window."""
 
-    def share_of(self, text: str) -> float:
-        """The weight of its logits for this text."""
+    def weigh(self, text: str) -> tuple[float, float]:
+        """The weight of its logits for this text, and what is added to the mean."""
         other = (len(text) - len(text.encode("ascii", "ignore"))) / max(1, len(text))
-        return self.share + (self.share_abroad - self.share) * min(1.0, other / ABROAD)
+        share = self.share + (self.share_abroad - self.share) * min(1.0, other / ABROAD)
+        return share, self.lift * min(1.0, other / MIXED)
 
 
 class Manifest(BaseModel):

@@ -94,8 +94,8 @@ class Scorer:
         features: list[Array | None] = [None] * len(windows)
         for number, said in zip(numbers, later, strict=True):
             second[number], features[number] = said.logits, said.features
-        share = np.array([[mixture.share_of(window.text)] for window in windows], dtype=np.float32)
-        both = share * first + (1 - share) * second
+        share, lift = np.array([mixture.weigh(window.text) for window in windows], dtype=np.float32).T[:, :, None]
+        both = share * first + (1 - share) * second + lift
         return [Said(row, found) for row, found in zip(both, features, strict=True)]
 
     def _read(self, windows: Sequence[Window], indirect: Sequence[bool]) -> list[Said]:

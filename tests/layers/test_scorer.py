@@ -20,10 +20,10 @@ from sidecar.layers.windows import Cut, Window, batches
 CUT = Cut(8, 2, 100)
 
 
-def scorer(*, settles: bool = True) -> tuple[Scorer, TinyEncoder, TinyEncoder]:
+def scorer(*, settles: bool = True, lift: float = 0.0) -> tuple[Scorer, TinyEncoder, TinyEncoder]:
     """Two tiny models, one before the other: scorer, glance and encoder."""
     small, large = TinyEncoder(), TinyEncoder()
-    mixture = Mixture(share=0.25, share_abroad=0.75, settles=0.0, settled=-4.0)
+    mixture = Mixture(share=0.25, share_abroad=0.75, lift=lift, settles=0.0, settled=-4.0)
     glance = Glance(lambda text: tuple(small.tokenizer.encode(text).ids), small, tiny_model.head(), mixture)
     return Scorer(large, tiny_model.head(), glance, settles=settles), small, large
 
@@ -54,12 +54,27 @@ def test_a_doubtful_window_is_the_mean_of_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "weight"), [("attack", 0.25), ("attack ü" + "c" * 12, 0.5), ("ätt", 0.75), ("", 0.25)]
+    ("text", "weight", "added"),
+    [
+        ("attack", 0.25, 0.0),
+        ("attack ü" + "c" * 12, 0.5, 1.0),
+        ("ü" + "c" * 99, 0.3, 0.5),
+        ("ätt", 0.75, 1.0),
+        ("", 0.25, 0.0),
+    ],
 )
-def test_the_glance_weighs_more_where_letters_are_not_ascii(text: str, weight: float) -> None:
-    """From nothing to a tenth of the characters its share goes up in a line, and no further."""
-    mixture = Mixture(share=0.25, share_abroad=0.75, settles=0.0, settled=-4.0)
-    assert mixture.share_of(text) == pytest.approx(weight)
+def test_the_glance_weighs_more_where_letters_are_not_ascii(text: str, weight: float, added: float) -> None:
+    """From nothing to a tenth of the characters its share goes up in a line, the lift to a fiftieth, and no further."""
+    mixture = Mixture(share=0.25, share_abroad=0.75, lift=1.0, settles=0.0, settled=-4.0)
+    assert mixture.weigh(text) == pytest.approx((weight, added))
+
+
+def test_the_lift_comes_on_top_of_the_mean() -> None:
+    """Settled or not, every output of a foreign window is as much higher."""
+    both, _, _ = scorer()
+    lifted, _, _ = scorer(lift=1.5)
+    plain, higher = (which(cut(which, "attack жжжж", "calm жжжж"), [False, False]) for which in (both, lifted))
+    assert [h.logits - p.logits for h, p in zip(higher, plain, strict=True)] == [pytest.approx([1.5] * 5)] * 2
 
 
 def test_the_glance_reads_the_text_of_the_window_and_no_more() -> None:
