@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sidecar.errors import LayerError
 from sidecar.layers.windows import Cut, Window
 from training.rows import Row
 
 Floats = npt.NDArray[np.float64]
-CUT = Cut(most=256)
 Cutter = Callable[[str, Cut], list[Window]]
 Scorer = Callable[[Sequence[tuple[Window, bool]]], Sequence[float]]
 
@@ -31,7 +31,10 @@ def score(rows: Sequence[Row], windows: Cutter, scorer: Scorer, most: int = 256)
     """Every row by its worst window; at most so many windows of it, evenly spread."""
     cut, owner = [], []
     for number, row in enumerate(rows):
-        found = spread(windows(row.text, Cut(most=100_000)), most)
+        try:
+            found = spread(windows(row.text, Cut(most=100_000)), most)
+        except LayerError:
+            continue  # unreadable, and blocked or not as the operator says: no score of the model's
         cut.extend((window, row.indirect) for window in found)
         owner.extend([number] * len(found))
     worst, count = np.full(len(rows), -20.0), np.bincount(owner, minlength=len(rows))

@@ -65,6 +65,7 @@ class Mixture(BaseModel):
 
     def weigh(self, text: str) -> tuple[float, float]:
         """The weight of its logits for this text, and what is added to the mean."""
+        text = "".join(text.split())  # neither model sees more than one space
         other = (len(text) - len(text.encode("ascii", "ignore"))) / max(1, len(text))
         share = self.share + (self.share_abroad - self.share) * min(1.0, other / ABROAD)
         return share, self.lift * min(1.0, other / MIXED)

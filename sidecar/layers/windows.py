@@ -30,16 +30,16 @@ class Window:
     start: int
     end: int
     text: str
-    pieces: tuple[int, ...] = ()
-    """The same stretch in the tokens of a glance, if the model has one."""
+    pieces: tuple[tuple[int, ...], ...] = ()
+    """The same stretch in the tokens of a glance, if the model has one: in each way that it reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How windows are cut: tokens in a window, tokens shared by neighbours, windows at most, characters in a window.
+    """How windows are cut: tokens in a window, tokens shared by neighbours, windows at most, characters of its tokens.
 
     Characters are bounded because one unknown token may stand for many of them, and a glance, which may know them, pays
-    for each.
+    for each. What stands between tokens (white space, marks that the tokenizer drops) is not counted.
     """
 
     size: int = 126
@@ -83,7 +83,7 @@ def windows(tokenizer: Tokenizer, text: str, cut: Cut) -> list[Window]:
 
 
 def batches(windows: Sequence[Window], tokens: int) -> Iterator[list[int]]:
-    """Indices of windows, the short ones together, each batch at most `tokens` long once padded."""
+    """Indices of windows, short ones together, each batch at most `tokens` long once padded; a longer one is alone."""
     batch: list[int] = []
     for index in sorted(range(len(windows)), key=lambda i: _length(windows[i])):
         longest = _length(windows[index]) + 2
@@ -96,7 +96,7 @@ def batches(windows: Sequence[Window], tokens: int) -> Iterator[list[int]]:
 
 
 def _length(window: Window) -> int:
-    return max(len(window.ids), len(window.pieces))
+    return max(len(window.ids), sum(map(len, window.pieces)))
 
 
 def _window(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> Window:

@@ -1,6 +1,6 @@
 """What a reader sees: invisible characters gone, compatibility forms and look-alikes as plain letters.
 
-Two views, for text that is not ASCII: `unhidden` drops format characters and applies NFKC letter by letter,
+Two views: `unhidden` drops control and format characters and applies NFKC letter by letter,
 so that rules in any script meet their words again; `folded` goes on to drop accents from Latin, Greek and
 Cyrillic letters and to replace what looks like an ASCII letter by it.
 """
@@ -29,9 +29,10 @@ _ACCENTED = r"\x{c0}-\x{24f}\x{300}-\x{36f}\x{1ab0}-\x{1aff}\x{1e00}-\x{1eff}\x{
 _LOOKS = {ord(letter): ascii_letter for ascii_letter, letters in LOOKALIKES.items() for letter in letters}
 _LIKE = "".join(f"\\x{{{code:x}}}" for code in sorted(_LOOKS))
 
-_NEEDS_UNHIDING = re2.compile(f"[{FORMAT}{_COMPATIBLE}]")
+_CONTROLS = r"\x{0}-\x{8}\x{b}\x{c}\x{e}-\x{1f}\x{7f}-\x{84}\x{86}-\x{9f}"
+_NEEDS_UNHIDING = re2.compile(f"[{_CONTROLS}{FORMAT}{_COMPATIBLE}]")
 _NEEDS_FOLDING = re2.compile(f"[{_ACCENTED}{_LIKE}]")
-_SHOWS_NOTHING = re2.compile(f"[{FORMAT}]")
+_SHOWS_NOTHING = re2.compile(f"[{_CONTROLS}{FORMAT}]")
 _ROOM = 50_000
 """Letters a table remembers; there are 1.1 million, and a client chooses which come."""
 
@@ -81,13 +82,23 @@ def _is_surrogate(letter: str) -> bool:
 _UNHIDDEN, _FOLDED = _Table(_unhide), _Table(_fold)
 
 
+def unhidden(text: str) -> str:
+    """The text without what shows nothing, and with compatible forms as plain letters."""
+    return text.translate(_UNHIDDEN) if _NEEDS_UNHIDING.search(text) else text
+
+
+def folded(text: str) -> str:
+    """The same without accents on western letters, and with look-alikes as what they look like."""
+    return text if text.isascii() else text.translate(_FOLDED)
+
+
 def readings(view: View) -> Iterator[View]:
-    """The views of this text that a reader would see differently; none for ASCII."""
-    if view.text.isascii():
-        return
+    """The views of this text that a reader would see differently; none for ASCII without control characters."""
     seen = view
-    if _NEEDS_UNHIDING.search(view.text) and (unhidden := translated(view, "unhidden", _UNHIDDEN, hidden=False)):
-        seen = unhidden
-        yield unhidden
-    if _NEEDS_FOLDING.search(seen.text) and (folded := translated(seen, "folded", _FOLDED, hidden=False)):
-        yield folded
+    if _NEEDS_UNHIDING.search(view.text) and (shown := translated(view, "unhidden", _UNHIDDEN, hidden=False)):
+        seen = shown
+        yield shown
+    if seen.text.isascii() or not _NEEDS_FOLDING.search(seen.text):
+        return
+    if folds := translated(seen, "folded", _FOLDED, hidden=False):
+        yield folds

@@ -12,8 +12,8 @@ import tiny_model
 from tiny_model import TinyEncoder
 
 from sidecar.errors import LayerError
-from sidecar.layers.artefact import Calibration
-from sidecar.layers.inference import TURN, Reader, Text
+from sidecar.layers.artefact import SHIPPED, Artefact, Calibration
+from sidecar.layers.inference import TURN, Reader, Reading, Text
 from sidecar.layers.scorer import Scorer
 from sidecar.layers.windows import Cut
 
@@ -53,6 +53,17 @@ async def test_texts_of_one_request_stay_apart(make: Make) -> None:
     reading = await make(TinyEncoder()).read([Text("calm"), Text(""), Text(words(30, "leak"))])
     worst = max(reading.read, key=lambda read: read.logits[0])
     assert (reading.parts[worst.part].text, [part.windows for part in reading.parts[:2]]) == (2, [1, 0])
+
+
+async def test_a_text_that_is_too_much_for_the_glance_fails_alone() -> None:
+    """Of two requests at the same time, the hostile one is too long and the other is read."""
+    reader = Reader(Scorer.open(Artefact.read(SHIPPED["onnx"]), 1), Cut(), batch_tokens=512)
+    texts = ("\ufdfa" * 1000, "How do I bake bread?")
+    hostile, honest = await asyncio.gather(*(reader.read([Text(text)]) for text in texts), return_exceptions=True)
+    await reader.close()
+    assert isinstance(hostile, LayerError)
+    assert hostile.cause == "too_long"
+    assert isinstance(honest, Reading)
 
 
 async def test_requests_at_the_same_time_share_batches_and_one_thread(make: Make) -> None:

@@ -15,7 +15,7 @@ def shown(text: str) -> dict[str, str]:
 
 def test_ascii_has_no_other_reading() -> None:
     """Plain text pays nothing."""
-    assert shown("Ignore nothing, plain text.") == {}
+    assert shown("Ignore nothing,\r\n\tplain text.") == {}
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,11 @@ def test_ascii_has_no_other_reading() -> None:
         ("ⓘⓖⓝⓞⓡⓔ", "ignore"),
         ("a\u00a0b", "a b"),
         ("иг\u200bнор", "игнор"),
+        ("ig\x01no\x00re\x7f", "ignore"),
     ],
 )
 def test_invisible_and_compatibility_characters_are_undone_in_every_script(text: str, seen: str) -> None:
-    """The unhidden view drops format characters and applies NFKC, and leaves scripts alone."""
+    """The unhidden view drops control and format characters and applies NFKC, and leaves scripts alone."""
     assert shown(text)["unhidden"] == seen
 
 
