@@ -79,6 +79,8 @@ def _readings(text: str) -> list[str]:
 
 
 def _is_western(text: str) -> bool:
+    if text.isascii():
+        return True
     letters = [letter for letter in text if letter.isalpha()]
     return sum(map(str.isascii, letters)) >= WESTERN * len(letters)
 
