@@ -29,9 +29,12 @@ _ACCENTED = r"\x{c0}-\x{24f}\x{300}-\x{36f}\x{1ab0}-\x{1aff}\x{1e00}-\x{1eff}\x{
 _LOOKS = {ord(letter): ascii_letter for ascii_letter, letters in LOOKALIKES.items() for letter in letters}
 _LIKE = "".join(f"\\x{{{code:x}}}" for code in sorted(_LOOKS))
 
-_CONTROLS = r"\x{0}-\x{8}\x{b}\x{c}\x{e}-\x{1f}\x{7f}-\x{84}\x{86}-\x{9f}"
+_CONTROLS = r"\x{0}-\x{8}\x{b}\x{e}-\x{1f}\x{7f}-\x{84}\x{86}-\x{9f}"
+_SEPARATES = "\x0b\x1c\x1d\x1e\x1f"
+"""Control characters that part lines, fields and records: what they part is not one word, nor one number."""
 _NEEDS_UNHIDING = re2.compile(f"[{_CONTROLS}{FORMAT}{_COMPATIBLE}]")
 _NEEDS_FOLDING = re2.compile(f"[{_ACCENTED}{_LIKE}]")
+_MARKED = re2.compile(r"([A-Za-z])\pM+")
 _SHOWS_NOTHING = re2.compile(f"[{_CONTROLS}{FORMAT}]")
 _ROOM = 50_000
 """Letters a table remembers; there are 1.1 million, and a client chooses which come."""
@@ -54,6 +57,8 @@ class _Table(dict[int, str]):
 def _unhide(letter: str) -> str:
     if _is_surrogate(letter):
         return "\ufffd"
+    if letter in _SEPARATES:
+        return "\n"
     return "" if _SHOWS_NOTHING.search(letter) else unicodedata.normalize("NFKC", letter)
 
 
@@ -61,7 +66,7 @@ def _fold(letter: str) -> str:
     if ord(letter) in _LOOKS:
         return _LOOKS[ord(letter)]
     shown = _unhide(letter)
-    if unicodedata.combining(shown[:1] or " ") and ord(letter) < 0x2100 and _is_western_mark(letter):
+    if _is_western_mark(letter) and unicodedata.category(letter) in {"Mn", "Me"}:
         return ""
     base = unicodedata.normalize("NFD", shown)
     if len(base) > 1 and ord(base[0]) < 0x530:
@@ -88,8 +93,11 @@ def unhidden(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """The same without accents on western letters, and with look-alikes as what they look like."""
-    return text if text.isascii() else text.translate(_FOLDED)
+    """The same without accents on western letters, and with look-alikes as what they look like.
+
+    No mark of any script stays on an ASCII letter.
+    """
+    return text if text.isascii() else _MARKED.sub(r"\1", text.translate(_FOLDED))
 
 
 def readings(view: View) -> Iterator[View]:

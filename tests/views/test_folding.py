@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.views.folding import readings
+from sidecar.views.folding import folded, readings
 from sidecar.views.view import View
 
 
@@ -42,6 +42,17 @@ def test_look_alikes_and_marks_are_folded_to_ascii(text: str) -> None:
     """The folded view spells in plain letters what looks like them."""
     names = shown(text)
     assert names[next(name for name in names if name.endswith("folded"))].casefold() == "ignore"
+
+
+def test_what_control_characters_part_is_not_joined() -> None:
+    """Fields of a record stay fields: four groups of digits are no card number because a separator shows nothing."""
+    assert shown("4929\x1f1234\x1f5678\x1f9015")["unhidden"].split("\n") == ["4929", "1234", "5678", "9015"]
+    assert shown("page one\x0cpage two") == {}
+
+
+def test_no_mark_stays_on_an_ascii_letter() -> None:
+    """Thai tones, a Hindi virama, enclosing circles: decoration on western letters, on their own the word."""
+    assert folded("i\u0e49g\u094dn\u20ddo\u0301re ที่ निर्देश") == "ignore ที่ निर्देश"
 
 
 def test_hindi_keeps_its_vowel_signs() -> None:
