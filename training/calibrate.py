@@ -16,7 +16,7 @@ from sidecar.layers.artefact import Calibration
 from training.scores import Floats, Score
 
 THRESHOLD = 0.6
-TARGET = 0.009
+TARGET = 0.008
 """Share of held-back harmless rows at or above the threshold. Nearly all of them are near neighbours of attacks; of the
 harmless texts of `dev`, where this was looked up, it is about as many."""
 LENGTH = 0.6
