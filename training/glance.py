@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from sidecar.layers.pieces import Pieces
 from sidecar.layers.windows import Window
+from sidecar.views.folding import unhidden
 from training.network import torch_batch
 from training.rows import OUTPUTS
 from training.tables import Table
@@ -167,8 +168,8 @@ class GlanceTrainer(Trainer):
         self.pad = self.own.padding(channels=True)
 
     def tensors(self, found: Sequence[Window], indirect: Sequence[bool]) -> list[torch.Tensor]:
-        """The text of the windows in the glance's own pieces."""
-        return torch_batch(self.pad([self.own(window.text) for window in found], indirect))
+        """The text of the windows in the glance's own pieces, without what shows nothing, as it is served."""
+        return torch_batch(self.pad([self.own(unhidden(window.text)) for window in found], indirect))
 
 
 def from_weights(weights: Mapping[str, torch.Tensor]) -> Glance:
