@@ -31,9 +31,9 @@ def room_for(raw: bytes) -> int:
     return LEAST + _BYTE * len(raw) + _COMMA * raw.count(b",") + _BRACKET * brackets
 
 
-def loads(raw: bytes | str) -> Any:
-    """The value. Raises `DecodeError`, or `MemoryError`."""
-    ensure(room_for(raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")))
+def loads(raw: bytes | str, room: int = 0) -> Any:
+    """The value. `room`: what `room_for` said, if it was asked. Raises `DecodeError`, or `MemoryError`."""
+    ensure(room or room_for(raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")))
     try:
         return orjson.loads(raw)
     except DecodeError as error:

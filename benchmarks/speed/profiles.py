@@ -27,6 +27,10 @@ ATTACHED = 2.0
 """Seconds after which py-spy looks."""
 EVERYTHING = 0.82
 """What has this share stands around all the rest."""
+IDLE = frozenset(
+    {"_worker (futures/thread.py)", "_connection_worker_thread (aiosqlite/core.py)", "Runner.run (asyncio/runners.py)"}
+)
+"""Where threads wait for work, which py-spy cannot tell from work on every machine."""
 _turns = count()
 Scene = Callable[[Target], Awaitable[int]]
 
@@ -92,6 +96,8 @@ def shown(name: str, raw: str, each: float, lines: int) -> Iterator[str]:
     for line in raw.splitlines():
         stack, _, times = line.rpartition(" ")
         frames = [_place(frame) for frame in stack.split(";")]
+        if frames[-1] in IDLE:
+            continue
         for frame in set(frames):
             inside[frame] += int(times)
         own[frames[-1]] += int(times)

@@ -86,7 +86,7 @@ def footprint(body: bytes) -> int:
     A character takes one byte in Python, or up to four in a text that holds one beyond ASCII. A value takes more than
     its bytes: ten million of `[],[],` took a gigabyte.
     """
-    width = 1 if body.isascii() and b"\\u" not in body else 4
+    width = 1 if body.isascii() and (b"\\" not in body or b"\\u" not in body) else 4
     values = _COMMA_BYTES * body.count(b",") + _BRACKET_BYTES * (body.count(b"[") + body.count(b"{"))
     return _COPIES * width * len(body) + values
 
@@ -102,11 +102,12 @@ def parse(raw: bytes, *, depth: int) -> JsonValue:
 
     Raises `BodyError` with kind `malformed` (400) for whatever is no JSON, or not the same JSON to every reader.
     """
+    room = jsons.room_for(raw)
     try:
-        value: JsonValue = jsons.loads(raw)
+        value: JsonValue = jsons.loads(raw, room)
     except jsons.DecodeError as error:
         raise BodyError("malformed", f"The body is not valid JSON: {error}.") from None
-    if _survey(value, depth) or not _nothing_lost(value, raw):
+    if _survey(value, depth) or not _nothing_lost(value, raw, room):
         _read_exactly(raw)
     return value
 
@@ -163,9 +164,9 @@ def _refuse_mistakable(node: dict[str, JsonValue]) -> None:
             raise BodyError("malformed", f"A name in the body differs from {meant!r} but can be read as it.")
 
 
-def _nothing_lost(value: JsonValue, raw: bytes) -> bool:
+def _nothing_lost(value: JsonValue, raw: bytes, room: int) -> bool:
     try:
-        written = jsons.dumps(value, jsons.room_for(raw))
+        written = jsons.dumps(value, room)
     except jsons.EncodeError:  # nested deeper than orjson writes
         return False
     return written == raw or (b"\\u003" not in raw and raw.count(b":") == written.count(b":"))

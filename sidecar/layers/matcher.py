@@ -3,8 +3,8 @@
 Hardly any text holds the words that most patterns cannot do without (`sidecar.layers.needles`). One pass finds those
 words, and only patterns whose every clause is there are searched. That pass costs the same for any text; RE2's automata
 do not: they make their states as a text asks for them, and the states of patterns that share an automaton multiply. So
-every pattern has one of its own, with `MEMORY` for its states, but for the few small ones that need no words: those
-are looked for in every text.
+every pattern has one of its own (`sidecar.layers.automaton`), but for the few small ones that need no words: those are
+looked for in every text.
 
 A long text holds nearly all words. It is cut into stretches (`sidecar.layers.stretches`) so long that what a pattern
 meets lies in two neighbours at most: a pattern is searched where two neighbours hold its words, and only there.
@@ -20,19 +20,15 @@ from functools import cached_property, reduce
 from itertools import pairwise
 from operator import or_
 from typing import NamedTuple
-from weakref import WeakValueDictionary
-
-import re2
 
 from sidecar.errors import PolicyError
+from sidecar.layers.automaton import automaton
 from sidecar.layers.needles import Needle, forget, has_odd_letters, needs
 from sidecar.layers.parts import WIDE
 from sidecar.layers.stretches import NEAR, stretches
 from sidecar.layers.words import Words
-from sidecar.policy import compiled, options, program_size
+from sidecar.policy import compiled, program_size
 
-MEMORY = (1 << 20, 4 << 20, 16 << 20)
-"""Bytes that one automaton may take: the first that its program fits into with room for states."""
 LARGEST = 250_000
 """Instructions of a pattern at most, so that its program fits; the largest that is shipped has 9,319."""
 CROWD, TRIGGERS, WORDS = 200, 60, 100
@@ -41,6 +37,8 @@ words, make a text stuffed. Of the public rows the densest harmless one has 80 a
 our own 135 and 46); words of patterns in random order have 63 up, needles chosen for it 270 patterns in 1,300 bytes."""
 SHARED = 5_000
 """Instructions of the patterns that share an automaton, since they need no words and are searched in every text."""
+UNMADE = 100_000
+"""Bytes that are searched in the time that it takes to make an automaton."""
 BUSY, LONG = 24, 4
 """Patterns possible in a stretch from which on its words are counted: with fewer it costs little, whatever it says."""
 Span = tuple[int, int]
@@ -65,7 +63,7 @@ class Matcher:
         if large := [pattern[:80] for pattern in patterns if program_size(pattern) > LARGEST]:
             raise PolicyError("a pattern is too large", large)
         self._patterns = patterns
-        self._sets = [_automaton(pattern) for pattern in patterns]
+        self._sets = [automaton(pattern) for pattern in patterns]
         every = [needs(pattern) for pattern in patterns]
         forget()
         self._ranks = max((len(of_one.clauses) for of_one in every), default=0)
@@ -74,7 +72,7 @@ class Matcher:
         self._bare = sum(1 << number for number in bare)
         groups = _small({number: program_size(patterns[number]) for number in bare})
         self._groups = [
-            (sum(1 << n for n in group), [1 << n for n in group], _automaton(*(patterns[n] for n in group)))
+            (sum(1 << n for n in group), [1 << n for n in group], automaton(*(patterns[n] for n in group)))
             for group in groups
         ]
         self._without, bits = 0, dict[Needle, int]()
@@ -132,9 +130,13 @@ class Matcher:
         )
 
     def work(self, read: Read | None) -> int:
-        """What it takes to search this text, roughly: how long the places are at which patterns are possible."""
-        every = self._places(read, -1).values() if read else ()
-        return sum(end - start for places in every for start, end in places)
+        """What it takes to search this text, roughly: how long the places are at which patterns are possible.
+
+        An automaton that has yet to be made counts as `UNMADE`.
+        """
+        every = self._places(read, -1) if read else {}
+        unmade = sum(not self._sets[number].is_made for number in every)
+        return UNMADE * unmade + sum(end - start for places in every.values() for start, end in places)
 
     def met(self, read: Read, among: int = -1, wanted: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
         """The numbers of the patterns that occur in this text: those with a bit in `among`, if wanted in their turn.
@@ -149,7 +151,7 @@ class Matcher:
     def _bare_in(self, data: bytes, among: int) -> int:
         """The patterns that need no words and are met, a bit each, of those groups that have one in `among`."""
         return sum(
-            bits[at] for group, bits, automaton in self._groups if among & group for at in automaton.match(data) or ()
+            bits[at] for group, bits, together in self._groups if among & group for at in together.match(data) or ()
         )
 
     def _places(self, read: Read, among: int) -> dict[int, list[Span]]:
@@ -204,41 +206,3 @@ def _small(sizes: Mapping[int, int]) -> list[list[int]]:
         else:
             groups.append([number])
     return groups
-
-
-class _Automaton:
-    """The automaton of patterns, made when it is first asked: most patterns' words hardly ever occur.
-
-    Unlike a single search, a set is never given up for the slow algorithm.
-    """
-
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self._patterns = patterns
-
-    @cached_property
-    def match(self) -> Callable[[bytes], Sequence[int] | None]:
-        """The numbers of the patterns that are met in a text, or None."""
-        for memory in MEMORY:
-            chosen = options()
-            chosen.max_mem = memory
-            automaton = re2.Set.SearchSet(chosen)
-            for pattern in self._patterns:
-                automaton.Add(pattern)
-            try:
-                automaton.Compile()
-            except re2.error:
-                continue
-            found: Callable[[bytes], Sequence[int] | None] = automaton.Match
-            return found
-        raise PolicyError("a pattern is too large", [pattern[:80] for pattern in self._patterns])
-
-
-_ALIVE: WeakValueDictionary[tuple[str, ...], _Automaton] = WeakValueDictionary()
-"""Automata in use: policies read again while the old ones serve share what has not changed."""
-
-
-def _automaton(*patterns: str) -> _Automaton:
-    found = _ALIVE.get(patterns)
-    if found is None:
-        found = _ALIVE[patterns] = _Automaton(patterns)
-    return found

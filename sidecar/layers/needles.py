@@ -58,7 +58,10 @@ def normal(data: bytes) -> bytes:
     if not data.isascii():
         for sign, letter in _LIKE_LETTERS:
             data = data.replace(sign, letter)
-    return b" ".join([b"", *data.translate(_NORMAL).split(), b""]) or b" "
+    words = b" %b " % data.translate(_NORMAL)
+    while b"  " in words:  # a third of the time of split and join: there are few runs of many
+        words = words.replace(b"  ", b" ")
+    return words
 
 
 def has_odd_letters(text: str) -> bool:

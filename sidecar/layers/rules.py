@@ -22,15 +22,17 @@ from sidecar.errors import PolicyError
 from sidecar.layers.checks import CHECKS
 from sidecar.layers.matcher import Matcher, Read
 from sidecar.layers.overlap import Overlap
+from sidecar.layers.turn import Turn
 from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
-from sidecar.views import OVERFLOW, STEPS, View, encodable, views
+from sidecar.views import OVERFLOW, STEPS, View, encodable, is_plain, views
 
 OFFLOAD = 700
 """Code points that even hostile text gets through in a few milliseconds."""
-SHORT, LIGHT = 1_500, 120_000
+SHORT, PLAIN, LIGHT = 1_500, 10_000, 300_000
 """ASCII text up to so many code points is read without a thread, too, where so little work is to be expected
-(`Matcher.work`; 0.3 ms of searching): the hop costs more than that."""
+(`Matcher.work`; 0.7 ms of searching); up to the second number a single text that hints at no other view. The hop costs
+more: RE2 lets go of Python's lock at each call, and the event loop and the thread then wait for each other."""
 LONG = 12_000
 """Code points beyond which a text is first read up to `BEGINNING`."""
 BEGINNING = 6_000
@@ -67,22 +69,22 @@ class RulesLayer:
         self._owner = [rule for rule, _ in owned]
         self._matcher = Matcher([pattern for _, pattern in owned])
         self._known: dict[tuple[Channel, frozenset[str]], int] = {}
+        self._turn = Turn()
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Findings of all segments. Only patterns decide; the same text has the same findings."""
         length = request.length + len(request.system_prompt or "")
         known: dict[str, Read | None] = {}
-        if length <= OFFLOAD or (length <= SHORT and self._is_light(request, known)):
-            each = self._scan(request, known)
-        else:
+        async with self._turn.taken():
+            light = (length <= OFFLOAD or _is_short(request, length)) and self._is_light(request, known)
+            each = self._scan(request, known) if light else None
+        if each is None:
             each = await asyncio.to_thread(self._scan, request, known)
         return LayerReport.over(self.name, each)
 
     def _is_light(self, request: ScanRequest, known: dict[str, Read | None]) -> bool:
         """Whether little work is to be expected; the words of the texts are then `known`."""
-        texts = [segment.text for segment in request.segments]
-        if not all(map(str.isascii, texts)):
-            return False
+        texts = [encodable(segment.text) for segment in request.segments]
         known.update((text, self._matcher.read(text)) for text in texts)
         return sum(self._matcher.work(known[text]) for text in texts) <= LIGHT
 
@@ -170,6 +172,14 @@ class RulesLayer:
                     view.name,
                     decides=rule.status == "stable",
                 )
+
+
+def _is_short(request: ScanRequest, length: int) -> bool:
+    """Whether texts of ASCII, so long in all, may be read without a thread if they promise little work."""
+    if length > PLAIN or not all(segment.text.isascii() for segment in request.segments):
+        return False
+    alone = len(request.segments) == 1 and not request.system_prompt
+    return length <= SHORT or (alone and is_plain(request.segments[0].text))
 
 
 def _demand(rules: Sequence[Rule]) -> None:

@@ -7,6 +7,7 @@ bound (`sidecar.layers.parts`). A stretch ends behind a space or a sign, never i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,8 +20,10 @@ NEAR = 800
 """Letters and digits that a pattern meets at most, for it to be searched in two neighbours only."""
 STEP = 1_200
 """Bytes after which a stretch may end."""
-_END = re2.compile(rb"[\s!-,./:-@\[-^`{-~]")
-_LONG_WORD = re2.compile(rb"[^\s!-,./:-@\[-^`{-~]{%d,}" % (LONG_WORD + 1))
+_ENDS = rb"\t\n\f\r !-,./:-@\[-^`{-~"
+_END = re.compile(b"[%b]" % _ENDS)
+"""Found within a word's length, so often that RE2 would cost more by letting go of Python's lock each time."""
+_LONG_WORD = re2.compile(b"[^%b]{%d,}" % (_ENDS, LONG_WORD + 1))
 
 
 class Stretch(NamedTuple):
@@ -38,12 +41,15 @@ def stretches(data: bytes) -> Iterator[Stretch]:
         return
     start = at = counted = 0
     words = [b" "]
+    has_long_words = _LONG_WORD.search(data) is not None
     while at < len(data):
         found = _END.search(data, at + STEP) if at + 2 * STEP < len(data) else None
         end = found.end() if found else len(data)
         piece = data[at:end]
         words.append(normal(piece)[1:])
-        counted += _letters(words[-1]) - sum(map(_letters, map(normal, _LONG_WORD.findall(piece))))
+        counted += _letters(words[-1])
+        if has_long_words:
+            counted -= sum(map(_letters, map(normal, _LONG_WORD.findall(piece))))
         at = end
         if counted > NEAR or at == len(data):
             yield Stretch(start, at, b"".join(words))

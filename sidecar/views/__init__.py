@@ -27,6 +27,7 @@ __all__ = [
     "View",
     "encodable",
     "forget",
+    "is_plain",
     "views",
 ]
 
@@ -34,7 +35,7 @@ DEPTH = 2
 ROOM = 6
 ROOM_LEAST = 64_000
 """Code points that the views of a short text may have together."""
-REMEMBERED, REMEMBERED_LENGTH = 32, 8192
+REMEMBERED, REMEMBERED_LENGTH = 32, 10_000
 """The views of so many texts, each of at most so many code points, are kept: layers read the same text in turn."""
 
 _CODECS = {codec.name: (codec, re2.compile(codec.pattern)) for codec in codecs.CODECS}
@@ -87,6 +88,7 @@ def _remembered(text: str) -> Sequence[View]:
 def forget() -> None:
     """Remember no text any more: for measurements of texts that are read again and again."""
     _remembered.cache_clear()
+    _hints_remembered.cache_clear()
 
 
 def _made(text: str) -> Sequence[View]:
@@ -115,12 +117,24 @@ def encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _hinted(text: str) -> Iterator[str]:
+def is_plain(text: str) -> bool:
+    """Whether nothing in a text of ASCII hints at another reading: it is its only view, but for control characters."""
+    return not _hinted(text)
+
+
+def _hinted(text: str) -> Sequence[str]:
+    return _hints_remembered(text) if len(text) <= REMEMBERED_LENGTH else _hints(text)
+
+
+@lru_cache(REMEMBERED)
+def _hints_remembered(text: str) -> Sequence[str]:
+    return _hints(text)
+
+
+def _hints(text: str) -> Sequence[str]:
     """The steps that are worth taking on this text: what yields short views first, whole-text ones last."""
     data = text.encode()
-    for names, hints in _SETS:
-        for number in sorted(hints.Match(data) or ()):
-            yield names[number]
+    return tuple(names[number] for names, hints in _SETS for number in sorted(hints.Match(data) or ()))
 
 
 def _deeper(base: View) -> Iterator[View]:

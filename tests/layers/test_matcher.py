@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sidecar import policy
 from sidecar.errors import PolicyError
-from sidecar.layers import matcher as matching
-from sidecar.layers.matcher import CROWD, TRIGGERS, WORDS, Matcher
+from sidecar.layers import automaton
+from sidecar.layers.matcher import CROWD, TRIGGERS, UNMADE, WORDS, Matcher, Read
 from sidecar.layers.stretches import NEAR, STEP
 
 SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
@@ -73,10 +73,12 @@ def test_patterns_that_need_no_words_share_automata_while_they_are_small() -> No
 
 
 def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
-    """Its length for every pattern that is possible in it; none if it is not read."""
-    matcher = Matcher(["ferry", "harbour", "[a-z]{9}x"])
-    texts = ("moon", "ferry", "harbour ferry", "")
-    assert [matcher.work(matcher.read(text)) for text in texts] == [4, 10, 39, 0]
+    """Its length for every pattern that is possible in it, and what making automata takes; none if it is not read."""
+    matcher = Matcher(["ferryboat", "harbour", "[a-z]{11}x"])
+    reads = [matcher.read(text) for text in ("moon", "ferryboat", "harbour ferryboat", "")]
+    assert [matcher.work(read) for read in reads] == [4 + UNMADE, 18 + 2 * UNMADE, 51 + 3 * UNMADE, UNMADE]
+    assert not any(list(matcher.met(read)) for read in reads[:1] if read)
+    assert [*matcher.met(reads[2] or Read(b"", [], []))] == [0, 1]
     assert matcher.work(None) == 0
 
 
@@ -206,8 +208,8 @@ def test_automata_are_shared_while_they_are_in_use() -> None:
     """Policies that are read again while the old ones serve cost only what has changed; nothing is kept for ever."""
     first, second = Matcher(["shared words", "first alone"]), Matcher(["shared words", "second alone"])
     assert first._sets[0] is second._sets[0]
-    assert {("first alone",), ("shared words",)} <= set(matching._ALIVE)
+    assert {("first alone",), ("shared words",)} <= set(automaton._ALIVE)
     del first
     gc.collect()
-    assert ("first alone",) not in matching._ALIVE
+    assert ("first alone",) not in automaton._ALIVE
     assert met(second, "the shared words") == [0]
