@@ -69,7 +69,7 @@ class Matcher:
         self._ranks = max((len(of_one.clauses) for of_one in every), default=0)
         self._far = sum(1 << number for number, of_one in enumerate(every) if of_one.length > NEAR)
         bare = [number for number, of_one in enumerate(every) if not of_one.clauses]
-        self._bare = sum(1 << number for number in bare)
+        self._bare = self._made = sum(1 << number for number in bare)
         groups = _small({number: program_size(patterns[number]) for number in bare})
         self._groups = [
             (sum(1 << n for n in group), [1 << n for n in group], automaton(*(patterns[n] for n in group)))
@@ -129,14 +129,18 @@ class Matcher:
             len(self._triggers.intersection(each[at : at + WORDS])) >= TRIGGERS for at in range(0, len(each), WORDS)
         )
 
-    def work(self, read: Read | None) -> int:
+    def work(self, read: Read | None, among: int = -1) -> int:
         """What it takes to search this text, roughly: how long the places are at which patterns are possible.
 
-        An automaton that has yet to be made counts as `UNMADE`.
+        An automaton that has yet to be made counts as `UNMADE`. `among`: the patterns that will be searched.
         """
-        every = self._places(read, -1) if read else {}
-        unmade = sum(not self._sets[number].is_made for number in every)
-        return UNMADE * unmade + sum(end - start for places in every.values() for start, end in places)
+        if read is None:
+            return 0
+        possible = self._possible(reduce(or_, read.words, 0)) & among
+        length = len(read.data) * possible.bit_count()
+        if len(read.spans) > 2:
+            length = sum(end - start for places in self._places(read, among).values() for start, end in places)
+        return length + UNMADE * (possible & ~self._made).bit_count()
 
     def met(self, read: Read, among: int = -1, wanted: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
         """The numbers of the patterns that occur in this text: those with a bit in `among`, if wanted in their turn.
@@ -145,7 +149,10 @@ class Matcher:
         """
         absent = self._bare & ~self._bare_in(read.data, among)
         for number, places in sorted(self._places(read, among & ~absent).items()):
-            if wanted(number) and any(self._sets[number].match(read.data[start:end]) for start, end in places):
+            if not wanted(number):
+                continue
+            self._made |= 1 << number
+            if any(self._sets[number].match(read.data[start:end]) for start, end in places):
                 yield number
 
     def _bare_in(self, data: bytes, among: int) -> int:

@@ -75,7 +75,7 @@ class RulesLayer:
         """Findings of all segments. Only patterns decide; the same text has the same findings."""
         length = request.length + len(request.system_prompt or "")
         known: dict[str, Read | None] = {}
-        async with self._turn.taken():
+        async with self._turn:
             light = (length <= OFFLOAD or _is_short(request, length)) and self._is_light(request, known)
             each = self._scan(request, known) if light else None
         if each is None:
@@ -84,9 +84,12 @@ class RulesLayer:
 
     def _is_light(self, request: ScanRequest, known: dict[str, Read | None]) -> bool:
         """Whether little work is to be expected; the words of the texts are then `known`."""
-        texts = [encodable(segment.text) for segment in request.segments]
-        known.update((text, self._matcher.read(text)) for text in texts)
-        return sum(self._matcher.work(known[text]) for text in texts) <= LIGHT
+        work = 0
+        for segment in request.segments:
+            raw = View(encodable(segment.text))
+            read = known[raw.text] = self._matcher.read(raw.text)
+            work += self._matcher.work(read, self._looking(segment.channel, raw.kinds))
+        return work <= LIGHT
 
     def _scan(self, request: ScanRequest, known: Mapping[str, Read | None]) -> list[SegmentReport]:
         overlap = Overlap(request.system_prompt) if request.system_prompt else None

@@ -15,7 +15,7 @@ async def test_others_have_their_turn_between_long_work() -> None:
     turn, order = Turn(), list[str]()
 
     async def work(name: str) -> None:
-        async with turn.taken():
+        async with turn:
             order.append(name)
             time.sleep(2 * MOST)  # noqa: ASYNC251 - holding the loop is what is tested
 
@@ -31,7 +31,7 @@ async def test_short_work_shares_a_turn() -> None:
     turn, order = Turn(), list[str]()
 
     async def work(name: str) -> None:
-        async with turn.taken():
+        async with turn:
             order.append(name)
 
     await asyncio.gather(*(work(name) for name in "abc"), asyncio.sleep(0, order.append("first")))
@@ -43,12 +43,12 @@ async def test_work_that_fails_counts_too() -> None:
     turn = Turn()
 
     async def fail() -> None:
-        async with turn.taken():
+        async with turn:
             time.sleep(2 * MOST)  # noqa: ASYNC251 - as above
             raise ValueError("damaged")
 
     with pytest.raises(ValueError, match="damaged"):
         await fail()
     begun = time.perf_counter()
-    async with turn.taken():
+    async with turn:
         assert time.perf_counter() - begun < 10
