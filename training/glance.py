@@ -58,6 +58,12 @@ def vocabulary(numbers: Sequence[int] | None = None) -> bytes:
     return bytes(model.SerializeToString())
 
 
+def numbers(shipped: bytes) -> list[int]:
+    """The pieces of the package that a vocabulary of `vocabulary` has kept, by their numbers."""
+    every = {piece.piece: number for number, piece in enumerate(ModelProto.FromString(vocabulary()).pieces)}
+    return [every[piece.piece] for piece in ModelProto.FromString(shipped).pieces]
+
+
 class Glance(nn.Module):
     """Windows in, logits out; the same call as `Network`."""
 

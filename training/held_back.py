@@ -24,6 +24,10 @@ agreed_earlier fake_policy_update forged_history forged_turn many_shot_history q
 contract_clause_aside fake_ending false_handover lasting_habit memory_planting review_page_plant rule_expiry
 silence_request
 forced_opening quoted_authority service_bot_bending soft_pressure
+loophole_logic group_chat_turns maker_farewell pledge_and_bond speech_level_switch classical_decree
+voice_transcript notice_board group_chat letter_office off_topic_in_data secrecy_orders acta_y_verbale
+pacto_inventado memory_rule_write language_loophole sql_shell_scraps translation_documents calendar_events
+juego_con_trampa minutes_protocol field_report
 """
 FAMILIES = frozenset(NAMES.split())
 """Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against

@@ -40,6 +40,10 @@ class Table(nn.Module):
         self.book.copy_(book)
         self.length.copy_(length)
 
+    def all(self) -> torch.Tensor:
+        """(words, width): the vectors as they are kept."""
+        return self(torch.arange(len(self.codes)))
+
     def forward(self, words: torch.Tensor) -> torch.Tensor:
         """(...) word numbers -> (..., width)."""
         places = torch.arange(self.book.shape[0]) * CENTROIDS

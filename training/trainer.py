@@ -34,7 +34,7 @@ CUT = Cut(most=100_000)
 class Plan:
     """How long and how fast. `draws` counts rows over all rounds, made ones not included."""
 
-    draws: int = 9_000
+    draws: int = 8_000
     rounds: int = 2
     rate: float = 3e-4
     chunk: int = 512

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,53 @@ async def test_a_long_text_leaves_the_event_loop_free() -> None:
         await scan("An ordinary sentence about ships. " * 30_000)
         ticking.cancel()
     assert ticks > 3
+
+
+PLAIN = "The ferry to the island leaves at noon on Sundays in winter, and it carries flour and lamp oil. "
+
+
+@pytest.mark.parametrize(
+    ("segments", "threads"),
+    [
+        ([PLAIN * 60], 0),
+        ([PLAIN * 110], 1),
+        ([PLAIN * 10 + "bGFtcCBvaWwgYW5kIGZsb3VyIGZvciB0aGUgaXNsYW5k " + PLAIN * 10], 1),
+        ([PLAIN * 20 + "Überfahrt"], 1),
+        ([PLAIN * 10, PLAIN * 10], 1),
+        ([PLAIN * 7, PLAIN * 7], 0),
+    ],
+)
+async def test_only_what_is_plain_and_promises_little_is_read_without_a_thread(
+    segments: list[str], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One text of ASCII that hints at no other view, up to 10,000 characters; several, or others, up to 1,500."""
+    hops = []
+
+    async def counted(work: Callable[..., object], *given: object) -> object:
+        hops.append(work)
+        return work(*given)
+
+    asked = ScanRequest(tuple(Segment(text) for text in segments))
+    await LAYER.scan(asked, ())  # makes the automata
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+    assert (await LAYER.scan(asked, ())).score == 0
+    assert len(hops) == threads
+
+
+async def test_automata_are_made_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making many takes long; once they are made, the same text is read at once."""
+    hops = []
+
+    async def counted(work: Callable[..., object], *given: object) -> object:
+        hops.append(work)
+        return work(*given)
+
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+    words = [f"banana{letter}" for letter in "uvwxyz"]
+    fresh = one(patterns=[f"{word}.{{1,9}}apple" for word in words], match=["bananau, apple"])
+    for _ in range(2):
+        await scan(f"apple {' '.join(words)}", layer=fresh)
+        assert len(hops) == 1
 
 
 @pytest.mark.parametrize("place", [0, 20_020, 89_960])
