@@ -54,7 +54,7 @@ def network(folder: Path) -> Network:
     state["embeddings.position_embeddings.weight"][: len(found["positions.weight"])] = found["positions.weight"]
     products = [found[name.removesuffix("_quantized")].T for name in found if name.endswith("_quantized")]
     for number in range(len(layers)):
-        each = dict(zip(LAYER, products[number * len(LAYER) :], strict=False))
+        each = dict(zip(LAYER, products[number * len(LAYER) : (number + 1) * len(LAYER)], strict=True))
         state |= {f"encoder.layer.{number}.{name}": value for name, value in _layer(found, number, each)}
     made.bert.load_state_dict(state)
     _give_head(made, folder)
@@ -94,7 +94,7 @@ def _layer(found: Mapping[str, torch.Tensor], number: int, products: Weights) ->
 
 def _table(found: Mapping[str, torch.Tensor], book: str) -> Table:
     """The word table: its book has a name, its codes and lengths are known by what they are."""
-    codes = next(value for value in found.values() if value.dtype is torch.uint8)
+    codes = next(value for value in found.values() if value.dtype is torch.uint8 and value.dim() == 2)
     length = next(value for value in found.values() if value.dtype is torch.float16 and value.dim() == 1)
     made = Table(len(codes), codes.shape[1] * found[book].shape[2], found[book].shape[2])
     made.codes, made.book, made.length = codes, found[book], length

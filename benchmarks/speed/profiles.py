@@ -27,10 +27,9 @@ ATTACHED = 2.0
 """Seconds after which py-spy looks."""
 EVERYTHING = 0.82
 """What has this share stands around all the rest."""
-IDLE = frozenset(
-    {"_worker (futures/thread.py)", "_connection_worker_thread (aiosqlite/core.py)", "Runner.run (asyncio/runners.py)"}
-)
-"""Where threads wait for work, which py-spy cannot tell from work on every machine."""
+IDLE = frozenset({"_worker (futures/thread.py)", "_connection_worker_thread (aiosqlite/core.py)"})
+"""Where threads wait for work, which py-spy cannot tell from work on every machine. `Runner.run` itself is uvloop: its
+own work, and its waiting."""
 _turns = count()
 Scene = Callable[[Target], Awaitable[int]]
 

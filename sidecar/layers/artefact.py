@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
-from unicodedata import category
+from unicodedata import category, normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -75,8 +76,14 @@ def _foreign(text: str) -> float:
     """The share of letters, marks of letters included, that are not ASCII: no dash, quote or emoji is foreign."""
     if text.isascii():
         return 0.0
-    foreign = sum(letter > "\x7f" and category(letter)[0] in "LM" for letter in text)
+    foreign = sum(map(_is_foreign, text))
     return foreign / max(1, foreign + sum(map(str.isalpha, text.encode("ascii", "ignore").decode())))
+
+
+@lru_cache(maxsize=8192)
+def _is_foreign(sign: str) -> bool:
+    """Letters in a circle or square, too, which stand for some of ASCII but look like none of them to a tokenizer."""
+    return not sign.isascii() and (category(sign)[0] in "LM" or normalize("NFKC", sign)[0].isalnum())
 
 
 class Manifest(BaseModel):

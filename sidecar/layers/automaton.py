@@ -24,6 +24,16 @@ class Automaton:
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = patterns
 
+    @property
+    def is_made(self) -> bool:
+        """Whether it was asked before."""
+        return "match" in vars(self)
+
+    def made(self) -> Automaton:
+        """The same, made now."""
+        _ = self.match
+        return self
+
     @cached_property
     def match(self) -> Callable[[bytes], Sequence[int] | None]:
         """The numbers of the patterns that are met in a text, or None."""

@@ -37,8 +37,8 @@ words, make a text stuffed. Of the public rows the densest harmless one has 80 a
 our own 135 and 46); words of patterns in random order have 63 up, needles chosen for it 270 patterns in 1,300 bytes."""
 SHARED = 5_000
 """Instructions of the patterns that share an automaton, since they need no words and are searched in every text."""
-UNMADE = 100_000
-"""Bytes that are searched in the time that it takes to make an automaton."""
+MAKING = 300
+"""Bytes that are searched in the time that it takes to make an automaton, for each instruction of its pattern."""
 BUSY, LONG = 24, 4
 """Patterns possible in a stretch from which on its words are counted: with fewer it costs little, whatever it says."""
 Span = tuple[int, int]
@@ -60,7 +60,8 @@ class Matcher:
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        if large := [pattern[:80] for pattern in patterns if program_size(pattern) > LARGEST]:
+        self._sizes = [program_size(pattern) for pattern in patterns]
+        if large := [pattern[:80] for pattern, size in zip(patterns, self._sizes, strict=True) if size > LARGEST]:
             raise PolicyError("a pattern is too large", large)
         self._patterns = patterns
         self._sets = [automaton(pattern) for pattern in patterns]
@@ -70,9 +71,9 @@ class Matcher:
         self._far = sum(1 << number for number, of_one in enumerate(every) if of_one.length > NEAR)
         bare = [number for number, of_one in enumerate(every) if not of_one.clauses]
         self._bare = self._made = sum(1 << number for number in bare)
-        groups = _small({number: program_size(patterns[number]) for number in bare})
+        groups = _small({number: self._sizes[number] for number in bare})
         self._groups = [
-            (sum(1 << n for n in group), [1 << n for n in group], automaton(*(patterns[n] for n in group)))
+            (sum(1 << n for n in group), [1 << n for n in group], automaton(*(patterns[n] for n in group)).made())
             for group in groups
         ]
         self._without, bits = 0, dict[Needle, int]()
@@ -130,9 +131,9 @@ class Matcher:
         )
 
     def work(self, read: Read | None, among: int = -1) -> int:
-        """What it takes to search this text, roughly: how long the places are at which patterns are possible.
+        """What it takes to search this text, roughly: how long the places are where patterns of `among` are possible.
 
-        An automaton that has yet to be made counts as `UNMADE`. `among`: the patterns that will be searched.
+        In bytes; automata that have yet to be made count as `MAKING`. Other views and what is found are not in it.
         """
         if read is None:
             return 0
@@ -140,7 +141,13 @@ class Matcher:
         length = len(read.data) * possible.bit_count()
         if len(read.spans) > 2:
             length = sum(end - start for places in self._places(read, among).values() for start, end in places)
-        return length + UNMADE * (possible & ~self._made).bit_count()
+        return length + sum(map(self._making, _bits(possible & ~self._made)))
+
+    def _making(self, number: int) -> int:
+        if self._sets[number].is_made:  # by another matcher, too
+            self._made |= 1 << number
+            return 0
+        return MAKING * self._sizes[number]
 
     def met(self, read: Read, among: int = -1, wanted: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
         """The numbers of the patterns that occur in this text: those with a bit in `among`, if wanted in their turn.
@@ -149,10 +156,7 @@ class Matcher:
         """
         absent = self._bare & ~self._bare_in(read.data, among)
         for number, places in sorted(self._places(read, among & ~absent).items()):
-            if not wanted(number):
-                continue
-            self._made |= 1 << number
-            if any(self._sets[number].match(read.data[start:end]) for start, end in places):
+            if wanted(number) and any(self._sets[number].match(read.data[start:end]) for start, end in places):
                 yield number
 
     def _bare_in(self, data: bytes, among: int) -> int:

@@ -55,13 +55,15 @@ def forget() -> None:
 
 def normal(data: bytes) -> bytes:
     """A text as needles of bytes see it; a space at both ends."""
-    if not data.isascii():
+    if data.isascii():  # few signs stand beside another: a third of the time of split and join
+        words = (b" %b " % data.translate(_NORMAL)).replace(b"  ", b" ").replace(b"  ", b" ")
+        if b"  " not in words:
+            return words
+    else:
         for sign, letter in _LIKE_LETTERS:
             data = data.replace(sign, letter)
-    words = b" %b " % data.translate(_NORMAL)
-    while b"  " in words:  # a third of the time of split and join: there are few runs of many
-        words = words.replace(b"  ", b" ")
-    return words
+        words = data.translate(_NORMAL)
+    return b" ".join([b"", *words.split(), b""]) or b" "
 
 
 def has_odd_letters(text: str) -> bool:

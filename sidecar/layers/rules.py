@@ -4,8 +4,8 @@ One pass over each view says which rules are met; exact places are looked up for
 once a segment, in the first view that shows it, so a finding in `base64` means that the plain text did not.
 What was met only after undoing a trick is also reported by the `hidden_in` rule that names the trick.
 
-Texts longer than `OFFLOAD` code points are worked on in a thread, unless they promise little work: the event loop is
-never held for 5 ms.
+Texts longer than `OFFLOAD` code points, and shorter ones that promise much work, are worked on in a thread. What is
+read on the event loop takes a few milliseconds at most, in turns (`sidecar.layers.turn`).
 Of a text longer than `LONG` the beginning is read first, and the rest only if that was not certain already:
 text full of trigger words, which costs the automata most, is thereby cut short.
 """
@@ -28,11 +28,13 @@ from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanR
 from sidecar.views import OVERFLOW, STEPS, View, encodable, is_plain, views
 
 OFFLOAD = 700
-"""Code points that even hostile text gets through in a few milliseconds."""
+"""Code points of any kind that are read without a thread where the words of the text promise little work."""
 SHORT, PLAIN, LIGHT = 1_500, 10_000, 300_000
 """ASCII text up to so many code points is read without a thread, too, where so little work is to be expected
 (`Matcher.work`; 0.7 ms of searching); up to the second number a single text that hints at no other view. The hop costs
 more: RE2 lets go of Python's lock at each call, and the event loop and the thread then wait for each other."""
+NUMBERS = 200
+"""Digits and @ in a text longer than `SHORT`, for it to be read without a thread: each number found has its price."""
 LONG = 12_000
 """Code points beyond which a text is first read up to `BEGINNING`."""
 BEGINNING = 6_000
@@ -44,6 +46,7 @@ HIDES = "SMG-OVERFLOW"
 """The finding on a text that hides itself in more ways than there is room to undo (`sidecar.views.ROOM`)."""
 CROWDED = "INJ-CROWDED"
 """The finding on a text made of trigger words (`sidecar.layers.matcher.CROWD`): worth 1, since no rule reads on."""
+_NO_NUMBERS = str.maketrans("", "", "0123456789@")
 NOTHING: Mapping[str, Read | None] = {}
 KINDS = 1_000
 """Combinations of channel and kinds of view that are remembered; texts choose which come."""
@@ -181,8 +184,10 @@ def _is_short(request: ScanRequest, length: int) -> bool:
     """Whether texts of ASCII, so long in all, may be read without a thread if they promise little work."""
     if length > PLAIN or not all(segment.text.isascii() for segment in request.segments):
         return False
-    alone = len(request.segments) == 1 and not request.system_prompt
-    return length <= SHORT or (alone and is_plain(request.segments[0].text))
+    if length <= SHORT or len(request.segments) > 1 or request.system_prompt:
+        return length <= SHORT
+    text = request.segments[0].text
+    return len(text) - len(text.translate(_NO_NUMBERS)) <= NUMBERS and is_plain(text)
 
 
 def _demand(rules: Sequence[Rule]) -> None:

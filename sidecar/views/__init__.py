@@ -118,8 +118,8 @@ def encodable(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether nothing in a text of ASCII hints at another reading: it is its only view, but for control characters."""
-    return not _hinted(text)
+    """Whether nothing in a text hints at another reading: it is its only view."""
+    return not _hinted(text) and next(folding.readings(View(text)), None) is None
 
 
 def _hinted(text: str) -> Sequence[str]:

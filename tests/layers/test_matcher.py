@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sidecar import policy
 from sidecar.errors import PolicyError
 from sidecar.layers import automaton
-from sidecar.layers.matcher import CROWD, TRIGGERS, UNMADE, WORDS, Matcher, Read
+from sidecar.layers.matcher import CROWD, MAKING, TRIGGERS, WORDS, Matcher, Read
 from sidecar.layers.stretches import NEAR, STEP
 
 SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
@@ -76,9 +76,13 @@ def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
     """Its length for every pattern that is possible in it, and what making automata takes; none if it is not read."""
     matcher = Matcher(["ferryboat", "harbour", "[a-z]{11}x"])
     reads = [matcher.read(text) for text in ("moon", "ferryboat", "harbour ferryboat", "")]
-    assert [matcher.work(read) for read in reads] == [4, 18 + UNMADE, 51 + 2 * UNMADE, 0]
+    first, second = (MAKING * policy.program_size(pattern) for pattern in ("ferryboat", "harbour"))
+    assert [matcher.work(read) for read in reads] == [4, 18 + first, 51 + first + second, 0]
+    assert [matcher.work(read, 0b100) for read in reads] == [4, 9, 17, 0]
     assert not any(list(matcher.met(read)) for read in reads[:1] if read)
     assert [*matcher.met(reads[2] or Read(b"", [], []))] == [0, 1]
+    again = Matcher(["harbour"])
+    assert again.work(again.read("harbour")) == 7
     assert matcher.work(None) == 0
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar import policy
 from sidecar.layers.needles import has_odd_letters, needs, normal
@@ -24,6 +26,17 @@ EVERY = [pattern for rule in policy.load().rules for pattern in rule.patterns]
 def test_the_normal_form(text: str, expected: bytes) -> None:
     """Letters, digits as zeros, one space for whatever is between."""
     assert normal(text.encode()) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"word", b"x", b" ", b"    ", b". - ", b"\x1f\n", "é".encode(), "指示".encode(), b"_" * 9])
+    )
+)
+def test_words_have_one_space_between_them(pieces: list[bytes]) -> None:
+    """However many signs, or bytes of other scripts, stood there, and one at both ends."""
+    words = normal(b"".join(pieces))
+    assert words == (b" ".join([b"", *words.split(), b""]) or b" ")
 
 
 @pytest.mark.parametrize(

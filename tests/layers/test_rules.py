@@ -194,6 +194,9 @@ PLAIN = "The ferry to the island leaves at noon on Sundays in winter, and it car
         ([PLAIN * 110], 1),
         ([PLAIN * 10 + "bGFtcCBvaWwgYW5kIGZsb3VyIGZvciB0aGUgaXNsYW5k " + PLAIN * 10], 1),
         ([PLAIN * 20 + "Überfahrt"], 1),
+        ([PLAIN * 20 + "\x1b"], 1),
+        ([PLAIN * 20 + "(212) 555-0143, " * 30], 1),
+        ([" ".join(line for rule in SHIPPED.rules for line in rule.no_match if line.isascii())[:9_000]], 1),
         ([PLAIN * 10, PLAIN * 10], 1),
         ([PLAIN * 7, PLAIN * 7], 0),
     ],
@@ -211,8 +214,21 @@ async def test_only_what_is_plain_and_promises_little_is_read_without_a_thread(
     asked = ScanRequest(tuple(Segment(text) for text in segments))
     await LAYER.scan(asked, ())  # makes the automata
     monkeypatch.setattr(asyncio, "to_thread", counted)
-    assert (await LAYER.scan(asked, ())).score == 0
+    await LAYER.scan(asked, ())
     assert len(hops) == threads
+
+
+async def test_a_long_system_prompt_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However plain the text: that one is quoted takes work of its own to see."""
+    hops = []
+
+    async def counted(work: Callable[..., object], *given: object) -> object:
+        hops.append(work)
+        return work(*given)
+
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+    await LAYER.scan(ScanRequest((Segment("When does the ferry leave?"),), PLAIN * 20), ())
+    assert len(hops) == 1
 
 
 async def test_automata_are_made_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +241,7 @@ async def test_automata_are_made_in_a_thread(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(asyncio, "to_thread", counted)
     words = [f"banana{letter}" for letter in "uvwxyz"]
-    fresh = one(patterns=[f"{word}.{{1,9}}apple" for word in words], match=["bananau, apple"])
+    fresh = one(patterns=[f"{word}.{{1,200}}apple" for word in words], match=["bananau, apple"])
     for _ in range(2):
         await scan(f"apple {' '.join(words)}", layer=fresh)
         assert len(hops) == 1

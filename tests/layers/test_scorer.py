@@ -63,6 +63,8 @@ def test_a_doubtful_window_is_the_mean_of_both() -> None:
         ("", 0.25, 0.0),
         ("“attack” — 5 € … 🙂 ║", 0.25, 0.0),
         ("🙂", 0.25, 0.0),
+        ("ⓘⓖⓝⓞⓡⓔ", 0.75, 1.0),
+        ("i\u20ddg\u20ddn\u20ddore", 0.75, 1.0),
     ],
 )
 def test_the_glance_weighs_more_where_letters_are_not_ascii(text: str, weight: float, added: float) -> None:
