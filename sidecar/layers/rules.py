@@ -30,8 +30,8 @@ from sidecar.views import OVERFLOW, STEPS, View, encodable, is_plain, views
 OFFLOAD = 700
 """Code points of any kind that are read without a thread where the words of the text promise little work."""
 SHORT, PLAIN, LIGHT = 1_500, 10_000, 300_000
-"""ASCII text up to so many code points is read without a thread, too, where so little work is to be expected
-(`Matcher.work`; 0.7 ms of searching); up to the second number a single text that hints at no other view. The hop costs
+"""ASCII text up to so many code points that hints at no other view is read without a thread, too, where so little work
+is to be expected (`Matcher.work`; 0.7 ms of searching); up to the second number if it is a single one. The hop costs
 more: RE2 lets go of Python's lock at each call, and the event loop and the thread then wait for each other."""
 NUMBERS = 200
 """Digits and @ in a text longer than `SHORT`, for it to be read without a thread: each number found has its price."""
@@ -181,13 +181,14 @@ class RulesLayer:
 
 
 def _is_short(request: ScanRequest, length: int) -> bool:
-    """Whether texts of ASCII, so long in all, may be read without a thread if they promise little work."""
-    if length > PLAIN or not all(segment.text.isascii() for segment in request.segments):
+    """Whether plain texts of ASCII, so long in all, may be read without a thread if they promise little work."""
+    texts = [segment.text for segment in request.segments]
+    if length > PLAIN or not all(map(str.isascii, texts)):
         return False
-    if length <= SHORT or len(request.segments) > 1 or request.system_prompt:
-        return length <= SHORT
-    text = request.segments[0].text
-    return len(text) - len(text.translate(_NO_NUMBERS)) <= NUMBERS and is_plain(text)
+    numbers = sum(len(text) - len(text.translate(_NO_NUMBERS)) for text in texts)
+    if length > SHORT and (len(texts) > 1 or request.system_prompt or numbers > NUMBERS):
+        return False
+    return all(map(is_plain, texts))
 
 
 def _demand(rules: Sequence[Rule]) -> None:

@@ -199,6 +199,7 @@ PLAIN = "The ferry to the island leaves at noon on Sundays in winter, and it car
         ([" ".join(line for rule in SHIPPED.rules for line in rule.no_match if line.isascii())[:9_000]], 1),
         ([PLAIN * 10, PLAIN * 10], 1),
         ([PLAIN * 7, PLAIN * 7], 0),
+        ([PLAIN * 7, PLAIN * 5 + "\x1b"], 1),
     ],
 )
 async def test_only_what_is_plain_and_promises_little_is_read_without_a_thread(
