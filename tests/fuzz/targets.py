@@ -104,7 +104,7 @@ def rules(data: bytes) -> None:
     """The shipped rules on any text: scores between 0 and 1, spans inside the text, the same twice."""
     text = data.decode("utf-8", "replace")
     segment = Segment(text, path="prompt", role=Role.USER)
-    report = _finished(_layer().scan(ScanRequest((segment,)), ()))
+    report = asyncio.run(_layer().scan(ScanRequest((segment,)), ()))
     for finding in report.findings:
         assert 0 <= finding.score <= 1
         assert 0 <= (finding.start or 0) <= (finding.end or 0) <= len(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from itertools import product
 
@@ -12,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar import policy
-from sidecar.errors import PolicyError
-from sidecar.layers import automaton
 from sidecar.layers.matcher import CROWD, MAKING, TRIGGERS, WORDS, Matcher, Read
 from sidecar.layers.stretches import NEAR, STEP
 
@@ -190,30 +187,3 @@ def test_a_text_made_of_the_words_of_patterns_is_stuffed() -> None:
     other = ["and so on"] * (WORDS // 6)
     assert matcher.read(" ".join(words + other)) is None
     assert matcher.read(" ".join(words[1:] * 3 + other)) is not None
-
-
-@pytest.mark.parametrize("times", [145, 200, 400])
-def test_a_pattern_too_large_for_an_automaton_is_refused(times: int) -> None:
-    """At load, not by silence at scan time."""
-    with pytest.raises((PolicyError, ValueError), match="too large"):
-        Matcher([rf"(?:\pL\pN\pP){{{times}}}"])
-
-
-def test_an_automaton_is_made_when_it_is_needed_and_the_largest_fits() -> None:
-    """A pattern of nearly as many instructions as one may have is met like any other."""
-    matcher = Matcher(["rare words", r"large (?:\pL\pN\pP){142}"])
-    assert met(matcher, "nothing of the kind") == []
-    assert not any("match" in vars(automaton) for automaton in matcher._sets)
-    assert met(matcher, "a large " + "a1." * 142) == [1]
-    assert ["match" in vars(automaton) for automaton in matcher._sets] == [False, True]
-
-
-def test_automata_are_shared_while_they_are_in_use() -> None:
-    """Policies that are read again while the old ones serve cost only what has changed; nothing is kept for ever."""
-    first, second = Matcher(["shared words", "first alone"]), Matcher(["shared words", "second alone"])
-    assert first._sets[0] is second._sets[0]
-    assert {("first alone",), ("shared words",)} <= set(automaton._ALIVE)
-    del first
-    gc.collect()
-    assert ("first alone",) not in automaton._ALIVE
-    assert met(second, "the shared words") == [0]
