@@ -184,6 +184,19 @@ async def test_a_long_text_leaves_the_event_loop_free() -> None:
     assert ticks > 3
 
 
+@pytest.fixture
+def hops(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What was handed to a thread."""
+    seen: list[object] = []
+
+    async def counted(work: Callable[..., object], *given: object) -> object:
+        seen.append(work)
+        return work(*given)
+
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+    return seen
+
+
 PLAIN = "The ferry to the island leaves at noon on Sundays in winter, and it carries flour and lamp oil. "
 
 
@@ -203,44 +216,24 @@ PLAIN = "The ferry to the island leaves at noon on Sundays in winter, and it car
     ],
 )
 async def test_only_what_is_plain_and_promises_little_is_read_without_a_thread(
-    segments: list[str], threads: int, monkeypatch: pytest.MonkeyPatch
+    segments: list[str], threads: int, hops: list[object]
 ) -> None:
     """One text of ASCII that hints at no other view, up to 10,000 characters; several, or others, up to 1,500."""
-    hops = []
-
-    async def counted(work: Callable[..., object], *given: object) -> object:
-        hops.append(work)
-        return work(*given)
-
     asked = ScanRequest(tuple(Segment(text) for text in segments))
     await LAYER.scan(asked, ())  # makes the automata
-    monkeypatch.setattr(asyncio, "to_thread", counted)
+    hops.clear()
     await LAYER.scan(asked, ())
     assert len(hops) == threads
 
 
-async def test_a_long_system_prompt_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_system_prompt_is_read_in_a_thread(hops: list[object]) -> None:
     """However plain the text: that one is quoted takes work of its own to see."""
-    hops = []
-
-    async def counted(work: Callable[..., object], *given: object) -> object:
-        hops.append(work)
-        return work(*given)
-
-    monkeypatch.setattr(asyncio, "to_thread", counted)
     await LAYER.scan(ScanRequest((Segment("When does the ferry leave?"),), PLAIN * 20), ())
     assert len(hops) == 1
 
 
-async def test_automata_are_made_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_automata_are_made_in_a_thread(hops: list[object]) -> None:
     """Making many takes long; once they are made, the same text is read at once."""
-    hops = []
-
-    async def counted(work: Callable[..., object], *given: object) -> object:
-        hops.append(work)
-        return work(*given)
-
-    monkeypatch.setattr(asyncio, "to_thread", counted)
     words = [f"banana{letter}" for letter in "uvwxyz"]
     fresh = one(patterns=[f"{word}.{{1,200}}apple" for word in words], match=["bananau, apple"])
     for _ in range(2):
