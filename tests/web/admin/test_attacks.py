@@ -28,7 +28,7 @@ SQL = (
 """What a database could stumble over; the rest never gets that far."""
 HOSTILE = (
     *SQL,
-    '"><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}${7*7}',
+    '"><script>alert(1)</script><img src=x onerror=alert(1)>{{7919*7919}}${7919*7919}',
     "=cmd()|'/c calc'!A0",
     "a\r\nSet-Cookie: owned=1\r\n\r\n<html>",
     "../../../../etc/passwd",
@@ -76,7 +76,7 @@ def harmless(seen: Seen, sent: str) -> None:
     assert seen.reader.tags.count("script") <= 1
     assert seen.reader.tags.count("img") <= 1
     assert not {"\u202e", "\u200b", "\x00"} & set(FIELD.sub("", seen.body))
-    assert "49" not in seen.text or "{{7*7}}" not in sent
+    assert "62710561" not in seen.text or "{{7919*7919}}" not in sent
     assert not seen.location or (seen.location.startswith("/") and not seen.location.startswith(("//", "/\\")))
 
 
