@@ -1,8 +1,9 @@
 """Reads a shipped model back as networks that can learn: `python -m training.thaw [--model FOLDER] OUT`.
 
 Checkpoints of a training are hundreds of megabytes and live in no repository; what is shipped is all that is left of
-them. Its int8 weights, times their scales, are the weights again to within a hundredth. Writes `network.pt` and
-`glance.pt` into OUT, for `python -m training.train --start`.
+them. Its int8 weights, times their scales, give networks whose features have a cosine of .995 (MiniLM) and .997 (the
+glance) with the shipped ones in the mean. Writes `network.pt` and `glance.pt` into OUT, for `python -m training.train
+--start`.
 """
 
 from __future__ import annotations

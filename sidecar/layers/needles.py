@@ -55,15 +55,10 @@ def forget() -> None:
 
 def normal(data: bytes) -> bytes:
     """A text as needles of bytes see it; a space at both ends."""
-    if data.isascii():  # few signs stand beside another: a third of the time of split and join
-        words = (b" %b " % data.translate(_NORMAL)).replace(b"  ", b" ").replace(b"  ", b" ")
-        if b"  " not in words:
-            return words
-    else:
+    if not data.isascii():
         for sign, letter in _LIKE_LETTERS:
             data = data.replace(sign, letter)
-        words = data.translate(_NORMAL)
-    return b" ".join([b"", *words.split(), b""]) or b" "
+    return b" ".join([b"", *data.translate(_NORMAL).split(), b""]) or b" "
 
 
 def has_odd_letters(text: str) -> bool:

@@ -185,10 +185,13 @@ def _is_short(request: ScanRequest, length: int) -> bool:
     texts = [segment.text for segment in request.segments]
     if length > PLAIN or not all(map(str.isascii, texts)):
         return False
-    numbers = sum(len(text) - len(text.translate(_NO_NUMBERS)) for text in texts)
-    if length > SHORT and (len(texts) > 1 or request.system_prompt or numbers > NUMBERS):
+    if length > SHORT and (len(texts) > 1 or request.system_prompt or _numbers(texts[0]) > NUMBERS):
         return False
     return all(map(is_plain, texts))
+
+
+def _numbers(text: str) -> int:
+    return len(text) - len(text.translate(_NO_NUMBERS))
 
 
 def _demand(rules: Sequence[Rule]) -> None:

@@ -88,7 +88,7 @@ def _remembered(text: str) -> Sequence[View]:
 def forget() -> None:
     """Remember no text any more: for measurements of texts that are read again and again."""
     _remembered.cache_clear()
-    _hints_remembered.cache_clear()
+    _remembered_hints.cache_clear()
 
 
 def _made(text: str) -> Sequence[View]:
@@ -123,18 +123,16 @@ def is_plain(text: str) -> bool:
 
 
 def _hinted(text: str) -> Sequence[str]:
-    return _hints_remembered(text) if len(text) <= REMEMBERED_LENGTH else _hints(text)
-
-
-@lru_cache(REMEMBERED)
-def _hints_remembered(text: str) -> Sequence[str]:
-    return _hints(text)
+    return _remembered_hints(text) if len(text) <= REMEMBERED_LENGTH else _hints(text)
 
 
 def _hints(text: str) -> Sequence[str]:
     """The steps that are worth taking on this text: what yields short views first, whole-text ones last."""
     data = text.encode()
     return tuple(names[number] for names, hints in _SETS for number in sorted(hints.Match(data) or ()))
+
+
+_remembered_hints = lru_cache(REMEMBERED)(_hints)
 
 
 def _deeper(base: View) -> Iterator[View]:
