@@ -2,7 +2,8 @@
 
 Targets go out byte for byte, redirects and cookies are not followed or kept, bodies are neither
 compressed nor decompressed. A connection that cannot be made is tried again (nothing went up yet);
-after the first byte nothing is ever sent twice.
+after the first byte nothing is sent twice but a GET or HEAD that met a kept connection which was
+just being closed (RFC 9110, 9.2.2): llama.cpp closes after every stream, and does not say so.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ ATTEMPTS = 3
 FIELD_BYTES = 32 * 1024
 CREDENTIALS = ("Authorization", "X-API-Key", "Api-Key")
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_SAFE = frozenset({"GET", "HEAD"})
 
 
 def read_credential(path: Path | None) -> str | None:
@@ -109,9 +111,11 @@ class HttpUpstream:
             )
             await self._write(wire, request)
             head, body = await _final(wire)
-        except BaseException:
+        except BaseException as error:
             wire.force_close()
             self._wires.give(wire)
+            if wire.kept and _repeatable(request) and isinstance(error, aiohttp.ClientConnectionError):
+                raise NotConnected("connection lost") from None
             raise
         return _HttpAnswer(head, body, wire, self._wires, self._settings.idle_timeout)
 
@@ -212,6 +216,10 @@ class _HttpAnswer:
         if self._wire is not None:
             self._wires.give(self._wire)
             self._wire = None
+
+
+def _repeatable(request: Outgoing) -> bool:
+    return request.method in _SAFE and (request.body is None or isinstance(request.body, bytes))
 
 
 async def _pour(body: AsyncIterator[bytes], writer: StreamWriter, wire: Wire) -> None:

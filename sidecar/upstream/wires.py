@@ -24,6 +24,9 @@ NEXT_ADDRESS = 0.25
 class Wire(ResponseHandler):
     """One connection."""
 
+    kept = False
+    """Whether an answer has come on it before: then the other side may be closing it just now."""
+
     @property
     def unsent(self) -> int:
         """Bytes of a request that were not taken: an upstream that has answered all the same may never do."""
@@ -118,6 +121,7 @@ class Wires:
             # Closing: unread bytes mean that the client left, and the upstream shall stop.
             wire.close()
             return
+        wire.kept = True
         self._kept.append((wire, time.monotonic()))
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().call_later(KEEPALIVE, self._sweep)

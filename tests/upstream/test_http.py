@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from door import eventually
 from multidict import CIMultiDict
-from recording import Recording, Script, raw, recording, stream, whole
+from recording import Received, Recording, Script, raw, recording, stream, whole
 from support import free_port
 
 from sidecar.config import Upstream as Settings
@@ -209,16 +209,54 @@ async def test_no_answer_in_time_is_504(script: Script) -> None:
     assert len(recorder.requests) == 1
 
 
+@pytest.mark.parametrize("request_", [post(), Outgoing("GET", "/v1/models", CIMultiDict())])
 @pytest.mark.parametrize(
     "script", [raw(b""), raw(b"", end="reset"), raw(b"garbage\r\n\r\n"), raw(b"HTTP/1.1 999999 X\r\n\r\n")]
 )
-async def test_a_broken_beginning_is_502_and_is_never_sent_twice(script: Script) -> None:
-    """Once bytes went up, a failure is final: the request may have been acted on."""
+async def test_a_broken_beginning_is_502_and_is_not_sent_twice(script: Script, request_: Outgoing) -> None:
+    """Once bytes went up on a new connection, a failure is final: the request may have been acted on."""
     async with recording(script) as recorder:
         with pytest.raises(UpstreamError) as caught:
-            await ask(recorder.url, post())
+            await ask(recorder.url, request_)
     assert caught.value.status == 502
     assert len(recorder.requests) == 1
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    """A body that cannot be read a second time."""
+    yield b"x"
+
+
+@pytest.mark.parametrize("end", ["cut", "reset"])
+@pytest.mark.parametrize(
+    ("method", "body", "times"), [("GET", None, 2), ("HEAD", None, 2), ("GET", pieces, 1), ("POST", None, 1)]
+)
+async def test_only_what_is_safe_is_sent_again_on_a_kept_connection(
+    method: str, body: Callable[[], AsyncIterator[bytes]] | None, times: int, end: str
+) -> None:
+    """Llama.cpp closes after a stream without a word: the next GET asks once more, a POST may have been acted on."""
+    second = Outgoing(method, "/v1/models", CIMultiDict(), body() if body else None)
+    async with recording() as recorder:
+        answered = recorder.script
+        upstream = HttpUpstream(recorder.url, QUICK)
+        async with upstream.send(post()) as answer:
+            assert [chunk async for chunk in answer.chunks()] == [b"{}"]
+
+        async def once(received: Received, writer: asyncio.StreamWriter) -> None:
+            recorder.script = answered
+            await raw(b"", end=end)(received, writer)
+
+        recorder.script = once
+        if times == 2:
+            async with upstream.send(second) as answer:
+                assert answer.status == 200
+        else:
+            with pytest.raises(UpstreamError) as caught:
+                async with upstream.send(second):
+                    pass
+            assert (caught.value.status, "connection lost" in caught.value.detail) == (502, True)
+        await upstream.close()
+    assert [received.line.split()[0] for received in recorder.requests] == ["POST", *[method] * times]
 
 
 @pytest.mark.parametrize(("end", "status"), [("cut", 502), ("reset", 502), ("stall", 504)])
