@@ -52,7 +52,7 @@ KINDS = 1_000
 """Combinations of channel and kinds of view that are remembered; texts choose which come."""
 KNOWN = 0.1
 """What a request for the system prompt weighs more when a system prompt is given."""
-CERTAIN = 0.98
+CERTAIN = 0.99
 """What a hit must be worth for the rest of a long text to be left unread: more than any sensible threshold."""
 SERIOUS = 0.6
 """What a hit must be worth before hiding it counts as smuggling."""
