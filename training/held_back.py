@@ -28,6 +28,10 @@ loophole_logic group_chat_turns maker_farewell pledge_and_bond speech_level_swit
 voice_transcript notice_board group_chat letter_office off_topic_in_data secrecy_orders acta_y_verbale
 pacto_inventado memory_rule_write language_loophole sql_shell_scraps translation_documents calendar_events
 juego_con_trampa minutes_protocol field_report
+museum_curator courteous_renegotiation token_economy oath_trance order_without_addressee keyword_search_swap
+who_is_speaking bureaucratic_decree oath_and_kinship polite_question opposite_mirror tutor_bot_and_pupil
+letters_that_revoke polite_steering language_teacher_role ticket_orders_reader moral_argument_about_rules
+review_orders_reader story_wrapper only_a_test
 """
 FAMILIES = frozenset(NAMES.split())
 """Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against
