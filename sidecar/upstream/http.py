@@ -88,6 +88,8 @@ class HttpUpstream:
         """Nearly every request needs one attempt, and does not pay for the means to make several."""
         try:
             return await self._request(request)
+        except _Lost:
+            return await self._request(request, anew=True)
         except NotConnected as error:
             if not error.again:
                 raise
@@ -99,8 +101,8 @@ class HttpUpstream:
         )
         return await again(self._request, request)
 
-    async def _request(self, request: Outgoing) -> _HttpAnswer:
-        wire = await self._wires.take()
+    async def _request(self, request: Outgoing, *, anew: bool = False) -> _HttpAnswer:
+        wire = await self._wires.take(anew=anew)
         try:
             wire.set_response_params(
                 skip_payload=request.method == "HEAD",
@@ -115,7 +117,7 @@ class HttpUpstream:
             wire.force_close()
             self._wires.give(wire)
             if wire.kept and _repeatable(request) and isinstance(error, aiohttp.ClientConnectionError):
-                raise NotConnected("connection lost") from None
+                raise _Lost from None
             raise
         return _HttpAnswer(head, body, wire, self._wires, self._settings.idle_timeout)
 
@@ -216,6 +218,10 @@ class _HttpAnswer:
         if self._wire is not None:
             self._wires.give(self._wire)
             self._wire = None
+
+
+class _Lost(aiohttp.ClientConnectionError):
+    """A kept connection was closed under a request that may be sent once more."""
 
 
 def _repeatable(request: Outgoing) -> bool:

@@ -61,21 +61,21 @@ class Wires:
         self._kept: list[tuple[Wire, float]] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def take(self) -> Wire:
-        """A connection for one request, to be given back. Raises `NotConnected` or `Unreached`."""
-        if self._kept and not self._free.locked() and (kept := self._unused()) is not None:
+    async def take(self, *, anew: bool = False) -> Wire:
+        """A connection for one request, to be given back; a new one if asked. Raises `NotConnected` or `Unreached`."""
+        if not anew and self._kept and not self._free.locked() and (kept := self._unused()) is not None:
             await self._free.acquire()  # at once
             return kept
         try:
             async with asyncio.timeout(self._patience):
-                return await self._wait()
+                return await self._wait(anew)
         except TimeoutError:
             raise Unreached from None
 
-    async def _wait(self) -> Wire:
+    async def _wait(self, anew: bool) -> Wire:
         await self._free.acquire()
         try:
-            kept = self._unused()  # which is false, being an empty queue
+            kept = None if anew else self._unused()  # which is false, being an empty queue
             return await self._connect() if kept is None else kept
         except BaseException:
             self._free.release()

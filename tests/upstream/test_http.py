@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,21 @@ async def test_a_broken_beginning_is_502_and_is_not_sent_twice(script: Script, r
     assert len(recorder.requests) == 1
 
 
+@asynccontextmanager
+async def kept(recorder: Recording, number: int) -> AsyncIterator[HttpUpstream]:
+    """An upstream that has so many connections open which have answered before."""
+    upstream = HttpUpstream(recorder.url, QUICK)
+
+    async def once() -> None:
+        async with upstream.send(post()) as answer:
+            assert [chunk async for chunk in answer.chunks()] == [b"{}"]
+
+    await asyncio.gather(*(once() for _ in range(number)))
+    assert recorder.connections == number
+    yield upstream
+    await upstream.close()
+
+
 async def pieces() -> AsyncIterator[bytes]:
     """A body that cannot be read a second time."""
     yield b"x"
@@ -229,18 +245,16 @@ async def pieces() -> AsyncIterator[bytes]:
 
 @pytest.mark.parametrize("end", ["cut", "reset"])
 @pytest.mark.parametrize(
-    ("method", "body", "times"), [("GET", None, 2), ("HEAD", None, 2), ("GET", pieces, 1), ("POST", None, 1)]
+    ("method", "body", "times"),
+    [("GET", None, 2), ("HEAD", None, 2), ("GET", b"{}", 2), ("GET", pieces, 1), ("POST", None, 1), ("POST", b"{}", 1)],
 )
 async def test_only_what_is_safe_is_sent_again_on_a_kept_connection(
-    method: str, body: Callable[[], AsyncIterator[bytes]] | None, times: int, end: str
+    method: str, body: bytes | Callable[[], AsyncIterator[bytes]] | None, times: int, end: str
 ) -> None:
     """Llama.cpp closes after a stream without a word: the next GET asks once more, a POST may have been acted on."""
-    second = Outgoing(method, "/v1/models", CIMultiDict(), body() if body else None)
-    async with recording() as recorder:
+    second = Outgoing(method, "/v1/models", CIMultiDict(), body() if callable(body) else body)
+    async with recording() as recorder, kept(recorder, 1) as upstream:
         answered = recorder.script
-        upstream = HttpUpstream(recorder.url, QUICK)
-        async with upstream.send(post()) as answer:
-            assert [chunk async for chunk in answer.chunks()] == [b"{}"]
 
         async def once(received: Received, writer: asyncio.StreamWriter) -> None:
             recorder.script = answered
@@ -255,8 +269,20 @@ async def test_only_what_is_safe_is_sent_again_on_a_kept_connection(
                 async with upstream.send(second):
                     pass
             assert (caught.value.status, "connection lost" in caught.value.detail) == (502, True)
-        await upstream.close()
     assert [received.line.split()[0] for received in recorder.requests] == ["POST", *[method] * times]
+    assert recorder.connections == times
+
+
+async def test_a_second_loss_is_final_and_the_second_try_takes_no_kept_connection() -> None:
+    """Of five that are kept one is tried, then a new one: two sends in all."""
+    async with recording() as recorder, kept(recorder, 5) as upstream:
+        recorder.script = raw(b"")
+        with pytest.raises(UpstreamError) as caught:
+            async with upstream.send(Outgoing("GET", "/v1/models", CIMultiDict())):
+                pass
+    assert (caught.value.status, "connection lost" in caught.value.detail) == (502, True)
+    assert [received.line.split()[0] for received in recorder.requests] == ["POST"] * 5 + ["GET"] * 2
+    assert recorder.connections == 6
 
 
 @pytest.mark.parametrize(("end", "status"), [("cut", 502), ("reset", 502), ("stall", 504)])
