@@ -111,7 +111,7 @@ async def test_the_sdk_gets_the_same_through_the_door_as_directly(upstream: Reco
     direct = await run(kind, CALLS[name], f"{upstream.url}/v1")
     seen = wire(upstream)
     upstream.requests.clear()
-    async with door(upstream.url, inline={"files": "scan_jsonl"}) as made:
+    async with door(upstream.url, inline={"files": "scan_jsonl"}, upstream=PATIENT) as made:
         assert await run(kind, CALLS[name], made.url) == direct
     assert wire(upstream) == seen
     assert len(seen) == 1
