@@ -181,7 +181,7 @@ async def door(
     upstream_url: str = "echo://", gatekeeper: Gatekeeper | None = None, **settings: Any
 ) -> AsyncIterator[Door]:
     """A door in front of an upstream, with short timeouts unless `settings` say otherwise."""
-    timeouts = {"connect_timeout": 0.5, "first_byte_timeout": 0.5, "idle_timeout": 0.5}
+    timeouts = {"connect_timeout": 2.0, "first_byte_timeout": 2.0, "idle_timeout": 2.0}
     given = settings.pop("upstream", {})
     made = config.Settings(upstream=config.Upstream(url=upstream_url, **(timeouts | given)), **settings)
     scanner, journal, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream)
