@@ -32,6 +32,10 @@ museum_curator courteous_renegotiation token_economy oath_trance order_without_a
 who_is_speaking bureaucratic_decree oath_and_kinship polite_question opposite_mirror tutor_bot_and_pupil
 letters_that_revoke polite_steering language_teacher_role ticket_orders_reader moral_argument_about_rules
 review_orders_reader story_wrapper only_a_test
+from_next_answer tool_result_notes sungkan_halus hop_thu_den new_habit ticket_forum quiet_handover dak_aur_ticket
+slow_agreement minutes_and_chat_order comment_whisper wiki_marginalia recita_senza_rete verbali_e_chat_di_gruppo
+clean_slate_courtesy borrowed_grammar amnesia_plea ownerless_quill next_step_hints channel_export_murmur
+jeepney_barker duiqi_keli_du
 """
 FAMILIES = frozenset(NAMES.split())
 """Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against
