@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import re2
 
 from sidecar.errors import LayerError, ModelError
 from sidecar.layers.artefact import Array, Artefact, Head, Mixture
@@ -27,6 +28,11 @@ LONGEST = 2048
 WESTERN = 0.9
 """Share of ASCII letters from which a text without accents and look-alikes is what a reader would take it for; of a
 Russian one it is about 0.7, of a Greek one 0.8."""
+ALONE = 24
+"""Western letters in a text of others from which they are read alone, too: behind a line of Chinese the glance took an
+English attack for harmless."""
+_WORD = re2.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*\p{Latin}[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*")
+_FOREIGN = re2.compile(r"[^\x00-\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Glance:
 
     The encoder's tokenizer drops what shows nothing, and marks of all scripts. The glance is spared what shows nothing,
     too. Marks make the word in many of its languages: a western text that has some, or look-alikes, is read with and
-    without, and the worse answer counts.
+    without, and the worse answer counts; of a text in other letters the western part is read alone, too.
     """
 
     def __init__(
@@ -76,8 +82,18 @@ class Glance:
 
 def _readings(text: str) -> list[str]:
     seen = unhidden(text)
+    if seen.isascii():
+        return [seen]
     plain = folded(seen)
-    return [seen, plain] if plain != seen and _is_western(plain) else [seen]
+    other = plain if _is_western(plain) else _western_part(seen)
+    return [seen, other] if other not in {"", seen} else [seen]
+
+
+def _western_part(text: str) -> str:
+    """What a text in other letters has of ASCII, once Latin words are plain; nothing if that is a name or two."""
+    plain = _WORD.sub(lambda word: folded(word[0]), text)
+    part = _FOREIGN.sub(" ", plain)
+    return part if sum(map(str.isalpha, part)) >= ALONE else ""
 
 
 def _is_western(text: str) -> bool:
