@@ -101,9 +101,15 @@ def gibberish_attack(pools: Pools, rng: Random) -> Row:
 def machine_noise(pools: Pools, rng: Random) -> Row:
     """A request about something that a machine wrote."""
     base = rng.choice(pools.requests)
-    noise = "\n".join(augment.machine_noise(rng) for _ in range(rng.randint(1, 6)))
-    text = f"{base.text}\n{noise}" if rng.random() < 0.7 else f"{noise}\n{base.text}"
-    return replace(base, text=text, made="machine_noise")
+    return replace(base, text=_with_noise(base.text, rng), made="machine_noise")
+
+
+def attack_in_noise(pools: Pools, rng: Random) -> Row:
+    """An attack beside the same: eight hexadecimal numbers before it hid three in four from a model without these."""
+    base = rng.choice(pools.attacks)
+    text = _with_noise(base.text, rng)
+    at = text.index(base.text)
+    return replace(base, text=text, place=(at, at + len(base.text)), made="attack_in_noise")
 
 
 def smuggled_attack(pools: Pools, rng: Random) -> Row:
@@ -127,6 +133,7 @@ SHARES: tuple[tuple[Callable[[Pools, Random], Row], float], ...] = (
     (document_alone, 0.080),
     (gibberish_attack, 0.030),
     (machine_noise, 0.020),
+    (attack_in_noise, 0.020),
     (smuggled_attack, 0.015),
     (puzzle, 0.015),
 )
@@ -145,6 +152,11 @@ def touched(row: Row, rng: Random) -> Row:
     if row.indirect and (row.own or not row.attack) and rng.random() < (0.3 if row.attack else 0.15):
         row = replace(row, indirect=False)
     return row
+
+
+def _with_noise(text: str, rng: Random) -> str:
+    noise = "\n".join(augment.machine_noise(rng) for _ in range(rng.randint(1, 6)))
+    return f"{text}\n{noise}" if rng.random() < 0.7 else f"{noise}\n{text}"
 
 
 def _slice(text: str, rng: Random) -> str:

@@ -125,6 +125,12 @@ CHINESE = "图书馆在哪里" * 7
             "图书馆在哪里" * 7 + ATTACK.translate(str.maketrans("aeioun", "áêïöùñ")), id="accents behind Chinese"
         ),
         pytest.param(CHINESE + ATTACK, id="behind Chinese"),
+        pytest.param(ATTACK.title(), id="Capitals"),
+        pytest.param(
+            "".join(c.upper() if n % 2 else c.lower() for n, c in enumerate(ATTACK)), id="every other capital"
+        ),
+        pytest.param(ATTACK.replace(" ", "_"), id="underscores"),
+        pytest.param(ATTACK.replace(" ", "/"), id="slashes"),
         pytest.param(
             "книги о севере " * 3 + ATTACK.translate(str.maketrans("aeo", "аео")), id="look-alikes behind Russian"
         ),
@@ -153,10 +159,14 @@ GREEK = """Πού είναι η βιβλιοθήκη; Χρειαζόμαστε �
         (f"{RUSSIAN} iPhone", 1),
         (f"{RUSSIAN} Où est la mairie de la ville de Paris ?", 2),
         ("图书馆在哪里Where is the nearest library?", 2),
+        ("Wo ist die Bahn nach Berlin, und was kostet der Fahrschein?", 1),
+        ("The Best Time For A Walk", 2),
+        ("the best time for a walk, and for a long one", 1),
+        ("best_time_for_a_walk", 2),
     ],
 )
-def test_only_western_letters_are_read_in_two_ways(text: str, ways: int) -> None:
-    """With and without accents, or alone among others; Russian or Greek without its look-alikes would be no text."""
+def test_only_what_can_be_disguised_is_read_in_two_ways(text: str, ways: int) -> None:
+    """With and without accents, capitals, other letters; Russian without its look-alikes would be no text."""
     both = Scorer.open(Artefact.read(SHIPPED["onnx"]), 1)
     assert len(both.windows(text, Cut())[0].pieces) == ways
 

@@ -46,6 +46,14 @@ def test_controls_stay_harmless(make: object) -> None:
     assert not any(make(POOLS, Random(seed)).attack for seed in range(20))  # type: ignore[operator]
 
 
+def test_noise_is_no_excuse() -> None:
+    """An attack beside what a machine wrote stays one, on either side of it, and is known to stand where it stands."""
+    made = [expand.attack_in_noise(POOLS, Random(seed)) for seed in range(20)]
+    assert {row.text[slice(*row.place)] for row in made if row.place} == {ROWS[1].text}
+    assert {row.place[0] > 0 for row in made if row.place} == {False, True}
+    assert all(row.labels == {"prompt_injection"} and len(row.text) > len(ROWS[1].text) for row in made)
+
+
 def test_a_smuggled_attack_carries_both_labels() -> None:
     """What it is, and that it was hidden."""
     assert expand.smuggled_attack(POOLS, Random(2)).labels == {"prompt_injection", "token_smuggling"}
