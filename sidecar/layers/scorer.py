@@ -34,7 +34,8 @@ English attack for harmless."""
 FEW = 3
 """Capitals, or signs that part words, that any text may have."""
 CAPITALS = 0.12
-"""Share of capitals among letters: English has 0.04, German 0.08, Words Like These 0.2. The glance minds case."""
+"""Share of capitals among letters, which the glance minds: a harmless row of the corpus has 0.03 in English and 0.07 in
+German (medians; one in 25 has more than this), Words Like These 0.24."""
 _PARTS = str.maketrans(dict.fromkeys("_-./|+~*=:;,\n", " "))
 _WORD = re2.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*\p{Latin}[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*")
 _FOREIGN = re2.compile(r"[^\x00-\x7f]+")
@@ -101,7 +102,7 @@ def _western(text: str) -> str:
 
 
 def _usual(text: str) -> str:
-    """Small letters if there are more capitals than any language has, and spaces if something else parts the words."""
+    """Small letters if there are more capitals than texts have, and spaces if something else parts the words."""
     if sum(map(str.isupper, text)) > max(FEW, CAPITALS * sum(map(str.isalpha, text))):
         text = text.lower()
     parted = text.translate(_PARTS)
