@@ -37,6 +37,11 @@ class Pieces:
         """How many there are."""
         return int(self._processor.get_piece_size())
 
+    @property
+    def unknown(self) -> int:
+        """The number that stands for what it has no piece for."""
+        return int(self._processor.unk_id())
+
     def padding(self, *, channels: bool) -> Padding:
         """How windows of pieces become arrays."""
         marks = self._processor

@@ -30,6 +30,13 @@ def test_every_number_is_one_of_the_vocabulary_and_marks_in_a_text_are_text() ->
     assert not {*pad.before, *pad.after} & set(found)
 
 
+def test_what_has_no_piece_has_a_number_of_its_own() -> None:
+    """Letters of a script that nobody here writes are unknown; those of the glance's languages are not."""
+    pieces = Pieces.read(SHIPPED_PIECES)
+    assert pieces.unknown in pieces("\U00010900\U00010901\U00010902")
+    assert pieces.unknown not in pieces("Где библиотека? 图书馆在哪里 Où est-elle ?")
+
+
 def test_a_word_without_end_is_read_in_pieces() -> None:
     """No length of a word makes it unknown."""
     pieces = Pieces.read(SHIPPED_PIECES)

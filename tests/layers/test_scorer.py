@@ -24,7 +24,7 @@ def scorer(*, settles: bool = True, lift: float = 0.0) -> tuple[Scorer, TinyEnco
     """Two tiny models, one before the other: scorer, glance and encoder."""
     small, large = TinyEncoder(), TinyEncoder()
     mixture = Mixture(share=0.25, share_abroad=0.75, lift=lift, settles=0.0, settled=-4.0)
-    glance = Glance(lambda text: tuple(small.tokenizer.encode(text).ids), small, tiny_model.head(), mixture)
+    glance = Glance(lambda text: tuple(small.tokenizer.encode(text).ids), small, tiny_model.head(), mixture, unknown=1)
     return Scorer(large, tiny_model.head(), glance, settles=settles), small, large
 
 
@@ -40,6 +40,22 @@ def test_a_clear_window_is_settled_by_the_glance_alone() -> None:
     assert (small.batches, large.batches) == ([1], [])
     assert said.features is None
     assert said.logits.tolist() == pytest.approx([0.25 * -5 + 0.75 * -4] * 5)
+
+
+def test_letters_that_the_glance_does_not_know_are_not_settled() -> None:
+    """It cannot have found nothing in what it has not read; a word or two in many it may."""
+    both, _, large = scorer()
+    known, unknown = both(cut(both, "calm calm calm calm calm yyy", "zzz yyy calm"), [False, False])
+    assert (known.features is None, unknown.features is None, large.batches) == (True, False, [1])
+    assert unknown.logits[0] == pytest.approx(-5.0)
+
+
+@pytest.mark.parametrize("text", ["আজ লাইব্রেরি কখন খোলে?", "நூலகம் எப்போது திறக்கும்?", "ಗ್ರಂಥಾಲಯ ಎಲ್ಲಿದೆ?", "ሰላም እንዴት ነህ?"])
+def test_the_shipped_glance_settles_nothing_in_a_script_that_it_lacks(text: str) -> None:
+    """The real folder: Bengali, Tamil, Kannada and Amharic are read by the encoder, however calm they seem."""
+    both = Scorer.open(Artefact.read(SHIPPED["onnx"]), 1)
+    (said,) = both(both.windows(text, Cut()), [False])
+    assert said.features is not None
 
 
 def test_a_doubtful_window_is_the_mean_of_both() -> None:
