@@ -16,9 +16,9 @@ from sidecar.layers.artefact import Calibration
 from training.scores import Floats, Score
 
 THRESHOLD = 0.6
-TARGET = 0.018
+TARGET = 0.027
 """Share of held-back harmless rows at or above the threshold. Nearly all of them are near neighbours of attacks, many
-the twin of one; of the harmless texts of `dev`, where this was looked up, a quarter as many reach it."""
+the twin of one; of the harmless texts of `dev`, where this was looked up, a fifth as many reach it."""
 LENGTH = 0.6
 """Logits that a text must show more for every e-fold of windows: chosen on `dev`, between what fits sources left out of
 an earlier training (0.74) and what its long harmless texts need; the families held back are too short to say."""
