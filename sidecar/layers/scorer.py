@@ -67,7 +67,7 @@ class Glance:
         network: Network,
         head: Head,
         mixture: Mixture,
-        unknown: int | None = None,
+        unknown: int,
     ) -> None:
         self._pieces, self._network, self._head = pieces, network, head
         self._unknown = unknown
