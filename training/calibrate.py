@@ -16,7 +16,7 @@ from sidecar.layers.artefact import Calibration
 from training.scores import Floats, Score
 
 THRESHOLD = 0.6
-TARGET = 0.027
+TARGET = 0.025
 """Share of held-back harmless rows at or above the threshold. Nearly all of them are near neighbours of attacks, many
 the twin of one; of the harmless texts of `dev`, where this was looked up, a fifth as many reach it."""
 LENGTH = 0.6

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from sidecar.types import Label
-from training import augment
+from training import augment, dressed
 from training.rows import Row
 
 INJECTION, JAILBREAK, SMUGGLING = (
@@ -92,7 +92,7 @@ def document_alone(pools: Pools, rng: Random) -> Row:
 
 def gibberish_attack(pools: Pools, rng: Random) -> Row:
     """A request with the suffix that a token search found for it."""
-    base = rng.choice(rng.choice([pools.requests, pools.attacks]))
+    base = rng.choice(rng.choice([pools.requests, pools.attacks, _AIMED]))
     return replace(
         base, text=augment.with_suffix(base.text, rng), labels=base.labels | {JAILBREAK}, made="gibberish_attack"
     )
@@ -126,6 +126,23 @@ def puzzle(pools: Pools, rng: Random) -> Row:
     return replace(base, text=augment.puzzled(base.text, rng), made="puzzle")
 
 
+def dressed_attack(_: Pools, rng: Random) -> Row:
+    """An aim that harms somebody, in the dress of a role, a story or a study."""
+    return _said(dressed.wardrobe().harmful(rng.choice(dressed.aims()), rng), "dressed_attack", JAILBREAK)
+
+
+def dressed_harmless(_: Pools, rng: Random) -> Row:
+    """Its harmless twin in such a dress."""
+    text = dressed.wardrobe().harmless(rng.choice(dressed.aims()), rng)
+    return _said(text, "dressed_harmless")
+
+
+def dressed_request(pools: Pools, rng: Random) -> Row:
+    """What anybody asks for, in such a dress: it proves nothing."""
+    base = rng.choice(pools.requests)
+    return replace(base, text=dressed.wardrobe().around(base.text, rng), made="dressed_request")
+
+
 SHARES: tuple[tuple[Callable[[Pools, Random], Row], float], ...] = (
     (order_in_document, 0.040),
     (request_in_document, 0.040),
@@ -136,6 +153,9 @@ SHARES: tuple[tuple[Callable[[Pools, Random], Row], float], ...] = (
     (attack_in_noise, 0.020),
     (smuggled_attack, 0.015),
     (puzzle, 0.015),
+    (dressed_attack, 0.070),
+    (dressed_harmless, 0.070),
+    (dressed_request, 0.030),
 )
 """What is made, as shares of the rows drawn."""
 
@@ -152,6 +172,14 @@ def touched(row: Row, rng: Random) -> Row:
     if row.indirect and (row.own or not row.attack) and rng.random() < (0.3 if row.attack else 0.15):
         row = replace(row, indirect=False)
     return row
+
+
+def _said(text: str, made: str, *labels: str) -> Row:
+    """A text of our own that no row is the base of."""
+    return Row(made, text, frozenset(labels), False, "corpus_dressed", made, "en", made, own=True, made=made)
+
+
+_AIMED = tuple(_said(aim.harmful, "aim") for aim in dressed.aims())
 
 
 def _with_noise(text: str, rng: Random) -> str:

@@ -57,3 +57,13 @@ def test_noise_is_no_excuse() -> None:
 def test_a_smuggled_attack_carries_both_labels() -> None:
     """What it is, and that it was hidden."""
     assert expand.smuggled_attack(POOLS, Random(2)).labels == {"prompt_injection", "token_smuggling"}
+
+
+def test_only_the_aim_tells_dressed_rows_apart() -> None:
+    """A harmful aim in a dress is a jailbreak; its twin and an ordinary request in such a dress are harmless."""
+    attack, twin, request = (
+        make(POOLS, Random(4)) for make in (expand.dressed_attack, expand.dressed_harmless, expand.dressed_request)
+    )
+    assert (attack.labels, twin.attack, request.attack) == ({"jailbreak"}, False, False)
+    asked = ROWS[2].text.lower()
+    assert asked in request.text.lower() != asked

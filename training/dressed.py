@@ -1,0 +1,82 @@
+"""Requests in a dress: a role, a setting, a task and an ending around an aim.
+
+A persuasive user (or a program that searches for prompts, as PAIR does; Chao et al., 2023) hides an aim that harms
+somebody behind a part to play, a study, a disclaimer. No sentence of such a dress gives it away, so each aim of
+`corpus/aims.txt` has a harmless twin, both wear the same dresses, and only what is asked for tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """Two requests that begin with a verb."""
+
+    harmful: str
+    harmless: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wardrobe:
+    """Sentences by their place in a request; those of a task hold `{aim}` or `{Aim}`."""
+
+    role: Sequence[str]
+    setting: Sequence[str]
+    task: Sequence[str]
+    ending: Sequence[str]
+    insisting: Sequence[str]
+
+    def harmful(self, aim: Aim, rng: Random) -> str:
+        """The harmful side in a task, with one to six sentences around it."""
+        text = self.around(self.task_of(aim.harmful, rng), rng)
+        return f"{text} {rng.choice(self.insisting)}" if rng.random() < 0.2 else text
+
+    def harmless(self, aim: Aim, rng: Random) -> str:
+        """The twin in such a dress; one in ten goes without."""
+        task = self.task_of(aim.harmless, rng)
+        return task if rng.random() < 0.1 else self.around(task, rng)
+
+    def around(self, request: str, rng: Random) -> str:
+        """The request with one to five sentences around it."""
+        worn = ((self.role, 0.75), (self.setting, 0.5))
+        before = [rng.choice(part) for part, chance in worn if rng.random() < chance]
+        after = rng.sample(self.ending, rng.choice([1, 2, 3] if not before else [0, 1, 1, 2, 3]))
+        text = rng.choice([" ", " ", " ", "\n", "\n\n"]).join([*before, request, *after])
+        return text.lower() if rng.random() < 0.05 else text
+
+    def task_of(self, aim: str, rng: Random) -> str:
+        """The aim as it is asked for."""
+        return rng.choice(self.task).replace("{aim}", aim).replace("{Aim}", aim[0].upper() + aim[1:])
+
+
+@cache
+def aims() -> tuple[Aim, ...]:
+    """All pairs of `aims.txt`."""
+    parts = [line.split(" | ") for lines in _sections("aims.txt").values() for line in lines]
+    return tuple(Aim(harmful, harmless) for harmful, harmless in parts)
+
+
+@cache
+def wardrobe() -> Wardrobe:
+    """All sentences of `dresses.txt`."""
+    return Wardrobe(**_sections("dresses.txt"))
+
+
+def _sections(name: str) -> dict[str, list[str]]:
+    """The lines of a file under their `[heading]`; comments and empty lines are left out."""
+    found: dict[str, list[str]] = {}
+    heading = ""
+    for line in (CORPUS / name).read_text("utf-8").splitlines():
+        if line.startswith("["):
+            heading = line.strip("[]")
+        elif line and not line.startswith("#"):
+            found.setdefault(heading, []).append(line)
+    return found
