@@ -37,6 +37,7 @@ slow_agreement minutes_and_chat_order comment_whisper wiki_marginalia recita_sen
 clean_slate_courtesy borrowed_grammar amnesia_plea ownerless_quill next_step_hints channel_export_murmur
 jeepney_barker duiqi_keli_du
 courtesy_persistence_aim public_voice_aim client_brief_aim exam_answer_aim documentary_voice
+fiction_pretext_world
 """
 FAMILIES = frozenset(NAMES.split())
 """Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against
