@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from sidecar import jsons
 from sidecar.errors import ConfigError
-from sidecar.types import Action, Channel, Label, ScanRequest, Segment, Verdict
+from sidecar.types import SOURCE_OF, Action, Channel, Label, ScanRequest, Segment, Verdict
 
 ATTACKS = frozenset(Label) - {Label.PII_DETECTED}
 
@@ -49,7 +49,7 @@ class Row:
 
     def request(self) -> ScanRequest:
         """The row as a layer sees it."""
-        return ScanRequest((Segment(self.text, channel=self.channel),), self.system_prompt)
+        return ScanRequest((Segment(self.text, SOURCE_OF[self.channel]),), self.system_prompt)
 
 
 @dataclass(frozen=True, slots=True)
