@@ -160,8 +160,8 @@ class Engine:
         return self._verdict(standing, reports, case)
 
     def _asked(self, layer: LayerName, request: ScanRequest) -> ScanRequest:
-        """The request without the texts of sources that this layer does not read."""
-        segments = tuple(segment for segment in request.segments if self.terms.reads(layer, segment.source))
+        """The request without the texts that this layer does not read."""
+        segments = tuple(segment for segment in request.segments if self.terms.reads(layer, segment))
         return request if len(segments) == len(request.segments) else replace(request, segments=segments)
 
     async def _ask(self, layer: Layer, asked: ScanRequest, case: Case, prior: Sequence[Finding]) -> LayerReport:

@@ -49,9 +49,11 @@ class Terms:
             return (self.threshold if own is None else own,) * len(segments)
         return tuple(self.thresholds.get(segment.source, self.threshold) for segment in segments)
 
-    def reads(self, layer: LayerName, source: Source) -> bool:
-        """Whether this layer is asked about texts of this source."""
-        return source not in self.layers or layer in self.layers[source]
+    def reads(self, layer: LayerName, segment: Segment) -> bool:
+        """Whether this layer is asked about a text: by its source, and rules alone where its parts are read, too."""
+        if segment.rules_only and layer is not LayerName.RULES:
+            return False
+        return segment.source not in self.layers or layer in self.layers[segment.source]
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,8 @@ class Segment:
     path: str = "prompt"
     joined: bool = field(default=False, compare=False)
     """Whether it repeats other segments, read in a row (`sidecar.bodies.joining`)."""
+    rules_only: bool = field(default=False, compare=False)
+    """Whether the other layers read its parts instead, which are segments, too (`sidecar.bodies.framing`)."""
     pieces: tuple[tuple[int, str], ...] = field(default=(), compare=False)
     """Of a packed segment (`sidecar.bodies.packing`): the offset at which each piece begins, and its path."""
 

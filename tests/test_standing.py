@@ -26,6 +26,14 @@ def test_a_bar_is_the_keys_then_the_sources_then_the_general_one() -> None:
     assert terms.bars(segments, 0.7) == (0.7, 0.7, 0.7)
 
 
+def test_a_text_whose_parts_are_read_is_for_rules_alone() -> None:
+    """And a source that is not named is read by every layer."""
+    terms = Terms(layers={Source.MODEL: frozenset({LayerName.RULES})})
+    texts = (Segment("a"), Segment("b", rules_only=True), Segment("c", Source.MODEL))
+    assert [terms.reads(LayerName.SEMANTIC, text) for text in texts] == [True, False, False]
+    assert all(terms.reads(LayerName.RULES, text) for text in texts)
+
+
 def test_the_segment_that_blocks_is_named_though_another_scores_higher() -> None:
     """A score below its own bar blocks nothing, however high it is."""
     here = case(Segment("a", path="a"), Segment("b", Source.UNTRUSTED, "b"))
