@@ -1,9 +1,10 @@
 """Takes a user's turn apart where a framework has put something into it between marks that are known.
 
 Agents and chat UIs put instruction files, environments, tasks, summaries of earlier sessions and retrieved passages
-into the turn of the user, between tags or behind fixed sentences. The marks themselves look like an attempt to speak for
-the system, and what stands between them belongs to no sentence of the user. So the model reads each part alone and
-without the marks; rules read the whole turn, marks included. Nothing else is left out: a tag with attributes is no mark.
+into the turn of the user, between tags or behind fixed sentences. The marks themselves look like an attempt to speak
+for the system, and what stands between them belongs to no sentence of the user. So the model reads each part alone
+and without the marks; rules read the whole turn, marks included. Nothing else is left out: a tag with attributes is
+no mark.
 """
 
 from __future__ import annotations
