@@ -22,8 +22,7 @@ from sidecar.units import Rate, parse_duration, parse_rate, parse_size
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Size = Annotated[int, BeforeValidator(parse_size)]
-# YAML reads a bare `off` as false.
-Off = BeforeValidator(lambda value: "off" if value is False else value)
+Off = BeforeValidator(lambda value: "off" if value is False else value)  # YAML reads a bare `off` as false
 RateSetting = Annotated[Rate, BeforeValidator(parse_rate)]
 Score = Annotated[float, Field(ge=0, le=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -165,6 +164,13 @@ class JudgeLayer(Section):
         if self.url and not self.model:
             raise ValueError("model: a judge needs the name of its model")
         return self
+
+
+class RuleSwitch(Section):
+    """What an operator changes of one rule."""
+
+    status: Annotated[Literal["off", "hint", "block"], Off] | None = None
+    score: Score | None = None
 
 
 class Layers(Section):
@@ -340,6 +346,7 @@ class Settings(Section):
     responses: Annotated[Literal["off", "flag", "block"], Off] = "off"
     answers: Answers = Answers()
     policies: tuple[Path, ...] = ()
+    rules: dict[str, RuleSwitch] = {}
     shadow: Shadow = Shadow()
     store: Store = Store()
     limits: Limits = Limits()

@@ -51,10 +51,11 @@ class Role(StrEnum):
 
 
 class Channel(StrEnum):
-    """Whether a text comes from the speaker (direct) or was read by the model (tool result, document)."""
+    """Where a text comes from: the speaker, what the model reads (indirect), or application and model themselves."""
 
     DIRECT = "direct"
     INDIRECT = "indirect"
+    APPLICATION = "application"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,9 @@ class Finding:
     end: int | None = None
     view: str = "raw"
     decides: bool = True
-    """False for rules with status `test`, and where an exception holds: scored and logged, never decides."""
+    """Whether it blocks alone. False for hints, for rules with status `test`, and where an exception holds."""
+    hint: bool = False
+    """Whether it counts together with other evidence (`sidecar.fusion`). Neither: scored and logged only."""
     digest: str = ""
     """What the whole text of its segment is known by (`sidecar.exemptions`), where the finding is worth a block."""
 
