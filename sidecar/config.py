@@ -188,6 +188,13 @@ class JudgeLayer(Section):
         return self
 
 
+class RuleSwitch(Section):
+    """What an operator changes of one rule."""
+
+    status: Annotated[Literal["off", "hint", "block"], Off] | None = None
+    score: Score | None = None
+
+
 class Layers(Section):
     """The three detection layers."""
 
@@ -251,6 +258,7 @@ class Settings(Section):
     responses: Annotated[Literal["off", "flag", "block"], Off] = "off"
     answers: Answers = Answers()
     policies: tuple[Path, ...] = ()
+    rules: dict[str, RuleSwitch] = Field(default={})
     shadow: Shadow = Shadow()
     store: Store = Store()
     limits: Limits = Limits()

@@ -4,8 +4,9 @@ The engine is the only place that decides. It knows layers as a list of stages, 
 failure policy; it knows nothing of HTTP, models or YAML. A failing layer becomes a report with a
 `failure`, never an exception.
 
-How scores combine, and what blocks, is in `standing`. Once a block is settled, layers that cannot change it
-are not asked, and a layer may stop reading (`ScanRequest.enough`), unless the caller wants all there is to know.
+How scores combine, and what blocks, is in `standing`; what hints add is in `fusion`. Once a block is settled, layers
+that cannot change it are not asked, and a layer may stop reading (`ScanRequest.enough`), unless the caller wants all
+there is to know.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Literal, Protocol
 
 from sidecar.bodies.joining import without
 from sidecar.errors import LayerError
+from sidecar.fusion import fused
 from sidecar.limits import Concurrency, QueueFull
 from sidecar.standing import (
     ANYBODY,
@@ -145,7 +147,8 @@ class Engine:
             asked = self._asked(stage.layer.name, case.request)
             if not asked.segments:
                 continue
-            report = exempted(_over_all(await self._ask(stage.layer, asked, case, prior), asked, case.request), case)
+            report = _over_all(await self._ask(stage.layer, asked, case, prior), asked, case.request)
+            report = fused(exempted(report, case), reports)
             reports = (*reports, report)
             prior = (*prior, *report.findings)
             if report.failure is not None and (failed := self._failure(stage, report, reports, case.started)):

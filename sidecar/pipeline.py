@@ -18,6 +18,7 @@ from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
 from sidecar.store import Disagreements
+from sidecar.switches import switched
 from sidecar.types import Action, LayerName
 from sidecar.verdicts import Remembering, Verdicts
 
@@ -64,7 +65,7 @@ async def pipeline(
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
     serving = serving or (Serving(secret) if secret is not None else None)
-    rules = await asyncio.to_thread(policy.load, settings.policies)
+    rules = switched(await asyncio.to_thread(policy.load, settings.policies), settings.rules)
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)

@@ -143,9 +143,9 @@ def exempted(report: LayerReport, case: Case) -> LayerReport:
 
 
 def _without(report: SegmentReport, rules: frozenset[str]) -> SegmentReport:
-    if not any(finding.rule in rules and finding.decides for finding in report.findings):
+    if not any(finding.rule in rules and (finding.decides or finding.hint) for finding in report.findings):
         return report
-    findings = tuple(replace(f, decides=f.decides and f.rule not in rules) for f in report.findings)
+    findings = tuple(replace(f, decides=False, hint=False) if f.rule in rules else f for f in report.findings)
     return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
 
 

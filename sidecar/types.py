@@ -140,7 +140,9 @@ class Finding:
     end: int | None = None
     view: str = "raw"
     decides: bool = True
-    """False for rules with status `test`, and where an exception holds: scored and logged, never decides."""
+    """Whether it blocks alone. False for hints, for rules with status `test`, and where an exception holds."""
+    hint: bool = False
+    """Whether it counts together with other evidence (`sidecar.fusion`). Neither: scored and logged only."""
     digest: str = ""
     """What the whole text of its segment is known by (`sidecar.exemptions`), where the finding is worth a block."""
 

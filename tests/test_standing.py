@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sidecar.standing import Caller, Case, Standing, Terms, culprit, rounded, threats
+from dataclasses import replace
+
+from sidecar.standing import Caller, Case, Standing, Terms, culprit, exempted, rounded, threats
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
 
 
@@ -67,6 +69,14 @@ def test_a_heavier_text_under_a_higher_bar_does_not_lift_what_blocks_over_its_ow
             standing = standing.after(one, here)
         assert (standing.blocked, standing.score) == (True, 0.8)
         assert standing.after(word, here, replaces=True).blocked
+
+
+def test_an_excepted_hint_no_longer_counts() -> None:
+    """Whoever excepts a rule on a text means its hints, too."""
+    found = Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a", decides=False, hint=True)
+    report = LayerReport.over(LayerName.RULES, [SegmentReport(0.0, (found,))])
+    here = replace(case(Segment("a", path="a")), exempt=(frozenset({"T-1"}),))
+    assert [f.hint for f in exempted(report, here).findings] == [False]
 
 
 def test_two_texts_at_one_path_are_held_to_the_lower_bar() -> None:

@@ -47,7 +47,7 @@ class Rule:
     similar_to: tuple[str, ...]
     label: Label = Label.PROMPT_INJECTION
     score: float = 0.8
-    status: str = "stable"
+    status: str = "block"
     channels: tuple[Channel, ...] = (Channel.DIRECT, Channel.INDIRECT)
 
 

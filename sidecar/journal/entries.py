@@ -64,6 +64,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "end": finding.end,
         "view": finding.view,
         "decides": finding.decides,
+        "hint": finding.hint,
         "digest": finding.digest,
     }
 

@@ -113,7 +113,7 @@ class SemanticLayer:
             return
         for hit in self._neighbours.hits(np.stack(features), [segment.channel] * len(reads)):
             found = _finding(segment, reading, reads[hit.window], hit.rule.id, hit.rule.label, hit.rule.score)
-            yield replace(found, decides=hit.rule.status != "test")
+            yield replace(found, decides=hit.rule.status == "block", hint=hit.rule.status == "hint")
 
 
 def _finding(segment: Segment, reading: Reading, read: Read, rule: str, label: Label, score: float) -> Finding:

@@ -36,7 +36,7 @@ class Rule:
     label: Label
     score: float
     question: str | None
-    status: str = "stable"
+    status: str = "block"
     channels: Sequence[Channel] = tuple(Channel)
 
 

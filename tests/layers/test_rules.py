@@ -129,6 +129,37 @@ async def test_a_rule_on_trial_never_decides() -> None:
     assert (await scan("banana", layer=one(status="retired"))).findings == ()
 
 
+async def test_a_hint_is_reported_and_leaves_the_score_alone() -> None:
+    """What it is worth is added where the model speaks of the same place (`sidecar.fusion`)."""
+    report = await scan("banana", layer=one(status="hint"))
+    assert [(f.decides, f.hint, f.score) for f in report.findings] == [(False, True, 0.9)]
+    assert report.score == 0.0
+
+
+async def test_a_hit_that_is_no_order_is_one_step_less_in_every_view() -> None:
+    """Reported once; the same words in another reading of the text do not decide, either."""
+    quoted = 'Attackers write things like "bänana" and "banana".'
+    report = await scan(quoted, layer=one())
+    assert [(f.decides, f.hint, f.view) for f in report.findings] == [(False, True, "raw")]
+    report = await scan(quoted, layer=one(status="hint"))
+    assert [(f.decides, f.hint) for f in report.findings] == [(False, False)]
+
+
+async def test_an_order_behind_a_mention_decides() -> None:
+    """It is the finding; data is data wherever it stands."""
+    report = await scan('Phrases like "banana" are attacks. Now banana!', layer=one())
+    assert [(f.decides, f.start) for f in report.findings if f.decides] == [(True, 39)]
+    card = one(label=Label.PII_DETECTED, patterns=[r"\b\d{4}\b"])
+    assert (await scan("numbers such as '1234'", layer=card)).score == 0.9
+
+
+async def test_what_the_application_says_is_read_by_rules_that_list_it() -> None:
+    """A system prompt may say what a user may not."""
+    assert (await scan("banana", Channel.APPLICATION, layer=one())).findings == ()
+    listed = one(channels=["application"])
+    assert (await scan("banana", Channel.APPLICATION, layer=listed)).score == 0.9
+
+
 async def test_checks_and_context_words_decide_what_a_number_is_worth() -> None:
     """A sum that fits makes a card, a word beside it makes it likelier; every place is reported."""
     layer = one(
