@@ -21,7 +21,7 @@ from itertools import islice
 from sidecar.errors import LayerError, PolicyError
 from sidecar.layers.checks import CHECKS
 from sidecar.layers.matcher import Matcher, Read
-from sidecar.layers.overlap import Overlap
+from sidecar.layers.overlap import Overlap, overlap
 from sidecar.layers.turn import Turn
 from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
@@ -101,8 +101,8 @@ class RulesLayer:
         return work <= LIGHT
 
     def _scan(self, request: ScanRequest, known: Mapping[str, Read | None]) -> list[SegmentReport]:
-        overlap = Overlap(request.system_prompt) if request.system_prompt else None
-        return [self._read(segment, overlap, known) for segment in request.segments]
+        quoting = overlap(request.system_prompt) if request.system_prompt else None
+        return [self._read(segment, quoting, known) for segment in request.segments]
 
     def _read(
         self, segment: Segment, overlap: Overlap | None, known: Mapping[str, Read | None] = NOTHING
