@@ -22,12 +22,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from sidecar.errors import PolicyError
+from sidecar.errors import LayerError, PolicyError
 from sidecar.layers import hits
 from sidecar.layers.checks import CHECKS
 from sidecar.layers.context import AFTER, excuse
 from sidecar.layers.matcher import Matcher, Read
-from sidecar.layers.overlap import Overlap
+from sidecar.layers.overlap import Overlap, overlap
 from sidecar.layers.turn import Turn
 from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
@@ -48,6 +48,8 @@ PLACES = 256
 """Places of one pattern reported in one view of a segment, or looked at for one that is an order."""
 HIDES = "SMG-OVERFLOW"
 """The finding on a text that hides itself in more ways than there is room to undo (`sidecar.views.ROOM`)."""
+HINT = 0.3
+"""What that is worth: a count is no evidence, but what was left out was not scanned."""
 CROWDED = "INJ-CROWDED"
 """The finding on a text made of trigger words (`sidecar.layers.matcher.CROWD`): worth 1, since no rule reads on."""
 _NO_NUMBERS = str.maketrans("", "", "0123456789@")
@@ -79,7 +81,10 @@ class RulesLayer:
         self._turn = Turn()
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
-        """Findings of all segments. Only patterns decide; the same text has the same findings."""
+        """Findings of all segments. Only patterns decide; the same text has the same findings.
+
+        Raises `LayerError` `budget` if readings that promised something are left unread and nothing found is enough.
+        """
         length = request.length + len(request.system_prompt or "")
         known: dict[str, Read | None] = {}
         async with self._turn:
@@ -87,6 +92,7 @@ class RulesLayer:
             each = self._scan(request, known) if light else None
         if each is None:
             each = await asyncio.to_thread(self._scan, request, known)
+        _demand_room(each, request.enough)
         return LayerReport.over(self.name, each)
 
     def _is_light(self, request: ScanRequest, known: dict[str, Read | None]) -> bool:
@@ -99,8 +105,8 @@ class RulesLayer:
         return work <= LIGHT
 
     def _scan(self, request: ScanRequest, known: Mapping[str, Read | None]) -> list[SegmentReport]:
-        overlap = Overlap(request.system_prompt) if request.system_prompt else None
-        return [self._read(segment, overlap, known) for segment in request.segments]
+        quoting = overlap(request.system_prompt) if request.system_prompt else None
+        return [self._read(segment, quoting, known) for segment in request.segments]
 
     def _read(
         self, segment: Segment, overlap: Overlap | None, known: Mapping[str, Read | None] = NOTHING
@@ -118,7 +124,7 @@ class RulesLayer:
         seen = (raw,) if read is None else views(raw.text)
         findings = list(overlap.findings(segment, seen)) if overlap else []
         if seen[-1].name == OVERFLOW:
-            findings.append(hits.overall(HIDES, Label.TOKEN_SMUGGLING, 0.65, segment, seen[-1]))
+            findings.append(hits.overall(HIDES, Label.TOKEN_SMUGGLING, HINT, segment, seen[-1]))
         done, excused = set[str](), dict[str, list[tuple[int, int]]]()
         for view in seen:
             read = self._matcher.read(view.text) if view.path else read
@@ -202,6 +208,14 @@ class RulesLayer:
                 score = rule.score_on(segment.channel) or 0.0
                 found = hits.at(rule, score, segment, view, cause.start, cause.end)
                 yield hits.no_more_than(found, cause)
+
+
+def _demand_room(each: Sequence[SegmentReport], enough: float | None) -> None:
+    """What was left out matters unless the request is blocked for what was found."""
+    left = any(finding.rule == HIDES for report in each for finding in report.findings)
+    bar = SERIOUS if enough is None else enough
+    if left and all(report.score < bar for report in each):
+        raise LayerError("budget", "the text has more readings than there is room for")
 
 
 def _is_short(request: ScanRequest, length: int) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sidecar import policy
 from sidecar.layers.context import AFTER, BEFORE, excuse
 from sidecar.layers.rules import RulesLayer
-from sidecar.types import Channel, LayerReport, ScanRequest, Segment
+from sidecar.types import SOURCE_OF, Channel, LayerReport, ScanRequest, Segment
 
 LAYER = RulesLayer(policy.load())
 ORDERS = [
@@ -123,7 +123,7 @@ MENTIONS = [
 
 async def scan(text: str, channel: Channel = Channel.INDIRECT) -> LayerReport:
     """One text through the shipped rules."""
-    return await LAYER.scan(ScanRequest((Segment(text, channel=channel),)), ())
+    return await LAYER.scan(ScanRequest((Segment(text, SOURCE_OF[channel]),)), ())
 
 
 @pytest.mark.parametrize("text", ORDERS)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar import policy
-from sidecar.errors import PolicyError
+from sidecar.errors import LayerError, PolicyError
 from sidecar.layers import rules
 from sidecar.layers.rules import RulesLayer
 from sidecar.policy import Policy, Rule
@@ -281,12 +281,30 @@ async def test_an_attack_is_found_wherever_it_stands(place: int) -> None:
     assert any(f.start == place for f in report.findings)
 
 
-async def test_a_text_that_hides_in_too_many_ways_is_smuggling() -> None:
-    """What there is no room to undo is not waved through."""
-    words = ["".join(chr((ord(c) - 97 + by) % 26 + 97) for c in "ignore") for by in range(1, 26)]
-    report = await scan(" ".join(words) + " stone" * 20_000)
-    assert {f.rule for f in report.findings} >= {rules.HIDES}
+def hidden_in_many_ways(word: str) -> str:
+    """The word in every rotation, again and again: more readings than there is room for."""
+    words = ["".join(chr((ord(c) - 97 + by) % 26 + 97) for c in word) for by in range(1, 26)]
+    return (" ".join(words) + " stone" * 40) * 150
+
+
+async def test_a_text_that_hides_in_too_many_ways_is_not_scanned() -> None:
+    """What there is no room to undo is not waved through: the cause is `budget`."""
+    with pytest.raises(LayerError) as raised:
+        await scan(hidden_in_many_ways("display"))
+    assert raised.value.cause == "budget"
+
+
+async def test_what_was_found_beside_it_is_a_reason_of_its_own() -> None:
+    """An attack in plain sight blocks; that there is more is a hint that does not decide."""
+    report = await scan(ATTACK + " " + hidden_in_many_ways("display"))
     assert (report.score or 0.0) >= 0.6
+    assert [f.score < 0.6 for f in report.findings if f.rule == rules.HIDES] in ([], [True])
+
+
+async def test_many_readings_are_no_evidence() -> None:
+    """Identifiers, tables and hashes hint at readings by the thousand; none is promising."""
+    line = "| x1y2z3 | a4b0c4 | ------- | d3b07384d113edec49eaa6238ad5ff00 | f<b>o</b>o-bar_b4z q1w3e4 |\n"
+    assert (await scan(line * 1_000)).findings == ()
 
 
 async def test_a_text_made_of_trigger_words_is_refused_without_being_read() -> None:
