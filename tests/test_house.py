@@ -35,7 +35,18 @@ FLOORS = {
         "apikeys",
         "client",
     },
-    3: {"engine", "exemptions", "journal", "reload", "proof", "proven", "evaluation", "coverage", "opinions"},
+    3: {
+        "engine",
+        "exemptions",
+        "journal",
+        "reload",
+        "proof",
+        "proven",
+        "selection",
+        "evaluation",
+        "coverage",
+        "opinions",
+    },
     4: {"web", "shadow"},
     5: {
         "app",
@@ -45,6 +56,8 @@ FLOORS = {
         "pipeline",
         "cli",
         "console",
+        "eval_command",
+        "report_tables",
         "commands",
         "admin",
         "keys",
@@ -64,6 +77,7 @@ ALLOWED = {
     ("apikeys", "store"),  # keys live in the store
     ("coverage", "evaluation"),  # rules are counted on the rows that are measured
     ("opinions", "evaluation"),  # a judge is measured on them, too
+    ("evaluation", "selection"),  # conversations are measured as the doors read them
 }
 ENTRY = FLOORS[5] - {"__main__"}
 
