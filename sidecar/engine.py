@@ -32,7 +32,17 @@ from sidecar.standing import (
     signed,
     threats,
 )
-from sidecar.types import Action, Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, Verdict
+from sidecar.types import (
+    Action,
+    Finding,
+    Layer,
+    LayerName,
+    LayerReport,
+    ScanRequest,
+    Segment,
+    SegmentReport,
+    Verdict,
+)
 from sidecar.waiting import within
 
 __all__ = ["ALWAYS", "ANYBODY", "LONGEST", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
@@ -110,7 +120,7 @@ class Engine:
 
     def _case(self, request: ScanRequest, caller: Caller) -> Case:
         threshold = self.terms.threshold if caller.threshold is None else caller.threshold
-        bars = self.terms.bars(request.segments, threshold)
+        bars = self.terms.bars(request.segments, caller.threshold)
         exempt = self._exemptions.of(request.segments, caller.key_id) if self._exemptions else ()
         if exempt:
             # What is excepted may be what a layer would stop at: then all is to be read, by every layer.
@@ -132,7 +142,10 @@ class Engine:
         for stage in self.stages:
             if not stage.asks(standing.score, settled=self._settled(standing, case)):
                 continue
-            report = exempted(await self._ask(stage.layer, case, prior), case)
+            asked = self._asked(stage.layer.name, case.request)
+            if not asked.segments:
+                continue
+            report = exempted(_over_all(await self._ask(stage.layer, asked, case, prior), asked, case.request), case)
             reports = (*reports, report)
             prior = (*prior, *report.findings)
             if report.failure is not None and (failed := self._failure(stage, report, reports, case.started)):
@@ -146,10 +159,15 @@ class Engine:
             return self._failed(cause, self.terms.all_failed, reports, case.started)
         return self._verdict(standing, reports, case)
 
-    async def _ask(self, layer: Layer, case: Case, prior: Sequence[Finding]) -> LayerReport:
+    def _asked(self, layer: LayerName, request: ScanRequest) -> ScanRequest:
+        """The request without the texts of sources that this layer does not read."""
+        segments = tuple(segment for segment in request.segments if self.terms.reads(layer, segment.source))
+        return request if len(segments) == len(request.segments) else replace(request, segments=segments)
+
+    async def _ask(self, layer: Layer, asked: ScanRequest, case: Case, prior: Sequence[Finding]) -> LayerReport:
         begun = time.monotonic()
         try:
-            report = await within(max(0.0, case.started + self.terms.deadline - begun), layer.scan(case.request, prior))
+            report = await within(max(0.0, case.started + self.terms.deadline - begun), layer.scan(asked, prior))
         except TimeoutError:
             report = LayerReport(layer.name, None, failure="deadline")
         except LayerError as error:
@@ -201,6 +219,17 @@ class Engine:
             revision=self.terms.revision,
             culprit=culprit(standing, bars) if standing.blocked else None,
         )
+
+
+def _over_all(report: LayerReport, asked: ScanRequest, request: ScanRequest) -> LayerReport:
+    """A report on some of the segments as one on all: nothing is said of those that were not asked about."""
+    if len(report.each) != len(asked.segments) or len(asked.segments) == len(request.segments):
+        return report
+    said = {id(segment): one for segment, one in zip(asked.segments, report.each, strict=True)}
+    return replace(report, each=tuple(said.get(id(segment), NOTHING) for segment in request.segments))
+
+
+NOTHING = SegmentReport(0.0)
 
 
 def _without_exempt(request: ScanRequest, exempt: Sequence[frozenset[str]]) -> ScanRequest:

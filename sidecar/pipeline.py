@@ -18,14 +18,13 @@ from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
 from sidecar.store import Disagreements
-from sidecar.types import Action, Channel, LayerName, Role
+from sidecar.types import Action, LayerName
 from sidecar.verdicts import Remembering, Verdicts
 
 if TYPE_CHECKING:
     from sidecar.layers.semantic import SemanticLayer
 
 SHADOW_AT_ONCE = 4
-_CHANNELS = {str(channel): channel for channel in Channel}
 OPINIONS = verdicts.Form("opinion", judge_memory.size, judge_memory.dump, judge_memory.load)
 _log = logs.get("pipeline")
 
@@ -189,7 +188,7 @@ def _rules_of(rules: Policy, kind: str) -> list[Rule]:
 
 
 def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
-    thresholds = settings.scan.thresholds.model_dump(exclude_none=True)
+    sources = settings.scan.sources.each
     return Terms(
         threshold=settings.scan.threshold,
         deadline=settings.scan.deadline,
@@ -197,6 +196,7 @@ def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
         overload=Action(settings.failure.overload),
         too_long=Action(settings.failure.input.oversize),
         revision=rules.revision,
-        thresholds={_CHANNELS.get(name) or Role(name): value for name, value in thresholds.items()},
+        thresholds={source: one.threshold for source, one in sources.items() if one.threshold is not None},
+        layers={source: frozenset(one.layers) for source, one in sources.items()},
         early=early,
     )

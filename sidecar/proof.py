@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from sidecar.errors import LayerError
 from sidecar.policy import Policy, Rule
-from sidecar.types import Layer, LayerName, ScanRequest, Segment
+from sidecar.types import SOURCE_OF, Layer, LayerName, ScanRequest, Segment
 
 LONGEST = 60
 """Characters of an example that a problem quotes."""
@@ -60,7 +60,7 @@ async def _problems(rule: Rule, layers: Mapping[LayerName, Layer]) -> AsyncItera
     for expected, kind in ((True, "match"), (False, "no_match"), (False, "misses")):
         for line in getattr(rule, kind):
             for channel in rule.channels:
-                if await _met(rule, layer, Segment(line, channel=channel)) is not expected:
+                if await _met(rule, layer, Segment(line, SOURCE_OF[channel])) is not expected:
                     yield f"{rule.id}: {kind} {_short(line)} is {'not met' if expected else 'met'} ({channel})"
 
 

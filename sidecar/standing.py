@@ -1,7 +1,7 @@
 """How a scan stands after each layer: the score, whether it blocks, and what it rests on. Pure values.
 
-What blocks: a segment whose score reaches its bar. That is the threshold of its role, else of its channel,
-else of the caller's key, else the general one. The highest score of any layer is the score of the request,
+What blocks: a segment whose score reaches its bar. That is the threshold of the caller's key, else of its
+source, else the general one. The highest score of any layer is the score of the request,
 except that a judge replaces what made it be asked. PII never lowers or hides: its label is listed whatever
 its score.
 """
@@ -13,15 +13,14 @@ from dataclasses import dataclass, field, replace
 
 from sidecar.types import (
     Action,
-    Channel,
     Finding,
     Label,
     LayerName,
     LayerReport,
-    Role,
     ScanRequest,
     Segment,
     SegmentReport,
+    Source,
 )
 
 
@@ -29,8 +28,9 @@ from sidecar.types import (
 class Terms:
     """What the operator decided: thresholds, the deadline in seconds, and what failing means.
 
-    `thresholds` holds those of single roles and channels. `early`: layers may stop reading once a block is
-    settled; the score is then at least the threshold, and not always the highest that there is.
+    `thresholds` holds those of single sources, `layers` the layers that read them (all, of one not named).
+    `early`: layers may stop reading once a block is settled; the score is then at least the threshold, and not always
+    the highest that there is.
     """
 
     threshold: float = 0.6
@@ -39,15 +39,19 @@ class Terms:
     overload: Action = Action.BLOCK
     too_long: Action = Action.BLOCK
     revision: str = ""
-    thresholds: Mapping[Role | Channel, float] = field(default_factory=dict)
+    thresholds: Mapping[Source, float] = field(default_factory=dict)
+    layers: Mapping[Source, frozenset[LayerName]] = field(default_factory=dict)
     early: bool = False
 
-    def bars(self, segments: Sequence[Segment], threshold: float) -> tuple[float, ...]:
-        """The score from which each segment blocks."""
-        own = self.thresholds
-        if not own:
-            return (threshold,) * len(segments)
-        return tuple(own.get(segment.role, own.get(segment.channel, threshold)) for segment in segments)
+    def bars(self, segments: Sequence[Segment], own: float | None) -> tuple[float, ...]:
+        """The score from which each segment blocks; `own`: the threshold of the caller's key, if it has one."""
+        if own is not None or not self.thresholds:
+            return (self.threshold if own is None else own,) * len(segments)
+        return tuple(self.thresholds.get(segment.source, self.threshold) for segment in segments)
+
+    def reads(self, layer: LayerName, source: Source) -> bool:
+        """Whether this layer is asked about texts of this source."""
+        return source not in self.layers or layer in self.layers[source]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,8 @@ class Case:
         """The bar at each path; the lowest where several texts stand at one."""
         found: dict[str, float] = {}
         for segment, bar in zip(self.request.segments, self.bars, strict=True):
-            found[segment.path] = min(bar, found.get(segment.path, bar))
+            for path in segment.paths:
+                found[path] = min(bar, found.get(path, bar))
         return found
 
 
@@ -100,16 +105,18 @@ class Standing:
             return self
         if replaces and self.score is not None:
             return self._replaced(report)
-        scores = _scores(report, case, self.bar)
-        bar, score, layer = self.bar, self.score, self.layer
-        if score is None or report.score > score:
-            bar = max(scores, key=lambda pair: (pair[0], -pair[1]))[1]
-            score, layer = report.score, report.layer
         counted = (*self.counted, report)
-        reached = [bar for score, bar in scores if score >= bar - _ROUNDING and _reaches(score, bar)]
-        reached += [self.bar] * self.blocked
+        scores = _scores(report, case, self.bar)
+        reached = [pair for pair in scores if pair[0] >= pair[1] - _ROUNDING and _reaches(*pair)]
+        # Beside others, what is held to a bar of its own counts only once it reaches it: score and action agree.
+        weighed = reached or [pair for pair in scores if pair[1] == case.threshold] or scores
+        score, bar = max(weighed, key=lambda pair: (pair[0], -pair[1]))
+        blocked, layer = bool(reached), report.layer
+        if self.score is not None and (self.blocked, self.score) >= (blocked, score):
+            score, layer, bar = self.score, self.layer, self.bar
         # Beside a text that weighs more under a higher bar, what blocks is still held to its own.
-        return Standing(min(reached) if reached else bar, score, layer, bool(reached), counted)
+        bars = [pair[1] for pair in reached] + [self.bar] * self.blocked
+        return Standing(min(bars, default=bar), score, layer, bool(bars), counted)
 
     def _replaced(self, report: LayerReport) -> Standing:
         """The judge's score stands, but not below what PII alone is worth to the operator."""

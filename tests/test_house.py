@@ -16,7 +16,7 @@ PACKAGE = ROOT / "sidecar"
 TESTS = ROOT / "tests"
 
 # On the second floor everybody may use these; they use nobody but floor 1 and each other.
-COMMON = {"config", "overrides", "logs", "metrics", "tasks", "telemetry"}
+COMMON = {"config", "sections", "overrides", "logs", "metrics", "tasks", "telemetry"}
 FLOORS = {
     1: {"types", "errors", "units", "jsons", "waiting"},
     2: {

@@ -143,4 +143,4 @@ def _decisive(answers: list[tuple[Verdict, str]]) -> tuple[Verdict, str]:
 
 
 def _source(request: ScanRequest, path: str | None) -> str:
-    return next((str(segment.role) for segment in request.segments if path == segment.path), "")
+    return next((str(segment.source) for segment in request.segments if path in segment.paths), "")

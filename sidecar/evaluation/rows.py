@@ -17,7 +17,7 @@ from sidecar import jsons
 from sidecar.errors import BodyError, ConfigError
 from sidecar.evaluation import bodies
 from sidecar.evaluation.bodies import Body
-from sidecar.types import Channel, Label, ScanRequest, Segment
+from sidecar.types import SOURCE_OF, Channel, Label, ScanRequest, Segment
 
 ATTACKS = frozenset(Label) - {Label.PII_DETECTED}
 Form = Literal["row", "document", "conversation"]
@@ -75,7 +75,7 @@ class Row:
 
     def request(self) -> ScanRequest:
         """A row as the scan API reads it."""
-        return ScanRequest((Segment(self.text, channel=self.channel),), self.system_prompt)
+        return ScanRequest((Segment(self.text, SOURCE_OF[self.channel]),), self.system_prompt)
 
     def requests(self, *, growing: bool = False) -> Iterator[Body]:
         """The bodies of a document or a conversation; `growing`: one for each turn of the model."""

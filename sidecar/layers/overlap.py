@@ -48,7 +48,14 @@ class Overlap:
             rule = ASKED if asked else QUOTED
             begin, stop = view.locate(start, end)
             yield Finding(
-                rule, Label.SYSTEM_PROMPT_EXTRACTION, score, LayerName.RULES, segment.path, begin, stop, view.name
+                rule,
+                Label.SYSTEM_PROMPT_EXTRACTION,
+                score,
+                LayerName.RULES,
+                segment.path_at(begin),
+                begin,
+                stop,
+                view.name,
             )
             return
 

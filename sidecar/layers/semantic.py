@@ -119,7 +119,7 @@ class SemanticLayer:
 def _finding(segment: Segment, reading: Reading, read: Read, rule: str, label: Label, score: float) -> Finding:
     view = reading.parts[read.part].view
     start, end = view.locate(read.window.start, read.window.end)
-    return Finding(rule, label, score, LayerName.SEMANTIC, segment.path, start, end, view.name)
+    return Finding(rule, label, score, LayerName.SEMANTIC, segment.path_at(start), start, end, view.name)
 
 
 def _folder(settings: config.SemanticLayer) -> Path:

@@ -12,7 +12,7 @@ from sidecar.bodies.extraction import Extraction
 from sidecar.bodies.routes import Route
 from sidecar.journal import Journal
 from sidecar.replies.placeholders import Placeholders
-from sidecar.types import Action, Decision, LayerName, Segment, Verdict
+from sidecar.types import Action, Decision, LayerName, Segment, Source, Verdict
 from sidecar.upstream import Outgoing
 from sidecar.web.answers import KEY_ID, REPLACED, STRIPPED, verdict_headers
 from sidecar.web.headers import upward
@@ -31,6 +31,7 @@ class Call:
     route: Route | None = None
     payload: Payload = field(default_factory=lambda: Payload(b""))
     segments: tuple[Segment, ...] = ()
+    unread: tuple[Source, ...] = ()
     verdict: Verdict = NOTHING_FOUND
     action: str = "allow"
     unscanned: str | None = None

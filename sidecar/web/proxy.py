@@ -7,7 +7,7 @@ the upstream's too, carries the verdict headers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -23,7 +23,8 @@ from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, U
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import REDACTED, REFUSED
-from sidecar.types import Action, Decision, Finding, Label, LayerName, Role, ScanRequest, Segment, Verdict
+from sidecar.selection import select
+from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
 from sidecar.upstream import Answer, Upstream
 from sidecar.web.answers import (
     DECISION_ID,
@@ -68,7 +69,6 @@ class Proxy:
         self._settings = settings
         self._gatekeeper = gatekeeper
         self._intake = Intake(settings, vocabularies)
-        self._roles = {Role.USER, Role.TOOL, Role.OTHER, *(Role(role) for role in settings.inline.scan_roles)}
         self._redactor: Redactor | None = None
         self._screening: Screening | None = None
         if personal is not None:
@@ -122,7 +122,7 @@ class Proxy:
         call.verdict = await self._judge(call)
         if self._settings.history == "strip" and not monitors(call.request, self._settings):
             await self._strip(call, route)
-        call.unscanned = ",".join(call.payload.unscanned) or None
+        call.unscanned = ",".join((*call.payload.unscanned, *call.unread)) or None
         if any(self._objectionable(call)):
             call.verdict = replace(call.verdict, action=Action.BLOCK)
         self._decide(call)
@@ -135,7 +135,7 @@ class Proxy:
         setting = self._settings.pii
         if setting == "flag" or call.verdict.failure is not None:
             return
-        places = {segment.path for segment in call.segments}
+        places = {path for segment in call.segments for path in segment.paths}
         for finding in call.verdict.findings:
             if (
                 finding.label is Label.PII_DETECTED
@@ -145,15 +145,12 @@ class Proxy:
                 yield finding
 
     async def _judge(self, call: Call) -> Verdict:
-        texts = call.texts
-        call.segments = self._chosen(texts.segments)
+        chosen = select(self._settings, call.texts)
+        call.segments = tuple(segment for segment in chosen.request.segments if not segment.joined)
+        call.unread = chosen.unread
         if not call.segments:
             return NOTHING_FOUND
-        wanted = ScanRequest((*call.segments, *self._chosen(texts.joined)), texts.system_prompt, texts.model)
-        return await self._engine.scan(wanted, caller(call.request))
-
-    def _chosen(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
-        return tuple(segment for segment in segments if segment.role in self._roles)
+        return await self._engine.scan(chosen.request, caller(call.request))
 
     async def _strip(self, call: Call, route: Route) -> None:
         """Leave refused turns out until the rest is clean; if that fails, the first verdict stands."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.layers.overlap import ASKED, QUOTED, Overlap
-from sidecar.types import Channel, Finding, Segment
+from sidecar.types import SOURCE_OF, Channel, Finding, Segment
 from sidecar.views import views
 
 SYSTEM = (
@@ -16,7 +16,7 @@ SYSTEM = (
 
 def findings(text: str, channel: Channel = Channel.DIRECT, system: str = SYSTEM) -> list[Finding]:
     """What is found in a prompt beside this system prompt."""
-    return list(Overlap(system).findings(Segment(text, channel=channel), views(text)))
+    return list(Overlap(system).findings(Segment(text, SOURCE_OF[channel]), views(text)))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from sidecar.errors import PolicyError
 from sidecar.layers import rules
 from sidecar.layers.rules import RulesLayer
 from sidecar.policy import Policy, Rule
-from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
+from sidecar.types import SOURCE_OF, Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
 BENIGN = Path(__file__).parent.parent / "data" / "benign.txt"
 CEILING = 7
@@ -29,7 +29,7 @@ LAYER = RulesLayer(SHIPPED)
 
 async def scan(text: str, channel: Channel = Channel.DIRECT, layer: RulesLayer = LAYER) -> LayerReport:
     """One text through the layer."""
-    return await layer.scan(ScanRequest((Segment(text, channel=channel),)), ())
+    return await layer.scan(ScanRequest((Segment(text, SOURCE_OF[channel]),)), ())
 
 
 def one(**changes: object) -> RulesLayer:
