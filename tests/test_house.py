@@ -58,6 +58,8 @@ FLOORS = {
         "pipeline",
         "cli",
         "console",
+        "eval_command",
+        "report_tables",
         "commands",
         "admin",
         "keys",
@@ -78,6 +80,7 @@ ALLOWED = {
     ("apikeys", "store"),  # keys live in the store
     ("coverage", "evaluation"),  # rules are counted on the rows that are measured
     ("opinions", "evaluation"),  # a judge is measured on them, too
+    ("evaluation", "selection"),  # conversations are measured as the doors read them
 }
 ENTRY = FLOORS[5] - {"__main__"}
 
