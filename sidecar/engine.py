@@ -32,6 +32,7 @@ from sidecar.standing import (
     reasoning,
     rounded,
     signed,
+    switched,
     threats,
 )
 from sidecar.types import (
@@ -125,8 +126,10 @@ class Engine:
         bars = self.terms.bars(request.segments, caller.threshold)
         exempt = self._exemptions.of(request.segments, caller.key_id) if self._exemptions else ()
         if exempt:
-            # What is excepted may be what a layer would stop at: then all is to be read, by every layer.
-            request, caller = _without_exempt(request, exempt), replace(caller, thorough=True)
+            request = _without_exempt(request, exempt)
+        if exempt or caller.switches:
+            # What is excepted or switched off may be what a layer would stop at: then all is read, by every layer.
+            caller = replace(caller, thorough=True)
         if self.terms.early and not caller.thorough:
             enough = max([threshold, *bars, *self._judged_up_to])
             request = ScanRequest(request.segments, request.system_prompt, request.model, enough)
@@ -138,7 +141,7 @@ class Engine:
         return all(standing.score >= bound for bound in self._judged_up_to)
 
     async def _run(self, case: Case) -> Verdict:
-        standing = Standing(case.threshold)
+        standing, caller = Standing(case.threshold), case.caller
         reports: tuple[LayerReport, ...] = ()
         prior: tuple[Finding, ...] = ()
         for stage in self.stages:
@@ -148,7 +151,7 @@ class Engine:
             if not asked.segments:
                 continue
             report = _over_all(await self._ask(stage.layer, asked, case, prior), asked, case.request)
-            report = fused(exempted(report, case), reports)
+            report = fused(exempted(switched(report, caller.switches), case), reports)
             reports = (*reports, report)
             prior = (*prior, *report.findings)
             if report.failure is not None and (failed := self._failure(stage, report, reports, case.started)):

@@ -22,6 +22,7 @@ from sidecar.types import (
     SegmentReport,
     Source,
 )
+from sidecar.units import Switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,13 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf a scan is made: key, own threshold, whether every layer shall speak, the decision's id."""
+    """On whose behalf a scan is made. `thorough`: every layer shall speak; `switches`: what a key changes of rules."""
 
     key_id: str | None = None
     threshold: float | None = None
     thorough: bool = False
     decision: str = ""
+    switches: Mapping[str, Switch] = field(default_factory=dict)
 
 
 ANYBODY = Caller()
@@ -147,6 +149,29 @@ def _without(report: SegmentReport, rules: frozenset[str]) -> SegmentReport:
         return report
     findings = tuple(replace(f, decides=False, hint=False) if f.rule in rules else f for f in report.findings)
     return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
+
+
+def switched(report: LayerReport, switches: Mapping[str, Switch]) -> LayerReport:
+    """The report with what the caller's key changes of rules."""
+    if not switches or not any(finding.rule in switches for finding in report.findings):
+        return report
+    over = LayerReport.over(report.layer, [_changed(one, switches) for one in report.each], report.detail)
+    return replace(report, score=over.score, findings=over.findings, each=over.each)
+
+
+def _changed(report: SegmentReport, switches: Mapping[str, Switch]) -> SegmentReport:
+    if not any(finding.rule in switches for finding in report.findings):
+        return report
+    findings = tuple(_as_switched(f, switches[f.rule]) if f.rule in switches else f for f in report.findings)
+    return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
+
+
+def _as_switched(finding: Finding, switch: Switch) -> Finding:
+    """What was excused by its context blocks for nobody."""
+    changed = finding if switch.score is None else replace(finding, score=switch.score)
+    if switch.status is None or (switch.status == "block" and not finding.decides and finding.hint):
+        return changed
+    return replace(changed, decides=switch.status == "block", hint=switch.status == "hint")
 
 
 def signed(report: LayerReport, case: Case, digest: Callable[[str], str]) -> LayerReport:

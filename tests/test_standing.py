@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sidecar.standing import Caller, Case, Standing, Terms, culprit, exempted, rounded, threats
+from sidecar.standing import Caller, Case, Standing, Terms, culprit, exempted, rounded, switched, threats
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
+from sidecar.units import Switch
 
 
 def case(*segments: Segment) -> Case:
@@ -69,6 +70,24 @@ def test_a_heavier_text_under_a_higher_bar_does_not_lift_what_blocks_over_its_ow
             standing = standing.after(one, here)
         assert (standing.blocked, standing.score) == (True, 0.8)
         assert standing.after(word, here, replaces=True).blocked
+
+
+def test_a_key_switches_rules() -> None:
+    """Off and hint no longer decide, block does but for what is only mentioned; a score takes the place of another."""
+    found = [Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a")]
+    found += [Finding("T-2", Label.JAILBREAK, 0.7, LayerName.RULES, "a", decides=False)]
+    report = LayerReport.over(LayerName.RULES, [SegmentReport(0.9, tuple(found))])
+    assert switched(report, {}) is switched(report, {"T-9": Switch("off")}) is report
+    for switch, score, levels in (
+        (Switch("off"), 0.0, (False, False)),
+        (Switch("hint"), 0.0, (False, True)),
+        (Switch("block", 0.4), 0.4, (True, False)),
+        (Switch(None, 0.3), 0.3, (True, False)),
+    ):
+        changed = switched(report, {"T-1": switch})
+        first = changed.findings[0]
+        assert (changed.score, (first.decides, first.hint)) == (score, levels)
+    assert switched(report, {"T-2": Switch("block")}).findings[1].decides
 
 
 def test_an_excepted_hint_no_longer_counts() -> None:

@@ -106,12 +106,14 @@ class RulesLayer:
 
     def _scan(self, request: ScanRequest, known: Mapping[str, Read | None]) -> list[SegmentReport]:
         quoting = overlap(request.system_prompt) if request.system_prompt else None
-        return [self._read(segment, quoting, known) for segment in request.segments]
+        early = request.enough is not None
+        return [self._read(segment, quoting, known, early=early) for segment in request.segments]
 
     def _read(
-        self, segment: Segment, overlap: Overlap | None, known: Mapping[str, Read | None] = NOTHING
+        self, segment: Segment, overlap: Overlap | None, known: Mapping[str, Read | None] = NOTHING, *, early: bool
     ) -> SegmentReport:
-        if len(segment.text) > LONG:
+        """What is certain at the beginning settles it, unless the caller wants all that there is (`early`)."""
+        if early and len(segment.text) > LONG:
             begun = self._segment(replace(segment, text=segment.text[:BEGINNING]), overlap, known)
             if any(f.decides and f.score >= CERTAIN and (f.end or 0) < BEGINNING - AFTER for f in begun.findings):
                 return replace(begun, whole=False)

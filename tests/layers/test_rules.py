@@ -320,11 +320,12 @@ def test_a_certain_beginning_spares_the_rest() -> None:
     """Only the beginning of a long text is read if that decides already."""
     layer = one(label=Label.PII_DETECTED, score=0.99)
     text = "banana " + "x" * rules.LONG + " banana"
-    begun = layer._read(Segment(text), None)
+    begun = layer._read(Segment(text), None, early=True)
     assert ([f.start for f in begun.findings], begun.whole) == ([0], False)
     late = "x" * rules.LONG + " banana banana"
-    read = layer._read(Segment(late), None)
+    read = layer._read(Segment(late), None, early=True)
     assert (len(read.findings), read.whole) == (2, True)
+    assert layer._read(Segment(text), None, early=False).whole
 
 
 async def test_what_only_looks_like_data_hides_nothing_behind_it() -> None:
@@ -343,7 +344,7 @@ async def test_what_only_looks_like_data_hides_nothing_behind_it() -> None:
 @given(st.text(max_size=200) | st.sampled_from(SHIPPED.rules).map(lambda rule: rule.match[0]))
 def test_spans_lie_inside_the_text_and_scores_inside_their_range(text: str) -> None:
     """Whatever comes in."""
-    for found in LAYER._read(Segment(text), None).findings:
+    for found in LAYER._read(Segment(text), None, early=True).findings:
         assert 0.0 <= found.score <= 1.0
         assert found.start is not None
         assert found.end is not None
