@@ -89,7 +89,7 @@ def _is_turn(path: str) -> bool:
 
 
 def _pieces(texts: Sequence[str]) -> tuple[list[str], bool]:
-    """What is joined of each text, and whether that leaves anything out: then it is no text that a model could judge."""
+    """What is joined of each text, and whether anything is left out: then a model could not judge it."""
     size = next((size for size in PIECES if size * len(texts) <= WHOLE), PIECES[-1])
     return [_ends(text, size) for text in texts], any(len(text) > size for text in texts)
 
