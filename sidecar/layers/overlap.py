@@ -30,6 +30,8 @@ HINT = 0.35
 """What a quotation alone is worth at most."""
 MOST = 0.5
 """The share of the system prompt's runs from which on both are written from one template."""
+SHORT = 40
+"""Runs of a system prompt that is no template: two sentences, of which whoever guesses has most."""
 LONG = 80
 """Words quoted beyond which it is no question for the rest."""
 NEAR, CLOSE, BEFORE, BEHIND = 12, 60, 120, 100
@@ -82,13 +84,13 @@ class Overlap:
             start, end = view.locate(*((asked.start, asked.end) if asked else (runs[0].start, runs[-1].end)))
             rule, label = ASKED if asked else QUOTED, Label.SYSTEM_PROMPT_EXTRACTION
             place = (segment.path_at(start), start, end, view.name)
-            yield Finding(rule, label, score, LayerName.RULES, *place, decides=bool(asked), hint=not asked)
+            yield Finding(rule, label, score, LayerName.RULES, *place)
             return
 
     def _quoted(self, text: str) -> list[_Run]:
         """What the text quotes; nothing if it holds most of the system prompt."""
         found = [_found for at in range(0, len(text), PIECE) for _found in self._met(text, at)]
-        if len({number for _, _, number in found}) >= MOST * len(self._runs):
+        if len(self._runs) > SHORT and len({number for _, _, number in found}) >= MOST * len(self._runs):
             return []
         return [run for run in _runs(found, text) if run.words >= N][:RUNS]
 

@@ -43,12 +43,17 @@ def place_of(path: str | None, document: JsonValue = None) -> str:
     if field in {"tools", "functions"}:
         words = f"the definition of tool{_quoted(_tool_name(entry))}"
     elif field in {"messages", "input"}:
-        words = _turn(path, entry, items) if item else "the conversation, read in a row,"
+        words = _turn(path, entry, items) if item else _whole(items)
     elif field in {"system", "instructions"}:
         words = "the system prompt"
     elif field in {"prompt", "query"}:
         return f"the {field}"
     return f"{words} ({path})"
+
+
+def _whole(items: JsonValue) -> str:
+    """A single input, or turns that were read in a row."""
+    return "the conversation, read in a row," if isinstance(items, list) else "a message of the user"
 
 
 def _turn(path: str, entry: JsonValue, items: JsonValue) -> str:

@@ -142,7 +142,7 @@ async def test_what_the_rules_did_not_read_to_its_end_is_not_kept() -> None:
     many = "".join(f"u{number}@kestrel-ferry.com " for number in range(300))
     for long in (attack + "The ferry leaves at noon. " * 600 + "ann@kestrel-ferry.com", many + "ann@kestrel-ferry.com"):
         segments = (Segment("Hello.", path="a"), Segment(long, path="b"), Segment("I am bob@b-ferry.com.", path="c"))
-        report = await layer.scan(ScanRequest(segments), ())
+        report = await layer.scan(ScanRequest(segments, enough=0.6), ())
         assert redacted(segments, replace(verdict(), reports=(report,))) == f"Hello.\n{UNREAD}\nI am [pii_detected]."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sidecar.layers import hits
 from sidecar.policy import Rule
-from sidecar.types import Channel, Label, Segment
+from sidecar.types import Label, Segment, Source
 from sidecar.views import View
 
 
@@ -43,7 +43,7 @@ def test_context_words_raise_what_a_hit_is_worth() -> None:
     assert hits.finding(near, Segment(text), View(text), 5, 11).score == 0.95
     far = f"card {'x' * hits.NEAR} banana"
     assert hits.finding(near, Segment(far), View(far), len(far) - 6, len(far)).score == 0.9
-    said = Segment("banana", channel=Channel.INDIRECT)
+    said = Segment("banana", Source.UNTRUSTED)
     assert hits.finding(rule(indirect_score=0.2), said, View("banana"), 0, 6).score == 0.2
 
 

@@ -44,6 +44,7 @@ RESPONSES: dict[str, Any] = {
         ("messages", CHAT, "the conversation, read in a row, (messages)"),
         ("input.1.output", RESPONSES, "the result of tool `ls` (input.1.output)"),
         ("instructions", RESPONSES, "the system prompt (instructions)"),
+        ("input", {"input": "x"}, "a message of the user (input)"),
         ("metadata.note", RESPONSES, "the request (metadata.note)"),
         ("messages.99.content", CHAT, "the request (messages.99.content)"),
         ("messages.1.content", None, "the request (messages.1.content)"),
