@@ -143,7 +143,7 @@ def _deeper(base: View, room: Room) -> Iterator[View]:
 def _step(base: View, name: str, room: Room) -> Iterator[View]:
     if name in _CODECS:
         codec, pattern = _CODECS[name]
-        runs = room.chosen(base, name, codecs.runs(codec, pattern, base.text), decoded=True)
+        runs = room.chosen(base, name, codecs.runs(codec, pattern, base.text, room.decoded), decoded=True)
         view = assemble(base, name, runs, hidden=True)
         if view:
             yield view

@@ -19,6 +19,8 @@ import re2
 from sidecar.views.view import Run
 
 Decode = Callable[[str], str | None]
+Stretch = tuple[str, str]
+"""The name of a codec, and what it may have written."""
 _HEX = "0123456789abcdefABCDEF"
 PROBE = 64
 """Characters that dear decoders try first, before they take on the whole stretch."""
@@ -75,6 +77,8 @@ def _chunks(stretch: str) -> str | None:
     """An encoding cut into pieces of one length; words of that length may stand around it, and alone are none."""
     cut = "".join(c if c.isalnum() or c in "+/" else " " for c in stretch).split()
     pieces = [piece for piece in cut if piece != "+"]
+    if all(map(str.isdigit, pieces)):
+        return _hex("".join(pieces))
     for before, behind in product(range(_beside(pieces[:3]) + 1), range(_beside(pieces[:-3:-1]) + 1)):
         kept = pieces[before : len(pieces) - behind]
         bare = "".join(kept)
@@ -278,10 +282,16 @@ CODECS = (
 )
 
 
-def runs(codec: Codec, pattern: re2._Regexp, text: str) -> Iterator[Run]:
-    """The stretches of this codec that hold text."""
+def runs(
+    codec: Codec, pattern: re2._Regexp, text: str, known: dict[Stretch, str | None] | None = None
+) -> Iterator[Run]:
+    """The stretches of this codec that hold text. What is `known` of the same stretch is not decoded again."""
+    known = {} if known is None else known
     for found in pattern.finditer(text):
         start, end = found.span()
-        decoded = codec.decode(text[start:end])
-        if decoded and decoded != text[start:end]:
+        stretch = text[start:end]
+        if (codec.name, stretch) not in known:
+            known[codec.name, stretch] = codec.decode(stretch)
+        decoded = known[codec.name, stretch]
+        if decoded and decoded != stretch:
             yield Run(start, end, decoded)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import re2
 
 from sidecar.views.confusables import LOOKALIKES
-from sidecar.views.view import Span, View, neighbourhoods, translated
+from sidecar.views.view import View, neighbourhoods, translated
 
 FORMAT = (
     r"\x{ad}\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}"
@@ -39,6 +39,7 @@ def _for_re(pattern: str) -> str:
 _CONTROLS = r"\x{0}-\x{8}\x{b}\x{e}-\x{1f}\x{7f}-\x{84}\x{86}-\x{9f}"
 _SEPARATES = "\x0b\x1c\x1d\x1e\x1f"
 """Control characters that part lines, fields and records: what they part is not one word, nor one number."""
+_CONTROL = re.compile(_for_re(f"[{_CONTROLS}]"))
 _NEEDS_UNHIDING = re.compile(_for_re(f"[{_CONTROLS}{FORMAT}{_COMPATIBLE}]"))
 _NEEDS_FOLDING = re.compile(_for_re(f"[{_ACCENTED}{_LIKE}]"))
 """Asked about a few hundred code points at a time, where Python's own are quicker than RE2 and its encoding."""
@@ -114,17 +115,21 @@ def readings(view: View) -> Iterator[View]:
     Of a long text only what has something to be undone, and what stands beside it.
     """
     seen = view
-    if places := _places(view.text, _NEEDS_UNHIDING):
+    if places := neighbourhoods(view.text, _needs_unhiding):
         shown = translated(view, "unhidden", _UNHIDDEN, hidden=False, places=places)
         if shown:
             yield shown
             seen = shown if places == [(0, len(view.text))] else view
     if seen.text.isascii():
         return
-    places = _places(seen.text, _NEEDS_FOLDING)
+    places = neighbourhoods(seen.text, _needs_folding)
     if places and (folds := translated(seen, "folded", _FOLDED, hidden=False, places=places)):
         yield folds
 
 
-def _places(text: str, needs: re.Pattern[str]) -> list[Span]:
-    return neighbourhoods(text, needs.search)
+def _needs_unhiding(text: str) -> bool:
+    return (_CONTROL if text.isascii() else _NEEDS_UNHIDING).search(text) is not None
+
+
+def _needs_folding(text: str) -> bool:
+    return not text.isascii() and _NEEDS_FOLDING.search(text) is not None

@@ -53,6 +53,8 @@ class Room:
         """Whether a promising reading found no room."""
         self._promising = max(ROOM_LEAST, ROOM * length)
         self._others = max(OTHERS_LEAST, int(OTHERS * length))
+        self.decoded: dict[_Reading, str | None] = {}
+        """What codecs said of stretches that other views have, too."""
         self._seen: set[_Reading] = set()
 
     def takes(self, length: int, *, promising: bool) -> bool:
@@ -82,8 +84,8 @@ class Room:
             if not self.is_new(step, parent.text[start:end]):
                 continue
             text = " ".join(run.text for run in cluster)
-            length = len(text) + 2 * CONTEXT
-            if self.takes(length, promising=is_speech(text) if decoded else tells(text) > 0):
+            shown = is_speech(text) if decoded else tells(text) > tells(parent.text[cluster[0].start : cluster[-1].end])
+            if self.takes(len(text) + 2 * CONTEXT, promising=shown):
                 yield from cluster
 
 
