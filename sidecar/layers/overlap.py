@@ -7,7 +7,8 @@ write both turns from one template. So a quotation alone is a hint. It blocks on
   quote most of the system prompt anyway;
 - beside it stands the order to go on where it ends, or to show the instructions themselves (`quotation`);
 - it is set off as a quotation, or breaks off inside a sentence of the system prompt;
-- what it quotes speaks to the model ("never mention"), or the order names the instructions.
+- what it quotes speaks to the model ("never mention"), or the order names the instructions, or it is so long that
+  nobody has it by chance, and breaks off.
 
 Only what a user says is looked at, never tool definitions or what tools return.
 """
@@ -32,6 +33,8 @@ MOST = 0.5
 """The share of the system prompt's runs from which on both are written from one template."""
 SHORT = 40
 """Runs of a system prompt that is no template: two sentences, of which whoever guesses has most."""
+LONG_RUN = 10
+"""Words of a quotation that nobody has by chance: broken off inside a sentence, it asks for the rest by itself."""
 LONG = 80
 """Words quoted beyond which it is no question for the rest."""
 NEAR, CLOSE, BEFORE, BEHIND = 12, 60, 120, 100
@@ -115,7 +118,8 @@ class Overlap:
         around = f"{before}\n{behind}"
         named = INSTRUCTIONS.search(around) is not None
         speaks = COMMANDS.search(self._sentence(run.last)) is not None
-        if not (speaks or named):
+        unfinished = run.words >= LONG_RUN and self._breaks_off(text, run)
+        if not (speaks or named or unfinished):
             return False
         orders = [found.end() for found in CONTINUES.finditer(before)]
         close = bool(orders) and (len(before) - orders[-1] <= NEAR or _SAID.search(before) is not None)
