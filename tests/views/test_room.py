@@ -1,4 +1,4 @@
-"""Twin of sidecar/views/room.py: which readings of a text have room, and whether one that promises something is left."""
+"""Twin of sidecar/views/room.py: which readings of a text have room, and when a promising one is left."""
 
 from __future__ import annotations
 
