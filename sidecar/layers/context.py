@@ -42,8 +42,14 @@ def _pattern(text: str) -> re2._Regexp:
 
 _ITEM = _pattern(r"\A\s*(?:[-*•+]|\d{1,2}[.)]|[a-z][.)]|\[[ x]\])\s")
 _HEADING = _pattern(r"\A\s{0,3}#{1,6}\s")
-_OWN = _pattern(r"\b(?:previous|prior|above|earlier|all|your|you|my|me|override|instructions?)\b")
+_SUBHEADING = _pattern(r"\A\s{0,3}#{2,6}\s")
+_OWN = _pattern(
+    r"\b(?:previous|prior|above|earlier|all|your|you|my|me|override|instructions?|assistants?|agents?|ai|bots?|models?|llms?)\b"
+)
+_LETTERS = _pattern(r"[a-z]{3}")
+_FENCE = _pattern(r"(?m)^[ \t>]{0,8}```")
 _NEGATION = _pattern(words.NEGATION)
+_FLIPPER = _pattern(words.FLIPPER)
 _GAP = _pattern(words.GAP)
 _REFUSED_INSIDE = _pattern(words.REFUSED_INSIDE)
 _NEGATED_INSIDE = _pattern(words.NEGATED_INSIDE)
@@ -90,17 +96,20 @@ def _words_of(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _is_negated(before: str, hit: str, after: str) -> bool:
     """An odd number of negations governs the verb; in some languages they stand inside the hit, or behind it."""
-    count, rest = 0, "" if _ASKED.search(before) else before
+    rest = "" if _ASKED.search(before) else before
+    negations = flipped = 0
     for _ in range(WORDS):
         if found := _NEGATION.search(rest):
-            count += 1
+            negations += 1
+        elif found := _FLIPPER.search(rest):
+            flipped += 1
         elif not (found := _GAP.search(rest)):
             break
         rest = rest[: found.start()]
-    if not count:
+    if not negations:
         inside = _NEGATED_INSIDE.search(hit[:INSIDE]) and not _REFUSED_INSIDE.search(hit)
-        count = bool(inside) or bool(_NEGATED_AFTER.match(after))
-    return count % 2 == 1
+        negations = bool(inside) or bool(_NEGATED_AFTER.match(after))
+    return (negations + flipped) % 2 == 1 and negations > 0
 
 
 def _last_sentence(before: str) -> str:
@@ -129,9 +138,9 @@ def _quotations(before: str, hit: str, after: str) -> Iterator[tuple[int, int]]:
         opening, closing = before.rfind(mark), after.find(mark)
         if opening >= 0 and closing >= 0 and mark not in hit and _opens(before, opening):
             yield opening, closing + 1
-    fence = before.rfind("```")
-    if fence >= 0 and before.count("```") % 2 == 1 and "```" in after:
-        yield fence, after.find("```") + 3
+    fences = [found.start() for found in _FENCE.finditer(before)]
+    if len(fences) % 2 == 1 and (closing := after.find("\n```")) >= 0:
+        yield fences[-1], closing + 4
 
 
 def _opens(before: str, at: int) -> bool:
@@ -166,6 +175,6 @@ def _introduces(lines: list[str]) -> bool:
 
 
 def _is_heading(before: str, hit: str) -> bool:
-    """A heading of Markdown that addresses nobody."""
+    """A heading of Markdown that addresses nobody. A single `#` may be a comment."""
     line = before.rpartition("\n")[2]
-    return bool(_HEADING.match(line)) and not _OWN.search(hit)
+    return bool(_SUBHEADING.match(line) and _LETTERS.search(hit)) and not _OWN.search(hit)

@@ -15,23 +15,29 @@ _NEGATIONS = (
     r"never(?:,?\s+(?:ever|under\s+(?:any|no)\s+circumstances?,?))?|(?:do|does|must|should|may|can|will)?\s*not|cannot"
     r"|(?:ca|do|does|did|wo|must|should|may|need|is|are)n't|no\s+(?:one|user)\s+(?:may|can|should|shall)"
     r"|nobody\s+(?:may|can|should)|without|rather\s+than|instead\s+of|refus(?:e|es|ed|ing)|declin(?:e|es|ed|ing)"
-    r"|fail(?:s|ed)?|hesitat(?:e|es|ing)|forget|neglect|omit|avoid(?:s|ed|ing)?|resist(?:s|ing)?|afraid|reluctant|unable"
+    r"|avoid(?:s|ed|ing)?|unable|unwilling"
     r"|(?:under|in)\s+no\s+(?:circumstances?|case|event|way)|at\s+no\s+(?:point|time)"
-    r"|forbidden|prohibited|disallowed|barred|prevent(?:s|ed|ing)?|stop(?:s|ped|ping)?|keep(?:s|ing)?"
+    r"|forbidden|prohibited|disallowed|barred"
     # Deutsch, Nederlands, Skandinavisch
     r"|(?:noch\s+)?(?:nicht|nie|niemals)|keinesfalls|keineswegs|ohne|weigert?|untersagt|verboten|auf\s+keinen\s+fall|statt"
-    r"|zögere|zögern|vergiss|vergisst|niet|nooit|geen|zonder|aarzel|vergeet|inte|aldrig|ikke|aldri|nekter"
+    r"|niet|nooit|geen|zonder|inte|aldrig|ikke|aldri|nekter"
     # Français, español, português, italiano
-    r"|(?:ne\s+|n')?(?:jamais|pas)|ne|n'|sans|interdit|refuse[rz]?|évite[rz]?|hésite[rz]?|oublie[rz]?"
-    r"|no|nunca|jam[aá]s|sin|prohibido|evit[ae]r?|dudes|olvides|niégate|rechaza"
-    r"|n[ãa]o|nem|sem|proibido|hesite|esque[çc]a|recuse|non|mai|senza|vietato|rifiutat?i?|esitare|dimenticare"
+    r"|(?:ne\s+)?(?:jamais|pas)|ne|sans|interdit|refuse[rz]?|évite[rz]?"
+    r"|no|nunca|jam[aá]s|sin|prohibido|evit[ae]r?|niégate|rechaza"
+    r"|n[ãa]o|nem|sem|proibido|recuse|non|mai|senza|vietato|rifiutat?i?"
     # Polski, čeština, русский, українська
-    r"|(?:nigdy\s+)?nie|nigdy|bez|odmawiaj?|wahaj|zapomnij|nikdy|nesmíš|nesmí|(?:никогда\s+)?не|нельзя|никогда|запрещено|без"
-    r"|откажись|отказывайся|забудь|стесняйся|бойся|(?:ніколи\s+)?не|ніколи|заборонено|вагайся"
+    r"|(?:nigdy\s+)?nie|nigdy|bez|odmawiaj?|nikdy|nesmíš|nesmí|(?:никогда\s+)?не|нельзя|никогда|запрещено|без"
+    r"|откажись|отказывайся|(?:ніколи\s+)?не|ніколи|заборонено"
     # Türkçe, Bahasa, tiếng Việt, عربي, فارسی, עברית, हिन्दी
-    r"|asla|sakın|jangan(?:\s+pernah)?|tidak|dilarang|tanpa|lupa|ragu|takut|menolak|(?:tuyệt\s+đối\s+)?(?:không|đừng|chớ)|cấm|quên|ngại|từ\s+chối"
+    r"|asla|sakın|jangan(?:\s+pernah)?|tidak|dilarang|tanpa|menolak|(?:tuyệt\s+đối\s+)?(?:không|đừng|chớ)|cấm|từ\s+chối"
     r"|لا|لن|لم|ألا|ألّا|يمنع|ممنوع|دون|بدون|هرگز|نباید|אל|לא|אסור|בלי|मत|कभी|न|बिना|mat|kabhi|bina"
 )
+_FLIPPERS = (
+    r"fail(?:s|ed)?|hesitat(?:e|es|ing)|forget|neglect|omit|resist|afraid|reluctant|stop|quit|cease|shy\s+away|zögere|zögern|vergiss"
+    r"|vergisst|aarzel|vergeet|hésite[rz]?|oublie[rz]?|dudes|olvides|hesite|esque[çc]a|esitare|dimenticare|wahaj|zapomnij|забудь|стесняйся"
+    r"|бойся|вагайся|lupa|ragu|takut|quên|ngại"
+)
+"""Verbs that turn a negation into an order, and excuse nothing by themselves: "do not forget to ...", "forget all ..."."""
 _GAP = (
     r",?\s*under\s+(?:any|no)\s+circumstances?,?|,?\s*in\s+any\s+(?:way|case),?|,?\s*for\s+any\s+reason,?"
     r"|,?\s*no\s+matter\s+(?:what|who\s+asks),?|ever|again|directly|fully|openly|simply|knowingly|accidentally|also|even"
@@ -47,9 +53,10 @@ _GAP = (
 NEGATION = (
     rf"{_EDGE}(?:{_NEGATIONS})[\s'\"*_`“«]*\z"
     # Without spaces between words
-    r"|(?:不要|不得|不可|不能|不应|不應|不会|不會|切勿|请勿|請勿|勿|禁止|严禁|嚴禁|绝不|絕不|决不|别|別|莫|拒绝|拒絕|防止|避免|忘记|忘了|犹豫|害怕"
+    r"|(?:不要|不得|不可|不能|不应|不應|不会|不會|切勿|请勿|請勿|勿|禁止|严禁|嚴禁|绝不|絕不|决不|别|別|莫|拒绝|拒絕|防止|避免"
     r"|อย่า|ห้าม|ไม่ควร|ไม่|ปฏิเสธ)[^\s，。！？；：、,.!?;:]{0,6}\z"
 )
+FLIPPER = rf"{_EDGE}(?:{_FLIPPERS})[\s'\"*_`“«]*\z|(?:忘记|忘了|忘|犹豫|害怕|怕)[^\s，。！？；：、,.!?;:]{{0,3}}\z"
 GAP = rf"{_EDGE}(?:{_GAP})[\s'\"*_`“«]*\z"
 NEGATED_INSIDE = (
     r"\A\S+\s+(?:\S+\s+){0,6}?(?:niemals|keinesfalls|auf\s+keinen\s+fall|unter\s+keinen\s+umständen|jamais|nooit|onder\s+geen|aldrig"
@@ -80,8 +87,8 @@ _ATTACKS = (
     rf"|(?:untrusted|injected|hidden|embedded|poisoned|adversarial)\s+{L}+|(?:user|tool|malicious)\s+(?:prompts?|inputs?|outputs?))"
 )
 _DEFENCES = (
-    r"(?:prevent|stop|keep|protect|defend|detect|block|catch|filter|refuse|reject|resist|flag|guard|mitigate|harden|safeguard|check"
-    r"|classify|recogni[sz]e)(?:s|ed|ing|d)?"
+    r"(?:prevent|protect|defend|detect|block|filter|refuse|reject|resist|flag|guard|mitigate|harden|safeguard|classify|recogni[sz]e"
+    r"|(?:stop|keep)(?:s|ping|ing)?\s+(?:(?:the|an?|your|our|any)\s+)?[a-z]+\s+from)(?:s|ed|ing|d)?"
 )
 _LINK = (
     r"(?:to|that|which|who|where|when|such\s+as|like|by|may|might|can|could|will|would|tries|try|tells?|telling|asks?|asking|instructs?|instructing"
@@ -122,18 +129,19 @@ DESCRIBED = (
 )
 FRAMES = (
     rf"\b(?:attack|inject|jailbreak|malicious|adversar|exploit|phish|scam|payload){L}*"
-    r"|\b(?:such\s+as|e\.g\.|i\.e\.|for\s+(?:example|instance)|examples?|(?:phrases?|prompts?|things?|wordings?|sentences?|texts?|lines?|messages?|requests?|words|inputs?|tricks?|commands?|orders?|questions?|something|anything)\s+(?:like|such|saying|that\s+says?|containing|as))\b"
+    r"|\b(?:such\s+as|e\.g\.|i\.e\.|for\s+(?:example|instance)|(?:phrases?|prompts?|things?|wordings?|sentences?|texts?|lines?|messages?|requests?|words|inputs?|tricks?|commands?|orders?|questions?|something|anything)\s+(?:like|such|saying|that\s+says?|containing|as))\b"
     rf"|\b(?:patterns?|regex{L}*|keywords?|detect{L}*|block(?:s|ed|ing|list)|deny\s?list|filter{L}*|flag(?:s|ged)|refus{L}+|reject{L}*|classif{L}*|assert{L}*|test_?cases?|fixtures?|trigger\s+words?|red\s+team{L}*|banned|forbidden|suspicious|poisoned|harmless)\b"
-    r"|\b(?:users?|people|someone|somebody|anyone|customers?|visitors?)\s+(?:may|might|could|can|will|would|say|says|ask|asks|write|writes|type|types|try|tries|who|tell|tells|wrote|typed|said)\b"
-    r"|\b(?:known|referred)\s+(?:as|to)|\b(?:called|so-called|titled|entitled|translate|translation\s+of|the\s+(?:phrase|phrases|sentence|words?|term|title|expression|string|wording)|means?|what\s+does|what\s+(?:is|happens)|why\s+(?:do|does|did|is|would)|how\s+(?:do|does|would|should|can)\s+(?:i|we|one|you|it|the|a)|explain\s+(?:why|how|what)|heard\s+of|quot(?:e|es|ed|ation|ing)|cites?|article|headline|chapter|paper|lesson|quiz)\b"
-    rf"|\b(?:angriff{L}*|beispiel{L}*|z\.\s?b\.|etwa|sätze\s+wie|phrasen|schadtext{L}*|eingeschleust{L}*|bedeutet|übersetz{L}*|erkenn{L}*|blockier{L}*)"
-    rf"|\b(?:attaque{L}*|exemples?|par\s+exemple|phrases?\s+comme|des\s+phrases|malveillant{L}*|signifie|tradui{L}*|détect{L}*|bloqu{L}*)"
-    rf"|\b(?:ataques?|ejemplos?|por\s+ejemplo|frases?\s+(?:como|del)|malicios{L}*|significa|traduc{L}*|exemplos?|por\s+exemplo|tipo|traduz{L}*)"
-    rf"|\b(?:attacc{L}+|esemp{L}+|ad\s+esempio|frasi\s+come|rileva{L}*|aanval{L}*|voorbeeld{L}*|bijvoorbeeld|zinnen\s+als|betekent|vertaal)"
-    rf"|\b(?:przykład{L}*|atak{L}*|zdani{L}+|np\.|příklad{L}*|útok{L}*|exempel|angrepp|eksempel|angreb)"
-    r"|например|атак|пример|инъекци|фраз|означает|переведи|наприклад|приклад|örne[kğ]|saldırı|mesela|cümle|ne\s+demek"
-    r"|ví\s+dụ|tấn\s+công|chẳng\s+hạn|câu\s+như|nghĩa\s+là|contoh|serangan|misalnya|kalimat|مثال|أمثلة|مثل|هجوم|هجمات|حقن|عبارة|عبارات|حمله|דוגמ|התקפ|משפט"
-    r"|例如|比如|诸如|攻击|攻擊|注入|越狱|示例|例子|样本|检测|拦截|黑名单|什么意思|翻译|例えば|攻撃|インジェクション|などの|といった|という文|例：|예를\s?들|공격|인젝션|예시|같은\s?(?:문장|문구|말)|라는\s?(?:문장|문구|말)|उदाहरण|हमल|जैसे|वाक्य|ตัวอย่าง|โจมตี|เช่น|ประโยค"
+    r"|(?:\A|[\s(\"'#*_>-])examples?\b"
+    r"|\b(?:users?|people|someone|somebody|anyone|customers?|visitors?)\s+(?:(?:may|might|could|can|will|would|who|often|sometimes|try\s+to)\s+){0,2}(?:say|says|ask|asks|write|writes|type|types|wrote|typed|said|asked)\s*[:,]?\s*\z"
+    r"|\b(?:known|referred)\s+(?:as|to)|\b(?:so-called|what\s+does|what\s+happens\s+(?:if|when)|why\s+(?:do|does|did|would)|how\s+(?:do|does|would|should|can)\s+(?:i|we|one|you)\s+(?:defend|protect|stop|prevent|detect|test)|explain\s+(?:why|how|what)|heard\s+of)\b"
+    rf"|\b(?:angriff{L}*|beispiel{L}*|z\.\s?b\.|etwa|sätze\s+wie|phrasen|schadtext{L}*|eingeschleust{L}*|bedeutet|erkenn{L}*|blockier{L}*)"
+    rf"|\b(?:attaque{L}*|exemples?|par\s+exemple|phrases?\s+comme|des\s+phrases|malveillant{L}*|signifie|détect{L}*|bloqu{L}*)"
+    rf"|\b(?:ataques?|ejemplos?|por\s+ejemplo|frases?\s+(?:como|del)|malicios{L}*|significa|exemplos?|por\s+exemplo|tipo)"
+    rf"|\b(?:attacc{L}+|esemp{L}+|ad\s+esempio|frasi\s+come|rileva{L}*|aanval{L}*|voorbeeld{L}*|bijvoorbeeld|zinnen\s+als|betekent)"
+    rf"|\b(?:przykład{L}*|atak{L}*|np\.|příklad{L}*|útok{L}*|exempel|angrepp|eksempel|angreb)"
+    r"|например|атак|пример|инъекци|фраз|означает|наприклад|приклад|örne[kğ]|saldırı|mesela|ne\s+demek"
+    r"|ví\s+dụ|tấn\s+công|chẳng\s+hạn|câu\s+như|nghĩa\s+là|contoh|serangan|misalnya|مثال|أمثلة|مثل|هجوم|هجمات|حقن|عبارة|عبارات|حمله|דוגמ|התקפ|משפט"
+    r"|例如|比如|诸如|攻击|攻擊|注入|越狱|示例|例子|样本|检测|拦截|黑名单|什么意思|例えば|攻撃|インジェクション|などの|といった|という文|例：|예를\s?들|공격|인젝션|예시|같은\s?(?:문장|문구|말)|라는\s?(?:문장|문구|말)|उदाहरण|हमल|जैसे|ตัวอย่าง|โจมตี|เช่น"
 )
 _OBEY = (
     rf"follow|obey|execute|perform|carry\s+out|comply\s+with|act\s+(?:on|upon|according)|do\s+(?:as|what|exactly|this|the)|apply|heed|adhere|complete|fulfil{L}*"
