@@ -69,6 +69,7 @@ class Rule(BaseModel):
     check: str | None = Field(default=None, alias="validate")
     context: Lines = ()
     context_score: Score | None = None
+    literal: bool = False
     match: Lines
     no_match: Lines
     misses: Lines = ()

@@ -23,9 +23,12 @@ OBEY = 80
 """Code points before a quotation in which it is ordered to follow it."""
 WORDS, INSIDE = 10, 200
 """Words before a verb that may belong to its negation; code points of a hit in which one is looked for."""
+MENTION, SCOPE = 50, 70
+"""Code points of a quotation beside the hit, where it is part of a sentence; those behind a hit that it is about."""
 LIST = 12
 """Lines of a list between an item and the line that introduces the list."""
 _QUOTES = ("“”", "„“", "«»", "»«", "‘’", "「」", "『』", "《》")
+_VALUES = set("=:,;>\\\"'{[|")
 _PLAIN_QUOTES = ("'", '"', "`")
 
 
@@ -57,6 +60,16 @@ _NEGATED_AFTER = _pattern(words.NEGATED_AFTER)
 _NEGATED_LIST = _pattern(words.NEGATED_LIST)
 _DESCRIBED = [_pattern(one) for one in words.DESCRIBED]
 _FRAMES = _pattern(words.FRAMES)
+_GLUE = _pattern(words.GLUE)
+_GLUE_AFTER = _pattern(words.GLUE_AFTER)
+_MENTIONED = _pattern(words.MENTIONED)
+_SCOPED = _pattern(words.SCOPED)
+_SELF = _pattern(words.SELF)
+_OWN_VOICE = _pattern(words.OWN_VOICE)
+_CANCELLED = _pattern(words.CANCELLED)
+_YOURS = _pattern(words.YOURS)
+_CANCELS = _pattern(words.CANCELS)
+_INSTEAD = _pattern(words.INSTEAD)
 _OBEY_BEFORE = _pattern(words.OBEY_BEFORE)
 _OBEY_AFTER = _pattern(words.OBEY_AFTER)
 _ASKED = _pattern(words.ASKED)
@@ -67,7 +80,7 @@ _ATTACHED = _pattern(r"[\x{590}-\x{6ff}]{1,4}\z")
 
 
 def excuse(text: str, start: int, end: int) -> str:
-    """Why the hit at `text[start:end]` is no order: `negated`, `described`, `quoted`, `listed`, `heading`; else ''."""
+    """Why the hit is no order, or nothing: `negated`, `described`, `quoted`, `listed`, `scoped` or `heading`."""
     start, end = _words_of(text, start, end)
     hit = text[start:end]
     before = text[max(0, start - BEFORE) : start].replace("’", "'")
@@ -81,6 +94,8 @@ def excuse(text: str, start: int, end: int) -> str:
         return "quoted"
     if _is_listed(before, after):
         return "listed"
+    if _is_scoped(hit, after):
+        return "scoped"
     return "heading" if _is_heading(before, hit) else ""
 
 
@@ -125,6 +140,8 @@ def _is_quoted(before: str, hit: str, after: str) -> bool:
             return False
         if _FRAMES.search(frame) or _FRAMES.search(behind):
             return True
+        if len(before) - opening + closing <= MENTION and _is_mentioned(frame, behind):
+            return True
     return False
 
 
@@ -141,6 +158,31 @@ def _quotations(before: str, hit: str, after: str) -> Iterator[tuple[int, int]]:
     fences = [found.start() for found in _FENCE.finditer(before)]
     if len(fences) % 2 == 1 and (closing := after.find("\n```")) >= 0:
         yield fences[-1], closing + 4
+
+
+def _is_mentioned(frame: str, behind: str) -> bool:
+    """Whether a short quotation is part of a sentence that is about it, and not the object of an order, nor a value."""
+    said, rest = _last_sentence(frame), _first_sentence(behind)
+    if rest.lstrip()[:1] in {":", "="}:
+        return False
+    if not _MENTIONED.search(said + rest) or _GLUE.search(said) or said[-1:] in _VALUES:
+        return False
+    return bool(_MENTIONED.search(said)) or not _GLUE_AFTER.search(behind)
+
+
+def _first_sentence(after: str) -> str:
+    ends = [at for sign in _SENTENCE_ENDS if (at := after.find(sign)) >= 0]
+    return after[: min(ends, default=len(after))]
+
+
+def _is_scoped(hit: str, after: str) -> bool:
+    """About one thing in the world, or what the speaker said himself: people cancel their orders every day."""
+    if not _CANCELS.search(hit) or not _CANCELLED.search(hit) or _YOURS.search(hit):
+        return False
+    rest = _first_sentence(after)
+    if _OWN_VOICE.search(hit):
+        return not _INSTEAD.search(rest)
+    return bool(_SCOPED.search(rest)) and not _SELF.search(rest[:SCOPE])
 
 
 def _opens(before: str, at: int) -> bool:

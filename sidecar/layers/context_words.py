@@ -154,3 +154,38 @@ OBEY_AFTER = (
     rf"\A[\s\pP]{{0,4}}(?:{L}+\s+){{0,4}}?(?:(?:{_OBEY})|do|now|comply|sofort|jetzt|maintenant|ahora|agora|adesso|сейчас)\s+(?:it|that|so|this|these|now|them|at\s+once|immediately|accordingly|das|dies|es|eso|esto|isso|isto|dat|это|then)\b"
     r"|\A[\s\pP]{0,4}(?:照做|执行|立即|現在|従って|実行して|그대로|따르)"
 )
+GLUE = (
+    r"(?:[:=,;]|\b(?:please|kindly|now|then|and|must|should|shall|just|simply|to|you|immediately|first|also|bitte|jetzt|und|sofort"
+    r"|maintenant|et|veuillez|ahora|y|por\s+favor|agora|e|adesso|ora|nu|en|og|och|teraz|proszę|пожалуйста|сейчас|lütfen|şimdi|hãy|tolong))\s*\z"
+)
+"""What makes a quotation the object of an order, or a value, when it stands right before it."""
+GLUE_AFTER = r"\A[\s\pP]*(?:and|then|now|or|und|dann|et|puis|y|luego|e|poi|en|och|og|i|и|ve|và|dan|،|，)\b"
+MENTIONED = r"[a-z\x{c0}-\x{1fff}]{2,}[^a-z\x{c0}-\x{1fff}]+[a-z\x{c0}-\x{1fff}]{2,}|[\x{3040}-\x{30ff}\x{4e00}-\x{9fff}\x{ac00}-\x{d7af}\x{e00}-\x{e7f}]{4,}"
+"""Two words, or four letters of a script without spaces: a sentence that a quotation is part of."""
+SCOPED = (
+    r"\A[\s*_]+(?:(?:that\s+|which\s+)?(?:(?:i|we|he|she)\s+(?:gave|sent|said|wrote|pasted|posted|made|set)|(?:were|was)\s+(?:sent|posted|printed)|(?:given|written|printed|pasted|stated)\s+(?:by|in|to|on)|sent\s+by)"
+    r"|about|regarding|concerning|re:?|on|for|from|in|under|around|with\s+regard\s+to"
+    r"|zu[rm]?|aus|über|für|von|vom|wegen|bezüglich|im|sur|pour|concernant|à\s+propos|du|des|sobre|del|para|do|da|dos|das|no|na|su|sull?a?|per|nell?a?"
+    r"|over|voor|van|uit|inzake|från|om|för|til|vedrørende|angående|dotycz{L}*|do|o|z|ze|по|о|об|про|для|из|hakk{L}*|về|untuk|tentang|soal|dari|بخصوص|بشأن|حول|عن|على)\s"
+).replace("{L}", L)
+"""What follows an order that concerns one thing in the world."""
+SELF = (
+    r"\b(?:your|you|yourself|openai|anthropic|google|system|prompt|developers?|safety|secre\w+|confiden\w+|privacy|roles?|assistants?|ai|bots?|models?|personas?|restrictions?|polic\w+"
+    r"|guidelines|rules|ethic\w*|content|security|above|point|now|rest|conversation|chat|session|translat\w+|tasks?|summar\w+|responses?|repl\w+|answers?|outputs?|users?|instructions?|everything|all|this|these|here|them|him|her|line|denne|linje|zeile|ligne|l[ií]nea|linha|riga"
+    r"|dein\w*|dir|dich|du|ihre?n?|sie|system\w*|ki|rolle|sicherheit|tes|ton|ta|toi|vos|votre|rôle|sécurité|ia|tu|tus|su|sus|rol|seguridad|seu|sua|seus|suas|teu|você|segurança|tuo|tua|tuoi|sicurezza|je|jouw|jij|rol|veiligheid|din|dina|dig|säkerhet|tw{L}+|ci|тво{L}+|тебе|тебя|систем{L}*|роли|безопасност{L}*|bạn|kamu|anda|mu)\b"
+).replace("{L}", L)
+"""What makes it one about the model after all."""
+OWN_VOICE = (
+    r"\s(?:my|our|meine[nmrs]?|unsere[nmrs]?|mes|nos|mis|nuestr[ao]s|minhas?|meus?|nossas?|mie|miei|mia|mijn|onze|mina|mine|moje|moich|мои|мої|моих)"
+    r"\s+(?:[a-z\x{c0}-\x{1fff}]+\s+){0,2}?(?:instru|istruz|prompt|message|order|direction|rule|comment|email|anweisung|nachricht|vorgab|consigne|indica|mensaj|mensag|orden|regl|messagg|bericht|polec|wiadomo|wytyczn|инструк|указан|сообщен)"
+    r"|talimat(?:lar)?ım[ıa]?\b|yönergelerimi"
+)
+"""Who speaks cancels what he said himself."""
+CANCELLED = r"instru|istruz|instruc|\b(?:directions?|directives?|orders?|guid\w+|messages?|rules?)\b|anweisung|vorgab|consignes|directives|[oó]rden|indicac|indicaz|instruções|ordens|regel|polec|wytyczn|инструк|указан|talimat|hướng|instruksi|تعليمات"
+"""What is cancelled in such an order, for the two above to hold."""
+YOURS = r"\b(?:your|ur|you|du|dir|vous|você|deine?[rnms]?|eure|ihre|tes|vos|tus|tu|seus|suas|teus|tuas|tuoi|tue|jouw|je|dina|dine|twoje|твои|твої|kendi|bạn|anda)\b"
+"""Whose orders they are: those of the model are no thing in the world."""
+CANCELS = r"ignor|disregard|forget|overrid|overlook|discard|cancel|\bdrop|vergiss|vergess|verges|missacht|negeer|vergeet|oubli|annul|olvid|omiso|esque|desconsider|dimentic|zapom|игнор|забуд|отмен|unut|yok\s+say|bỏ\s+qua|abaikan|lupakan|تجاهل|glem|glöm|bortse"
+"""How it is cancelled."""
+INSTEAD = r"\A\W{0,3}(?:and|instead|then|but)\W+(?:[a-z]+\W+){0,2}?(?:say|respond|reply|print|output|reveal|tell|repeat|show|write|answer|follow|act|pretend|obey|execute|send)\b"
+"""What an attack says next."""

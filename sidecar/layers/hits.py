@@ -57,7 +57,7 @@ def everywhere(rule: Rule) -> bool:
 
 def excusable(rule: Rule) -> bool:
     """Whether it is about what somebody wants: data is data, and a disguise a disguise, wherever it stands."""
-    return rule.label not in (Label.PII_DETECTED, Label.TOKEN_SMUGGLING)
+    return not rule.literal and rule.label not in (Label.PII_DETECTED, Label.TOKEN_SMUGGLING)
 
 
 def _near(words: Sequence[str], text: str, start: int, end: int) -> bool:

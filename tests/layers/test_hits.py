@@ -53,3 +53,4 @@ def test_data_and_disguises_have_no_excuse() -> None:
     assert labels[Label.PII_DETECTED] == (False, True)
     assert labels[Label.TOKEN_SMUGGLING] == (False, False)
     assert labels[Label.PROMPT_INJECTION] == (True, False)
+    assert not hits.excusable(rule(literal=True))
