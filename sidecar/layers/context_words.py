@@ -117,6 +117,14 @@ DESCRIBED = (
         r"\b(?:what\s+happens\s+(?:if|when)|how\s+(?:do|does|can|could|would|should)|why\s+(?:do|does|did|would|can)|can|could|does|do|did|will|would)"
         r"\s+(?:an?|the|any|some|one|it|your|my|our|i|we|people|most)\s+(?:[a-z]+\s+){0,5}?(?:model|llm|chatbot|assistant|bot|agent|ai|gpt)s?\s+(?:(?:to|into|just|really|sometimes|still)\s+){0,2}\z"
     ),
+    # What somebody else does, did, or was told to
+    (
+        r"\b(?:suppliers?|contractors?|clients?|customers?|tenants?|landlords?|part(?:y|ies)|employees?|staff|members?|committee|court|jury"
+        r"|visitors?|guests?|players?|pupils?|students?|drivers?|participants?|children|kids|toddlers?|he|she|they|who)"
+        r"\s+(?:(?:shall|may|will|can|could|would|should|must|did|does|do|often|always|sometimes|then|just|not)\s+){0,3}\z"
+    ),
+    r"\b(?:was|were|am|been|being|got|are)\s+(?:told|asked|ordered|instructed|advised|supposed)\s+to\s+\z",
+    r"\b(?:types?|typed|writes?|wrote|posts?|posted|reads|says|said|yells|shouts?|shouted)\s*,\s*\z",
     # Attackers and attacks by name in other languages
     (
         r"(?:angreifer|angriff|attaquant|attaque|atacante|ataque|attaccant|attacco|attacchi|aanvaller|aanval|angripare|napastni"
