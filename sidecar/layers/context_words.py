@@ -117,6 +117,7 @@ DESCRIBED = (
         r"\b(?:what\s+happens\s+(?:if|when)|how\s+(?:do|does|can|could|would|should)|why\s+(?:do|does|did|would|can)|can|could|does|do|did|will|would)"
         r"\s+(?:an?|the|any|some|one|it|your|my|our|i|we|people|most)\s+(?:[a-z]+\s+){0,5}?(?:model|llm|chatbot|assistant|bot|agent|ai|gpt)s?\s+(?:(?:to|into|just|really|sometimes|still)\s+){0,2}\z"
     ),
+    rf"\b{_SOMEBODY}\s+(?:may|might|could|will|can|would|sometimes|often|often\s+try\s+to)\s+(?:[a-z]+\s+){{0,2}}?{_TOLD}(?:\s+(?:you|it|them|(?:the|an?|your)\s+(?:model|assistant|bot|ai|agent|llm)))?(?:\s+(?:to|that|into|make|get|have|you|it))*\s*\z",
     # What somebody else does, did, or was told to
     (
         r"\b(?:suppliers?|contractors?|clients?|customers?|tenants?|landlords?|part(?:y|ies)|employees?|staff|members?|committee|court|jury"
