@@ -49,6 +49,7 @@ _SUBHEADING = _pattern(r"\A\s{0,3}#{2,6}\s")
 _OWN = _pattern(
     r"\b(?:previous|prior|above|earlier|all|your|you|my|me|override|instructions?|assistants?|agents?|ai|bots?|models?|llms?)\b"
 )
+_CALL = _pattern(r"\A[a-z_]+\([a-z_]")
 _LETTERS = _pattern(r"[a-z]{3}")
 _FENCE = _pattern(r"(?m)^[ \t>]{0,8}```")
 _NEGATION = _pattern(words.NEGATION)
@@ -80,23 +81,21 @@ _ATTACHED = _pattern(r"[\x{590}-\x{6ff}]{1,4}\z")
 
 
 def excuse(text: str, start: int, end: int) -> str:
-    """Why the hit is no order, or nothing: `negated`, `described`, `quoted`, `listed`, `scoped` or `heading`."""
+    """Why the hit is no order, or nothing: `negated`, `described`, `quoted`, `listed`, `scoped`, `heading`, `code`."""
     start, end = _words_of(text, start, end)
     hit = text[start:end]
     before = text[max(0, start - BEFORE) : start].replace("’", "'")
     after = text[end : end + AFTER].replace("’", "'")
-    if _is_negated(before, hit, after):
-        return "negated"
-    said = _last_sentence(before)
-    if said and any(pattern.search(said) for pattern in _DESCRIBED):
-        return "described"
-    if _is_quoted(before, hit, after):
-        return "quoted"
-    if _is_listed(before, after):
-        return "listed"
-    if _is_scoped(hit, after):
-        return "scoped"
-    return "heading" if _is_heading(before, hit) else ""
+    excuses = (
+        ("negated", lambda: _is_negated(before, hit, after)),
+        ("code", lambda: _CALL.match(hit)),
+        ("described", lambda: _is_described(before)),
+        ("quoted", lambda: _is_quoted(before, hit, after)),
+        ("listed", lambda: _is_listed(before, after)),
+        ("scoped", lambda: _is_scoped(hit, after)),
+        ("heading", lambda: _is_heading(before, hit)),
+    )
+    return next((name for name, holds in excuses if holds()), "")
 
 
 def _words_of(text: str, start: int, end: int) -> tuple[int, int]:
@@ -125,6 +124,12 @@ def _is_negated(before: str, hit: str, after: str) -> bool:
         inside = _NEGATED_INSIDE.search(hit[:INSIDE]) and not _REFUSED_INSIDE.search(hit)
         negations = bool(inside) or bool(_NEGATED_AFTER.match(after))
     return (negations + flipped) % 2 == 1 and negations > 0
+
+
+def _is_described(before: str) -> bool:
+    """Whether the sentence says that somebody else does it, asks for it, or is kept from it."""
+    said = _last_sentence(before)
+    return bool(said) and any(pattern.search(said) for pattern in _DESCRIBED)
 
 
 def _last_sentence(before: str) -> str:

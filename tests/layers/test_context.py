@@ -223,7 +223,7 @@ def test_what_is_read_around_a_hit_is_bounded() -> None:
     assert excuse('"go there' + "x" * AFTER + '"', 1, 9) == ""
 
 
-WHY = {"", "negated", "described", "quoted", "listed", "scoped", "heading"}
+WHY = {"", "negated", "described", "quoted", "listed", "scoped", "heading", "code"}
 
 
 @given(st.text(alphabet='no t,-\n"`«»“”.ia', max_size=300), st.integers(0, 300), st.integers(1, 40))
