@@ -22,6 +22,7 @@ from sidecar.manual import completion_command, show_examples
 from sidecar.pipeline import pipeline
 from sidecar.redirect import redirect_command
 from sidecar.review import review
+from sidecar.switches import switched
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.web.admin import base_url, bootstrap
 from sidecar.web.api import explanation, result
@@ -53,7 +54,11 @@ def _loaded(config_file: Path | None) -> object:
     """What all workers have in common, once; what is wrong with it each will say for itself."""
     with suppress(SidecarError):
         settings = load_settings(config_file)
-        return RulesLayer(policy.load(settings.policies)) if settings.layers.rules.enabled else None
+        return (
+            RulesLayer(switched(policy.load(settings.policies), settings.rules))
+            if settings.layers.rules.enabled
+            else None
+        )
     return None
 
 

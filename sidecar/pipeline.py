@@ -18,6 +18,7 @@ from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
 from sidecar.store import Disagreements
+from sidecar.switches import switched
 from sidecar.types import Action, LayerName
 from sidecar.verdicts import Remembering, Verdicts
 
@@ -64,7 +65,7 @@ async def pipeline(
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
     serving = serving or (Serving(secret) if secret is not None else None)
-    rules = await asyncio.to_thread(policy.load, settings.policies)
+    rules = switched(await asyncio.to_thread(policy.load, settings.policies), settings.rules)
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)
@@ -192,9 +193,11 @@ def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
     return Terms(
         threshold=settings.scan.threshold,
         deadline=settings.scan.deadline,
+        deadline_per_mb=settings.scan.deadline_per_mb,
         all_failed=Action(settings.failure.all),
         overload=Action(settings.failure.overload),
         too_long=Action(settings.failure.input.oversize),
+        budget=Action(settings.failure.input.budget),
         revision=rules.revision,
         thresholds={source: one.threshold for source, one in sources.items() if one.threshold is not None},
         layers={source: frozenset(one.layers) for source, one in sources.items()},

@@ -71,8 +71,12 @@ def _layer_of(rule: Rule) -> LayerName:
 
 
 async def _met(rule: Rule, layer: Layer, segment: Segment) -> bool:
+    """Whether the rule is met as its status says; a hit that is no order where it stands counts less, so it is none."""
     report = await layer.scan(ScanRequest((segment,)), ())
-    return any(finding.rule == rule.id for finding in report.findings)
+    found = [finding for finding in report.findings if finding.rule == rule.id]
+    if rule.status == "block" and not rule.similar_to:
+        return any(finding.decides for finding in found)
+    return any(finding.hint for finding in found) if rule.status == "hint" else bool(found)
 
 
 def _short(line: str) -> str:

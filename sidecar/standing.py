@@ -8,6 +8,7 @@ its score.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,12 +23,14 @@ from sidecar.types import (
     SegmentReport,
     Source,
 )
+from sidecar.units import Switch
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What the operator decided: thresholds, the deadline in seconds, and what failing means.
 
+    The deadline grows with the text, by `deadline_per_mb` for each million characters (`deadline_of`).
     `thresholds` holds those of single sources, `layers` the layers that read them (all, of one not named).
     `early`: layers may stop reading once a block is settled; the score is then at least the threshold, and not always
     the highest that there is.
@@ -35,13 +38,20 @@ class Terms:
 
     threshold: float = 0.6
     deadline: float = 4.0
+    deadline_per_mb: float = 0.0
     all_failed: Action = Action.BLOCK
     overload: Action = Action.BLOCK
     too_long: Action = Action.BLOCK
+    budget: Action = Action.BLOCK
     revision: str = ""
     thresholds: Mapping[Source, float] = field(default_factory=dict)
     layers: Mapping[Source, frozenset[LayerName]] = field(default_factory=dict)
     early: bool = False
+
+    def deadline_of(self, request: ScanRequest) -> float:
+        """Seconds for this request; a character beyond ASCII is two bytes or three, so such texts count double."""
+        texts = (*(segment.text for segment in request.segments), request.system_prompt or "")
+        return self.deadline + self.deadline_per_mb * sum(len(t) if t.isascii() else 2 * len(t) for t in texts) / 1e6
 
     def bars(self, segments: Sequence[Segment], own: float | None) -> tuple[float, ...]:
         """The score from which each segment blocks; `own`: the threshold of the caller's key, if it has one."""
@@ -49,19 +59,22 @@ class Terms:
             return (self.threshold if own is None else own,) * len(segments)
         return tuple(self.thresholds.get(segment.source, self.threshold) for segment in segments)
 
-    def reads(self, layer: LayerName, source: Source) -> bool:
-        """Whether this layer is asked about texts of this source."""
-        return source not in self.layers or layer in self.layers[source]
+    def reads(self, layer: LayerName, segment: Segment) -> bool:
+        """Whether this layer is asked about a text: by its source, and rules alone where its parts are read, too."""
+        if segment.rules_only and layer is not LayerName.RULES:
+            return False
+        return segment.source not in self.layers or layer in self.layers[segment.source]
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf a scan is made: key, own threshold, whether every layer shall speak, the decision's id."""
+    """On whose behalf a scan is made. `thorough`: every layer shall speak; `switches`: what a key changes of rules."""
 
     key_id: str | None = None
     threshold: float | None = None
     thorough: bool = False
     decision: str = ""
+    switches: Mapping[str, Switch] = field(default_factory=dict)
 
 
 ANYBODY = Caller()
@@ -78,6 +91,8 @@ class Case:
     bars: tuple[float, ...]
     exempt: tuple[frozenset[str], ...] = ()
     """For each segment the rules that are excepted on it; empty if there are none at all."""
+    deadline: float = math.inf
+    """On the clock of `started`."""
 
     @property
     def bar_of(self) -> dict[str, float]:
@@ -141,10 +156,33 @@ def exempted(report: LayerReport, case: Case) -> LayerReport:
 
 
 def _without(report: SegmentReport, rules: frozenset[str]) -> SegmentReport:
-    if not any(finding.rule in rules and finding.decides for finding in report.findings):
+    if not any(finding.rule in rules and (finding.decides or finding.hint) for finding in report.findings):
         return report
-    findings = tuple(replace(f, decides=f.decides and f.rule not in rules) for f in report.findings)
+    findings = tuple(replace(f, decides=False, hint=False) if f.rule in rules else f for f in report.findings)
     return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
+
+
+def switched(report: LayerReport, switches: Mapping[str, Switch]) -> LayerReport:
+    """The report with what the caller's key changes of rules."""
+    if not switches or not any(finding.rule in switches for finding in report.findings):
+        return report
+    over = LayerReport.over(report.layer, [_changed(one, switches) for one in report.each], report.detail)
+    return replace(report, score=over.score, findings=over.findings, each=over.each)
+
+
+def _changed(report: SegmentReport, switches: Mapping[str, Switch]) -> SegmentReport:
+    if not any(finding.rule in switches for finding in report.findings):
+        return report
+    findings = tuple(_as_switched(f, switches[f.rule]) if f.rule in switches else f for f in report.findings)
+    return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
+
+
+def _as_switched(finding: Finding, switch: Switch) -> Finding:
+    """What was excused by its context blocks for nobody."""
+    changed = finding if switch.score is None else replace(finding, score=switch.score)
+    if switch.status is None or (switch.status == "block" and not finding.decides and finding.hint):
+        return changed
+    return replace(changed, decides=switch.status == "block", hint=switch.status == "hint")
 
 
 def signed(report: LayerReport, case: Case, digest: Callable[[str], str]) -> LayerReport:

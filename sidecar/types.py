@@ -86,6 +86,8 @@ class Segment:
     path: str = "prompt"
     joined: bool = field(default=False, compare=False)
     """Whether it repeats other segments, read in a row (`sidecar.bodies.joining`)."""
+    rules_only: bool = field(default=False, compare=False)
+    """Whether the other layers read its parts instead, which are segments, too (`sidecar.bodies.framing`)."""
     pieces: tuple[tuple[int, str], ...] = field(default=(), compare=False)
     """Of a packed segment (`sidecar.bodies.packing`): the offset at which each piece begins, and its path."""
 
@@ -138,7 +140,9 @@ class Finding:
     end: int | None = None
     view: str = "raw"
     decides: bool = True
-    """False for rules with status `test`, and where an exception holds: scored and logged, never decides."""
+    """Whether it blocks alone. False for hints, for rules with status `test`, and where an exception holds."""
+    hint: bool = False
+    """Whether it counts together with other evidence (`sidecar.fusion`). Neither: scored and logged only."""
     digest: str = ""
     """What the whole text of its segment is known by (`sidecar.exemptions`), where the finding is worth a block."""
 

@@ -32,6 +32,8 @@ FLOORS = {
         "limits",
         "verdicts",
         "standing",
+        "fusion",
+        "switches",
         "apikeys",
         "client",
     },
@@ -72,6 +74,7 @@ FLOORS = {
 # Neighbours that may be used, each for its reason.
 ALLOWED = {
     ("layers", "views"),  # patterns are matched on views of the text
+    ("switches", "policy"),  # what changes is a rule
     ("layers", "policy"),  # rules are what the rules layer is made of
     ("replies", "bodies"),  # an answer is JSON as a request is
     ("apikeys", "store"),  # keys live in the store

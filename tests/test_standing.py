@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from sidecar.standing import Caller, Case, Standing, Terms, culprit, rounded, threats
+from dataclasses import replace
+
+from sidecar.standing import Caller, Case, Standing, Terms, culprit, exempted, rounded, switched, threats
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
+from sidecar.units import Switch
 
 
 def case(*segments: Segment) -> Case:
@@ -24,6 +27,14 @@ def test_a_bar_is_the_keys_then_the_sources_then_the_general_one() -> None:
     segments = (Segment("a"), Segment("b", Source.UNTRUSTED), Segment("c", Source.APPLICATION))
     assert terms.bars(segments, None) == (0.6, 0.4, 0.9)
     assert terms.bars(segments, 0.7) == (0.7, 0.7, 0.7)
+
+
+def test_a_text_whose_parts_are_read_is_for_rules_alone() -> None:
+    """And a source that is not named is read by every layer."""
+    terms = Terms(layers={Source.MODEL: frozenset({LayerName.RULES})})
+    texts = (Segment("a"), Segment("b", rules_only=True), Segment("c", Source.MODEL))
+    assert [terms.reads(LayerName.SEMANTIC, text) for text in texts] == [True, False, False]
+    assert all(terms.reads(LayerName.RULES, text) for text in texts)
 
 
 def test_the_segment_that_blocks_is_named_though_another_scores_higher() -> None:
@@ -59,6 +70,32 @@ def test_a_heavier_text_under_a_higher_bar_does_not_lift_what_blocks_over_its_ow
             standing = standing.after(one, here)
         assert (standing.blocked, standing.score) == (True, 0.8)
         assert standing.after(word, here, replaces=True).blocked
+
+
+def test_a_key_switches_rules() -> None:
+    """Off and hint no longer decide, block does but for what is only mentioned; a score takes the place of another."""
+    found = [Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a")]
+    found += [Finding("T-2", Label.JAILBREAK, 0.7, LayerName.RULES, "a", decides=False)]
+    report = LayerReport.over(LayerName.RULES, [SegmentReport(0.9, tuple(found))])
+    assert switched(report, {}) is switched(report, {"T-9": Switch("off")}) is report
+    for switch, score, levels in (
+        (Switch("off"), 0.0, (False, False)),
+        (Switch("hint"), 0.0, (False, True)),
+        (Switch("block", 0.4), 0.4, (True, False)),
+        (Switch(None, 0.3), 0.3, (True, False)),
+    ):
+        changed = switched(report, {"T-1": switch})
+        first = changed.findings[0]
+        assert (changed.score, (first.decides, first.hint)) == (score, levels)
+    assert switched(report, {"T-2": Switch("block")}).findings[1].decides
+
+
+def test_an_excepted_hint_no_longer_counts() -> None:
+    """Whoever excepts a rule on a text means its hints, too."""
+    found = Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a", decides=False, hint=True)
+    report = LayerReport.over(LayerName.RULES, [SegmentReport(0.0, (found,))])
+    here = replace(case(Segment("a", path="a")), exempt=(frozenset({"T-1"}),))
+    assert [f.hint for f in exempted(report, here).findings] == [False]
 
 
 def test_two_texts_at_one_path_are_held_to_the_lower_bar() -> None:

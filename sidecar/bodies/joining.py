@@ -2,7 +2,8 @@
 
 An attack split over them shows only here. Bounded: all pieces of one turn or list, but of each its two ends,
 because a sentence that is cut has its cut at the ends, and the shorter the more pieces there are; the last turns,
-and more of them where they are short, because it takes many to say anything.
+and more of them where they are short, because it takes many to say anything. What was cut to its ends is read by rules
+alone: sentences that end in the middle look like nothing that the model was trained on.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ def _parts(key: _Key, texts: Sequence[str]) -> Iterator[Segment]:
     if len(texts) < 2:
         return
     turn, source = key
-    pieces = _pieces(texts)
-    yield Segment("\n".join(pieces), source, turn, joined=True)
+    pieces, cut = _pieces(texts)
+    yield Segment("\n".join(pieces), source, turn, joined=True, rules_only=cut)
     if _is_turn(turn) and any(left[-1:].isalnum() and right[:1].isalnum() for left, right in pairwise(pieces)):
-        yield Segment("".join(pieces), source, turn, joined=True)
+        yield Segment("".join(pieces), source, turn, joined=True, rules_only=cut)
 
 
 def _conversations(groups: Iterable[_Group]) -> list[Segment]:
@@ -71,8 +72,8 @@ def _latest(turns: Sequence[_Group]) -> Sequence[_Group]:
 
 def _conversation(path: str, turns: Sequence[_Group]) -> Segment:
     (_, source), _ = turns[-1]
-    text = "\n".join(_pieces([text for _, texts in turns for text in texts]))
-    return Segment(text, source, path, joined=True)
+    pieces, cut = _pieces([text for _, texts in turns for text in texts])
+    return Segment("\n".join(pieces), source, path, joined=True, rules_only=cut)
 
 
 def without(joined: str, pieces: Iterable[str]) -> str:
@@ -87,9 +88,10 @@ def _is_turn(path: str) -> bool:
     return path.rpartition(".")[2].isdigit()
 
 
-def _pieces(texts: Sequence[str]) -> list[str]:
+def _pieces(texts: Sequence[str]) -> tuple[list[str], bool]:
+    """What is joined of each text, and whether anything is left out: then a model could not judge it."""
     size = next((size for size in PIECES if size * len(texts) <= WHOLE), PIECES[-1])
-    return [_ends(text, size) for text in texts]
+    return [_ends(text, size) for text in texts], any(len(text) > size for text in texts)
 
 
 def _ends(text: str, size: int) -> str:

@@ -25,14 +25,14 @@ def segments(leaves: Iterable[Leaf]) -> Iterator[Segment]:
     fresh = (leaf for leaf in leaves if (key := (leaf.text, leaf.place.source)) not in seen and not seen.add(key))  # type: ignore[func-returns-value]
     for (source, place), group in groupby(fresh, key=_key):
         if place is None:
-            yield from (Segment(leaf.text, source, leaf.place.path) for leaf in group)
+            yield from (Segment(one.text, source, one.place.path, rules_only=one.rules_only) for one in group)
         else:
             yield from _packs(group, source)
 
 
 def _key(leaf: Leaf) -> tuple[Source, str | None]:
     """Source and place; no place for a text that stands alone."""
-    alone = (leaf.prose and leaf.place.turn) or len(leaf.text) > SHORT
+    alone = (leaf.prose and leaf.place.turn) or len(leaf.text) > SHORT or leaf.rules_only
     return leaf.place.source, None if alone else _place(leaf.place.path)
 
 
@@ -45,7 +45,7 @@ def _packs(leaves: Iterable[Leaf], source: Source) -> Iterator[Segment]:
     texts: list[str] = []
     pieces: list[tuple[int, str]] = []
     size = 0
-    for text, place, _ in leaves:
+    for text, place, *_ in leaves:
         texts.append(text)
         pieces.append((size, place.path))
         size += len(text) + 1

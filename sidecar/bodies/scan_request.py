@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sidecar.bodies import joining, packing
 from sidecar.bodies.reading import JsonValue
+from sidecar.bodies.walk import Place, leaves
 from sidecar.errors import BodyError
-from sidecar.types import ScanRequest, Segment
+from sidecar.types import ScanRequest
 
 MOST_PROMPTS = 100
 
@@ -55,8 +57,10 @@ def _scan(body: dict[str, JsonValue], place: str) -> ScanRequest:
     prompt = body.get("prompt")
     if not isinstance(prompt, str):
         raise _wrong(f"{place}prompt", f"The field '{place}prompt' is required and must be a string.")
+    at = Place(f"{place}prompt", turn=f"{place}prompt")
+    said = leaves(prompt, at, prose=True)
     return ScanRequest(
-        segments=(Segment(prompt, path=f"{place}prompt"),),
+        segments=(*packing.segments(said), *joining.join(said)),
         system_prompt=_optional(body, "system_prompt", place),
         model=_optional(body, "model", place),
     )

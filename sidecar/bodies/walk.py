@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from sidecar.bodies import embedded
+from sidecar.bodies import embedded, framing
 from sidecar.bodies.paths import (
     DEFINITIONS,
     DOCUMENTS,
@@ -62,11 +62,15 @@ class Place(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A text and its place; `prose` if it may be one piece of a text that is read in a row."""
+    """A text and its place; `prose` if it may be one piece of a text that is read in a row.
+
+    `rules_only`: its parts are leaves, too, and the model reads those.
+    """
 
     text: str
     place: Place
     prose: bool
+    rules_only: bool = False
 
 
 class Walk:
@@ -237,13 +241,21 @@ class Walk:
 
     def _add(self, text: str, at: Place, *, prose: bool) -> None:
         if text:
-            self.leaves.append(Leaf(text, at, prose))
+            self.leaves += leaves(text, at, prose=prose)
             if len(self.leaves) > MOST_LEAVES:
                 self._bound()
 
     def _bound(self) -> None:
         if len(self.leaves) + len(self.token_ids) > MOST_LEAVES:
             raise BodyError("oversize", f"The body holds more than {MOST_LEAVES} texts.", status=413)
+
+
+def leaves(text: str, at: Place, *, prose: bool) -> list[Leaf]:
+    """A text as a leaf; a user's turn into which a framework has put something in its parts, too."""
+    found = framing.parts(text) if prose and at.source is Source.USER else []
+    if not found:
+        return [Leaf(text, at, prose)]
+    return [Leaf(text, at, prose=False, rules_only=True), *(Leaf(part, at, not framed) for part, framed in found)]
 
 
 def _step(at: Place, name: str, *, free: bool) -> Place:

@@ -117,6 +117,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "end": finding.end,
         "view": finding.view,
         "decides": finding.decides,
+        "hint": finding.hint,
     }
 
 

@@ -30,6 +30,7 @@ from sidecar.web.answers import (
     DECISION_ID,
     DIALECT,
     KEY_ID,
+    TOO_SUSPICIOUS,
     blocked_response,
     error_response,
 )
@@ -39,6 +40,7 @@ from sidecar.web.headers import own_key
 from sidecar.web.history import MOST_PASSES, without_refused
 from sidecar.web.intake import Intake, Payload
 from sidecar.web.middleware import Gatekeeper, new_decision_id
+from sidecar.web.reasons import refusal_message
 from sidecar.web.receive import LEASE
 from sidecar.web.redaction import Redactor
 from sidecar.web.refusals import refusal
@@ -171,26 +173,32 @@ class Proxy:
     def _decide(self, call: Call) -> None:
         """From the verdict and the mode to what is done."""
         verdict, monitor = call.verdict, monitors(call.request, self._settings)
+        closed = self._intake.closed(call.payload.unscanned) if monitor else None
         if verdict.failure is not None:
             if verdict.action is Action.BLOCK and not monitor:
                 raise _unscannable(verdict.failure)
             call.unscanned = verdict.failure
+            closed = closed or (verdict.failure if verdict.action is Action.BLOCK else None)
         elif verdict.action is Action.BLOCK:
             call.action = "monitor" if monitor else "block"
             call.unscanned = call.unscanned if monitor else None  # what is refused does not go up
+        if monitor:
+            call.enforce = closed or ("block" if verdict.action is Action.BLOCK else "allow")
+            call.action = "monitor" if call.enforce != "allow" else "allow"
 
     def _blocked(self, call: Call) -> web.Response:
         block = self._settings.block
+        said = refusal_message(block.message, call.verdict, call.id, call.payload.document)
         answer = None
         if block.style == "refusal" and call.route is not None:
             answer = refusal(
                 call.route.operation,
-                block.message,
+                said,
                 decision_id=call.id,
                 model=call.texts.model or "",
                 stream=call.texts.stream,
             )
-        answer = answer or blocked_response(call.verdict, call.id, block, call.dialect)
+        answer = answer or blocked_response(call.verdict, call.id, block, call.dialect, said)
         answer.headers.update(call.headers)
         self._record(call, answer.status)
         return answer
@@ -267,7 +275,9 @@ def _unscannable(cause: str) -> RequestError:
     if cause == "overload":
         return Unavailable("The scanner is busy.", retry_after=1)
     if cause == "too_long":
-        return BodyError("oversize", "The text is longer than the scanner reads (layers.semantic.windows).", status=413)
+        return BodyError("oversize", "The text is longer than the scanner reads.", status=413)
+    if cause == "budget":
+        return BodyError("budget", TOO_SUSPICIOUS, status=413)
     return Unavailable(f"The prompt could not be scanned ({cause}).", retry_after=1)
 
 

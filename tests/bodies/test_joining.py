@@ -136,3 +136,11 @@ def test_conversations_of_a_batch_are_joined_apart() -> None:
     requests = [{"params": chat(("user", f"first {n}"), ("user", f"second {n}"))} for n in range(2)]
     found = joined({"requests": requests}, "/messages/batches", "anthropic")
     assert [segment.text for segment in found] == ["first 0\nsecond 0", "first 1\nsecond 1"]
+
+
+def test_what_is_cut_to_its_ends_is_for_rules_alone() -> None:
+    """Whole turns are read by every layer."""
+    short = [{"role": "user", "content": text} for text in WORDS]
+    long = [*short, {"role": "user", "content": "many words " * 100}]
+    assert [segment.rules_only for segment in joined({"messages": short})] == [False]
+    assert [segment.rules_only for segment in joined({"messages": long})] == [True]
