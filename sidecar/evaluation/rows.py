@@ -89,7 +89,7 @@ def read_rows(path: Path) -> list[Row]:
     try:
         for number, line in _lines(path):
             try:
-                rows.append(_row(jsons.loads(line), number))
+                rows.append(row(jsons.loads(line), number))
             except (ValueError, TypeError, KeyError, AttributeError, BodyError) as error:
                 problems.append(f"line {number}: {type(error).__name__}: {error}"[:200])
     except (OSError, EOFError, zlib.error) as error:
@@ -104,7 +104,8 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
 
 
-def _row(value: Any, number: int) -> Row:
+def row(value: Any, number: int) -> Row:
+    """One line of a file. Raises `TypeError`, `ValueError` or `BodyError` for what is none."""
     if not isinstance(value, dict):
         raise TypeError("a JSON object is wanted")
     form = _form(value)
