@@ -25,7 +25,7 @@ from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.limits import Concurrency
 from sidecar.pipeline import Pipeline, pipeline
-from sidecar.types import Action, Channel, ScanRequest, Segment
+from sidecar.types import Action, ScanRequest, Segment, Source
 
 CORPUS = Path(__file__).parent.parent / "training" / "corpus"
 AT_ONCE = 16
@@ -42,7 +42,7 @@ def sample(count: int) -> list[ScanRequest]:
 def request(row: dict[str, Any]) -> ScanRequest:
     """One row as it comes to a door."""
     indirect = row.get("channel") == "indirect"
-    return ScanRequest((Segment(row["text"], channel=Channel.INDIRECT if indirect else Channel.DIRECT),))
+    return ScanRequest((Segment(row["text"], Source.UNTRUSTED if indirect else Source.USER),))
 
 
 async def timed(engine: Engine, wanted: ScanRequest) -> float:

@@ -24,9 +24,9 @@ from typing import TypeVar, get_args
 from sidecar import logs
 from sidecar.config import Auth
 from sidecar.errors import ConfigError, NoSuchKey, RequestError, StoreError, Unauthorized, Unavailable
-from sidecar.store import LONGEST_NAME, ApiKey, KeyState, Mode, Store, Terms
+from sidecar.store import LONGEST_CHANGES, LONGEST_NAME, ApiKey, KeyState, Mode, OwnTerms, Store, Terms
 from sidecar.tasks import Background
-from sidecar.units import Rate, show_rate
+from sidecar.units import Rate, parse_switches, show_rate
 
 __all__ = ["ApiKey", "KeyRing", "KeyState", "differences", "digest", "generate", "well_formed"]
 
@@ -135,14 +135,16 @@ class KeyRing:
         burst: int | None = None,
         threshold: float | None = None,
         mode: Mode | None = None,
+        rules: str | None = None,
     ) -> tuple[ApiKey, str]:
         """A new key and its value, which nobody can show again. Raises `RequestError` for a bad argument."""
         _check(name, environment)
-        _check_terms({"burst": burst, "threshold": threshold, "mode": mode})
+        _check_terms({"burst": burst, "threshold": threshold, "mode": mode, "rules": rules})
         value, key_id = generate()
         now = datetime.now(UTC)
         ends = None if expires is None else now + expires
-        key = ApiKey(key_id, name, environment, now, ends, rate=rate, burst=burst, threshold=threshold, mode=mode)
+        own = OwnTerms(rate=rate, burst=burst, threshold=threshold, mode=mode, rules=rules)
+        key = ApiKey(key_id, name, environment, now, ends, **own)
         await self._keys.add(key, digest(value, self._pepper))
         _log.info("key_created", key_id=key.id, environment=environment)
         return key, value
@@ -297,6 +299,16 @@ def _check_terms(terms: Terms) -> None:
         raise RequestError("The threshold must lie between 0 and 1.", param="threshold")
     if mode is not None and mode not in get_args(Mode):
         raise RequestError("The mode must be enforce or monitor.", param="mode")
+    _check_rules(terms.get("rules"))
+
+
+def _check_rules(rules: str | None) -> None:
+    if rules is not None and len(rules) > LONGEST_CHANGES:
+        raise RequestError(f"At most {LONGEST_CHANGES} characters.", param="rules")
+    try:
+        parse_switches(rules or "")
+    except ValueError as error:
+        raise RequestError(f"{error}.", param="rules") from None
 
 
 def differences(old: ApiKey, new: ApiKey) -> str:

@@ -1,69 +1,71 @@
 """Settings: `config.yaml`, overridden by `SIDECAR__SECTION__KEY`, secrets by `SIDECAR__..._FILE`.
 
 Everything is checked before anything starts, and all problems are reported in one go. Unknown
-settings are errors, in the file and in the environment alike. The models are below; how they are
-filled is in `load`.
+settings are errors, in the file and in the environment alike. The sections about scanning are below, the
+others in `sidecar.sections`; how they are filled is in `load`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from sidecar.errors import ConfigError
 from sidecar.overrides import override, read_file
-from sidecar.units import Rate, parse_duration, parse_rate, parse_size
+from sidecar.sections import (
+    Admin,
+    Answers,
+    Auth,
+    Cache,
+    Compat,
+    Drain,
+    Duration,
+    Limits,
+    Listen,
+    Log,
+    Off,
+    RateSetting,
+    Score,
+    Section,
+    Shadow,
+    Store,
+    Telemetry,
+)
+from sidecar.types import LayerName, Source
+from sidecar.units import Rate
 
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-Size = Annotated[int, BeforeValidator(parse_size)]
-# YAML reads a bare `off` as false.
-Off = BeforeValidator(lambda value: "off" if value is False else value)
-RateSetting = Annotated[Rate, BeforeValidator(parse_rate)]
-Score = Annotated[float, Field(ge=0, le=1)]
-Port = Annotated[int, Field(ge=0, le=65535)]
-HostName = Annotated[str, Field(pattern=r"^[^\s/:@*]+$")]
+__all__ = [
+    "Admin",
+    "Answers",
+    "Auth",
+    "Block",
+    "Cache",
+    "Compat",
+    "JudgeLayer",
+    "Limits",
+    "Listen",
+    "Log",
+    "Section",
+    "SemanticLayer",
+    "Settings",
+    "Shadow",
+    "Store",
+    "Telemetry",
+    "Upstream",
+    "load",
+]
 Situation = Literal["block", "allow"]
 LayerSituation = Literal["block", "skip"]
 
-
-class Section(BaseModel):
-    """A part of the settings: frozen, and strict about names."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Listen(Section):
-    """Where the data plane listens: scan API, inline door, `/health`."""
-
-    host: str = "127.0.0.1"
-    port: Port = 8080
-    grpc_port: Port | None = None
-    hosts: tuple[HostName, ...] = ()
-    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
-
-
-class Admin(Section):
-    """Where the dashboard, metrics and readiness listen, and how long a login holds."""
-
-    host: str = "127.0.0.1"
-    port: Port = 8081
-    url: str | None = None
-    idle: Duration = Field(default=3600.0, ge=60)
-    session: Duration = Field(default=43_200.0, ge=60)
-    quit: bool = False
-
-    @model_validator(mode="after")
-    def _address(self) -> Admin:
-        parts = urlsplit(self.url or "http://localhost")
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
-            raise ValueError(f"url {self.url!r}: write it like https://sidecar.example, without a path")
-        return self
+RENAMED = {
+    "inline.scan_roles": "scan.sources.application and scan.sources.model (layers, threshold)",
+    "scan.thresholds": "scan.sources (layers and threshold of user, untrusted, application, model)",
+}
+"""Settings of earlier versions, and what does their work now."""
 
 
 class Upstream(Section):
@@ -90,8 +92,7 @@ class Inline(Section):
     prefixes: tuple[str, ...] = ("/v1", "/openai/deployments/{deployment}")
     routes: tuple[str, ...] = ()
     files: Literal["scan_jsonl", "allow", "deny"] = "deny"
-    scan_roles: tuple[Literal["assistant", "system"], ...] = ()
-    vocabularies: dict[str, Path] = {}
+    vocabularies: dict[str, Path] = Field(default={})
 
     @model_validator(mode="after")
     def _paths(self) -> Inline:
@@ -100,23 +101,44 @@ class Inline(Section):
         return self
 
 
-class Thresholds(Section):
-    """Thresholds of single roles and of what the model reads and nobody said; they stand before a key's own."""
+class SourceTerms(Section):
+    """How the texts of one source are read: by which layers, and from which score they block.
 
-    user: Score | None = None
-    assistant: Score | None = None
-    system: Score | None = None
-    tool: Score | None = None
-    other: Score | None = None
-    indirect: Score | None = None
+    Without a threshold that of `scan` holds.
+    """
+
+    layers: tuple[LayerName, ...] = tuple(LayerName)
+    threshold: Score | None = None
+
+
+class RulesOnly(SourceTerms):
+    """The same for what the application and the model say: by rules that are nearly always right."""
+
+    layers: tuple[LayerName, ...] = (LayerName.RULES,)
+    threshold: Score | None = 0.9
+
+
+class Sources(Section):
+    """How each source (`sidecar.types.Source`) is read. A key's own threshold stands before theirs."""
+
+    user: SourceTerms = SourceTerms()
+    untrusted: SourceTerms = SourceTerms()
+    application: RulesOnly = RulesOnly()
+    model: RulesOnly = RulesOnly()
+
+    @property
+    def each(self) -> dict[Source, SourceTerms]:
+        """The terms by source."""
+        return {source: getattr(self, source) for source in Source}
 
 
 class Scan(Section):
     """The verdict's threshold, and the bounds of one scan."""
 
     threshold: Score = 0.6
-    thresholds: Thresholds = Thresholds()
+    sources: Sources = Sources()
     deadline: Duration = 4.0
+    deadline_per_mb: Duration = 40.0
     concurrency: int = Field(default=64, ge=1)
     queue: int = Field(default=256, ge=0)
 
@@ -134,8 +156,18 @@ class SemanticLayer(Section):
     engine: Literal["onnx", "sentence-transformers"] = "onnx"
     model: Path | None = None
     threads: int = Field(default=1, ge=1, le=64)
-    windows: int = Field(default=256, ge=1)
-    batch_tokens: int = Field(default=512, ge=128)
+    budget: int = Field(default=256, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_the_old_names(cls, values: Any) -> Any:
+        gone = {
+            "windows": "is gone: text may be as long as a body. layers.semantic.budget bounds what is read closely",
+            "batch_tokens": "is gone: windows are no longer read in batches",
+        }
+        if isinstance(values, dict) and (old := [name for name in gone if name in values]):
+            raise ValueError("; ".join(f"{name} {gone[name]}" for name in old))
+        return values
 
 
 class JudgeLayer(Section):
@@ -167,6 +199,13 @@ class JudgeLayer(Section):
         return self
 
 
+class RuleSwitch(Section):
+    """What an operator changes of one rule."""
+
+    status: Annotated[Literal["off", "hint", "block"], Off] | None = None
+    score: Score | None = None
+
+
 class Layers(Section):
     """The three detection layers."""
 
@@ -183,6 +222,7 @@ class InputFailure(Section):
     encoding: Situation = "block"
     media: Situation = "allow"
     token_ids: Situation = "block"
+    budget: Situation = "block"
     reference: Situation = "allow"
 
 
@@ -213,116 +253,6 @@ class Block(Section):
         return self
 
 
-class Answers(Section):
-    """How answers are looked at where `responses` says so, and what `pii: redact` does with them."""
-
-    find: tuple[Literal["system_prompt", "pii", "secrets"], ...] = ("system_prompt", "pii", "secrets")
-    words: int = Field(default=8, ge=4, le=64)
-    canary: Annotated[str, Field(min_length=8)] | None = None
-    hold: int = Field(default=160, ge=48, le=16_384)
-    body_bytes: Size = 10 * 1024 * 1024
-    restore: bool = False
-    message: str = "The answer was withheld by the prompt scanner."
-
-
-class Store(Section):
-    """The database of keys and decisions."""
-
-    url: str = "sqlite:///sidecar.db"
-    queue: int = Field(default=10_000, ge=1)
-    batch: int = Field(default=100, ge=1)
-    flush: Duration = Field(default=0.5, ge=0.01)
-
-
-class Limits(Section):
-    """Bounds on what clients may send."""
-
-    url: str = "memory://"
-    rate: RateSetting = Rate(600, 60.0)
-    burst: int = Field(default=60, ge=1)
-    body_bytes: Size = 10 * 1024 * 1024
-    body_timeout: Duration = 15.0
-    header_timeout: Duration = 15.0
-    depth: int = Field(default=64, ge=8, le=512)
-    bodies: Size = 384 * 1024 * 1024
-    connections: int = Field(default=4096, ge=16)
-
-    @model_validator(mode="after")
-    def _room_for_one(self) -> Limits:
-        if self.bodies < 10 * self.body_bytes:
-            raise ValueError(f"bodies: at least ten times body_bytes ({10 * self.body_bytes} bytes), to read one")
-        return self
-
-
-class Cache(Section):
-    """What the layers said of a text, so that a conversation is not scanned again and again. 0 entries: off."""
-
-    url: str = "memory://"
-    entries: int = Field(default=50_000, ge=0)
-    bytes: Size = 32 * 1024 * 1024
-    ttl: Duration = Field(default=3600.0, ge=1)
-
-
-class Shadow(Section):
-    """A second policy set that runs beside the first and decides nothing. No policies: off."""
-
-    policies: tuple[Path, ...] = ()
-    share: Score = 1.0
-    keep: int = Field(default=10_000, ge=1, le=1_000_000)
-
-
-class Auth(Section):
-    """Who must show a key. The scan API always asks for one."""
-
-    inline: Literal["optional", "required"] = "optional"
-    failures: RateSetting = Rate(60, 60.0)
-    cache: Duration = 5.0
-    stale_grace: Duration = 0.0
-    pepper_file: Path | None = None
-
-
-class Log(Section):
-    """What is written down."""
-
-    format: Literal["console", "json"] = "console"
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    prompts: Literal["none", "redacted", "full"] = "none"
-    access: bool = False
-    required: bool = False
-    retention: Duration = 30 * 86400.0
-
-
-class Compat(Section):
-    """Contracts of other products, answered on the data port by the same pipeline."""
-
-    moderations: bool = False
-    llm_guard: bool = False
-    lakera: bool = False
-    litellm: bool = False
-    agentgateway: bool = False
-    envoy: bool = False
-
-
-class Telemetry(Section):
-    """Traces for OpenTelemetry; off without an endpoint."""
-
-    endpoint: str | None = None
-    service: str = "prompt-sidecar"
-    sample: Score = 1.0
-
-    @model_validator(mode="after")
-    def _address(self) -> Telemetry:
-        if self.endpoint is not None and urlsplit(self.endpoint).scheme not in {"http", "https"}:
-            raise ValueError(f"endpoint {self.endpoint!r}: write it like http://127.0.0.1:4318")
-        return self
-
-
-class Drain(Section):
-    """How a shutdown goes."""
-
-    timeout: Duration = 30.0
-
-
 class Settings(Section):
     """All settings, each with its default."""
 
@@ -340,6 +270,7 @@ class Settings(Section):
     responses: Annotated[Literal["off", "flag", "block"], Off] = "off"
     answers: Answers = Answers()
     policies: tuple[Path, ...] = ()
+    rules: dict[str, RuleSwitch] = Field(default={})
     shadow: Shadow = Shadow()
     store: Store = Store()
     limits: Limits = Limits()
@@ -388,6 +319,8 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 
 def _describe(item: Any, origin: Mapping[str, str]) -> str:
     place = ".".join(str(part) for part in item["loc"])
-    said = "unknown setting" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
+    said = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "extra_forbidden":
+        said = f"was replaced by {RENAMED[place]}" if place in RENAMED else "unknown setting"
     source = next((f" (from {name})" for key, name in origin.items() if place.startswith(key)), "")
     return f"{place}: {said}{source}" if place else f"{said}{source}"

@@ -16,7 +16,6 @@ from rich.table import Table
 
 from sidecar.apikeys import ApiKey
 from sidecar.config import Settings
-from sidecar.opinions import sentence
 from sidecar.policy import Policy
 from sidecar.types import Action, Finding, Verdict
 
@@ -172,26 +171,6 @@ def _paste(title: str, command: str) -> None:
     out.print(f"\n{command}\n", markup=False, overflow="ignore", no_wrap=True, crop=False)
 
 
-def show_report(found: Mapping[str, Any]) -> None:
-    """The figures of `eval` as tables."""
-    head = Table("", "rate", "95 % interval", "of", title="caught = recommended action is block")
-    for name in ("attacks", "benign", "hard_negatives"):
-        label = "attacks caught" if name == "attacks" else f"{name.replace('_', ' ')} blocked (false positives)"
-        head.add_row(label, *_share(found[name]))
-    for name, share in found["labels"].items():
-        head.add_row(f"  {name}", *_share(share))
-    for name, share in found["channels"].items():
-        head.add_row(f"  channel {name}", *_share(share))
-    head.add_row("pii detected", *_share(found["pii"]["recall"]))
-    head.add_row("pii false positives", *_share(found["pii"]["false_positives"]))
-    out.print(head)
-    _show_sources(found["sources"])
-    quantiles = "  ".join(f"{name} {value:.1f} ms" for name, value in found["latency_ms"].items())
-    out.print(f"AUC {found['auc']}  ECE {found['ece']}  could not scan {found['could_not_scan']}  {quantiles}")
-    if "judge" in found:
-        _show_judge(found["judge"])
-
-
 def show_coverage(found: Mapping[str, Any]) -> None:
     """Rules by their false positives, then what never fired and what says the same as another rule."""
     table = Table("rule", "rows", "attacks", "no other rule", "benign", "", title=f"{found['rows']} rows")
@@ -204,35 +183,3 @@ def show_coverage(found: Mapping[str, Any]) -> None:
             f"{pair['rule']}: {pair['both']} of its {pair['rows']} rows are met by {pair['within']}", markup=False
         )
     out.print(f"never fired ({len(found['never'])} of {found['rules']}): {', '.join(found['never']) or 'none'}")
-
-
-def _share(share: Mapping[str, Any]) -> tuple[str, str, str]:
-    if share["rate"] is None:
-        return ("-", "", "0")
-    return (f"{share['rate']:.1%}", f"{share['low']:.1%} - {share['high']:.1%}", str(share["of"]))
-
-
-def _show_judge(found: Mapping[str, Any]) -> None:
-    """The judge beside the others on the rows of its band, what it cost, and whether it is worth it."""
-    low, high = found["band"]
-    title = f"inside the judge's band {low:.2f} to {high:.2f}: {found['asked']} of {found['rows']} rows"
-    table = Table("", "attacks caught", "of", "benign blocked", "of", "AUC", title=title)
-    names = {"others": "other layers", "judge": "judge, where it answered", "together": "together"}
-    for side, name in names.items():
-        attacks, benign = _share(found[side]["attacks"]), _share(found[side]["benign"])
-        table.add_row(name, attacks[0], attacks[2], benign[0], benign[2], str(found[side]["auc"] or "-"))
-    out.print(table)
-    silent = ", ".join(f"{cause} {count}" for cause, count in found["no_answer"].items()) or "none"
-    quantiles = "  ".join(f"{name} {value:.0f} ms" for name, value in found["latency_ms"].items())
-    out.print(f"without an answer: {silent}   {quantiles}", markup=False)
-    cost = ", ".join(f"{value:.0f} {name}" for name, value in found["per_1000"].items())
-    out.print(f"cost: {found['calls']} calls, {found['tokens']} tokens; per 1,000 rows like these {cost}", markup=False)
-    out.print(sentence(found), style="bold red" if found["conclusion"] == "worse" else "bold", markup=False)
-
-
-def _show_sources(sources: Mapping[str, Any]) -> None:
-    table = Table("source", "attacks caught", "of", "benign blocked", "of")
-    for name, groups in sources.items():
-        attacks, benign = _share(groups["attacks"]), _share(groups["benign"])
-        table.add_row(escape(name), attacks[0], attacks[2], benign[0], benign[2])
-    out.print(table)

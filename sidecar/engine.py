@@ -4,8 +4,9 @@ The engine is the only place that decides. It knows layers as a list of stages, 
 failure policy; it knows nothing of HTTP, models or YAML. A failing layer becomes a report with a
 `failure`, never an exception.
 
-How scores combine, and what blocks, is in `standing`. Once a block is settled, layers that cannot change it
-are not asked, and a layer may stop reading (`ScanRequest.enough`), unless the caller wants all there is to know.
+How scores combine, and what blocks, is in `standing`; what hints add is in `fusion`. Once a block is settled, layers
+that cannot change it are not asked, and a layer may stop reading (`ScanRequest.enough`), unless the caller wants all
+there is to know.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Literal, Protocol
 
 from sidecar.bodies.joining import without
 from sidecar.errors import LayerError
+from sidecar.fusion import fused
 from sidecar.limits import Concurrency, QueueFull
 from sidecar.standing import (
     ANYBODY,
@@ -30,17 +32,25 @@ from sidecar.standing import (
     reasoning,
     rounded,
     signed,
+    switched,
     threats,
 )
-from sidecar.types import Action, Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, Verdict
+from sidecar.types import (
+    Action,
+    Finding,
+    Layer,
+    LayerName,
+    LayerReport,
+    ScanRequest,
+    Segment,
+    SegmentReport,
+    Verdict,
+)
 from sidecar.waiting import within
 
-__all__ = ["ALWAYS", "ANYBODY", "LONGEST", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
+__all__ = ["ALWAYS", "ANYBODY", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
 
 ALWAYS = (0.0, math.inf)
-LONGEST = 1 << 20
-"""Code points of one request, its system prompt included: what hostile text of this length costs, a deadline allows.
-A layer that works in a thread cannot be stopped there."""
 Watcher = Callable[[ScanRequest, Caller, Verdict], None]
 
 
@@ -97,8 +107,6 @@ class Engine:
     async def scan(self, request: ScanRequest, caller: Caller = ANYBODY) -> Verdict:
         """One verdict for all segments together. Never raises for the trouble of a layer."""
         case = self._case(request, caller)
-        if request.length + len(request.system_prompt or "") > LONGEST:
-            return self._failed("too_long", self.terms.too_long, (), case.started)
         try:
             async with self._gate:
                 verdict = await self._run(case)
@@ -110,15 +118,18 @@ class Engine:
 
     def _case(self, request: ScanRequest, caller: Caller) -> Case:
         threshold = self.terms.threshold if caller.threshold is None else caller.threshold
-        bars = self.terms.bars(request.segments, threshold)
+        bars = self.terms.bars(request.segments, caller.threshold)
         exempt = self._exemptions.of(request.segments, caller.key_id) if self._exemptions else ()
         if exempt:
-            # What is excepted may be what a layer would stop at: then all is to be read, by every layer.
-            request, caller = _without_exempt(request, exempt), replace(caller, thorough=True)
+            request = _without_exempt(request, exempt)
+        if exempt or caller.switches:
+            # What is excepted or switched off may be what a layer would stop at: then all is read, by every layer.
+            caller = replace(caller, thorough=True)
         if self.terms.early and not caller.thorough:
             enough = max([threshold, *bars, *self._judged_up_to])
             request = ScanRequest(request.segments, request.system_prompt, request.model, enough)
-        return Case(request, caller, time.monotonic(), threshold, bars, exempt)
+        started = time.monotonic()
+        return Case(request, caller, started, threshold, bars, exempt, started + self.terms.deadline_of(request))
 
     def _settled(self, standing: Standing, case: Case) -> bool:
         if case.caller.thorough or not standing.blocked or standing.score is None:
@@ -126,19 +137,25 @@ class Engine:
         return all(standing.score >= bound for bound in self._judged_up_to)
 
     async def _run(self, case: Case) -> Verdict:
-        standing = Standing(case.threshold)
+        standing, caller = Standing(case.threshold), case.caller
         reports: tuple[LayerReport, ...] = ()
         prior: tuple[Finding, ...] = ()
         for stage in self.stages:
             if not stage.asks(standing.score, settled=self._settled(standing, case)):
                 continue
-            report = exempted(await self._ask(stage.layer, case, prior), case)
+            asked = self._asked(stage.layer.name, case.request)
+            if not asked.segments:
+                continue
+            report = _over_all(await self._ask(stage.layer, asked, case, prior), asked, case.request)
+            report = fused(exempted(switched(report, caller.switches), case), reports)
+            if report.failure == "budget" and report.score is not None:
+                report = self._sufficient(stage, report, standing, case)
             reports = (*reports, report)
             prior = (*prior, *report.findings)
             if report.failure is not None and (failed := self._failure(stage, report, reports, case.started)):
                 # What opens lets up what nobody could read, not what was read and blocks.
-                opens = failed.action is Action.ALLOW and standing.blocked
-                return self._verdict(standing, reports, case) if opens else failed
+                known = failed.action is Action.ALLOW or failed.failure == "budget"
+                return self._verdict(standing, reports, case) if known and standing.blocked else failed
             if stage.decides:
                 standing = standing.after(report, case, replaces=stage.replaces)
         if standing.score is None:
@@ -146,10 +163,15 @@ class Engine:
             return self._failed(cause, self.terms.all_failed, reports, case.started)
         return self._verdict(standing, reports, case)
 
-    async def _ask(self, layer: Layer, case: Case, prior: Sequence[Finding]) -> LayerReport:
+    def _asked(self, layer: LayerName, request: ScanRequest) -> ScanRequest:
+        """The request without the texts that this layer does not read."""
+        segments = tuple(segment for segment in request.segments if self.terms.reads(layer, segment))
+        return request if len(segments) == len(request.segments) else replace(request, segments=segments)
+
+    async def _ask(self, layer: Layer, asked: ScanRequest, case: Case, prior: Sequence[Finding]) -> LayerReport:
         begun = time.monotonic()
         try:
-            report = await within(max(0.0, case.started + self.terms.deadline - begun), layer.scan(case.request, prior))
+            report = await within(max(0.0, case.deadline - begun), layer.scan(asked, prior))
         except TimeoutError:
             report = LayerReport(layer.name, None, failure="deadline")
         except LayerError as error:
@@ -173,12 +195,20 @@ class Engine:
     def _failure(
         self, stage: Stage, report: LayerReport, reports: tuple[LayerReport, ...], started: float
     ) -> Verdict | None:
-        """The end of the scan if this failure ends it. A text too long is the client's doing, not the layer's."""
+        """The end of the scan if this failure ends it. What is in the text is the client's doing, not the layer's."""
         if report.failure == "too_long":
             return self._failed("too_long", self.terms.too_long, reports, started)
+        if report.failure == "budget" and report.layer is not LayerName.LLM_JUDGE and stage.decides:
+            return self._failed("budget", self.terms.budget, reports, started)
         if stage.on_failure == "block" and stage.decides:
             return self._failed(str(report.failure), Action.BLOCK, reports, started)
         return None
+
+    def _sufficient(self, stage: Stage, report: LayerReport, standing: Standing, case: Case) -> LayerReport:
+        """The report of a layer whose budget ended: no failure if what it has read blocks, else without a score."""
+        if stage.decides and standing.after(report, case, replaces=stage.replaces).blocked:
+            return replace(report, failure=None)
+        return replace(report, score=None)
 
     def _failed(self, cause: str, action: Action, reports: tuple[LayerReport, ...], started: float) -> Verdict:
         used = reports[-1].layer if reports else LayerName.RULES
@@ -201,6 +231,17 @@ class Engine:
             revision=self.terms.revision,
             culprit=culprit(standing, bars) if standing.blocked else None,
         )
+
+
+def _over_all(report: LayerReport, asked: ScanRequest, request: ScanRequest) -> LayerReport:
+    """A report on some of the segments as one on all: nothing is said of those that were not asked about."""
+    if len(report.each) != len(asked.segments) or len(asked.segments) == len(request.segments):
+        return report
+    said = {id(segment): one for segment, one in zip(asked.segments, report.each, strict=True)}
+    return replace(report, each=tuple(said.get(id(segment), NOTHING) for segment in request.segments))
+
+
+NOTHING = SegmentReport(0.0)
 
 
 def _without_exempt(request: ScanRequest, exempt: Sequence[frozenset[str]]) -> ScanRequest:

@@ -52,6 +52,7 @@ def _own_terms(command: F) -> F:
         click.option("--burst", help="Requests at once."),
         click.option("--threshold", help="Blocks from this score, 0 to 1."),
         click.option("--mode", help="enforce or monitor."),
+        click.option("--rules", help="What it changes of rules: INJ-105=off, SMG-130=block 0.8."),
     )
     for option in reversed(options):
         command = option(command)
@@ -60,9 +61,9 @@ def _own_terms(command: F) -> F:
 
 def _own(given: Mapping[str, str | None]) -> OwnTerms:
     """The terms that were named. Raises `RequestError` for what cannot be read."""
-    readers: Mapping[str, Callable[[str], Any]] = {"rate": parse_rate, "burst": int, "threshold": float, "mode": str}
+    readers: dict[str, Callable[[str], Any]] = {"rate": parse_rate, "burst": int, "threshold": float}
     named = {name: text for name, text in given.items() if text is not None}
-    return cast("OwnTerms", {name: _read(name, text, readers[name]) for name, text in named.items()})
+    return cast("OwnTerms", {name: _read(name, text, readers.get(name, str)) for name, text in named.items()})
 
 
 def _read(name: str, text: str, read: Callable[[str], Any]) -> Any:

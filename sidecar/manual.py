@@ -27,6 +27,7 @@ EXAMPLES = {
         "sidecar eval labelled.jsonl.gz",
         "sidecar eval labelled.jsonl --layers rules --out verdicts.jsonl",
         "sidecar eval labelled.jsonl --limit 500 --json",
+        "sidecar eval labelled.jsonl --growing --concurrency 1",
     ),
     "review": ("sidecar review --since 7d --limit 20", "sidecar review --text --json > disagreements.json"),
     "keys": ('sidecar keys create "my app"', "sidecar keys list"),

@@ -18,14 +18,14 @@ from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
 from sidecar.store import Disagreements
-from sidecar.types import Action, Channel, LayerName, Role
+from sidecar.switches import switched
+from sidecar.types import Action, LayerName
 from sidecar.verdicts import Remembering, Verdicts
 
 if TYPE_CHECKING:
     from sidecar.layers.semantic import SemanticLayer
 
 SHADOW_AT_ONCE = 4
-_CHANNELS = {str(channel): channel for channel in Channel}
 OPINIONS = verdicts.Form("opinion", judge_memory.size, judge_memory.dump, judge_memory.load)
 _log = logs.get("pipeline")
 
@@ -65,7 +65,7 @@ async def pipeline(
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
     serving = serving or (Serving(secret) if secret is not None else None)
-    rules = await asyncio.to_thread(policy.load, settings.policies)
+    rules = switched(await asyncio.to_thread(policy.load, settings.policies), settings.rules)
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)
@@ -189,14 +189,17 @@ def _rules_of(rules: Policy, kind: str) -> list[Rule]:
 
 
 def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
-    thresholds = settings.scan.thresholds.model_dump(exclude_none=True)
+    sources = settings.scan.sources.each
     return Terms(
         threshold=settings.scan.threshold,
         deadline=settings.scan.deadline,
+        deadline_per_mb=settings.scan.deadline_per_mb,
         all_failed=Action(settings.failure.all),
         overload=Action(settings.failure.overload),
         too_long=Action(settings.failure.input.oversize),
+        budget=Action(settings.failure.input.budget),
         revision=rules.revision,
-        thresholds={_CHANNELS.get(name) or Role(name): value for name, value in thresholds.items()},
+        thresholds={source: one.threshold for source, one in sources.items() if one.threshold is not None},
+        layers={source: frozenset(one.layers) for source, one in sources.items()},
         early=early,
     )

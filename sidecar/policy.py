@@ -19,13 +19,25 @@ from typing import Annotated, Any, Literal
 
 import re2
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from sidecar.errors import NOT_YAML, PolicyError
 from sidecar.types import Channel, Label
 
 Score = Annotated[float, Field(ge=0, le=1)]
 Lines = tuple[Annotated[str, Field(min_length=1)], ...]
+
+
+def _renamed(status: object) -> object:
+    if status == "stable":
+        raise ValueError(
+            "`stable` is now called `block` (decides alone); `hint` counts only together with other evidence"
+        )
+    return status
+
+
+Status = Annotated[Literal["block", "hint", "test", "retired"], BeforeValidator(_renamed)]
+"""`block` decides alone; `hint` counts only together with other evidence; `test` is reported only."""
 KEPT = 128
 """Patterns that stay compiled for searching alone: places are looked up for hits only, and one is 0.1 MB."""
 SHIPPED = Path("shipped")
@@ -45,7 +57,8 @@ class Rule(BaseModel):
     label: Label
     score: Score
     indirect_score: Score | None = None
-    status: Literal["stable", "test", "retired"] = "stable"
+    application_score: Score | None = None
+    status: Status = "block"
     languages: tuple[str, ...] = Field(min_length=1)
     channels: tuple[Channel, ...] = (Channel.DIRECT, Channel.INDIRECT)
     patterns: Lines = ()
@@ -77,8 +90,8 @@ class Rule(BaseModel):
         """What a hit is worth on this channel; None where the rule does not look."""
         if channel not in self.channels:
             return None
-        indirect = channel is Channel.INDIRECT and self.indirect_score is not None
-        return self.indirect_score if indirect else self.score
+        own = {Channel.INDIRECT: self.indirect_score, Channel.APPLICATION: self.application_score}.get(channel)
+        return self.score if own is None else own
 
 
 class Policy(BaseModel):

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from sidecar.errors import LayerError
 from sidecar.policy import Policy, Rule
-from sidecar.types import Layer, LayerName, ScanRequest, Segment
+from sidecar.types import SOURCE_OF, Layer, LayerName, ScanRequest, Segment
 
 LONGEST = 60
 """Characters of an example that a problem quotes."""
@@ -60,7 +60,7 @@ async def _problems(rule: Rule, layers: Mapping[LayerName, Layer]) -> AsyncItera
     for expected, kind in ((True, "match"), (False, "no_match"), (False, "misses")):
         for line in getattr(rule, kind):
             for channel in rule.channels:
-                if await _met(rule, layer, Segment(line, channel=channel)) is not expected:
+                if await _met(rule, layer, Segment(line, SOURCE_OF[channel])) is not expected:
                     yield f"{rule.id}: {kind} {_short(line)} is {'not met' if expected else 'met'} ({channel})"
 
 
@@ -71,8 +71,12 @@ def _layer_of(rule: Rule) -> LayerName:
 
 
 async def _met(rule: Rule, layer: Layer, segment: Segment) -> bool:
+    """Whether the rule is met as its status says; a hit that is no order where it stands counts less, so it is none."""
     report = await layer.scan(ScanRequest((segment,)), ())
-    return any(finding.rule == rule.id for finding in report.findings)
+    found = [finding for finding in report.findings if finding.rule == rule.id]
+    if rule.status == "block" and not rule.similar_to:
+        return any(finding.decides for finding in found)
+    return any(finding.hint for finding in found) if rule.status == "hint" else bool(found)
 
 
 def _short(line: str) -> str:

@@ -26,6 +26,7 @@ from sidecar.errors import ConfigError, LayerError
 from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.standing import rounded
 from sidecar.store import Entry, Filter, Store
+from sidecar.switches import switched
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
 PAGE = 500
@@ -144,7 +145,7 @@ def score_before(logged: Entry) -> float | None:
 async def _judge(settings: Settings, kept: Sequence[Entry]) -> list[Opinion]:
     """One opinion for each, a few at a time, in the order given."""
     judge = opinions.unmetered(settings.layers.llm_judge)
-    rules = (await asyncio.to_thread(policy.load, settings.policies)).rules
+    rules = switched(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
     layer = LlmJudgeLayer(judge, rules, threshold=settings.scan.threshold)
     waiting = iter(kept)
     found: dict[str, Opinion] = {}
@@ -189,6 +190,7 @@ def _findings(logged: Entry) -> list[Finding]:
             start=one["start"] if exact else None,
             end=one["end"] if exact else None,
             decides=one["decides"],
+            hint=one.get("hint", False),
         )
         for one in logged.findings
         if one["layer"] != LayerName.LLM_JUDGE

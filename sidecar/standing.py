@@ -1,63 +1,80 @@
 """How a scan stands after each layer: the score, whether it blocks, and what it rests on. Pure values.
 
-What blocks: a segment whose score reaches its bar. That is the threshold of its role, else of its channel,
-else of the caller's key, else the general one. The highest score of any layer is the score of the request,
+What blocks: a segment whose score reaches its bar. That is the threshold of the caller's key, else of its
+source, else the general one. The highest score of any layer is the score of the request,
 except that a judge replaces what made it be asked. PII never lowers or hides: its label is listed whatever
 its score.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sidecar.types import (
     Action,
-    Channel,
     Finding,
     Label,
     LayerName,
     LayerReport,
-    Role,
     ScanRequest,
     Segment,
     SegmentReport,
+    Source,
 )
+from sidecar.units import Switch
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What the operator decided: thresholds, the deadline in seconds, and what failing means.
 
-    `thresholds` holds those of single roles and channels. `early`: layers may stop reading once a block is
-    settled; the score is then at least the threshold, and not always the highest that there is.
+    The deadline grows with the text, by `deadline_per_mb` for each million characters (`deadline_of`).
+    `thresholds` holds those of single sources, `layers` the layers that read them (all, of one not named).
+    `early`: layers may stop reading once a block is settled; the score is then at least the threshold, and not always
+    the highest that there is.
     """
 
     threshold: float = 0.6
     deadline: float = 4.0
+    deadline_per_mb: float = 0.0
     all_failed: Action = Action.BLOCK
     overload: Action = Action.BLOCK
     too_long: Action = Action.BLOCK
+    budget: Action = Action.BLOCK
     revision: str = ""
-    thresholds: Mapping[Role | Channel, float] = field(default_factory=dict)
+    thresholds: Mapping[Source, float] = field(default_factory=dict)
+    layers: Mapping[Source, frozenset[LayerName]] = field(default_factory=dict)
     early: bool = False
 
-    def bars(self, segments: Sequence[Segment], threshold: float) -> tuple[float, ...]:
-        """The score from which each segment blocks."""
-        own = self.thresholds
-        if not own:
-            return (threshold,) * len(segments)
-        return tuple(own.get(segment.role, own.get(segment.channel, threshold)) for segment in segments)
+    def deadline_of(self, request: ScanRequest) -> float:
+        """Seconds for this request; a character beyond ASCII is two bytes or three, so such texts count double."""
+        texts = (*(segment.text for segment in request.segments), request.system_prompt or "")
+        return self.deadline + self.deadline_per_mb * sum(len(t) if t.isascii() else 2 * len(t) for t in texts) / 1e6
+
+    def bars(self, segments: Sequence[Segment], own: float | None) -> tuple[float, ...]:
+        """The score from which each segment blocks; `own`: the threshold of the caller's key, if it has one."""
+        if own is not None or not self.thresholds:
+            return (self.threshold if own is None else own,) * len(segments)
+        return tuple(self.thresholds.get(segment.source, self.threshold) for segment in segments)
+
+    def reads(self, layer: LayerName, segment: Segment) -> bool:
+        """Whether this layer is asked about a text: by its source, and rules alone where its parts are read, too."""
+        if segment.rules_only and layer is not LayerName.RULES:
+            return False
+        return segment.source not in self.layers or layer in self.layers[segment.source]
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf a scan is made: key, own threshold, whether every layer shall speak, the decision's id."""
+    """On whose behalf a scan is made. `thorough`: every layer shall speak; `switches`: what a key changes of rules."""
 
     key_id: str | None = None
     threshold: float | None = None
     thorough: bool = False
     decision: str = ""
+    switches: Mapping[str, Switch] = field(default_factory=dict)
 
 
 ANYBODY = Caller()
@@ -74,13 +91,16 @@ class Case:
     bars: tuple[float, ...]
     exempt: tuple[frozenset[str], ...] = ()
     """For each segment the rules that are excepted on it; empty if there are none at all."""
+    deadline: float = math.inf
+    """On the clock of `started`."""
 
     @property
     def bar_of(self) -> dict[str, float]:
         """The bar at each path; the lowest where several texts stand at one."""
         found: dict[str, float] = {}
         for segment, bar in zip(self.request.segments, self.bars, strict=True):
-            found[segment.path] = min(bar, found.get(segment.path, bar))
+            for path in segment.paths:
+                found[path] = min(bar, found.get(path, bar))
         return found
 
 
@@ -100,16 +120,18 @@ class Standing:
             return self
         if replaces and self.score is not None:
             return self._replaced(report)
-        scores = _scores(report, case, self.bar)
-        bar, score, layer = self.bar, self.score, self.layer
-        if score is None or report.score > score:
-            bar = max(scores, key=lambda pair: (pair[0], -pair[1]))[1]
-            score, layer = report.score, report.layer
         counted = (*self.counted, report)
-        reached = [bar for score, bar in scores if score >= bar - _ROUNDING and _reaches(score, bar)]
-        reached += [self.bar] * self.blocked
+        scores = _scores(report, case, self.bar)
+        reached = [pair for pair in scores if pair[0] >= pair[1] - _ROUNDING and _reaches(*pair)]
+        # Beside others, what is held to a bar of its own counts only once it reaches it: score and action agree.
+        weighed = reached or [pair for pair in scores if pair[1] == case.threshold] or scores
+        score, bar = max(weighed, key=lambda pair: (pair[0], -pair[1]))
+        blocked, layer = bool(reached), report.layer
+        if self.score is not None and (self.blocked, self.score) >= (blocked, score):
+            score, layer, bar = self.score, self.layer, self.bar
         # Beside a text that weighs more under a higher bar, what blocks is still held to its own.
-        return Standing(min(reached) if reached else bar, score, layer, bool(reached), counted)
+        bars = [pair[1] for pair in reached] + [self.bar] * self.blocked
+        return Standing(min(bars, default=bar), score, layer, bool(bars), counted)
 
     def _replaced(self, report: LayerReport) -> Standing:
         """The judge's score stands, but not below what PII alone is worth to the operator."""
@@ -134,10 +156,33 @@ def exempted(report: LayerReport, case: Case) -> LayerReport:
 
 
 def _without(report: SegmentReport, rules: frozenset[str]) -> SegmentReport:
-    if not any(finding.rule in rules and finding.decides for finding in report.findings):
+    if not any(finding.rule in rules and (finding.decides or finding.hint) for finding in report.findings):
         return report
-    findings = tuple(replace(f, decides=f.decides and f.rule not in rules) for f in report.findings)
+    findings = tuple(replace(f, decides=False, hint=False) if f.rule in rules else f for f in report.findings)
     return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
+
+
+def switched(report: LayerReport, switches: Mapping[str, Switch]) -> LayerReport:
+    """The report with what the caller's key changes of rules."""
+    if not switches or not any(finding.rule in switches for finding in report.findings):
+        return report
+    over = LayerReport.over(report.layer, [_changed(one, switches) for one in report.each], report.detail)
+    return replace(report, score=over.score, findings=over.findings, each=over.each)
+
+
+def _changed(report: SegmentReport, switches: Mapping[str, Switch]) -> SegmentReport:
+    if not any(finding.rule in switches for finding in report.findings):
+        return report
+    findings = tuple(_as_switched(f, switches[f.rule]) if f.rule in switches else f for f in report.findings)
+    return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
+
+
+def _as_switched(finding: Finding, switch: Switch) -> Finding:
+    """What was excused by its context blocks for nobody."""
+    changed = finding if switch.score is None else replace(finding, score=switch.score)
+    if switch.status is None or (switch.status == "block" and not finding.decides and finding.hint):
+        return changed
+    return replace(changed, decides=switch.status == "block", hint=switch.status == "hint")
 
 
 def signed(report: LayerReport, case: Case, digest: Callable[[str], str]) -> LayerReport:

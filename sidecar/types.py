@@ -8,10 +8,12 @@ count code points of the segment's original text.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from operator import itemgetter
 from typing import Protocol
 
 
@@ -40,33 +42,70 @@ class LayerName(StrEnum):
     LLM_JUDGE = "llm_judge"
 
 
-class Role(StrEnum):
-    """Who speaks in a segment, as the request body says."""
+class Source(StrEnum):
+    """Who wrote a segment, as its place in the request says. What no table knows is the user's."""
 
     USER = "user"
-    SYSTEM = "system"
-    ASSISTANT = "assistant"
-    TOOL = "tool"
-    OTHER = "other"
+    """User turns, and every unknown role and field."""
+    UNTRUSTED = "untrusted"
+    """What the model reads and nobody in the conversation wrote: tool results, files, documents, search results."""
+    APPLICATION = "application"
+    """System and developer turns, instructions, tool definitions, response schemas."""
+    MODEL = "model"
+    """Assistant turns, arguments of tool calls, reasoning."""
 
 
 class Channel(StrEnum):
-    """Whether a text comes from the speaker (direct) or was read by the model (tool result, document)."""
+    """How a rule reads a text: as said to the model (direct), as read by it (indirect), or as its own application's."""
 
     DIRECT = "direct"
     INDIRECT = "indirect"
+    APPLICATION = "application"
+
+
+SOURCE_OF = {
+    Channel.DIRECT: Source.USER,
+    Channel.INDIRECT: Source.UNTRUSTED,
+    Channel.APPLICATION: Source.APPLICATION,
+}
+"""The source of a text of which only the channel is known: of a rule's examples, of labelled rows."""
+_CHANNELS = {
+    Source.USER: Channel.DIRECT,
+    Source.UNTRUSTED: Channel.INDIRECT,
+    Source.APPLICATION: Channel.APPLICATION,
+    Source.MODEL: Channel.APPLICATION,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One text with its role and its place in the request, such as `messages.2.content.0.text`."""
+    """One text with its source and its place in the request, such as `messages.2.content.0.text`."""
 
     text: str
-    role: Role = Role.USER
+    source: Source = Source.USER
     path: str = "prompt"
-    channel: Channel = Channel.DIRECT
     joined: bool = field(default=False, compare=False)
     """Whether it repeats other segments, read in a row (`sidecar.bodies.joining`)."""
+    rules_only: bool = field(default=False, compare=False)
+    """Whether the other layers read its parts instead, which are segments, too (`sidecar.bodies.framing`)."""
+    pieces: tuple[tuple[int, str], ...] = field(default=(), compare=False)
+    """Of a packed segment (`sidecar.bodies.packing`): the offset at which each piece begins, and its path."""
+
+    @property
+    def channel(self) -> Channel:
+        """How rules read it."""
+        return _CHANNELS[self.source]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path that a finding in it may name."""
+        return (self.path, *(path for _, path in self.pieces))
+
+    def path_at(self, offset: int | None) -> str:
+        """The path of what stands at this offset (code points): of a packed segment that of the piece."""
+        if offset is None or not self.pieces:
+            return self.path
+        return self.pieces[max(0, bisect_right(self.pieces, offset, key=itemgetter(0)) - 1)][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +140,9 @@ class Finding:
     end: int | None = None
     view: str = "raw"
     decides: bool = True
-    """False for rules with status `test`, and where an exception holds: scored and logged, never decides."""
+    """Whether it blocks alone. False for hints, for rules with status `test`, and where an exception holds."""
+    hint: bool = False
+    """Whether it counts together with other evidence (`sidecar.fusion`). Neither: scored and logged only."""
     digest: str = ""
     """What the whole text of its segment is known by (`sidecar.exemptions`), where the finding is worth a block."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import NamedTuple
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -63,3 +64,38 @@ def show_rate(rate: Rate) -> str:
     """As `parse_rate` reads it: 600/minute."""
     period = next((name for name, seconds in _PERIODS.items() if seconds == rate.period), f"{rate.period:g} s")
     return f"{rate.requests}/{period}"
+
+
+class Switch(NamedTuple):
+    """What is changed of one rule: its status (`off`, `hint`, `block`), its score, or both."""
+
+    status: str | None = None
+    score: float | None = None
+
+
+STATUSES = ("off", "hint", "block")
+_SWITCH = "write it like INJ-105=off, JB-102=hint, SMG-130=block 0.8"
+
+
+def parse_switches(text: str) -> dict[str, Switch]:
+    """`INJ-105=off, SMG-130=block 0.8` -> the changes by rule."""
+    found: dict[str, Switch] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        rule, _, change = item.partition("=")
+        words = change.split()
+        status = words.pop(0) if words and words[0] in STATUSES else None
+        score = _score(words.pop(0)) if words else None
+        if not re.fullmatch(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+", rule.strip()) or words or (status, score) == (None, None):
+            raise ValueError(f"{item!r} is no change of a rule; {_SWITCH}")
+        found[rule.strip()] = Switch(status, score)
+    return found
+
+
+def _score(word: str) -> float:
+    try:
+        score = float(word)
+    except ValueError:
+        score = math.nan
+    if not 0 <= score <= 1:
+        raise ValueError(f"{word!r} is no score from 0 to 1; {_SWITCH}")
+    return score

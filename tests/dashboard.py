@@ -62,6 +62,7 @@ FINDING = {
     "end": 39,
     "view": "raw",
     "decides": True,
+    "hint": False,
 }
 
 

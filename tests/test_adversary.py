@@ -101,7 +101,7 @@ def rules() -> RulesLayer:
 
 
 async def test_a_word_on_one_text_is_never_that_on_another(rules: RulesLayer) -> None:
-    """What is remembered is so of one text in one role and channel, under one system prompt, policy and secret."""
+    """What is remembered is so of one text of one source, under one system prompt, policy and secret."""
     memory = LocalMemory(1_000, 1_000_000, 60.0, REPORTS)
 
     async def known(text: str, *, prompt: str | None = None, code: str = "1", secret: bytes = b"s", **more: Any) -> int:
@@ -111,8 +111,8 @@ async def test_a_word_on_one_text_is_never_that_on_another(rules: RulesLayer) ->
 
     assert [await known("hello"), await known("hello"), await known("hello", path="elsewhere")] == [0, 1, 1]
     others: list[dict[str, Any]] = [
-        *({"role": role} for role in ("system", "assistant", "tool", "other")),
-        *({"channel": "indirect"}, {"prompt": ""}, {"prompt": "hello"}, {"code": "2"}, {"secret": b"t"}),
+        *({"source": source} for source in ("untrusted", "application", "model")),
+        *({"prompt": ""}, {"prompt": "hello"}, {"code": "2"}, {"secret": b"t"}),
     ]
     assert [await known("hello", **other) for other in others] == [0] * len(others)
     assert [await known(text) for text in ("hello ", "Hello", "hello\0", "hell\u043e", "")] == [0] * 5

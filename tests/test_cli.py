@@ -133,39 +133,6 @@ def test_a_wrong_duration_is_explained(home: Path) -> None:
     assert (done.returncode, "30s, 15m, 24h" in done.stderr) == (2, True)
 
 
-def test_eval_prints_figures_per_source_and_writes_rows(home: Path, tmp_path: Path) -> None:
-    """A table for people, JSON for machines, a line per row with `--out`."""
-    rows = [
-        {"id": "a", "text": ATTACK, "labels": ["prompt_injection"], "source": "mine"},
-        {"id": "b", "text": "Bake a cake.", "benign": True, "source": "mine"},
-    ]
-    path = tmp_path / "rows.jsonl"
-    path.write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
-    shown = sidecar(home, "eval", str(path), "--layers", "rules")
-    assert shown.returncode == 0, shown.stderr
-    assert "mine" in shown.stdout
-    assert "100.0%" in shown.stdout
-    found = json.loads(sidecar(home, "eval", str(path), "--json", "--out", str(tmp_path / "out.jsonl")).stdout)
-    assert (found["attacks"]["rate"], found["benign"]["rate"]) == (1.0, 0.0)
-    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
-    assert [(line["id"], line["action"]) for line in lines] == [("a", "block"), ("b", "allow")]
-
-
-def test_eval_names_a_file_that_it_cannot_write(home: Path, tmp_path: Path) -> None:
-    """A folder that is not there is one message and exit code 2."""
-    (tmp_path / "r.jsonl").write_text('{"text": "x"}', "utf-8")
-    done = sidecar(home, "eval", str(tmp_path / "r.jsonl"), "--layers", "rules", "--out", str(tmp_path / "no" / "o"))
-    assert (done.returncode, "Traceback" in done.stderr, "--out" in done.stderr) == (2, False, True)
-
-
-@pytest.mark.parametrize("layers", ["nonsense", "llm_judge"])
-def test_eval_refuses_layers_that_it_cannot_run(home: Path, tmp_path: Path, layers: str) -> None:
-    """An unknown layer, or a judge without a URL, is an error and not an empty result."""
-    (tmp_path / "r.jsonl").write_text('{"text": "x"}', "utf-8")
-    done = sidecar(home, "eval", str(tmp_path / "r.jsonl"), "--layers", layers)
-    assert (done.returncode, layers in done.stderr) == (2, True)
-
-
 def test_the_first_start_prints_a_key_and_lines_that_work_as_printed(start_sidecar: StartSidecar) -> None:
     """Paste the three printed lines: each does what it promises; a second start prints no key."""
     running = start_sidecar(RULES_ONLY)

@@ -13,15 +13,14 @@ from sidecar.errors import LayerError
 from sidecar.limits import Concurrency
 from sidecar.types import (
     Action,
-    Channel,
     Finding,
     Label,
     LayerName,
     LayerReport,
-    Role,
     ScanRequest,
     Segment,
     SegmentReport,
+    Source,
 )
 
 REQUEST = ScanRequest((Segment("some text"),))
@@ -270,9 +269,9 @@ def sized(name: LayerName, *scores: float) -> Fixed:
 
 MIXED = ScanRequest(
     (
-        Segment("said", Role.USER, "messages.0"),
-        Segment("read", Role.TOOL, "messages.1", Channel.INDIRECT),
-        Segment("quoted", Role.USER, "messages.2", Channel.INDIRECT),
+        Segment("said", Source.USER, "messages.0"),
+        Segment("read", Source.UNTRUSTED, "messages.1"),
+        Segment("defined", Source.APPLICATION, "tools.0"),
     )
 )
 
@@ -282,18 +281,32 @@ MIXED = ScanRequest(
     [
         ((0.55, 0.45, 0.2), Action.ALLOW, None),
         ((0.65, 0.45, 0.2), Action.BLOCK, "messages.0"),
-        ((0.55, 0.5, 0.2), Action.BLOCK, "messages.1"),
-        ((0.55, 0.1, 0.3), Action.BLOCK, "messages.2"),
+        ((0.45, 0.5, 0.2), Action.BLOCK, "messages.1"),
+        ((0.55, 0.1, 0.9), Action.BLOCK, "tools.0"),
+        ((0.55, 0.1, 0.85), Action.ALLOW, None),
     ],
 )
-async def test_each_segment_is_held_to_the_threshold_of_its_role_or_channel(
+async def test_each_segment_is_held_to_the_threshold_of_its_source(
     scores: tuple[float, ...], action: Action, culprit: str | None
 ) -> None:
-    """The role's threshold stands before the channel's, that before the general one; the place that blocks is named."""
-    thresholds = {Role.TOOL: 0.5, Channel.INDIRECT: 0.3}
+    """It stands before the general one; the place that blocks is named, and the score is that of what decided."""
+    thresholds = {Source.UNTRUSTED: 0.5, Source.APPLICATION: 0.9}
     verdict = await engine(Stage(sized(LayerName.RULES, *scores)), thresholds=thresholds).scan(MIXED)
-    assert (verdict.action, verdict.culprit, verdict.risk_score) == (action, culprit, max(scores))
+    decided = scores[0] if action is Action.ALLOW else max(scores)
+    assert (verdict.action, verdict.culprit, verdict.risk_score) == (action, culprit, decided)
     assert verdict.threats == ((Label.JAILBREAK,) if action is Action.BLOCK else ())
+
+
+async def test_a_layer_reads_the_sources_that_it_is_given() -> None:
+    """Texts of other sources are not asked about, nor counted; a layer without any text is not asked."""
+    first, later = sized(LayerName.RULES, 0.1, 0.2, 0.95), sized(LayerName.SEMANTIC, 0.3)
+    layers = {Source.UNTRUSTED: frozenset({LayerName.RULES}), Source.APPLICATION: frozenset({LayerName.RULES})}
+    verdict = await engine(Stage(first), Stage(later), layers=layers).scan(MIXED, Caller(thorough=True))
+    assert [len(report.each) for report in verdict.reports] == [3, 3]
+    assert [one.score for one in verdict.reports[1].each] == [0.3, 0.0, 0.0]
+    nobody = {source: frozenset({LayerName.RULES}) for source in Source}
+    verdict = await engine(Stage(first), Stage(later), layers=nobody).scan(MIXED)
+    assert [report.layer for report in verdict.reports] == [LayerName.RULES]
 
 
 async def test_a_key_with_a_threshold_of_its_own_is_held_to_it() -> None:
@@ -327,8 +340,8 @@ async def test_layers_are_told_what_is_enough_only_where_that_changes_no_verdict
     for terms, who, enough in (
         ({"early": True}, Caller(), 0.6),
         ({"early": True}, Caller(threshold=0.9), 0.9),
-        ({"early": True, "thresholds": {Role.USER: 0.2}}, Caller(), 0.6),
-        ({"early": True, "thresholds": {Role.USER: 0.95}}, Caller(), 0.95),
+        ({"early": True, "thresholds": {Source.USER: 0.2}}, Caller(), 0.6),
+        ({"early": True, "thresholds": {Source.USER: 0.95}}, Caller(), 0.95),
         ({"early": True}, Caller(thorough=True), None),
         ({}, Caller(), None),
     ):

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "sidecar"
 TESTS = ROOT / "tests"
 
 # On the second floor everybody may use these; they use nobody but floor 1 and each other.
-COMMON = {"config", "overrides", "logs", "metrics", "tasks", "telemetry"}
+COMMON = {"config", "sections", "overrides", "logs", "metrics", "tasks", "telemetry"}
 FLOORS = {
     1: {"types", "errors", "units", "jsons", "waiting"},
     2: {
@@ -32,10 +32,23 @@ FLOORS = {
         "limits",
         "verdicts",
         "standing",
+        "fusion",
+        "switches",
         "apikeys",
         "client",
     },
-    3: {"engine", "exemptions", "journal", "reload", "proof", "proven", "evaluation", "coverage", "opinions"},
+    3: {
+        "engine",
+        "exemptions",
+        "journal",
+        "reload",
+        "proof",
+        "proven",
+        "selection",
+        "evaluation",
+        "coverage",
+        "opinions",
+    },
     4: {"web", "shadow"},
     5: {
         "app",
@@ -45,6 +58,8 @@ FLOORS = {
         "pipeline",
         "cli",
         "console",
+        "eval_command",
+        "report_tables",
         "commands",
         "admin",
         "keys",
@@ -59,11 +74,13 @@ FLOORS = {
 # Neighbours that may be used, each for its reason.
 ALLOWED = {
     ("layers", "views"),  # patterns are matched on views of the text
+    ("switches", "policy"),  # what changes is a rule
     ("layers", "policy"),  # rules are what the rules layer is made of
     ("replies", "bodies"),  # an answer is JSON as a request is
     ("apikeys", "store"),  # keys live in the store
     ("coverage", "evaluation"),  # rules are counted on the rows that are measured
     ("opinions", "evaluation"),  # a judge is measured on them, too
+    ("evaluation", "selection"),  # conversations are measured as the doors read them
 }
 ENTRY = FLOORS[5] - {"__main__"}
 

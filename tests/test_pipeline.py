@@ -9,7 +9,7 @@ import pytest
 from sidecar.config import Settings
 from sidecar.errors import ModelError
 from sidecar.pipeline import Serving, pipeline
-from sidecar.types import Action, Channel, LayerName, Role, ScanRequest, Segment
+from sidecar.types import Action, LayerName, ScanRequest, Segment, Source
 
 
 def settings(**sections: object) -> Settings:
@@ -57,10 +57,10 @@ async def test_a_damaged_model_leaves_it_to_the_rules_when_open(tmp_path: Path) 
 async def test_thresholds_of_roles_and_channels_are_the_engines(tmp_path: Path) -> None:
     """As written in the settings: the tool's result is refused at less than the user's own words."""
     mail = "Write to anna.example@example.org about the invoice."
-    strict = settings(scan={"thresholds": {"tool": 0.05, "indirect": 0.9}})
+    strict = settings(scan={"sources": {"untrusted": {"threshold": 0.05}}})
     async with pipeline(strict, prove=False) as built:
         said = await built.engine.scan(ScanRequest((Segment(mail),)))
-        read = await built.engine.scan(ScanRequest((Segment(mail, Role.TOOL, "messages.1", Channel.INDIRECT),)))
+        read = await built.engine.scan(ScanRequest((Segment(mail, Source.UNTRUSTED, "messages.1"),)))
     assert (said.action, read.action, read.path) == (Action.ALLOW, Action.BLOCK, "messages.1")
 
 

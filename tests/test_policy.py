@@ -46,6 +46,15 @@ def test_a_rule_has_its_family_for_label_and_a_score_per_channel(tmp_path: Path)
     assert (rule.score_on(Channel.DIRECT), rule.score_on(Channel.INDIRECT)) == (0.9, 0.5)
 
 
+def test_what_the_application_says_is_read_only_by_rules_that_list_it(tmp_path: Path) -> None:
+    """It may have a score of its own there."""
+    (rule,) = policy.load([write(tmp_path, GOOD)]).rules
+    assert rule.score_on(Channel.APPLICATION) is None
+    listed = "channels: [direct, application]\n    application_score: 0.95\n    languages:"
+    (rule,) = policy.load([write(tmp_path, GOOD.replace("languages:", listed))]).rules
+    assert (rule.score_on(Channel.DIRECT), rule.score_on(Channel.APPLICATION)) == (0.9, 0.95)
+
+
 def test_a_rule_says_nothing_on_a_channel_that_it_does_not_list(tmp_path: Path) -> None:
     """`channels: [indirect]` is silent about what people type."""
     (rule,) = policy.load([write(tmp_path, GOOD.replace("languages:", "channels: [indirect]\n    languages:"))]).rules
@@ -90,6 +99,12 @@ def test_the_revision_names_the_content(tmp_path: Path) -> None:
         ("prompt_injection", "mischief", "family: Input should be"),
         ("    no_match", "    context: [x]\n    no_match", "context and context_score belong together"),
         ("rules:", "rulez:", "rulez: unknown key"),
+        ("    no_match", "    status: stable\n    no_match", "`stable` is now called `block`"),
+        (
+            "    no_match",
+            "    status: blocks\n    no_match",
+            "status: Input should be 'block', 'hint',",
+        ),
     ],
 )
 def test_a_wrong_policy_says_where(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -26,7 +26,7 @@ def policies(folder: Path, word: str) -> str:
         "id": "OWN-100",
         "title": "A word",
         "score": 0.9,
-        "status": "stable",
+        "status": "block",
         "languages": ["en"],
         "channels": ["direct"],
         "patterns": [rf"(?i)\b{word}\b"],

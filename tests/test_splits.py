@@ -16,10 +16,10 @@ import pytest
 from sidecar.bodies import extraction
 from sidecar.config import Settings
 from sidecar.pipeline import Pipeline, Serving, pipeline
-from sidecar.types import Action, Role, ScanRequest
+from sidecar.selection import select
+from sidecar.types import Action
 
 CASES = Path(__file__).parent / "data" / "splits.txt"
-READ = {Role.USER, Role.TOOL, Role.OTHER}
 FLOOR = 47
 """Caught of fifty. Measured on 2026-11-24: all fifty, in turns, parts and results of tools."""
 APART = 0.85
@@ -60,8 +60,7 @@ def whole(form: str, pieces: list[str]) -> list[dict[str, Any]]:
 async def action(built: Pipeline, messages: list[dict[str, Any]]) -> Action:
     """What the inline door would do."""
     found = extraction.extract({"messages": messages}, "/chat/completions", "openai")
-    segments = tuple(segment for segment in (*found.segments, *found.joined) if segment.role in READ)
-    return (await built.engine.scan(ScanRequest(segments, found.system_prompt))).action
+    return (await built.engine.scan(select(Settings(), found).request)).action
 
 
 @pytest.fixture

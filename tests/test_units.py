@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.units import Rate, parse_duration, parse_rate, parse_size, show_rate
+from sidecar.units import Rate, Switch, parse_duration, parse_rate, parse_size, parse_switches, show_rate
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,21 @@ def test_a_rate_that_means_nothing_is_refused(text: str) -> None:
     """A rate needs a positive count and a known period."""
     with pytest.raises(ValueError, match=r"rate|allows nothing"):
         parse_rate(text)
+
+
+def test_changes_of_rules_are_read() -> None:
+    """A status, a score, or both, rule by rule."""
+    assert parse_switches("INJ-105=off, JB-102 = hint,SMG-130=block 0.8, INJ-DE-1=0.5,") == {
+        "INJ-105": Switch("off"),
+        "JB-102": Switch("hint"),
+        "SMG-130": Switch("block", 0.8),
+        "INJ-DE-1": Switch(None, 0.5),
+    }
+    assert parse_switches("") == {}
+
+
+@pytest.mark.parametrize("text", ["INJ-105", "inj=off", "INJ-105=of", "INJ-105=", "INJ-105=block 2", "A-1=off 0.5 x"])
+def test_a_wrong_change_of_a_rule_is_named(text: str) -> None:
+    """With the way to write it."""
+    with pytest.raises(ValueError, match="write it like INJ-105=off"):
+        parse_switches(text)

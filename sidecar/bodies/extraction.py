@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sidecar.bodies import joining, paths
+from sidecar.bodies import joining, packing, paths
 from sidecar.bodies.reading import JsonValue
 from sidecar.bodies.walk import Leaf, Place, Walk
 from sidecar.errors import BodyError
-from sidecar.types import Role, Segment
+from sidecar.types import Segment, Source
 
 UnscannableKind = Literal["media", "token_ids", "reference"]
 
@@ -34,7 +34,7 @@ class Extraction:
 
     `joined` holds what stands apart in the body but is read together: the last turns, the parts of a
     message, the items of a list. It repeats text of `segments` and is scanned beside them. The system
-    prompt is there twice: as segments of `Role.SYSTEM`, and joined as `system_prompt`.
+    prompt is there twice: as segments of `Source.APPLICATION`, and joined as `system_prompt`.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -58,7 +58,7 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
     walk.run(document, Place())
     model = document.get("model")
     return Extraction(
-        segments=tuple(_segments(walk.leaves)),
+        segments=tuple(packing.segments(walk.leaves)),
         system_prompt=_system_prompt(walk.leaves),
         model=model if isinstance(model, str) else None,
         stream=document.get("stream") is True,
@@ -67,18 +67,8 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
     )
 
 
-def _segments(leaves: Sequence[Leaf]) -> Iterator[Segment]:
-    """One segment for each text; the same text in the same role is read once."""
-    seen: set[tuple[str, Role, str]] = set()
-    for text, place, _ in leaves:
-        key = (text, place.role, place.channel)
-        if key not in seen:
-            seen.add(key)
-            yield Segment(text, place.role, place.path, place.channel)
-
-
 def _system_prompt(leaves: Sequence[Leaf]) -> str | None:
-    texts = [leaf.text for leaf in leaves if leaf.prose and leaf.place.role is Role.SYSTEM]
+    texts = [leaf.text for leaf in leaves if leaf.prose and leaf.place.source is Source.APPLICATION]
     return "\n\n".join(texts) if texts else None
 
 

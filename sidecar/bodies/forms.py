@@ -13,11 +13,11 @@ from dataclasses import replace
 from sidecar.bodies import embedded
 from sidecar.bodies.extraction import Extraction, Unscannable, extract
 from sidecar.bodies.multipart import Part, is_form, parse_form
-from sidecar.bodies.paths import ENUMS, USER_FIELDS, looks_like_id
+from sidecar.bodies.paths import ENUMS, looks_like_id
 from sidecar.bodies.reading import JsonValue, parse
 from sidecar.bodies.routes import classify
 from sidecar.errors import BodyError
-from sidecar.types import Channel, Role, Segment
+from sidecar.types import Segment, Source
 
 __all__ = ["Part", "extract_form", "extract_upload", "is_form", "parse_form", "scan_jsonl"]
 
@@ -36,7 +36,7 @@ def extract_form(parts: Sequence[Part], *, depth: int) -> Extraction:
     """
     merged = _merged(_part(part, depth) for part in parts)
     fields = {part.name: _utf8(part) for part in parts if part.is_text}
-    said = [segment for segment in merged.segments if segment.role is Role.USER]
+    said = [segment for segment in merged.segments if segment.source is Source.USER]
     joined = (replace(said[0], text="\n".join(segment.text for segment in said)),) if len(said) > 1 else ()
     return replace(merged, model=fields.get("model"), stream=fields.get("stream") == "true", joined=joined)
 
@@ -92,7 +92,7 @@ def _request(document: JsonValue) -> Extraction:
 def _part(part: Part, depth: int) -> Extraction:
     shown = part.name if _FIELD_NAME.fullmatch(part.name) else "*"
     names = [part.name if shown == "*" else "", part.filename or ""]
-    found = Extraction(segments=tuple(Segment(name, Role.OTHER, shown) for name in names if name))
+    found = Extraction(segments=tuple(Segment(name, Source.USER, shown) for name in names if name))
     if part.is_text:
         return _merged([found, _field(part, shown)])
     if part.filename is None and "json" in (part.content_type or ""):
@@ -106,10 +106,9 @@ def _field(part: Part, path: str) -> Extraction:
     text = _utf8(part)
     if not text or text in ENUMS.get(part.name, ()) or (part.name in _ID_FIELDS and looks_like_id(text)):
         return Extraction()
-    role = Role.USER if part.name in USER_FIELDS else Role.OTHER
     inner = embedded.json_value(text)
     unfolded = extract({part.name: inner}, "", "openai").segments if inner is not None else ()
-    return Extraction(segments=(Segment(text, role, path), *unfolded))
+    return Extraction(segments=(Segment(text, Source.USER, path), *unfolded))
 
 
 def _file(part: Part, path: str) -> Extraction:
@@ -118,7 +117,7 @@ def _file(part: Part, path: str) -> Extraction:
     text = embedded.text_of(part.data)
     if text is None:
         return Extraction(unscannable=(Unscannable("media", path),))
-    return Extraction(segments=(Segment(text, Role.USER, path, Channel.INDIRECT),))
+    return Extraction(segments=(Segment(text, Source.UNTRUSTED, path),))
 
 
 def _utf8(part: Part) -> str:

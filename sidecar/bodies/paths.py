@@ -9,7 +9,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from sidecar.types import Role
+from sidecar.types import Source
 
 _FREE_FORM = """
     metadata parameters input_schema output_schema schema properties attributes variables headers env item sample
@@ -141,15 +141,15 @@ def looks_like_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-ROLES = {
-    "user": Role.USER,
-    "system": Role.SYSTEM,
-    "developer": Role.SYSTEM,
-    "assistant": Role.ASSISTANT,
-    "tool": Role.TOOL,
-    "function": Role.TOOL,
+SPEAKERS = {
+    "user": Source.USER,
+    "system": Source.APPLICATION,
+    "developer": Source.APPLICATION,
+    "assistant": Source.MODEL,
+    "tool": Source.UNTRUSTED,
+    "function": Source.UNTRUSTED,
 }
-"""What `role` says; any other value is `Role.OTHER`."""
+"""Whose turn it is by its `role`; any other value is the user's."""
 
 _SPOKEN = """
     apply_patch_call code_interpreter_call compaction computer_call custom_tool_call file_search_call function_call
@@ -159,14 +159,21 @@ _SPOKEN = """
 SPOKEN = frozenset(_SPOKEN.split())
 """Items of a conversation that the model made itself and that name no role."""
 
-USER_FIELDS = frozenset({"prompt", "input", "query", "suffix"})
-"""Fields of the body in which the user speaks without a turn."""
+_DEFINITIONS = """
+    tools functions tool_choice allowed_tools mcp_servers mcp_list_tools response_format format structured_outputs
+    json_schema guided_json guided_grammar guided_regex guided_choice output_config output_schema chat_template grammar
+"""
+DEFINITIONS = frozenset(_DEFINITIONS.split())
+"""Fields and item types that hold what the application defines: tools, and the shape of answers."""
 
 RESULTS = frozenset({"output", "outputs", "results", "result", "error"})
 """Fields that hold what a tool answered, whoever's turn it is."""
 
-DOCUMENTS = frozenset({"documents", "document", "search_result", "input_file", "file", "mcp_list_tools"})
+DOCUMENTS = frozenset({"documents", "document", "search_result", "input_file", "file"})
 """Fields and part types that hold what the model reads, not what it is told."""
+
+THIRD_PARTY = frozenset({"annotations", "citations", "cited_text", "sources", "search_results", "web_search_result"})
+"""Fields and item types that hold words of third parties inside somebody else's turn: quotes, titles of sources."""
 
 PROSE = frozenset(
     {
@@ -229,13 +236,19 @@ SCHEMA_WORDS = frozenset(_SCHEMA_WORDS.split())
 """Names that JSON Schema gives a meaning to: no news in a tool's parameters."""
 
 _REFERENCES = """
-    assistant_id container_id conversation file_id file_ids file_url input_file_id previous_response_id
-    skill_id source_file_id vector_store_ids
+    assistant_id connector_id container_id conversation file_id file_ids file_url input_file_id previous_response_id
+    server_url skill_id source_file_id training_file validation_file vector_store_ids
 """
 REFERENCES = frozenset(_REFERENCES.split())
 """Fields that name a stored or remote object, whose text the model reads and we do not see."""
+FETCHES = ("web_search", "web_fetch")
+"""What the types of tools begin with by which the provider reads pages that we do not see."""
+FETCHING = frozenset({"web_search_options"})
+"""Fields of the body whose presence says the same."""
 REFERENCE_OBJECTS = frozenset({"conversation", "prompt", "item_reference"})
 """Objects that do so by their `id`."""
+REFERENCE_LISTS = frozenset({"mcp_servers"})
+"""Lists whose items do so by their `url`."""
 
 MEDIA = frozenset(
     {"image_url", "file_data", "data", "b64_json", "image", "result", "partial_image_b64", "prompt_embeds"}

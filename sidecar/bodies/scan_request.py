@@ -5,13 +5,15 @@ Every refusal is a `BodyError` of kind `malformed` whose `detail` names the fiel
 
 from __future__ import annotations
 
-from sidecar.bodies.extraction import extract
+from dataclasses import dataclass
+
+from sidecar.bodies import joining, packing
 from sidecar.bodies.reading import JsonValue
+from sidecar.bodies.walk import Place, leaves
 from sidecar.errors import BodyError
-from sidecar.types import Role, ScanRequest, Segment
+from sidecar.types import ScanRequest
 
 MOST_PROMPTS = 100
-_SPEAKERS = frozenset({Role.USER, Role.TOOL, Role.OTHER})
 
 
 def parse_scan(document: JsonValue) -> ScanRequest:
@@ -28,30 +30,37 @@ def parse_batch(document: JsonValue) -> list[ScanRequest]:
     return [_scan(_object(item, str(index)), f"{index}.") for index, item in enumerate(document)]
 
 
-def parse_chat(document: JsonValue) -> ScanRequest:
-    """`{"messages": [...], "system_prompt"?: str, "model"?: str}`: messages as in a chat completion.
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat to scan: what of it is a body of chat completions, and the system prompt that is given beside it."""
 
-    What users, tools and unknown roles say is scanned, apart and joined; the system messages serve as
-    system prompt unless one is given.
+    body: dict[str, JsonValue]
+    system_prompt: str | None
+
+
+def parse_chat(document: JsonValue) -> Chat:
+    """`{"messages": [...], "tools"?: [...], "system_prompt"?: str, "model"?: str}`: as in a chat completion.
+
+    The system messages serve as system prompt unless one is given.
     """
     body = _object(document, "")
     messages = body.get("messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise _wrong("messages", "The field 'messages' is required and must be a list of objects.")
-    found = extract({"messages": messages}, "/chat/completions", "openai")
-    return ScanRequest(
-        segments=tuple(segment for segment in (*found.segments, *found.joined) if segment.role in _SPEAKERS),
-        system_prompt=_optional(body, "system_prompt", "") or found.system_prompt,
-        model=_optional(body, "model", ""),
-    )
+    read: dict[str, JsonValue] = {"messages": messages, "model": _optional(body, "model", "")}
+    if isinstance(body.get("tools"), list):
+        read["tools"] = body["tools"]
+    return Chat(read, _optional(body, "system_prompt", ""))
 
 
 def _scan(body: dict[str, JsonValue], place: str) -> ScanRequest:
     prompt = body.get("prompt")
     if not isinstance(prompt, str):
         raise _wrong(f"{place}prompt", f"The field '{place}prompt' is required and must be a string.")
+    at = Place(f"{place}prompt", turn=f"{place}prompt")
+    said = leaves(prompt, at, prose=True)
     return ScanRequest(
-        segments=(Segment(prompt, path=f"{place}prompt"),),
+        segments=(*packing.segments(said), *joining.join(said)),
         system_prompt=_optional(body, "system_prompt", place),
         model=_optional(body, "model", place),
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sidecar.bodies.extraction import Extraction
 from sidecar.errors import ConfigError
-from sidecar.types import Role, Segment
+from sidecar.types import Segment, Source
 
 MOST_TOKENS = 4 * 1024 * 1024
 _Vocabulary = Callable[[Sequence[int]], str | None]
@@ -54,7 +54,7 @@ class Vocabularies:
             if text is None:
                 left.append(part)
             else:
-                segments.append(Segment(text, Role.USER, part.path))
+                segments.append(Segment(text, Source.USER, part.path))
         return replace(found, segments=tuple(segments), unscannable=tuple(left))
 
 

@@ -1,4 +1,4 @@
-"""Walks a JSON body from the top and collects every string in it, with its role and its place.
+"""Walks a JSON body from the top and collects every string in it, with its source and its place.
 
 Two regions. Where the API gives the names, a string is a leaf of its own and the table says whose it is.
 Where the client makes the names (tool parameters, metadata, anything unknown), names are text too, and
@@ -10,30 +10,34 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from sidecar.bodies import embedded
+from sidecar.bodies import embedded, framing
 from sidecar.bodies.paths import (
+    DEFINITIONS,
     DOCUMENTS,
     ENUMS,
+    FETCHES,
+    FETCHING,
     IDS,
     KNOWN,
     MEDIA,
     OPAQUE,
     PROSE,
+    REFERENCE_LISTS,
     REFERENCE_OBJECTS,
     REFERENCES,
     RESULTS,
-    ROLES,
     SCHEMA_WORDS,
+    SPEAKERS,
     SPOKEN,
+    THIRD_PARTY,
     TOKEN_LISTS,
-    USER_FIELDS,
     Shape,
     is_free,
     looks_like_id,
 )
 from sidecar.bodies.reading import JsonValue
 from sidecar.errors import BodyError
-from sidecar.types import Channel, Role
+from sidecar.types import Source
 
 MOST_LEAVES = 10_000
 DEEPEST_JSON = 3
@@ -42,11 +46,6 @@ SHORTEST_MEDIA = 512
 _WORD = re.compile(r"[A-Za-z0-9_.:/@+-]{1,40}")
 _OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
 _MEDIA_URLS = ("image_url.url", "audio_url.url", "video_url.url", "source.url")
-_SPEAKERS = {
-    said: (role, Channel.INDIRECT if role is Role.TOOL else Channel.DIRECT)
-    for said in ENUMS["role"]
-    for role in [ROLES.get(said, Role.OTHER)]
-}
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}")
 
 
@@ -56,19 +55,22 @@ class Place(NamedTuple):
     path: str = ""
     pattern: str = ""
     name: str = ""
-    role: Role = Role.OTHER
-    channel: Channel = Channel.DIRECT
+    source: Source = Source.USER
     free: bool = False
     turn: str = ""
     nested: int = 0
 
 
 class Leaf(NamedTuple):
-    """A text and its place; `prose` if it may be one piece of a text that is read in a row."""
+    """A text and its place; `prose` if it may be one piece of a text that is read in a row.
+
+    `rules_only`: its parts are leaves, too, and the model reads those.
+    """
 
     text: str
     place: Place
     prose: bool
+    rules_only: bool = False
 
 
 class Walk:
@@ -109,17 +111,19 @@ class Walk:
             if not isinstance(item, dict) or len(item) != 2:
                 return index
             said, text = item.get("role"), item.get("content")
-            speaker = _SPEAKERS.get(said) if isinstance(said, str) else None
+            speaker = SPEAKERS.get(said) if isinstance(said, str) else None
             if speaker is None or not isinstance(text, str) or "\\" in text or text[:5].lower() == "data:":
                 return index
             turn = f"{at.path}.{index}"
-            place = Place(f"{turn}.content", pattern, "content", *speaker, free=False, turn=turn, nested=at.nested)
+            place = Place(f"{turn}.content", pattern, "content", speaker, free=False, turn=turn, nested=at.nested)
             self._add(text, place, prose=True)
         return len(node)
 
     def _object(self, node: dict[str, JsonValue], at: Place) -> None:
         at = self._spoken(node, at)
         for name, child in node.items():
+            if name in FETCHING and not at.pattern:
+                self.references.append(name)
             if name not in KNOWN:
                 self._add(name, _step(at, name, free=True), prose=False)
             if _may_hold_text(name, child):
@@ -129,35 +133,32 @@ class Walk:
                 self._waiting.append((child, place._replace(name="text") if plain else place))
 
     def _spoken(self, node: dict[str, JsonValue], at: Place) -> Place:
-        """The place with the role and channel that an object's own `role` and `type` give it."""
+        """The place with the source that an object's own `role` and `type` give it."""
         kind, said = node.get("type"), node.get("role")
         kind = kind if isinstance(kind, str) else ""
-        role, channel, turn = at.role, at.channel, at.turn
+        source, turn = at.source, at.turn
         if at.pattern in self._shape.turns:
             turn = at.path or "content"
-            role = ROLES.get(said, Role.OTHER) if isinstance(said, str) else _unnamed(kind, at.role)
-            channel = Channel.INDIRECT if role is Role.TOOL else Channel.DIRECT
-        if kind == "item_reference":
+            source = SPEAKERS.get(said, Source.USER) if isinstance(said, str) else _unnamed(kind, at.source)
+        if kind == "item_reference" or (source is Source.APPLICATION and kind.startswith(FETCHES)):
             self.references.append(at.path)
-        if kind.endswith(("call_output", "tool_result")):
-            role, channel = Role.TOOL, Channel.INDIRECT
-        elif kind in DOCUMENTS:
-            channel = Channel.INDIRECT
-        if (role, channel, turn) == (at.role, at.channel, at.turn):
-            return at
-        return at._replace(role=role, channel=channel, turn=turn)
+        if kind.endswith(("call_output", "tool_result")) or kind in DOCUMENTS or kind in THIRD_PARTY:
+            source = Source.UNTRUSTED
+        elif kind in DEFINITIONS:
+            source = Source.APPLICATION
+        return at if (source, turn) == (at.source, at.turn) else at._replace(source=source, turn=turn)
 
     def _below(self, at: Place, name: str, child: JsonValue) -> Place:
         """The place of a member of an object whose names the API gives."""
         place = _step(at, name, free=is_free(name, child))
         if place.pattern in self._shape.system:
-            return place._replace(role=Role.SYSTEM)
-        if name in RESULTS:
-            return place._replace(role=Role.TOOL, channel=Channel.INDIRECT)
-        if name in DOCUMENTS:
-            return place._replace(channel=Channel.INDIRECT)
-        if not at.pattern and not at.turn and name in USER_FIELDS:
-            return place._replace(role=Role.USER)
+            return place._replace(source=Source.APPLICATION)
+        if at.source is Source.APPLICATION and not at.turn:
+            return place  # names inside definitions are the application's own
+        if name in RESULTS or name in DOCUMENTS or name in THIRD_PARTY:
+            return place._replace(source=Source.UNTRUSTED)
+        if name in DEFINITIONS and at.source is not Source.UNTRUSTED and isinstance(child, (dict, list)):
+            return place._replace(source=Source.APPLICATION)
         return place
 
     def _list(self, node: list[JsonValue], at: Place) -> None:
@@ -171,7 +172,7 @@ class Walk:
         for index, item in enumerate(node[read:] if read else node, read):
             if _may_hold_text(at.name, item):
                 path = f"{at.path}.{index}"
-                place = Place(path, pattern, at.name, at.role, at.channel, at.free, at.turn, at.nested)
+                place = Place(path, pattern, at.name, at.source, at.free, at.turn, at.nested)
                 self._waiting.append((item, place))
 
     def _free_object(self, node: dict[str, JsonValue], at: Place) -> None:
@@ -211,8 +212,12 @@ class Walk:
             self._waiting.append((inner, at._replace(free=True, nested=at.nested + 1)))
 
     def _note_reference(self, at: Place) -> None:
-        owner = at.pattern.removesuffix(".id").rpartition(".")[2]
-        if at.name in REFERENCES or (at.name == "id" and owner in REFERENCE_OBJECTS):
+        owner = at.pattern.removesuffix(f".{at.name}").rpartition(".")[2]
+        if (
+            at.name in REFERENCES
+            or (at.name == "id" and owner in REFERENCE_OBJECTS)
+            or (at.name == "url" and owner.removesuffix("[]") in REFERENCE_LISTS)
+        ):
             self.references.append(at.path)
 
     def _holds_other(self, text: str, at: Place) -> bool:
@@ -229,14 +234,14 @@ class Walk:
         if found is None:
             return False
         if found.text is not None:
-            self._add(found.text, at._replace(channel=Channel.INDIRECT), prose=False)
+            self._add(found.text, at._replace(source=Source.UNTRUSTED), prose=False)
             return opened
         self.media.append(at.path)
         return opened and len(text) > SHORTEST_MEDIA
 
     def _add(self, text: str, at: Place, *, prose: bool) -> None:
         if text:
-            self.leaves.append(Leaf(text, at, prose))
+            self.leaves += leaves(text, at, prose=prose)
             if len(self.leaves) > MOST_LEAVES:
                 self._bound()
 
@@ -245,20 +250,28 @@ class Walk:
             raise BodyError("oversize", f"The body holds more than {MOST_LEAVES} texts.", status=413)
 
 
+def leaves(text: str, at: Place, *, prose: bool) -> list[Leaf]:
+    """A text as a leaf; a user's turn into which a framework has put something in its parts, too."""
+    found = framing.parts(text) if prose and at.source is Source.USER else []
+    if not found:
+        return [Leaf(text, at, prose)]
+    return [Leaf(text, at, prose=False, rules_only=True), *(Leaf(part, at, not framed) for part, framed in found)]
+
+
 def _step(at: Place, name: str, *, free: bool) -> Place:
     shown = name if _NAME.fullmatch(name) else "*"
     path = f"{at.path}.{shown}" if at.path else shown
     pattern = "" if free else f"{at.pattern}.{name}" if at.pattern else name
-    return Place(path, pattern, name, at.role, at.channel, at.free or free, at.turn, at.nested)
+    return Place(path, pattern, name, at.source, at.free or free, at.turn, at.nested)
 
 
 def _may_hold_text(name: str, value: JsonValue) -> bool:
     return isinstance(value, (dict, list)) or (isinstance(value, str) and value not in ENUMS.get(name, ()))
 
 
-def _unnamed(kind: str, role: Role) -> Role:
-    """The role of an item that names none: made by the model, or whoever holds the list."""
-    return Role.ASSISTANT if kind in SPOKEN else role
+def _unnamed(kind: str, source: Source) -> Source:
+    """The source of an item that names no role: made by the model, or whoever holds the list."""
+    return Source.MODEL if kind in SPOKEN else source
 
 
 def _is_ignored(text: str, at: Place) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sidecar.store import LONGEST_NAME, Entry, storable
-from sidecar.types import Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
+from sidecar.types import Channel, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
 
 UNREAD = "[not read to its end]"
 _LARGEST = 2**31 - 1
@@ -64,6 +64,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "end": finding.end,
         "view": finding.view,
         "decides": finding.decides,
+        "hint": finding.hint,
         "digest": finding.digest,
     }
 
@@ -97,8 +98,9 @@ def _path(path: str) -> str:
 def redacted(segments: Sequence[Segment], verdict: Verdict) -> str:
     """The text with every span that was found replaced by its label.
 
-    `segments` are the first that were scanned. What the rules did not read to its end is left out, and everything if
-    they did not answer: then nobody knows what there is to hide.
+    `segments` are the first that were scanned. What the rules did not read to its end is left out, and so are the
+    texts of the application and the model, in which nobody looks for personal data; and everything if the rules did not
+    answer: then nobody knows what there is to hide.
     """
     said = [report for report in verdict.reports if report.layer is LayerName.RULES and report.score is not None]
     if not said:
@@ -107,8 +109,14 @@ def redacted(segments: Sequence[Segment], verdict: Verdict) -> str:
     at: dict[str, list[Finding]] = {}
     for finding in verdict.findings:
         at.setdefault(finding.path, []).append(finding)
-    texts = (UNREAD if n in unread else _redact(one, at.get(one.path, ())) for n, one in enumerate(segments))
-    return "\n".join(texts)
+    return "\n".join(UNREAD if n in unread else _shown(one, at) for n, one in enumerate(segments))
+
+
+def _shown(segment: Segment, at: Mapping[str, Sequence[Finding]]) -> str:
+    """A segment as it may be kept, given what was found at each path."""
+    if segment.channel is Channel.APPLICATION:
+        return f"[{segment.source}]"
+    return _redact(segment, [finding for path in dict.fromkeys(segment.paths) for finding in at.get(path, ())])
 
 
 def _redact(segment: Segment, here: Sequence[Finding]) -> str:

@@ -90,7 +90,7 @@ def _span(finding: Finding, segment: Segment) -> Interval:
 
 def _wishes(segments: Sequence[Segment], suspects: Sequence[Finding]) -> Iterator[tuple[int, Interval]]:
     """Windows in order of importance: around the findings, then both ends of the segments, the latest first."""
-    places = {segment.path: index for index, segment in enumerate(segments)}
+    places = {path: index for index, segment in enumerate(segments) for path in segment.paths}
     for finding in suspects[:MAX_WINDOWS]:
         if (index := places.get(finding.path)) is not None:
             start, end = _span(finding, segments[index])
@@ -132,7 +132,7 @@ def _covers(segments: Sequence[Segment], windows: dict[int, list[Interval]], sus
     """Everything shown, or every suspicious span of some suspicion."""
     if _size([window for found in windows.values() for window in found]) == sum(len(s.text) for s in segments):
         return True
-    places = {segment.path: index for index, segment in enumerate(segments)}
+    places = {path: index for index, segment in enumerate(segments) for path in segment.paths}
     return bool(suspects) and all(
         (index := places.get(f.path)) is not None and _inside(_span(f, segments[index]), windows.get(index, []))
         for f in suspects
@@ -149,7 +149,7 @@ def _render(segments: Sequence[Segment], windows: dict[int, list[Interval]], lim
     left, cut = limit, False
     for index in sorted(windows):
         segment, at = segments[index], 0
-        lines.append(f"[part {index + 1} of {len(segments)}, role {segment.role}, {segment.channel}]")
+        lines.append(f"[part {index + 1} of {len(segments)}, {segment.source}]")
         for start, end in windows[index]:
             lines += _gap(start - at)
             line = escape(segment.text[start:end])

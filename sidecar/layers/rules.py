@@ -4,6 +4,10 @@ One pass over each view says which rules are met; exact places are looked up for
 once a segment, in the first view that shows it, so a finding in `base64` means that the plain text did not.
 What was met only after undoing a trick is also reported by the `hidden_in` rule that names the trick.
 
+A rule's status says what a hit is: it decides alone (`block`), is a hint (`hint`), or is reported only (`test`). A hit
+of a rule about intent that is no order where it stands (`sidecar.layers.context`) is one step less; then the rule's
+other places are looked at, too, so that an order behind a quotation is found.
+
 Texts longer than `OFFLOAD` code points, and shorter ones that promise much work, are worked on in a thread. What is
 read on the event loop takes a few milliseconds at most, in turns (`sidecar.layers.turn`).
 Of a text longer than `LONG` the beginning is read first, and the rest only if that was not certain already:
@@ -18,10 +22,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from sidecar.errors import PolicyError
+from sidecar.errors import LayerError, PolicyError
+from sidecar.layers import hits
 from sidecar.layers.checks import CHECKS
+from sidecar.layers.context import AFTER, excuse
 from sidecar.layers.matcher import Matcher, Read
-from sidecar.layers.overlap import Overlap
+from sidecar.layers.overlap import Overlap, overlap
 from sidecar.layers.turn import Turn
 from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
@@ -39,11 +45,11 @@ LONG = 12_000
 """Code points beyond which a text is first read up to `BEGINNING`."""
 BEGINNING = 6_000
 PLACES = 256
-"""Places of one pattern reported in one view of a segment."""
-NEAR = 80
-"""Code points around a hit in which a context word counts."""
+"""Places of one pattern reported in one view of a segment, or looked at for one that is an order."""
 HIDES = "SMG-OVERFLOW"
 """The finding on a text that hides itself in more ways than there is room to undo (`sidecar.views.ROOM`)."""
+HINT = 0.3
+"""What that is worth: a count is no evidence, but what was left out was not scanned."""
 CROWDED = "INJ-CROWDED"
 """The finding on a text made of trigger words (`sidecar.layers.matcher.CROWD`): worth 1, since no rule reads on."""
 _NO_NUMBERS = str.maketrans("", "", "0123456789@")
@@ -75,7 +81,10 @@ class RulesLayer:
         self._turn = Turn()
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
-        """Findings of all segments. Only patterns decide; the same text has the same findings."""
+        """Findings of all segments. Only patterns decide; the same text has the same findings.
+
+        Raises `LayerError` `budget` if readings that promised something are left unread and nothing found is enough.
+        """
         length = request.length + len(request.system_prompt or "")
         known: dict[str, Read | None] = {}
         async with self._turn:
@@ -83,6 +92,7 @@ class RulesLayer:
             each = self._scan(request, known) if light else None
         if each is None:
             each = await asyncio.to_thread(self._scan, request, known)
+        _demand_room(each, request.enough)
         return LayerReport.over(self.name, each)
 
     def _is_light(self, request: ScanRequest, known: dict[str, Read | None]) -> bool:
@@ -95,15 +105,17 @@ class RulesLayer:
         return work <= LIGHT
 
     def _scan(self, request: ScanRequest, known: Mapping[str, Read | None]) -> list[SegmentReport]:
-        overlap = Overlap(request.system_prompt) if request.system_prompt else None
-        return [self._read(segment, overlap, known) for segment in request.segments]
+        quoting = overlap(request.system_prompt) if request.system_prompt else None
+        early = request.enough is not None
+        return [self._read(segment, quoting, known, early=early) for segment in request.segments]
 
     def _read(
-        self, segment: Segment, overlap: Overlap | None, known: Mapping[str, Read | None] = NOTHING
+        self, segment: Segment, overlap: Overlap | None, known: Mapping[str, Read | None] = NOTHING, *, early: bool
     ) -> SegmentReport:
-        if len(segment.text) > LONG:
+        """What is certain at the beginning settles it, unless the caller wants all that there is (`early`)."""
+        if early and len(segment.text) > LONG:
             begun = self._segment(replace(segment, text=segment.text[:BEGINNING]), overlap, known)
-            if any(f.decides and f.score >= CERTAIN and (f.end or 0) < BEGINNING for f in begun.findings):
+            if any(f.decides and f.score >= CERTAIN and (f.end or 0) < BEGINNING - AFTER for f in begun.findings):
                 return replace(begun, whole=False)
         return self._segment(segment, overlap, known)
 
@@ -114,31 +126,38 @@ class RulesLayer:
         seen = (raw,) if read is None else views(raw.text)
         findings = list(overlap.findings(segment, seen)) if overlap else []
         if seen[-1].name == OVERFLOW:
-            findings.append(_overall(HIDES, Label.TOKEN_SMUGGLING, 0.65, segment, seen[-1]))
-        done: set[str] = set()
+            findings.append(hits.overall(HIDES, Label.TOKEN_SMUGGLING, HINT, segment, seen[-1]))
+        done, excused = set[str](), dict[str, list[tuple[int, int]]]()
         for view in seen:
             read = self._matcher.read(view.text) if view.path else read
             if read is None:
-                findings.append(_overall(CROWDED, Label.PROMPT_INJECTION, 1.0, segment, view))
+                findings.append(hits.overall(CROWDED, Label.PROMPT_INJECTION, 1.0, segment, view))
                 break
-            for finding in self._view(segment, view, read, done):
+            for finding in self._view(segment, view, read, done, excused):
                 findings.append(finding)
                 findings += self._smuggled(segment, view, finding, done)
         places = Counter((finding.rule, finding.view) for finding in findings)
         whole = read is not None and seen[-1].name != OVERFLOW and max(places.values(), default=0) < PLACES
         return _report(findings, known=overlap is not None, whole=whole)
 
-    def _view(self, segment: Segment, view: View, read: Read, done: set[str]) -> Iterator[Finding]:
-        """Rules met in this view that no earlier view has shown."""
+    def _view(
+        self, segment: Segment, view: View, read: Read, done: set[str], excused: dict[str, list[tuple[int, int]]]
+    ) -> Iterator[Finding]:
+        """Rules met in this view that no earlier view has shown. `excused`: where what was met is no order."""
         here: set[str] = set()
         looking = self._looking(segment.channel, view.kinds)
         for number in self._matcher.met(read, looking, lambda number: self._owner[number].id not in done):
             rule = self._owner[number]
-            found = list(self._places(rule, number, segment, view))
-            if found:
-                (here if _everywhere(rule) else done).add(rule.id)
-            yield from found
-        done |= here
+            if hits.everywhere(rule):
+                found = list(self._places(rule, number, segment, view))
+                if found:
+                    here.add(rule.id)
+                yield from found
+            elif first := self._first(rule, number, segment, view, excused):
+                if hits.level(first) == rule.status:
+                    done.add(rule.id)
+                yield first
+        done.update(here)
 
     def _looking(self, channel: Channel, kinds: frozenset[str]) -> int:
         """The patterns whose rules look at such views on this channel, a bit each."""
@@ -152,12 +171,34 @@ class RulesLayer:
         return found
 
     def _places(self, rule: Rule, number: int, segment: Segment, view: View) -> Iterator[Finding]:
-        """The first place of the rule, or the first `PLACES`. What fails the check is none, however often it stands."""
+        """The first `PLACES` places of the rule. What fails the check is none, however often it stands."""
         check = CHECKS[rule.check] if rule.check else None
         spans = self._matcher.spans(number, view.text)
         places = (span for span in spans if check is None or check(view.text[span[0] : span[1]]))
-        for start, end in islice(places, PLACES if _everywhere(rule) else 1):
-            yield _finding(rule, segment, view, start, end)
+        for start, end in islice(places, PLACES):
+            yield hits.finding(rule, segment, view, start, end)
+
+    def _first(
+        self, rule: Rule, number: int, segment: Segment, view: View, excused: dict[str, list[tuple[int, int]]]
+    ) -> Finding | None:
+        """The first place that is an order; else the first of all, a step less, if no other was reported.
+
+        Beyond `PLACES` places nothing is excused: nobody quotes the same words so often.
+        """
+        known, spare = excused.get(rule.id, []), None
+        check = CHECKS[rule.check] if rule.check else None
+        for count, (start, end) in enumerate(self._matcher.spans(number, view.text)):
+            if check is not None and not check(view.text[start:end]):
+                continue
+            finding = hits.finding(rule, segment, view, start, end)
+            place = (finding.start or 0, finding.end or 0)
+            if any(place[0] < stop and begin < place[1] for begin, stop in known):
+                continue
+            if count >= PLACES or not hits.excusable(rule) or not excuse(view.text, start, end):
+                return finding
+            excused.setdefault(rule.id, []).append(place)
+            spare = spare or hits.less(finding)
+        return None if known else spare
 
     def _smuggled(self, segment: Segment, view: View, cause: Finding, done: set[str]) -> Iterator[Finding]:
         """The rules about hiding, if what was found deserves it and was hidden in their way."""
@@ -167,17 +208,16 @@ class RulesLayer:
             if rule.id not in done and view.kinds.intersection(rule.hidden_in) and segment.channel in rule.channels:
                 done.add(rule.id)
                 score = rule.score_on(segment.channel) or 0.0
-                yield Finding(
-                    rule.id,
-                    rule.label,
-                    score,
-                    LayerName.RULES,
-                    segment.path,
-                    cause.start,
-                    cause.end,
-                    view.name,
-                    decides=rule.status == "stable",
-                )
+                found = hits.at(rule, score, segment, view, cause.start, cause.end)
+                yield hits.no_more_than(found, cause)
+
+
+def _demand_room(each: Sequence[SegmentReport], enough: float | None) -> None:
+    """What was left out matters unless the request is blocked for what was found."""
+    left = any(finding.rule == HIDES for report in each for finding in report.findings)
+    bar = SERIOUS if enough is None else enough
+    if left and all(report.score < bar for report in each):
+        raise LayerError("budget", "the text has more readings than there is room for")
 
 
 def _is_short(request: ScanRequest, length: int) -> bool:
@@ -218,37 +258,3 @@ def _known(finding: Finding) -> Finding:
     if finding.label is not Label.SYSTEM_PROMPT_EXTRACTION:
         return finding
     return replace(finding, score=min(1.0, finding.score + KNOWN))
-
-
-def _everywhere(rule: Rule) -> bool:
-    """Whether every place counts: so it does for a rule that is about data rather than intent."""
-    return rule.label is Label.PII_DETECTED
-
-
-def _overall(rule: str, label: Label, score: float, segment: Segment, view: View) -> Finding:
-    """A finding on the text as such."""
-    return Finding(rule, label, score, LayerName.RULES, segment.path, view=view.name)
-
-
-def _finding(rule: Rule, segment: Segment, view: View, start: int, end: int) -> Finding:
-    score = rule.score_on(segment.channel) or 0.0
-    if rule.context_score is not None and _near(rule.context, view.text, start, end):
-        score = rule.context_score
-    begin, stop = view.locate(start, end)
-    return Finding(
-        rule.id,
-        rule.label,
-        score,
-        LayerName.RULES,
-        segment.path,
-        begin,
-        stop,
-        view.name,
-        decides=rule.status == "stable",
-    )
-
-
-def _near(words: Sequence[str], text: str, start: int, end: int) -> bool:
-    """Whether a context word stands close by, in any case."""
-    around = text[max(0, start - NEAR) : end + NEAR].casefold()
-    return any(word.casefold() in around for word in words)

@@ -8,6 +8,8 @@ from operator import itemgetter
 import ahocorasick_rs
 
 _FIRST = itemgetter(0)
+SLICE = 8_192
+"""Bytes looked through in one go: the automaton makes a tuple of every match and lets nobody else run meanwhile."""
 
 
 class Words:
@@ -22,7 +24,13 @@ class Words:
 
     def held(self, text: bytes) -> int:
         """The numbers of all words in the text, united."""
-        found = 0
-        for word in set(map(_FIRST, self._automaton.find_matches_as_indexes(text, overlapping=True))):
+        found, words, last = 0, set[int](), b""
+        step = SLICE + max(0, self.longest - 1)
+        for at in range(0, len(text), SLICE):
+            piece = text[at : at + step]
+            if piece != last:
+                words.update(map(_FIRST, self._automaton.find_matches_as_indexes(piece, overlapping=True)))
+            last = piece
+        for word in words:
             found |= self._bits[word]
         return found

@@ -15,11 +15,12 @@ from sidecar.store.exceptions import Exceptions, Exemption
 from sidecar.store.exports import export
 from sidecar.store.keys import ApiKey, Keys, KeyState, Mode, OwnTerms, Terms
 from sidecar.store.notices import Notices
-from sidecar.store.schema import LONGEST_NAME, storable
+from sidecar.store.schema import LONGEST_CHANGES, LONGEST_NAME, storable
 from sidecar.store.secrets import Secret, Secrets
 from sidecar.store.sessions import Session, Sessions
 
 __all__ = [
+    "LONGEST_CHANGES",
     "LONGEST_NAME",
     "Admin",
     "Admins",

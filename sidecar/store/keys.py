@@ -17,7 +17,7 @@ from sidecar.units import Rate
 
 LOOK_UP_TIMEOUT = 2.0
 Mode = Literal["enforce", "monitor"]
-_CHANGING = ("expires_at", "rate_requests", "rate_period", "burst", "threshold", "mode")
+_CHANGING = ("expires_at", "rate_requests", "rate_period", "burst", "threshold", "mode", "rules")
 
 
 class KeyState(StrEnum):
@@ -30,7 +30,7 @@ class KeyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What is known of a key beside its value. `None` in the last four means the general setting."""
+    """What is known of a key beside its value. `None` in the last five means the general setting."""
 
     id: str
     name: str
@@ -44,6 +44,8 @@ class ApiKey:
     burst: int | None = None
     threshold: float | None = None
     mode: Mode | None = None
+    rules: str | None = None
+    """What it changes of rules, as `sidecar.units.parse_switches` reads it."""
 
     def state(self, now: datetime) -> KeyState:
         """Its condition at `now`, by the wall clock."""
@@ -65,6 +67,7 @@ class OwnTerms(TypedDict, total=False):
     burst: int | None
     threshold: float | None
     mode: Mode | None
+    rules: str | None
 
 
 class Terms(OwnTerms, total=False):

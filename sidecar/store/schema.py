@@ -72,6 +72,10 @@ class Bounded(TypeDecorator[str]):
 metadata = MetaData()
 
 
+LONGEST_CHANGES = 2_000
+"""Characters in which a key may change rules."""
+
+
 def _text(name: str, length: int, **options: Any) -> Column[str]:
     return Column(name, Bounded(length), **{"nullable": False, **options})
 
@@ -93,6 +97,7 @@ keys = Table(
     Column("threshold", Float),
     _text("mode", 16, nullable=True),
     _text("successor", 8, nullable=True),
+    _text("rules", LONGEST_CHANGES, nullable=True),
 )
 
 decisions = Table(

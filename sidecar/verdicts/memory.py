@@ -128,13 +128,13 @@ def _load(body: bytes) -> SegmentReport:
 
 
 def _plain(finding: Finding) -> list[Any]:
-    place = [finding.start, finding.end, finding.view, finding.decides]
+    place = [finding.start, finding.end, finding.view, finding.decides, finding.hint]
     return [finding.rule, finding.label, finding.score, finding.layer, *place]
 
 
 def _finding(plain: list[Any]) -> Finding:
-    rule, label, score, layer, start, end, view, decides = plain
-    return Finding(rule, Label(label), score, LayerName(layer), "", start, end, view, decides=decides)
+    rule, label, score, layer, start, end, view, decides, hint = plain
+    return Finding(rule, Label(label), score, LayerName(layer), "", start, end, view, decides=decides, hint=hint)
 
 
 REPORTS = Form("verdict", _size, _dump, _load)

@@ -2,7 +2,7 @@
 
 What is remembered is what the layer said of one segment, below every decision: thresholds, bands and exceptions
 apply to it as to a fresh report. The key is a keyed digest of all that the layer's answer depends on: the text,
-its role and channel, the layer's fingerprint (policies and model), and the system prompt where it matters. Texts
+its source, the layer's fingerprint (policies and model), and the system prompt where it matters. Texts
 that are read joined over turns and parts are segments of their own, so nothing that is split escapes because
 each of its pieces is known to be harmless.
 
@@ -21,7 +21,7 @@ from functools import lru_cache
 
 from sidecar.errors import LayerError
 from sidecar.metrics import CACHE, count_of
-from sidecar.types import Channel, Finding, Layer, LayerName, LayerReport, Role, ScanRequest, Segment, SegmentReport
+from sidecar.types import Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
 from sidecar.verdicts.memory import Verdicts
 
 _Pending = asyncio.Future[SegmentReport | None]
@@ -55,15 +55,17 @@ class Remembering:
         awaited = {key: self._pending[key] for key in wanted if key not in known and key in self._pending}
         mine = {key: wanted[key] for key in wanted if key not in known and key not in awaited}
         hits = len(known)
-        detail = await self._read(mine, known, request, prior)
+        detail, failure = await self._read(mine, known, request, prior)
         late: dict[bytes, Segment] = {}
         if awaited:
             await self._share(awaited, known)
             late = {key: wanted[key] for key in awaited if key not in known}
-            detail = _sum(detail, await self._read(late, known, request, prior))
+            later, failed = await self._read(late, known, request, prior)
+            detail, failure = _sum(detail, later), failure or failed
         self._count(hits + len(awaited) - len(late), len(mine) + len(late))
-        each = [_at(known[key], segment.path) for key, segment in zip(keys, request.segments, strict=True)]
-        return LayerReport.over(self.name, each, {**detail, "remembered": len(wanted) - len(mine)})
+        each = [_at(known[key], segment) for key, segment in zip(keys, request.segments, strict=True)]
+        report = LayerReport.over(self.name, each, {**detail, "remembered": len(wanted) - len(mine)})
+        return replace(report, failure=failure)
 
     def _keys(self, request: ScanRequest) -> list[bytes]:
         known = hashlib.blake2b(self._fingerprint.encode(), digest_size=16, key=self._secret, person=_PERSON)
@@ -77,10 +79,13 @@ class Remembering:
         known: dict[bytes, SegmentReport],
         request: ScanRequest,
         prior: Sequence[Finding],
-    ) -> Mapping[str, float | int | str]:
-        """Ask the layer, add its reports to `known`, remember them, and tell those who wait."""
+    ) -> tuple[Mapping[str, float | int | str], str | None]:
+        """Ask the layer, add its reports to `known`, remember them, and tell those who wait.
+
+        Its detail, and its failure if it has not read everything.
+        """
         if not segments:
-            return {}
+            return {}, None
         fresh: dict[bytes, SegmentReport] = {}
         pending = self._announce(segments)
         try:
@@ -92,8 +97,8 @@ class Remembering:
         finally:
             self._settle(pending, fresh)
         known.update(fresh)
-        await self._memory.put({key: _at(found, "") for key, found in fresh.items() if found.whole})
-        return report.detail
+        await self._memory.put({key: _at(found, _NOWHERE) for key, found in fresh.items() if found.whole})
+        return report.detail, report.failure
 
     def _announce(self, keys: Iterable[bytes]) -> dict[bytes, _Pending]:
         """Whoever else wants these may wait for us; those that somebody reads already stay theirs."""
@@ -124,13 +129,13 @@ class Remembering:
 def _digest(known: hashlib.blake2b, segment: Segment) -> bytes:
     raw = segment.text.encode("utf-8", "surrogatepass")
     digest = known.copy()
-    digest.update(_kind(segment.role, segment.channel) + len(raw).to_bytes(8) + raw)
+    digest.update(_kind(segment.source) + len(raw).to_bytes(8) + raw)
     return digest.digest()
 
 
-@lru_cache(maxsize=len(Role) * len(Channel))
-def _kind(role: Role, channel: Channel) -> bytes:
-    return f"\0{role}\0{channel}\0".encode()
+@lru_cache(maxsize=len(Source))
+def _kind(source: Source) -> bytes:
+    return f"\0{source}\0".encode()
 
 
 def _bytes(text: str) -> bytes:
@@ -139,11 +144,14 @@ def _bytes(text: str) -> bytes:
     return len(raw).to_bytes(8) + raw
 
 
-def _at(report: SegmentReport, path: str) -> SegmentReport:
-    """The same report on a segment at `path`."""
+_NOWHERE = Segment("", path="")
+
+
+def _at(report: SegmentReport, segment: Segment) -> SegmentReport:
+    """The same report on this segment: the same text stands at other paths in other requests."""
     if not report.findings:
         return report
-    return replace(report, findings=tuple(replace(finding, path=path) for finding in report.findings))
+    return replace(report, findings=tuple(replace(f, path=segment.path_at(f.start)) for f in report.findings))
 
 
 def _sum(

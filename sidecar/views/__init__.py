@@ -2,8 +2,8 @@
 
 `views(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that is met
 buys the view it hints at, and what comes out is looked at once more, so that nesting is undone to depth 2.
-The views together are at most `ROOM` times as long as the text (and `ROOM_LEAST` is always granted): a text
-that wants more has hidden itself in more ways than anybody honest, and the last view says so by its name.
+The views together are at most `ROOM` times as long as the text (and `ROOM_LEAST` is always granted), the most
+promising first (`sidecar.views.room`). If one that promised something found no room, the last view says so by its name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import lru_cache
 import re2
 
 from sidecar.views import ciphers, codecs, folding, spelling
+from sidecar.views.room import ROOM, ROOM_LEAST, Room
 from sidecar.views.view import Run, View, assemble
 
 __all__ = [
@@ -32,9 +33,6 @@ __all__ = [
 ]
 
 DEPTH = 2
-ROOM = 6
-ROOM_LEAST = 64_000
-"""Code points that the views of a short text may have together."""
 REMEMBERED, REMEMBERED_LENGTH = 32, 10_000
 """The views of so many texts, each of at most so many code points, are kept: layers read the same text in turn."""
 
@@ -94,22 +92,21 @@ def forget() -> None:
 def _made(text: str) -> Sequence[View]:
     raw = View(encodable(text))
     found = [raw, *folding.readings(raw)]
-    room = max(ROOM_LEAST, ROOM * len(text))
+    room = Room(len(raw.text))
     seen = {view.text for view in found}
     level = list(found)
     for _ in range(DEPTH):
         fresh: list[View] = []
-        for view in (deeper for base in level for deeper in _deeper(base)):
+        for view in (deeper for base in level for deeper in _deeper(base, room)):
+            if room.left:
+                return (*found, *fresh, View("", (OVERFLOW,), parent=raw))
             if view.text in seen:
                 continue
-            room -= len(view.text)
-            if room < 0:
-                return (*found, View("", (OVERFLOW,), parent=raw))
             seen.add(view.text)
             fresh.append(view)
-            found.append(view)
+        found += fresh
         level = fresh
-    return tuple(found)
+    return (*found, View("", (OVERFLOW,), parent=raw)) if room.left else tuple(found)
 
 
 def encodable(text: str) -> str:
@@ -135,22 +132,26 @@ def _hints(text: str) -> Sequence[str]:
 _remembered_hints = lru_cache(REMEMBERED)(_hints)
 
 
-def _deeper(base: View) -> Iterator[View]:
-    """One step further: everything that this view's hints promise."""
+def _deeper(base: View, room: Room) -> Iterator[View]:
+    """One step further: everything that this view's hints promise, as far as there is room."""
     for name in _hinted(base.text):
-        for view in _step(base, name):
+        for view in _step(base, name, room):
             yield view
             yield from folding.readings(view)
 
 
-def _step(base: View, name: str) -> Iterator[View]:
+def _step(base: View, name: str, room: Room) -> Iterator[View]:
     if name in _CODECS:
         codec, pattern = _CODECS[name]
-        view = assemble(base, name, codecs.runs(codec, pattern, base.text), hidden=True)
+        runs = room.chosen(base, name, codecs.runs(codec, pattern, base.text, room.decoded), decoded=True)
+        view = assemble(base, name, runs, hidden=True)
         if view:
             yield view
     elif name in _CIPHERS:
-        if (view := ciphers.deciphered(base, name)) is not None:
-            yield view
+        places = ciphers.places(base, name)
+        if room.takes(sum(end - start for start, end in places), promising=True):
+            view = ciphers.deciphered(base, name, places)
+            if view:
+                yield view
     else:
-        yield from spelling.respelled(base, name)
+        yield from spelling.respelled(base, name, room)

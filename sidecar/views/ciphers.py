@@ -6,12 +6,13 @@ attack on a model can hardly do without, as each cipher would spell them; only t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from string import ascii_lowercase, ascii_uppercase
 
 import re2
 
-from sidecar.views.view import View, translated, turned
+from sidecar.views.view import Span, View, neighbourhoods, translated, turned
 
 _WORDS = (
     "ignore disregard forget previous prior instruct system prompt reveal output repeat respond respons answer "
@@ -50,6 +51,18 @@ def spelled() -> Iterator[tuple[str, str]]:
     yield REVERSED, rf"(?i)\b[a-z]{{0,6}}(?:{backwards})\b"
 
 
-def deciphered(view: View, name: str) -> View | None:
-    """The text with this cipher undone."""
-    return turned(view, name) if name == REVERSED else translated(view, name, _DECIPHER[name], hidden=True)
+def deciphered(view: View, name: str, places: Sequence[Span] | None = None) -> View | None:
+    """The text, or these places of it, with this cipher undone."""
+    if name == REVERSED:
+        return turned(view, name, places)
+    return translated(view, name, _DECIPHER[name], hidden=True, places=places)
+
+
+def places(view: View, name: str) -> list[Span]:
+    """Where the telling words of this cipher stand, and what is beside them."""
+    return neighbourhoods(view.text, _pattern(name).search)
+
+
+@cache
+def _pattern(name: str) -> re2._Regexp:
+    return re2.compile(dict(spelled())[name])

@@ -11,6 +11,7 @@ import html
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from string import ascii_lowercase
 from typing import NamedTuple
 
 import re2
@@ -18,7 +19,9 @@ import re2
 from sidecar.views.view import Run
 
 Decode = Callable[[str], str | None]
-_HEX = re2.compile("(?i)[0-9a-f]+")
+Stretch = tuple[str, str]
+"""The name of a codec, and what it may have written."""
+_HEX = "0123456789abcdefABCDEF"
 PROBE = 64
 """Characters that dear decoders try first, before they take on the whole stretch."""
 LEAST = 20
@@ -74,14 +77,21 @@ def _chunks(stretch: str) -> str | None:
     """An encoding cut into pieces of one length; words of that length may stand around it, and alone are none."""
     cut = "".join(c if c.isalnum() or c in "+/" else " " for c in stretch).split()
     pieces = [piece for piece in cut if piece != "+"]
-    for before, behind in product(range(4), range(3)):
+    if all(map(str.isdigit, pieces)):
+        return _hex("".join(pieces))
+    for before, behind in product(range(_beside(pieces[:3]) + 1), range(_beside(pieces[:-3:-1]) + 1)):
         kept = pieces[before : len(pieces) - behind]
         bare = "".join(kept)
         if len(bare) < LEAST or all(map(_is_word, kept)):
             continue
-        if text := (_hex(bare) if _HEX.fullmatch(bare) else None) or _base64(bare) or _base32(bare):
+        if text := (None if bare.strip(_HEX) else _hex(bare)) or _base64(bare) or _base32(bare):
             return text
     return None
+
+
+def _beside(pieces: Sequence[str]) -> int:
+    """How many of the first pieces may be words or numbers that stand beside an encoding."""
+    return len(pieces[: next((at for at, p in enumerate(pieces) if not (p.isdigit() or _is_word(p))), len(pieces))])
 
 
 def _is_word(piece: str) -> bool:
@@ -99,7 +109,10 @@ def _base85(stretch: str) -> str | None:
     """Ascii85 in its brackets, or a long word of mixed signs; Python decodes it slowly, so most are turned away."""
     if stretch.startswith("<~"):
         return _tried(base64.a85decode, stretch.removeprefix("<~").removesuffix("~>"))
-    if "://" in stretch or sum(map(stretch[:PROBE].count, "!#$%&*+;<=>?@^`{|}~")) < 3:
+    begun = stretch[:PROBE]
+    if "://" in stretch or sum(map(begun.count, "!#$%&*+;<=>?@^`{|}~")) < 3:
+        return None
+    if 2 * len(begun.translate(_NO_LOWER)) < len(begun):
         return None
     return _tried(base64.b85decode, stretch) or _tried(base64.a85decode, stretch)
 
@@ -114,6 +127,8 @@ def _tried(decode: Callable[[str], bytes], stretch: str) -> str | None:
         return None
 
 
+_NO_LOWER = str.maketrans("", "", ascii_lowercase)
+"""Text of mixed signs that is mostly lower case is code."""
 _NO_HEX = str.maketrans("", "", " \t\r\n:,;-xX\\")
 
 
@@ -190,14 +205,19 @@ _MORSE = (
     "a.- b-... c-.-. d-.. e. f..-. g--. h.... i.. j.--- k-.- l.-.. m-- n-. o--- p.--. q--.- r.-. s... t- u..- v...- "
     "w.-- x-..- y-.-- z--.. 0----- 1.---- 2..--- 3...-- 4....- 5..... 6-.... 7--... 8---.. 9----."
 )
+MORSE = 0.6
+"""The share of codes that are letters in anything that was written in morse."""
 _LETTER = {pair[1:]: pair[0] for pair in _MORSE.split()}
 _SIGNS = str.maketrans("·•–—−_|\n", "..----/ ")
 
 
 def _morse(stretch: str) -> str | None:
-    words = stretch.translate(_SIGNS).split("/")
-    text = " ".join("".join(_LETTER.get(code, "") for code in word.split()) for word in words)
-    return text if sum(c.isalpha() for c in text) >= 5 else None
+    """Letters, if most codes are some, and not those of rules and dotted lines alone."""
+    words = [word.split() for word in stretch.translate(_SIGNS).split("/")]
+    codes = [code for word in words for code in word]
+    text = " ".join("".join(_LETTER.get(code, "") for code in word) for word in words)
+    letters = [c for c in text if c.isalpha()]
+    return text if len(letters) >= max(5, MORSE * len(codes)) and len(set(letters)) >= 4 else None
 
 
 def _tags(stretch: str) -> str | None:
@@ -262,10 +282,16 @@ CODECS = (
 )
 
 
-def runs(codec: Codec, pattern: re2._Regexp, text: str) -> Iterator[Run]:
-    """The stretches of this codec that hold text."""
+def runs(
+    codec: Codec, pattern: re2._Regexp, text: str, known: dict[Stretch, str | None] | None = None
+) -> Iterator[Run]:
+    """The stretches of this codec that hold text. What is `known` of the same stretch is not decoded again."""
+    known = {} if known is None else known
     for found in pattern.finditer(text):
         start, end = found.span()
-        decoded = codec.decode(text[start:end])
-        if decoded and decoded != text[start:end]:
+        stretch = text[start:end]
+        if (codec.name, stretch) not in known:
+            known[codec.name, stretch] = codec.decode(stretch)
+        decoded = known[codec.name, stretch]
+        if decoded and decoded != stretch:
             yield Run(start, end, decoded)

@@ -7,13 +7,14 @@ Cyrillic letters and to replace what looks like an ASCII letter by it.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterator
 
 import re2
 
 from sidecar.views.confusables import LOOKALIKES
-from sidecar.views.view import View, translated
+from sidecar.views.view import View, neighbourhoods, translated
 
 FORMAT = (
     r"\x{ad}\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}"
@@ -29,11 +30,19 @@ _ACCENTED = r"\x{c0}-\x{24f}\x{300}-\x{36f}\x{1ab0}-\x{1aff}\x{1e00}-\x{1eff}\x{
 _LOOKS = {ord(letter): ascii_letter for ascii_letter, letters in LOOKALIKES.items() for letter in letters}
 _LIKE = "".join(f"\\x{{{code:x}}}" for code in sorted(_LOOKS))
 
+
+def _for_re(pattern: str) -> str:
+    """The same class without the notation that only RE2 knows."""
+    return re.sub(r"\\x\{([0-9a-f]+)\}", lambda found: f"\\U{int(found.group(1), 16):08x}", pattern)
+
+
 _CONTROLS = r"\x{0}-\x{8}\x{b}\x{e}-\x{1f}\x{7f}-\x{84}\x{86}-\x{9f}"
 _SEPARATES = "\x0b\x1c\x1d\x1e\x1f"
 """Control characters that part lines, fields and records: what they part is not one word, nor one number."""
-_NEEDS_UNHIDING = re2.compile(f"[{_CONTROLS}{FORMAT}{_COMPATIBLE}]")
-_NEEDS_FOLDING = re2.compile(f"[{_ACCENTED}{_LIKE}]")
+_CONTROL = re.compile(_for_re(f"[{_CONTROLS}]"))
+_NEEDS_UNHIDING = re.compile(_for_re(f"[{_CONTROLS}{FORMAT}{_COMPATIBLE}]"))
+_NEEDS_FOLDING = re.compile(_for_re(f"[{_ACCENTED}{_LIKE}]"))
+"""Asked about a few hundred code points at a time, where Python's own are quicker than RE2 and its encoding."""
 _MARKED = re2.compile(r"([A-Za-z])\pM+")
 _SHOWS_NOTHING = re2.compile(f"[{_CONTROLS}{FORMAT}]")
 _ROOM = 50_000
@@ -101,12 +110,26 @@ def folded(text: str) -> str:
 
 
 def readings(view: View) -> Iterator[View]:
-    """The views of this text that a reader would see differently; none for ASCII without control characters."""
+    """The views of this text that a reader would see differently; none for ASCII without control characters.
+
+    Of a long text only what has something to be undone, and what stands beside it.
+    """
     seen = view
-    if _NEEDS_UNHIDING.search(view.text) and (shown := translated(view, "unhidden", _UNHIDDEN, hidden=False)):
-        seen = shown
-        yield shown
-    if seen.text.isascii() or not _NEEDS_FOLDING.search(seen.text):
+    if places := neighbourhoods(view.text, _needs_unhiding):
+        shown = translated(view, "unhidden", _UNHIDDEN, hidden=False, places=places)
+        if shown:
+            yield shown
+            seen = shown if places == [(0, len(view.text))] else view
+    if seen.text.isascii():
         return
-    if folds := translated(seen, "folded", _FOLDED, hidden=False):
+    places = neighbourhoods(seen.text, _needs_folding)
+    if places and (folds := translated(seen, "folded", _FOLDED, hidden=False, places=places)):
         yield folds
+
+
+def _needs_unhiding(text: str) -> bool:
+    return (_CONTROL if text.isascii() else _NEEDS_UNHIDING).search(text) is not None
+
+
+def _needs_folding(text: str) -> bool:
+    return not text.isascii() and _NEEDS_FOLDING.search(text) is not None

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import re2
 
-from sidecar.views.view import Run, View, assemble, translated
+from sidecar.views.room import Room, tells
+from sidecar.views.view import BLOCK, OVER, Run, View, assemble, beside, translated
 
 LEET = "leet"
 SPACED = "spaced"
@@ -21,6 +22,9 @@ HINTS = {
     RUN_ON: r"(?i)(?:ignor|disregard|forget|overrid|bypass|reveal|print|show|repeat|output)[a-z]{2,40}"
     r"(?:instructions|rules|prompt|guidelines)",
 }
+_HINTS_AT_LEET = re2.compile(HINTS[LEET])
+SHORT = 3
+"""Blocks of a text that is read as leet as a whole."""
 _LEET = str.maketrans("0134578@$!|96+€", "oieastbasiiggte")
 _LEET_L = str.maketrans("0134578@$!|96+€", "oleastbasllggte")
 _APART = re2.compile(
@@ -28,6 +32,10 @@ _APART = re2.compile(
 )
 _BROKEN = re2.compile(r"\pL+(?:(?:-|\*{1,3}|</?[a-zA-Z]{1,10}>|<!--[^<>]{0,40}-->)+\pL+)+")
 _TAG = re2.compile(r"<[^<>]*>")
+_APART_BY_TAGS = re2.compile(
+    r"(?i)</?(?:p|br|hr|li|ul|ol|dl|dt|dd|div|td|th|tr|table|tbody|thead|h[1-6]|option|section|pre|a)>"
+)
+"""Tags between which words stand apart."""
 _SIGNS = str.maketrans("", "", "-*")
 _LONG = re2.compile(r"[A-Za-z]{14,}")
 _SEPARATORS = str.maketrans("", "", " \t\r\n._*|~·/\\-")
@@ -40,25 +48,38 @@ _WORDS = (
 _VOCABULARY = re2.compile("(?i)" + "|".join(sorted(_WORDS.split(), key=len, reverse=True)))
 
 
-def respelled(view: View, name: str) -> Iterator[View]:
-    """The views in which words are written as usual."""
-    if name == SPACED:
-        view_or_none = assemble(view, SPACED, _joined(view.text), hidden=False)
-        return iter([view_or_none] if view_or_none else [])
+def respelled(view: View, name: str, room: Room | None = None) -> Iterator[View]:
+    """The views in which words are written as usual, as far as there is room."""
+    room = room or Room(len(view.text))
     if name == LEET:
-        return _unleeted(view)
-    again = _mended if name == MENDED else _parted
-    view_or_none = assemble(view, name, again(view.text), hidden=False)
+        return _unleeted(view, room)
+    again = {SPACED: _joined, MENDED: _mended, RUN_ON: _parted}[name]
+    runs = room.chosen(view, name, again(view.text), decoded=False)
+    view_or_none = assemble(view, name, runs, hidden=False)
     return iter([view_or_none] if view_or_none else [])
 
 
-def _unleeted(view: View) -> Iterator[View]:
+def _unleeted(view: View, room: Room) -> Iterator[View]:
     """Two readings of `1`, as i and as l; the second only where the text holds a one."""
-    first = translated(view, LEET, _LEET, hidden=False)
-    if first:
-        yield first
-    if "1" in view.text and (second := translated(view, LEET, _LEET_L, hidden=False)):
-        yield second
+    blocks = [view.text[at : at + BLOCK + OVER] for at in range(0, len(view.text), BLOCK)]
+    wanted = [_readings_of(block, len(blocks) <= SHORT, room) for block in blocks]
+    for number, table in enumerate((_LEET, _LEET_L)):
+        places = beside(view.text, [number < readings for readings in wanted])
+        if places and (shown := translated(view, LEET, table, hidden=False, places=places)):
+            yield shown
+
+
+def _readings_of(block: str, certain: bool, room: Room) -> int:
+    """How many readings are worth their price: if the block says more in one, or there is room all the same."""
+    both = 1 + ("1" in block)
+    if certain:
+        return both
+    if not _HINTS_AT_LEET.search(block) or not room.is_new(LEET, block):
+        return 0
+    said = tells(block)
+    promising = any(tells(block.translate(table)) > said for table in (_LEET, _LEET_L)[:both])
+    readings = both if promising else 1
+    return readings if room.takes(3 * readings * BLOCK, promising=promising) else 0
 
 
 def _joined(text: str) -> Iterator[Run]:
@@ -73,6 +94,8 @@ def _mended(text: str) -> Iterator[Run]:
     for found in _BROKEN.finditer(text):
         start, end = found.span()
         word = text[start:end]
+        if "<" in word and _APART_BY_TAGS.search(word):
+            continue
         yield Run(start, end, (_TAG.sub("", word) if "<" in word else word).translate(_SIGNS))
 
 

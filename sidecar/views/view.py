@@ -8,7 +8,7 @@ out, so that the work done on a view is bounded by what was hidden. The way back
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
@@ -16,8 +16,12 @@ from typing import NamedTuple
 CONTEXT = 120
 """Code points kept on each side of a run; patterns that straddle its edge need no more."""
 
-SLICE = 65_536
-"""Code points translated in one go: other threads get their turn in between."""
+SLICE = 4_096
+"""Code points translated in one go: other threads get their turn in between, and the way back is not long."""
+BLOCK, OVER = 512, 32
+"""Code points that are looked at together for something odd, and how many of the next block with them."""
+GAP = " …\n… "
+"""What stands in a view for what it leaves out: the beginning of no line."""
 
 Span = tuple[int, int]
 
@@ -65,6 +69,7 @@ class _Piece(NamedTuple):
     start: int
     end: int
     exact: bool
+    mirrored: bool = False
 
 
 class _Builder:
@@ -81,6 +86,11 @@ class _Builder:
             self.parts.append(text)
             self.length += len(text)
 
+    def mirror(self, text: str, start: int, end: int) -> None:
+        """The same from its end to its beginning."""
+        self.add(text, start, end)
+        self.pieces[-1] = self.pieces[-1]._replace(mirrored=True)
+
     def between(self, text: str, begin: int, end: int) -> None:
         """What stands between two runs, or only its ends where they are far apart."""
         if end - begin <= 2 * CONTEXT:
@@ -93,13 +103,13 @@ class _Builder:
 
     def origin(self, start: int, end: int) -> Span:
         first, last = self._place(start), self._place(max(start, end - 1))
-        return first[0], max(first[1], last[1])
+        return min(first[0], last[0]), max(first[1], last[1])
 
     def _place(self, offset: int) -> Span:
         piece = self.pieces[max(0, bisect_right(self.pieces, offset, key=lambda p: p.at) - 1)]
         if not piece.exact:
             return piece.start, piece.end
-        place = piece.start + offset - piece.at
+        place = piece.end - 1 - (offset - piece.at) if piece.mirrored else piece.start + offset - piece.at
         return place, place + 1
 
 
@@ -117,21 +127,100 @@ def assemble(parent: View, step: str, runs: Iterable[Run], *, hidden: bool) -> V
     return View("".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin)
 
 
-def translated(parent: View, step: str, table: Mapping[int, str | int | None], *, hidden: bool) -> View | None:
-    """The view in which every letter is replaced by the table; None if that changes nothing."""
-    whole = parent.text
-    text = "".join(whole[at : at + SLICE].translate(table) for at in range(0, len(whole), SLICE))
-    if text == parent.text:
+def translated(
+    parent: View,
+    step: str,
+    table: Mapping[int, str | int | None],
+    *,
+    hidden: bool,
+    places: Sequence[Span] | None = None,
+) -> View | None:
+    """The view in which every letter is replaced by the table; None if that changes nothing.
+
+    Of the whole text, or of these `places` (in order, disjoint) alone.
+    """
+    builder = _Letters(table)
+    for start, end in [(0, len(parent.text))] if places is None else places:
+        builder.add(parent.text, start, end)
+    if not builder.changed:
         return None
-
-    def origin(start: int, end: int) -> Span:
-        ends = list(accumulate(len(letter.translate(table)) for letter in parent.text))
-        return bisect_right(ends, start), min(bisect_right(ends, max(start, end - 1)) + 1, len(parent.text))
-
-    return View(text, (*parent.path, step), hidden or parent.hidden, parent, origin)
+    return View("".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin(parent))
 
 
-def turned(parent: View, step: str) -> View:
-    """The text from its end to its beginning."""
-    size = len(parent.text)
-    return View(parent.text[::-1], (*parent.path, step), True, parent, lambda start, end: (size - end, size - start))
+class _Letters:
+    """Collects the places of a view in which letters are replaced."""
+
+    def __init__(self, table: Mapping[int, str | int | None]) -> None:
+        self.parts: list[str] = []
+        self.changed = False
+        self._table = table
+        self._slices: list[_Piece] = []
+        self._length = self._last = 0
+
+    def add(self, whole: str, start: int, end: int) -> None:
+        if start != self._last:
+            self._put(GAP, _Piece(self._length, start, start, exact=False))
+        for at in range(start, end, SLICE):
+            piece = whole[at : min(at + SLICE, end)]
+            shown = piece.translate(self._table)
+            self.changed = self.changed or shown != piece
+            self._put(shown, _Piece(self._length, at, at + len(piece), exact=True))
+        self._last = end
+
+    def _put(self, text: str, piece: _Piece) -> None:
+        self._slices.append(piece)
+        self.parts.append(text)
+        self._length += len(text)
+
+    def origin(self, parent: View) -> Callable[[int, int], Span]:
+        slices, table = self._slices, self._table
+
+        def place(offset: int) -> Span:
+            piece = slices[max(0, bisect_right(slices, offset, key=lambda p: p.at) - 1)]
+            if not piece.exact:
+                return piece.start, piece.end
+            ends = list(accumulate(len(c.translate(table)) for c in parent.text[piece.start : piece.end]))
+            at = piece.start + bisect_right(ends, offset - piece.at)
+            return min(at, piece.end), min(at + 1, piece.end)
+
+        return lambda start, end: (place(start)[0], max(place(start)[0], place(max(start, end - 1))[1]))
+
+
+def turned(parent: View, step: str, places: Sequence[Span] | None = None) -> View:
+    """The text, or these places of it, from its end to its beginning."""
+    builder = _Builder()
+    last = len(parent.text)
+    for start, end in [(0, last)] if places is None else reversed(places):
+        if end != last:
+            builder.add(GAP, end, end, exact=False)
+        for at in range(end, start, -SLICE):
+            begin = max(start, at - SLICE)
+            builder.mirror(parent.text[begin:at][::-1], begin, at)
+        last = start
+    return View("".join(builder.parts), (*parent.path, step), True, parent, builder.origin)
+
+
+def neighbourhoods(text: str, is_odd: Callable[[str], object]) -> list[Span]:
+    """The stretches of a text that hold something odd, and what stands beside it: at least `BLOCK` code points.
+
+    All of a short text, and of one that is odd nearly everywhere; nothing if nothing is.
+    """
+    odd = [bool(is_odd(text[at : at + BLOCK + OVER])) for at in range(0, len(text), BLOCK)]
+    return beside(text, odd)
+
+
+def beside(text: str, odd: Sequence[bool]) -> list[Span]:
+    """The same for blocks of which it is known."""
+    if not any(odd):
+        return []
+    kept = [any(odd[max(0, at - 1) : at + 2]) for at in range(len(odd))]
+    if 4 * sum(kept) >= 3 * len(kept):
+        return [(0, len(text))]
+    spans: list[Span] = []
+    for at in (number * BLOCK for number, keep in enumerate(kept) if keep):
+        end = min(at + BLOCK, len(text))
+        if spans and spans[-1][1] == at:
+            spans[-1] = spans[-1][0], end
+        else:
+            spans.append((at, end))
+    return spans

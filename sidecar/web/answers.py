@@ -22,10 +22,14 @@ ACTION = "x-sidecar-action"
 RISK = "x-sidecar-risk-score"
 THREATS = "x-sidecar-threats"
 UNSCANNED = "x-sidecar-unscanned"
+ENFORCE = "x-sidecar-enforce"
 STRIPPED = "x-sidecar-stripped"
 REPLACED = "x-sidecar-redacted"
 # Clients retry what they take for a passing failure; a block is none.
 NO_RETRY = {"x-should-retry": "false"}
+TOO_SUSPICIOUS = (
+    "More of the text looks suspicious than the scanner reads closely (layers.semantic.budget, failure.input.budget)."
+)
 JSON = "application/json"
 
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -69,15 +73,18 @@ def error_body(error: RequestError, dialect: str) -> dict[str, Any]:
     return {"error": {"message": error.detail, "type": kind, "param": error.param, "code": error.code}}
 
 
-def blocked_response(verdict: Verdict, decision_id: str, block: Block, dialect: str) -> web.Response:
-    """The block answer as an error. Without the verdict headers, which every answer gets."""
-    error = RequestError(block.message, param=verdict.path)
+def blocked_response(
+    verdict: Verdict, decision_id: str, block: Block, dialect: str, said: str | None = None
+) -> web.Response:
+    """The block answer as an error; `said` stands for `block.message`. Without the headers that every answer gets."""
+    error = RequestError(said or block.message, param=verdict.path)
     error.status, error.code = block.status, "content_filter"
     body = error_body(error, dialect)
     if dialect != "anthropic":
         body["error"]["type"] = "invalid_request_error"
     body["error"]["sidecar"] = {
         "decision": decision_id,
+        "path": verdict.path,
         "risk_score": verdict.risk_score,
         "threats": list(verdict.threats),
         "layer_used": verdict.layer_used,

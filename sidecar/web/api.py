@@ -7,6 +7,7 @@ Success holds exactly the fields that the interface names; `explain` adds what t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -19,6 +20,7 @@ from sidecar.errors import BodyError
 from sidecar.journal import Journal
 from sidecar.types import Finding, LayerReport, Verdict
 from sidecar.web.answers import DECISION, DECISION_ID
+from sidecar.web.compat.texts import Question, chat
 from sidecar.web.desk import Desk, Ruling
 from sidecar.web.middleware import Gatekeeper, new_decision_id
 
@@ -54,8 +56,16 @@ class ScanApi:
 
     async def chat(self, request: web.Request) -> web.Response:
         """A list of chat messages in, the six fields for all of them together out."""
-        wanted = await self._read(request, scan_request.parse_chat)
-        return _answer(await self._desk.judge(request, wanted), result)
+        asked: Question = await self._read(request, self._chat)
+        return _answer(await self._desk.judge(request, asked.wanted, unread=asked.unread), result)
+
+    def _chat(self, document: reading.JsonValue) -> Question:
+        """Read as on the inline door."""
+        said = scan_request.parse_chat(document)
+        asked = chat(self._desk.settings, said.body)
+        if said.system_prompt is None:
+            return asked
+        return replace(asked, wanted=replace(asked.wanted, system_prompt=said.system_prompt))
 
     async def batch(self, request: web.Request) -> web.Response:
         """A list of scan requests in, a list of results in the same order out."""
@@ -107,6 +117,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "end": finding.end,
         "view": finding.view,
         "decides": finding.decides,
+        "hint": finding.hint,
     }
 
 

@@ -12,9 +12,9 @@ from sidecar.bodies.extraction import Extraction
 from sidecar.bodies.routes import Route
 from sidecar.journal import Journal
 from sidecar.replies.placeholders import Placeholders
-from sidecar.types import Action, Decision, LayerName, Segment, Verdict
+from sidecar.types import Action, Decision, LayerName, Segment, Source, Verdict
 from sidecar.upstream import Outgoing
-from sidecar.web.answers import KEY_ID, REPLACED, STRIPPED, verdict_headers
+from sidecar.web.answers import ENFORCE, KEY_ID, REPLACED, STRIPPED, verdict_headers
 from sidecar.web.headers import upward
 from sidecar.web.intake import Payload
 from sidecar.web.receive import LEASE
@@ -24,16 +24,21 @@ NOTHING_FOUND = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 
 @dataclass(slots=True)
 class Call:
-    """`names` stand for personal data in what goes up; `stripped` counts turns left out of it."""
+    """`names` stand for personal data in what goes up; `stripped` counts turns left out of it.
+
+    `enforce`: under `mode: monitor` what would have been done (`allow`, `block`, or the cause of an error).
+    """
 
     request: web.Request
     id: str
     route: Route | None = None
     payload: Payload = field(default_factory=lambda: Payload(b""))
     segments: tuple[Segment, ...] = ()
+    unread: tuple[Source, ...] = ()
     verdict: Verdict = NOTHING_FOUND
     action: str = "allow"
     unscanned: str | None = None
+    enforce: str | None = None
     stripped: int = 0
     names: Placeholders | None = None
     recorded: bool = False
@@ -58,6 +63,7 @@ class Call:
         """The verdict headers, which every answer gets."""
         headers = verdict_headers(self.id, self.action, self.verdict, self.unscanned)
         headers |= {STRIPPED: str(self.stripped)} if self.stripped else {}
+        headers |= {ENFORCE: self.enforce} if self.enforce else {}
         return headers | {REPLACED: str(len(self.names))} if self.names else headers
 
     def decision(self, journal: Journal, status: int) -> Decision:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from aiohttp import web
 
 from sidecar.apikeys import ApiKey
 from sidecar.config import Settings
 from sidecar.engine import Caller
+from sidecar.units import Switch, parse_switches
 from sidecar.web.answers import DECISION_ID
 
 API_KEY = web.RequestKey("api_key", ApiKey)
@@ -18,7 +22,12 @@ def caller(request: web.Request, *, thorough: bool = False) -> Caller:
     key, decision = request.get(API_KEY), request[DECISION_ID]
     if key is None:
         return Caller(thorough=thorough, decision=decision)
-    return Caller(key.id, key.threshold, thorough, decision)
+    return Caller(key.id, key.threshold, thorough, decision, _switches(key.rules) if key.rules else {})
+
+
+@lru_cache
+def _switches(rules: str) -> Mapping[str, Switch]:
+    return parse_switches(rules)
 
 
 def monitors(request: web.Request, settings: Settings) -> bool:

@@ -16,7 +16,7 @@ from sidecar.layers.rules import OFFLOAD, RulesLayer
 from sidecar.policy import Policy
 from sidecar.replies.leaks import Leaks
 from sidecar.replies.placeholders import kind_of, spans
-from sidecar.types import Finding, Label, Role, ScanRequest, Segment
+from sidecar.types import Finding, Label, ScanRequest, Segment, Source
 from sidecar.views import views
 from sidecar.web.beginnings import Beginnings
 
@@ -45,7 +45,7 @@ class Finder:
         canary = settings.canary if "system_prompt" in self._wanted else None
         self._begins = partial(Beginnings, told, words=settings.words, canary=canary)
         self._long = len(told or "") > SAID // 8
-        said = (segment.text for segment in texts.segments if segment.role is Role.USER)
+        said = (segment.text for segment in texts.segments if segment.source is Source.USER)
         self._said = "\n".join(said)[-SAID:]
 
     @classmethod
@@ -71,7 +71,7 @@ class Finder:
     async def _personal_findings(self, texts: Sequence[Text]) -> list[Finding]:
         if not self._wanted & {"pii", "secrets"}:
             return []
-        segments = tuple(Segment(text, Role.ASSISTANT, str(number)) for number, (text, _) in enumerate(texts))
+        segments = tuple(Segment(text, path=str(number)) for number, (text, _) in enumerate(texts))
         report = await self._personal.scan(ScanRequest(segments), ())
         return [_at(finding, texts[int(finding.path)][1]) for finding in self._news(report.findings, texts)]
 

@@ -8,7 +8,7 @@ that did not arrive whole is never forwarded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
 
 from aiohttp import web
@@ -72,6 +72,11 @@ class Intake:
     def opens(self, kind: str) -> bool:
         """Whether a body of which `kind` cannot be scanned goes up all the same."""
         return self._monitor or getattr(self._failure.input, kind, "block") == "allow"
+
+    def closed(self, kinds: Iterable[str]) -> str | None:
+        """The first of these kinds that would be refused if nothing were monitored."""
+        shut = {"unknown_route": self._failure.unknown_route == "block", "files": self._inline.files == "deny"}
+        return next((k for k in kinds if shut.get(k, getattr(self._failure.input, k, "allow") == "block")), None)
 
     def _admit_route(self, request: web.Request, route: Route) -> str | None:
         """Refuse what policy refuses by its route alone; the cause if it goes up unscanned, else None."""

@@ -7,7 +7,7 @@ the upstream's too, carries the verdict headers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -23,12 +23,14 @@ from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, U
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import REDACTED, REFUSED
-from sidecar.types import Action, Decision, Finding, Label, LayerName, Role, ScanRequest, Segment, Verdict
+from sidecar.selection import select
+from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
 from sidecar.upstream import Answer, Upstream
 from sidecar.web.answers import (
     DECISION_ID,
     DIALECT,
     KEY_ID,
+    TOO_SUSPICIOUS,
     blocked_response,
     error_response,
 )
@@ -38,6 +40,7 @@ from sidecar.web.headers import own_key
 from sidecar.web.history import MOST_PASSES, without_refused
 from sidecar.web.intake import Intake, Payload
 from sidecar.web.middleware import Gatekeeper, new_decision_id
+from sidecar.web.reasons import refusal_message
 from sidecar.web.receive import LEASE
 from sidecar.web.redaction import Redactor
 from sidecar.web.refusals import refusal
@@ -68,7 +71,6 @@ class Proxy:
         self._settings = settings
         self._gatekeeper = gatekeeper
         self._intake = Intake(settings, vocabularies)
-        self._roles = {Role.USER, Role.TOOL, Role.OTHER, *(Role(role) for role in settings.inline.scan_roles)}
         self._redactor: Redactor | None = None
         self._screening: Screening | None = None
         if personal is not None:
@@ -122,7 +124,7 @@ class Proxy:
         call.verdict = await self._judge(call)
         if self._settings.history == "strip" and not monitors(call.request, self._settings):
             await self._strip(call, route)
-        call.unscanned = ",".join(call.payload.unscanned) or None
+        call.unscanned = ",".join((*call.payload.unscanned, *call.unread)) or None
         if any(self._objectionable(call)):
             call.verdict = replace(call.verdict, action=Action.BLOCK)
         self._decide(call)
@@ -135,7 +137,7 @@ class Proxy:
         setting = self._settings.pii
         if setting == "flag" or call.verdict.failure is not None:
             return
-        places = {segment.path for segment in call.segments}
+        places = {path for segment in call.segments for path in segment.paths}
         for finding in call.verdict.findings:
             if (
                 finding.label is Label.PII_DETECTED
@@ -145,15 +147,12 @@ class Proxy:
                 yield finding
 
     async def _judge(self, call: Call) -> Verdict:
-        texts = call.texts
-        call.segments = self._chosen(texts.segments)
+        chosen = select(self._settings, call.texts)
+        call.segments = tuple(segment for segment in chosen.request.segments if not segment.joined)
+        call.unread = chosen.unread
         if not call.segments:
             return NOTHING_FOUND
-        wanted = ScanRequest((*call.segments, *self._chosen(texts.joined)), texts.system_prompt, texts.model)
-        return await self._engine.scan(wanted, caller(call.request))
-
-    def _chosen(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
-        return tuple(segment for segment in segments if segment.role in self._roles)
+        return await self._engine.scan(chosen.request, caller(call.request))
 
     async def _strip(self, call: Call, route: Route) -> None:
         """Leave refused turns out until the rest is clean; if that fails, the first verdict stands."""
@@ -174,26 +173,32 @@ class Proxy:
     def _decide(self, call: Call) -> None:
         """From the verdict and the mode to what is done."""
         verdict, monitor = call.verdict, monitors(call.request, self._settings)
+        closed = self._intake.closed(call.payload.unscanned) if monitor else None
         if verdict.failure is not None:
             if verdict.action is Action.BLOCK and not monitor:
                 raise _unscannable(verdict.failure)
             call.unscanned = verdict.failure
+            closed = closed or (verdict.failure if verdict.action is Action.BLOCK else None)
         elif verdict.action is Action.BLOCK:
             call.action = "monitor" if monitor else "block"
             call.unscanned = call.unscanned if monitor else None  # what is refused does not go up
+        if monitor:
+            call.enforce = closed or ("block" if verdict.action is Action.BLOCK else "allow")
+            call.action = "monitor" if call.enforce != "allow" else "allow"
 
     def _blocked(self, call: Call) -> web.Response:
         block = self._settings.block
+        said = refusal_message(block.message, call.verdict, call.id, call.payload.document)
         answer = None
         if block.style == "refusal" and call.route is not None:
             answer = refusal(
                 call.route.operation,
-                block.message,
+                said,
                 decision_id=call.id,
                 model=call.texts.model or "",
                 stream=call.texts.stream,
             )
-        answer = answer or blocked_response(call.verdict, call.id, block, call.dialect)
+        answer = answer or blocked_response(call.verdict, call.id, block, call.dialect, said)
         answer.headers.update(call.headers)
         self._record(call, answer.status)
         return answer
@@ -270,7 +275,9 @@ def _unscannable(cause: str) -> RequestError:
     if cause == "overload":
         return Unavailable("The scanner is busy.", retry_after=1)
     if cause == "too_long":
-        return BodyError("oversize", "The text is longer than the scanner reads (layers.semantic.windows).", status=413)
+        return BodyError("oversize", "The text is longer than the scanner reads.", status=413)
+    if cause == "budget":
+        return BodyError("budget", TOO_SUSPICIOUS, status=413)
     return Unavailable(f"The prompt could not be scanned ({cause}).", retry_after=1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sidecar.bodies.extraction import Extraction, Unscannable, extract
 from sidecar.bodies.forms import Part, extract_form
 from sidecar.bodies.paths import IDS
 from sidecar.errors import BodyError
-from sidecar.types import Channel, Role, Segment
+from sidecar.types import Segment, Source
 
 TABLE: dict[str, dict[str, str]] = json.loads(
     (Path(__file__).parent.parent / "data" / "openai_text_paths.json").read_text("utf-8")
@@ -71,23 +72,30 @@ def test_the_table_is_the_whole_table() -> None:
 
 def segments(body: dict[str, Any], operation: str = "/chat/completions", dialect: str = "openai") -> dict[str, Segment]:
     """The segments of a body by path."""
-    return {segment.path: segment for segment in extract(body, operation, dialect).segments}
+    return {one.path: one for segment in extract(body, operation, dialect).segments for one in apart(segment)}
 
 
-def heard(segment: Segment) -> tuple[Role, Channel]:
-    """Whose a segment is, and how it reaches the model."""
-    return segment.role, segment.channel
+def apart(segment: Segment) -> Iterator[Segment]:
+    """The strings of a packed segment, each a segment of its own."""
+    starts = [start for start, _ in segment.pieces] or [0]
+    paths = [path for _, path in segment.pieces] or [segment.path]
+    for start, end, path in zip(starts, [*(start - 1 for start in starts[1:]), None], paths, strict=True):
+        yield Segment(segment.text[start:end], segment.source, path)
+
+
+def heard(segment: Segment) -> Source:
+    """Whose a segment is."""
+    return segment.source
 
 
 def test_chat_roles() -> None:
     """Each message has the role that it names; tool and function results are indirect; a strange role is `other`."""
     said = ["system", "developer", "user", "assistant", "tool", "function", "User", "admin", None, 5]
     found = segments({"messages": [{"role": role, "content": f"text {n}"} for n, role in enumerate(said)]})
-    direct, indirect = Channel.DIRECT, Channel.INDIRECT
     assert [heard(found[f"messages.{n}.content"]) for n in range(len(said))] == [
-        (Role.SYSTEM, direct), (Role.SYSTEM, direct), (Role.USER, direct), (Role.ASSISTANT, direct),
-        (Role.TOOL, indirect), (Role.TOOL, indirect),
-        (Role.OTHER, direct), (Role.OTHER, direct), (Role.OTHER, direct), (Role.OTHER, direct),
+        Source.APPLICATION, Source.APPLICATION, Source.USER, Source.MODEL,
+        Source.UNTRUSTED, Source.UNTRUSTED,
+        Source.USER, Source.USER, Source.USER, Source.USER,
     ]  # fmt: skip
 
 
@@ -108,17 +116,17 @@ def test_responses_items() -> None:
         ],
     }
     found = segments(body, "/responses")
-    tool = (Role.TOOL, Channel.INDIRECT)
-    assert heard(found["instructions"])[0] is Role.SYSTEM
-    assert heard(found["input.0.content.0.text"]) == (Role.USER, Channel.DIRECT)
-    assert heard(found["input.1.arguments"])[0] is Role.ASSISTANT
+    tool = Source.UNTRUSTED
+    assert heard(found["instructions"]) is Source.APPLICATION
+    assert heard(found["input.0.content.0.text"]) == Source.USER
+    assert heard(found["input.1.arguments"]) is Source.MODEL
     assert heard(found["input.2.output"]) == tool
-    assert heard(found["input.3.summary.0.text"])[0] is Role.ASSISTANT
+    assert heard(found["input.3.summary.0.text"]) is Source.MODEL
     assert heard(found["input.4.output"]) == heard(found["input.4.error"]) == tool
     assert heard(found["input.5.results.0.text"]) == heard(found["input.6.outputs.0.logs"]) == tool
-    assert heard(found["input.7.words"])[0] is Role.USER
-    assert heard(found["input.8.content"])[0] is Role.USER
-    assert heard(segments({"input": "plain words"}, "/responses")["input"])[0] is Role.USER
+    assert heard(found["input.7.words"]) is Source.USER
+    assert heard(found["input.8.content"]) is Source.USER
+    assert heard(segments({"input": "plain words"}, "/responses")["input"]) is Source.USER
 
 
 def test_anthropic_messages() -> None:
@@ -140,15 +148,15 @@ def test_anthropic_messages() -> None:
     }  # fmt: skip
     found = segments(body, "/messages", "anthropic")
     assert extract(body, "/messages", "anthropic").system_prompt == "be kind"
-    assert heard(found["messages.0.content.0.content.0.text"]) == (Role.TOOL, Channel.INDIRECT)
-    assert heard(found["messages.0.content.1.source.data"]) == (Role.USER, Channel.INDIRECT)
-    assert heard(found["messages.0.content.1.title"]) == (Role.USER, Channel.INDIRECT)
-    assert heard(found["messages.0.content.2.text"]) == (Role.USER, Channel.DIRECT)
-    assert heard(found["messages.1.content.0.input.where"])[0] is Role.ASSISTANT
-    assert heard(found["messages.1.content.1.content.0.title"]) == (Role.TOOL, Channel.INDIRECT)
+    assert heard(found["messages.0.content.0.content.0.text"]) == Source.UNTRUSTED
+    assert heard(found["messages.0.content.1.source.data"]) == Source.UNTRUSTED
+    assert heard(found["messages.0.content.1.title"]) == Source.UNTRUSTED
+    assert heard(found["messages.0.content.2.text"]) == Source.USER
+    assert heard(found["messages.1.content.0.input.where"]) is Source.MODEL
+    assert heard(found["messages.1.content.1.content.0.title"]) == Source.UNTRUSTED
     assert found["tools.0.input_schema.properties.where.description"].text == "a place"
-    assert heard(segments({"system": "be kind"}, "/messages", "anthropic")["system"])[0] is Role.SYSTEM
-    assert heard(segments({"system": "be kind"})["system"])[0] is Role.OTHER
+    assert heard(segments({"system": "be kind"}, "/messages", "anthropic")["system"]) is Source.APPLICATION
+    assert heard(segments({"system": "be kind"})["system"]) is Source.USER
 
 
 def test_a_role_counts_only_where_turns_stand() -> None:
@@ -163,9 +171,9 @@ def test_a_role_counts_only_where_turns_stand() -> None:
         {"messages": [{"role": "user", "content": [{"type": "reasoning", "role": "assistant", "text": PROSE}]}]},
         {"prediction": {"type": "content", "role": "assistant", "content": PROSE}},
     ):
-        roles = {segment.role for segment in segments(body).values() if PROSE in segment.text}
-        assert roles <= {Role.USER, Role.OTHER}
+        roles = {segment.source for segment in segments(body).values() if PROSE in segment.text}
         assert roles
+        assert roles <= {Source.USER, Source.APPLICATION}
 
 
 def test_other_operations_know_their_turns() -> None:
@@ -179,9 +187,11 @@ def test_other_operations_know_their_turns() -> None:
         ("/conversations/{id}/items", {"items": [turn]}),
         ("/evals/{id}/runs", {"data_source": {"input_messages": {"template": [turn]}}}),
     ):
-        assert {segment.role for segment in segments(body, operation).values()} == {Role.ASSISTANT}
+        assert {segment.source for segment in segments(body, operation).values()} == {Source.MODEL}
     batch = {"requests": [{"custom_id": "a", "params": {"system": PROSE, "messages": [turn]}}]}
-    assert Role.SYSTEM in {segment.role for segment in segments(batch, "/messages/batches", "anthropic").values()}
+    assert Source.APPLICATION in {
+        segment.source for segment in segments(batch, "/messages/batches", "anthropic").values()
+    }
 
 
 def test_system_prompt_model_and_stream() -> None:
@@ -309,7 +319,7 @@ def test_unknown_fields_and_names_are_scanned() -> None:
 def test_documents_for_retrieval_are_indirect_whatever_their_names() -> None:
     """Some servers take documents beside the messages; their fields are the client's own."""
     found = segments({"documents": [{"Title": "A paper", "Text": PROSE}]})
-    assert heard(found["documents.0.Text"]) == (Role.OTHER, Channel.INDIRECT)
+    assert heard(found["documents.0.Text"]) == Source.UNTRUSTED
 
 
 def test_words_of_one_object_are_read_together() -> None:
@@ -336,8 +346,9 @@ def test_json_in_a_string_is_read_twice() -> None:
     inner = json.dumps({"deep": json.dumps({"x": PROSE + " é"})})
     call = {"function": {"name": "f", "arguments": inner}}
     found = extract({"messages": [{"role": "assistant", "tool_calls": [call]}]}, "/chat/completions", "openai")
-    assert inner in [segment.text for segment in found.segments]
-    assert PROSE + " é" in [segment.text for segment in found.segments]
+    found_texts = [one.text for segment in found.segments for one in apart(segment)]
+    assert inner in found_texts
+    assert PROSE + " é" in found_texts
     broken = '{"x": "\\u0041" and then ' + PROSE
     assert broken in texts(extract({"messages": [{"role": "user", "content": broken}]}, "/chat/completions", "openai"))
 
@@ -350,7 +361,8 @@ def test_the_same_text_of_the_same_speaker_is_one_segment() -> None:
 
 def test_too_many_texts_are_refused() -> None:
     """Ten thousand texts are the bound; beyond it the body is a 413."""
-    assert len(extract({"input": [f"text {n}" for n in range(10_000)]}, "/embeddings", "openai").segments) == 10_000
+    most = extract({"input": [f"text {n}" for n in range(10_000)]}, "/embeddings", "openai")
+    assert sum(len(segment.pieces) for segment in most.segments) == 10_000
     with pytest.raises(BodyError) as caught:
         extract({"input": [f"text {n}" for n in range(10_001)]}, "/embeddings", "openai")
     assert (caught.value.kind, caught.value.status) == ("oversize", 413)

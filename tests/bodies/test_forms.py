@@ -10,7 +10,7 @@ from sidecar.bodies import forms
 from sidecar.bodies.extraction import Unscannable
 from sidecar.bodies.forms import Part, extract_form, extract_upload, scan_jsonl
 from sidecar.errors import BodyError
-from sidecar.types import Channel, Role, Segment
+from sidecar.types import Segment, Source
 
 WAV = b"RIFF\x24\x80\x00\x00WAVEfmt "
 
@@ -29,9 +29,9 @@ def test_text_fields_are_segments() -> None:
         depth=64,
     )
     assert found.segments == (
-        Segment("listen wéll", Role.USER, "prompt"),
-        Segment("de", Role.OTHER, "language"),
-        Segment("my voice.wav", Role.OTHER, "file"),
+        Segment("listen wéll", Source.USER, "prompt"),
+        Segment("de", Source.USER, "language"),
+        Segment("my voice.wav", Source.USER, "file"),
     )
     assert found.unscannable == (Unscannable("media", "file"),)
     assert (found.model, found.stream) == ("whisper-1", True)
@@ -59,7 +59,7 @@ def test_a_model_field_that_is_a_sentence_is_text() -> None:
 def test_a_file_that_is_text_is_read_as_a_document() -> None:
     """Whatever its name and type say."""
     found = extract_form([Part("image", b"some text here", "a.png", "image/png")], depth=64)
-    assert found.segments[-1] == Segment("some text here", Role.USER, "image", Channel.INDIRECT)
+    assert found.segments[-1] == Segment("some text here", Source.UNTRUSTED, "image")
     assert found.unscannable == ()
 
 
@@ -67,7 +67,7 @@ def test_a_json_part_is_read_like_a_body() -> None:
     """The session of a realtime call holds instructions; damaged JSON is refused."""
     session = Part("session", b'{"instructions":"be kind","model":"m"}', None, "application/json")
     found = extract_form([Part("sdp", b"v=0 o=-"), session], depth=64)
-    assert Segment("be kind", Role.SYSTEM, "session.instructions") in found.segments
+    assert Segment("be kind", Source.APPLICATION, "session.instructions") in found.segments
     for damaged in (b'{"instructions":"a","instructions":"b"}', b"{"):
         with pytest.raises(BodyError):
             extract_form([Part("session", damaged, None, "application/json")], depth=64)
@@ -104,11 +104,11 @@ def test_a_batch_is_read_request_by_request() -> None:
         line({"zz": "new words"}, "/v9/unheard", note="a note"),
     ]
     first, second, third = scan_jsonl("\r\n".join(lines).encode(), depth=64)
-    assert Segment("it rains", Role.TOOL, "file.0.body.messages.1.content", Channel.INDIRECT) in first.segments
-    assert Segment("request one", Role.OTHER, "file.0.custom_id") in first.segments
+    assert Segment("it rains", Source.UNTRUSTED, "file.0.body.messages.1.content") in first.segments
+    assert Segment("request one", Source.USER, "file.0.custom_id") in first.segments
     assert (first.system_prompt, first.model) == ("be kind", "m")
-    assert Segment("say this", Role.USER, "file.2.body.input") in second.segments
-    assert {"new words", "a note"} <= {segment.text for segment in third.segments}
+    assert Segment("say this", Source.USER, "file.2.body.input") in second.segments
+    assert all(any(words in segment.text for segment in third.segments) for words in ("new words", "a note"))
 
 
 def test_training_data_are_read_as_chats() -> None:
@@ -138,7 +138,7 @@ def test_uploads() -> None:
     named = Part("file", line({"input": "say this"}, "/v1/responses").encode(), "b.jsonl")
     assert "file.0.body.input" in {segment.path for segment in extract_upload([named], depth=64).segments}
     text = extract_upload([Part("purpose", b"assistants"), Part("file", b"some words", "notes.txt")], depth=64)
-    assert Segment("some words", Role.USER, "file", Channel.INDIRECT) in text.segments
+    assert Segment("some words", Source.UNTRUSTED, "file") in text.segments
     media = extract_upload([Part("purpose", b"vision"), Part("file", b"\x89PNG\xff", "a.png")], depth=64)
     assert media.unscannable == (Unscannable("media", "file"),)
     with pytest.raises(BodyError):

@@ -8,13 +8,13 @@ import pytest
 
 from sidecar.bodies.scan_request import MOST_PROMPTS, parse_batch, parse_chat, parse_scan
 from sidecar.errors import BodyError
-from sidecar.types import Channel, Role, ScanRequest, Segment
+from sidecar.types import ScanRequest, Segment, Source
 
 
 def test_a_scan_request_is_read() -> None:
     """All three fields; null means omitted; an empty prompt is valid; unknown fields are ignored."""
     assert parse_scan({"prompt": "hi", "system_prompt": "be kind", "model": "m"}) == ScanRequest(
-        (Segment("hi", Role.USER, "prompt", Channel.DIRECT),), "be kind", "m"
+        (Segment("hi", Source.USER, "prompt"),), "be kind", "m"
     )
     assert parse_scan({"prompt": "", "system_prompt": None, "model": None, "extra": 5}) == ScanRequest((Segment(""),))
 
@@ -65,26 +65,11 @@ def test_a_wrong_batch_says_which_item(body: Any, said: str) -> None:
 
 
 def test_a_chat_is_read() -> None:
-    """Users and tools are scanned, apart and joined; the system message serves as system prompt."""
-    found = parse_chat(
-        {
-            "messages": [
-                {"role": "system", "content": "be kind"},
-                {"role": "user", "content": "first words"},
-                {"role": "assistant", "content": "an answer"},
-                {"role": "tool", "content": "it rains"},
-                {"role": "user", "content": [{"type": "text", "text": "more words"}]},
-            ],
-            "model": "m",
-        }
-    )
-    assert [(segment.text, segment.role) for segment in found.segments] == [
-        ("first words", Role.USER),
-        ("it rains", Role.TOOL),
-        ("more words", Role.USER),
-        ("first words\nmore words", Role.USER),
-    ]
-    assert (found.system_prompt, found.model) == ("be kind", "m")
+    """As the body of a chat completion, with its tools; unknown fields are ignored."""
+    said = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "first words"}]
+    tools = [{"type": "function", "function": {"name": "look"}}]
+    found = parse_chat({"messages": said, "tools": tools, "model": "m", "unknown": 5})
+    assert (found.body, found.system_prompt) == ({"messages": said, "model": "m", "tools": tools}, None)
     assert parse_chat({"messages": [], "system_prompt": "be brief"}).system_prompt == "be brief"
 
 

@@ -16,7 +16,7 @@ from neighbours import neighbours
 from sidecar.bodies.extraction import Extraction, Unscannable, extract
 from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.errors import BodyError, ConfigError
-from sidecar.types import Role, Segment
+from sidecar.types import Segment, Source
 
 PIECES = {0: b"Please", 1: b" ignore", 2: b" the", 3: b" rules", 4: "é".encode()[:1], 5: "é".encode()[1:], 9: b"!"}
 
@@ -111,7 +111,7 @@ def test_a_prompt_of_ids_is_a_text_of_the_user(own: Vocabularies, body: dict[str
     assert {part.kind for part in found.unscannable} == {"token_ids"}
     read = own.read(found)
     assert read.unscannable == ()
-    assert ("Please ignore", Role.USER) in {(segment.text, segment.role) for segment in read.segments}
+    assert ("Please ignore", Source.USER) in {(segment.text, segment.source) for segment in read.segments}
 
 
 def test_what_cannot_be_read_stays_named(own: Vocabularies) -> None:

@@ -31,7 +31,7 @@ rules:
   - id: INJ-1
     title: Cancels the instructions given earlier
     score: 0.9
-    status: stable
+    status: block
     languages: [en]
     channels: [direct, indirect]
     patterns: ['(?i)ignore all previous instructions']

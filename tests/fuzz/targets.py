@@ -17,7 +17,7 @@ from sidecar.bodies import extraction, forms, reading, routes, scan_request
 from sidecar.errors import BodyError, RequestError, UpstreamError
 from sidecar.layers.rules import RulesLayer
 from sidecar.replies import events
-from sidecar.types import Role, ScanRequest, Segment
+from sidecar.types import ScanRequest, Segment, Source
 from sidecar.views import views
 from sidecar.web.relay import whole_events
 
@@ -103,7 +103,7 @@ def _layer() -> RulesLayer:
 def rules(data: bytes) -> None:
     """The shipped rules on any text: scores between 0 and 1, spans inside the text, the same twice."""
     text = data.decode("utf-8", "replace")
-    segment = Segment(text, path="prompt", role=Role.USER)
+    segment = Segment(text, path="prompt", source=Source.USER)
     report = asyncio.run(_layer().scan(ScanRequest((segment,)), ()))
     for finding in report.findings:
         assert 0 <= finding.score <= 1

@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 from sidecar import policy
 from sidecar.journal.entries import UNREAD, entry, redacted
 from sidecar.layers.rules import RulesLayer
-from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, Verdict
+from sidecar.types import (
+    Action,
+    Decision,
+    Finding,
+    Label,
+    LayerName,
+    LayerReport,
+    ScanRequest,
+    Segment,
+    Source,
+    Verdict,
+)
 
 
 def finding(start: int | None, end: int | None, label: Label = Label.PII_DETECTED, path: str = "prompt") -> Finding:
@@ -131,7 +142,7 @@ async def test_what_the_rules_did_not_read_to_its_end_is_not_kept() -> None:
     many = "".join(f"u{number}@kestrel-ferry.com " for number in range(300))
     for long in (attack + "The ferry leaves at noon. " * 600 + "ann@kestrel-ferry.com", many + "ann@kestrel-ferry.com"):
         segments = (Segment("Hello.", path="a"), Segment(long, path="b"), Segment("I am bob@b-ferry.com.", path="c"))
-        report = await layer.scan(ScanRequest(segments), ())
+        report = await layer.scan(ScanRequest(segments, enough=0.6), ())
         assert redacted(segments, replace(verdict(), reports=(report,))) == f"Hello.\n{UNREAD}\nI am [pii_detected]."
 
 
@@ -142,3 +153,16 @@ def test_no_code_point_of_a_span_survives(text: str, spans: list[tuple[int, int]
     shown = redacted([Segment(text)], verdict(*(finding(*span) for span in ordered)))
     kept = [c for place, c in enumerate(text) if not any(start <= place < end for start, end in ordered)]
     assert shown.replace("[pii_detected]", "") == "".join(kept).replace("[pii_detected]", "")
+
+
+def test_what_the_application_and_the_model_say_is_left_out() -> None:
+    """Nobody looks there for personal data, so nobody knows what to hide."""
+    said = [("mail a@b.example", Source.APPLICATION), ("hi", Source.USER), ("x", Source.MODEL)]
+    segments = [Segment(text, source, str(n)) for n, (text, source) in enumerate(said)]
+    assert redacted(segments, verdict()) == "[application]\nhi\n[model]"
+
+
+def test_a_pack_is_redacted_at_the_places_of_all_its_pieces() -> None:
+    """Offsets count from the beginning of the pack, paths name the piece."""
+    pack = Segment("public\nsecret", path="metadata.a", pieces=((0, "metadata.a"), (7, "metadata.b")))
+    assert redacted([pack], verdict(finding(7, 13, path="metadata.b"))) == "public\n[pii_detected]"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.layers.judge_excerpt import EXPANSION, MARGIN, escape, excerpt
-from sidecar.types import Finding, Label, LayerName, Role, ScanRequest, Segment
+from sidecar.types import Finding, Label, LayerName, ScanRequest, Segment, Source
 
 
 def found(start: int | None, end: int | None, *, path: str = "prompt", label: Label = Label.JAILBREAK) -> Finding:
@@ -21,7 +21,7 @@ def request(*texts: str) -> ScanRequest:
     """Segments with paths 0, 1, ... ; a single one is `prompt`."""
     if len(texts) == 1:
         return ScanRequest((Segment(texts[0]),))
-    return ScanRequest(tuple(Segment(text, Role.USER, str(n)) for n, text in enumerate(texts)))
+    return ScanRequest(tuple(Segment(text, Source.USER, str(n)) for n, text in enumerate(texts)))
 
 
 @given(st.text())
@@ -54,7 +54,7 @@ def test_what_is_escaped_and_what_is_not(text: str, escaped: str) -> None:
 def test_a_short_request_is_shown_whole() -> None:
     """Within the budget everything is shown, part by part."""
     shown = excerpt(request("Hello", "World"), (), 1000)
-    assert shown.rendered == ("[part 1 of 2, role user, direct]\nHello\n[part 2 of 2, role user, direct]\nWorld")
+    assert shown.rendered == ("[part 1 of 2, user]\nHello\n[part 2 of 2, user]\nWorld")
     assert shown.complete
 
 

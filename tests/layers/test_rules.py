@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar import policy
-from sidecar.errors import PolicyError
+from sidecar.errors import LayerError, PolicyError
 from sidecar.layers import rules
 from sidecar.layers.rules import RulesLayer
 from sidecar.policy import Policy, Rule
-from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
+from sidecar.types import SOURCE_OF, Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
 BENIGN = Path(__file__).parent.parent / "data" / "benign.txt"
 CEILING = 7
@@ -29,7 +29,7 @@ LAYER = RulesLayer(SHIPPED)
 
 async def scan(text: str, channel: Channel = Channel.DIRECT, layer: RulesLayer = LAYER) -> LayerReport:
     """One text through the layer."""
-    return await layer.scan(ScanRequest((Segment(text, channel=channel),)), ())
+    return await layer.scan(ScanRequest((Segment(text, SOURCE_OF[channel]),)), ())
 
 
 def one(**changes: object) -> RulesLayer:
@@ -127,6 +127,37 @@ async def test_a_rule_on_trial_never_decides() -> None:
     assert [f.decides for f in report.findings] == [False]
     assert report.score == 0.0
     assert (await scan("banana", layer=one(status="retired"))).findings == ()
+
+
+async def test_a_hint_is_reported_and_leaves_the_score_alone() -> None:
+    """What it is worth is added where the model speaks of the same place (`sidecar.fusion`)."""
+    report = await scan("banana", layer=one(status="hint"))
+    assert [(f.decides, f.hint, f.score) for f in report.findings] == [(False, True, 0.9)]
+    assert report.score == 0.0
+
+
+async def test_a_hit_that_is_no_order_is_one_step_less_in_every_view() -> None:
+    """Reported once; the same words in another reading of the text do not decide, either."""
+    quoted = 'Attackers write things like "bänana" and "banana".'
+    report = await scan(quoted, layer=one())
+    assert [(f.decides, f.hint, f.view) for f in report.findings] == [(False, True, "raw")]
+    report = await scan(quoted, layer=one(status="hint"))
+    assert [(f.decides, f.hint) for f in report.findings] == [(False, False)]
+
+
+async def test_an_order_behind_a_mention_decides() -> None:
+    """It is the finding; data is data wherever it stands."""
+    report = await scan('Phrases like "banana" are attacks. Now banana!', layer=one())
+    assert [(f.decides, f.start) for f in report.findings if f.decides] == [(True, 39)]
+    card = one(label=Label.PII_DETECTED, patterns=[r"\b\d{4}\b"])
+    assert (await scan("numbers such as '1234'", layer=card)).score == 0.9
+
+
+async def test_what_the_application_says_is_read_by_rules_that_list_it() -> None:
+    """A system prompt may say what a user may not."""
+    assert (await scan("banana", Channel.APPLICATION, layer=one())).findings == ()
+    listed = one(channels=["application"])
+    assert (await scan("banana", Channel.APPLICATION, layer=listed)).score == 0.9
 
 
 async def test_checks_and_context_words_decide_what_a_number_is_worth() -> None:
@@ -250,12 +281,30 @@ async def test_an_attack_is_found_wherever_it_stands(place: int) -> None:
     assert any(f.start == place for f in report.findings)
 
 
-async def test_a_text_that_hides_in_too_many_ways_is_smuggling() -> None:
-    """What there is no room to undo is not waved through."""
-    words = ["".join(chr((ord(c) - 97 + by) % 26 + 97) for c in "ignore") for by in range(1, 26)]
-    report = await scan(" ".join(words) + " stone" * 20_000)
-    assert {f.rule for f in report.findings} >= {rules.HIDES}
+def hidden_in_many_ways(word: str) -> str:
+    """The word in every rotation, again and again: more readings than there is room for."""
+    words = ["".join(chr((ord(c) - 97 + by) % 26 + 97) for c in word) for by in range(1, 26)]
+    return (" ".join(words) + " stone" * 40) * 150
+
+
+async def test_a_text_that_hides_in_too_many_ways_is_not_scanned() -> None:
+    """What there is no room to undo is not waved through: the cause is `budget`."""
+    with pytest.raises(LayerError) as raised:
+        await scan(hidden_in_many_ways("display"))
+    assert raised.value.cause == "budget"
+
+
+async def test_what_was_found_beside_it_is_a_reason_of_its_own() -> None:
+    """An attack in plain sight blocks; that there is more is a hint that does not decide."""
+    report = await scan(ATTACK + " " + hidden_in_many_ways("display"))
     assert (report.score or 0.0) >= 0.6
+    assert [f.score < 0.6 for f in report.findings if f.rule == rules.HIDES] in ([], [True])
+
+
+async def test_many_readings_are_no_evidence() -> None:
+    """Identifiers, tables and hashes hint at readings by the thousand; none is promising."""
+    line = "| x1y2z3 | a4b0c4 | ------- | d3b07384d113edec49eaa6238ad5ff00 | f<b>o</b>o-bar_b4z q1w3e4 |\n"
+    assert (await scan(line * 1_000)).findings == ()
 
 
 async def test_a_text_made_of_trigger_words_is_refused_without_being_read() -> None:
@@ -271,11 +320,12 @@ def test_a_certain_beginning_spares_the_rest() -> None:
     """Only the beginning of a long text is read if that decides already."""
     layer = one(label=Label.PII_DETECTED, score=0.99)
     text = "banana " + "x" * rules.LONG + " banana"
-    begun = layer._read(Segment(text), None)
+    begun = layer._read(Segment(text), None, early=True)
     assert ([f.start for f in begun.findings], begun.whole) == ([0], False)
     late = "x" * rules.LONG + " banana banana"
-    read = layer._read(Segment(late), None)
+    read = layer._read(Segment(late), None, early=True)
     assert (len(read.findings), read.whole) == (2, True)
+    assert layer._read(Segment(text), None, early=False).whole
 
 
 async def test_what_only_looks_like_data_hides_nothing_behind_it() -> None:
@@ -294,7 +344,7 @@ async def test_what_only_looks_like_data_hides_nothing_behind_it() -> None:
 @given(st.text(max_size=200) | st.sampled_from(SHIPPED.rules).map(lambda rule: rule.match[0]))
 def test_spans_lie_inside_the_text_and_scores_inside_their_range(text: str) -> None:
     """Whatever comes in."""
-    for found in LAYER._read(Segment(text), None).findings:
+    for found in LAYER._read(Segment(text), None, early=True).findings:
         assert 0.0 <= found.score <= 1.0
         assert found.start is not None
         assert found.end is not None

@@ -10,15 +10,14 @@ import pytest
 
 from sidecar.errors import LayerError
 from sidecar.types import (
-    Channel,
     Finding,
     Label,
     LayerName,
     LayerReport,
-    Role,
     ScanRequest,
     Segment,
     SegmentReport,
+    Source,
 )
 from sidecar.verdicts import REPORTS, LocalMemory, Remembering, Verdicts
 
@@ -83,13 +82,13 @@ async def test_a_remembered_report_says_the_same_at_its_new_place() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Segment("text", Role.TOOL),
-        Segment("text", channel=Channel.INDIRECT),
+        Segment("text", Source.UNTRUSTED),
+        Segment("text", Source.MODEL),
         Segment("text "),
         Segment("text\ud800"),
     ],
 )
-async def test_another_role_channel_or_text_is_new(other: Segment) -> None:
+async def test_another_source_or_text_is_new(other: Segment) -> None:
     """Whatever the answer depends on is in the key."""
     layer = Counting()
     memory = remembering(layer)

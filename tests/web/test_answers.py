@@ -63,6 +63,7 @@ def test_a_block_carries_its_verdict_and_asks_not_to_be_tried_again(dialect: str
     assert (answer.status, answer.headers["x-should-retry"]) == (403, "false")
     assert error["sidecar"] == {
         "decision": "dec_1",
+        "path": None,
         "risk_score": 0.8765,
         "threats": ["jailbreak", "pii_detected"],
         "layer_used": "semantic",

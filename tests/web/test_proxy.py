@@ -24,6 +24,7 @@ from sidecar.web.middleware import Gatekeeper
 ANSWER = b'{ "id": "x", "unknown": 1.50, "choices": [] }'
 BLOCKED = ("block", "0.9", "prompt_injection")
 ALLOWED = ("allow", "0.0", "")
+REASON = "a message of the user (messages.0.content) looks like an order to the assistant; decision"
 
 
 async def test_a_benign_request_and_its_answer_pass_byte_for_byte() -> None:
@@ -54,6 +55,7 @@ async def test_an_attack_is_refused_before_anything_goes_up(streaming: bool) -> 
     }
     assert sidecar == {
         "decision": reply.headers["x-sidecar-decision"],
+        "path": "messages.0.content",
         "risk_score": 0.9,
         "threats": ["prompt_injection"],
         "layer_used": "rules",
@@ -77,6 +79,7 @@ async def test_monitor_forwards_and_says_what_it_would_have_done() -> None:
         clean = await made.ask(CHAT)
     assert (reply.status, reply.verdict) == (200, ("monitor", "0.9", "prompt_injection"))
     assert clean.verdict == ALLOWED
+    assert [answer.headers["x-sidecar-enforce"] for answer in (reply, clean)] == ["block", "allow"]
     assert [str(d.verdict.action) for d in made.journal.decisions] == ["block", "allow"]
     assert len(upstream.requests) == 2
 
@@ -111,6 +114,8 @@ async def test_what_cannot_be_scanned_goes_up_marked_when_open(mode: str) -> Non
         made.scanner.cause, made.scanner.opens = "deadline", mode == "open"
         reply = await made.ask(CHAT)
     assert (reply.status, reply.headers["x-sidecar-unscanned"], len(upstream.requests)) == (200, "deadline", 1)
+    assert reply.headers.get("x-sidecar-enforce") == ("deadline" if mode == "monitor" else None)
+    assert reply.headers["x-sidecar-action"] == ("monitor" if mode == "monitor" else "allow")
     assert made.decision.unscanned == "deadline"
     assert REGISTRY.get_sample_value(*counter) == before + 1
 
@@ -164,14 +169,16 @@ async def test_the_query_goes_up_as_sent_and_changes_nothing() -> None:
     assert [received.target for received in upstream.requests] == ["/v1/chat/completions?api-version=2024&x=%2e%2e"]
 
 
-async def test_only_the_roles_that_are_asked_for_are_scanned() -> None:
-    """The application's own words are trusted unless `inline.scan_roles` says otherwise."""
+async def test_every_source_is_scanned_and_what_is_not_is_named() -> None:
+    """A system prompt is the application's; left out of the scan by `scan.sources` it goes up, and is named."""
     body = {"messages": [{"role": "system", "content": ATTACK}, {"role": "user", "content": "hi"}]}
     async with door() as made:
-        assert (await made.ask(body)).status == 200
-        assert made.scanner.scanned[0].system_prompt == ATTACK
-    async with door(inline={"scan_roles": ["system"]}) as made:
         assert (await made.ask(body)).status == 400
+        assert made.scanner.scanned[0].system_prompt == ATTACK
+    async with door(scan={"sources": {"application": {"layers": []}}}) as made:
+        reply = await made.ask(body)
+    assert (reply.status, reply.headers["x-sidecar-unscanned"]) == (200, "application")
+    assert made.decision.unscanned == "application"
 
 
 async def test_a_payload_split_over_messages_is_seen_together() -> None:
@@ -273,7 +280,8 @@ async def test_a_refusal_is_an_answer_of_the_api_itself() -> None:
         reply = await made.ask(EVIL)
         chunks = await made.ask(EVIL | {"stream": True})
     choice = json.loads(reply.body)["choices"][0]
-    assert (reply.status, choice["message"]["content"], choice["finish_reason"]) == (200, "No.", "content_filter")
+    assert (reply.status, choice["finish_reason"]) == (200, "content_filter")
+    assert choice["message"]["content"] == f"No: {REASON} {reply.headers['x-sidecar-decision']}."
     assert (chunks.headers["Content-Type"], chunks.body[-14:]) == (
         "text/event-stream; charset=utf-8",
         b"data: [DONE]\n\n",
@@ -287,7 +295,8 @@ async def test_status_and_message_of_a_block_are_the_operators() -> None:
     """Any status that clients do not retry."""
     async with door(block={"status": 451, "message": "Ask Ann."}) as made:
         reply = await made.ask(EVIL)
-    assert (reply.status, reply.error["message"], reply.error["code"]) == (451, "Ask Ann.", "content_filter")
+    assert (reply.status, reply.error["code"]) == (451, "content_filter")
+    assert reply.error["message"] == f"Ask Ann: {REASON} {reply.headers['x-sidecar-decision']}."
 
 
 async def test_the_messages_api_gets_its_own_envelope() -> None:

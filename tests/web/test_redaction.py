@@ -45,7 +45,7 @@ async def test_values_become_names_and_nothing_else_changes() -> None:
 
 async def test_what_was_scanned_is_what_goes_up() -> None:
     """The digest of the texts that were scanned is that of the texts at the upstream; no value is among them."""
-    async with recording() as upstream, door(upstream.url, inline={"scan_roles": ["assistant"]}, **REDACT) as made:
+    async with recording() as upstream, door(upstream.url, **REDACT) as made:
         await made.ask(chat(f"Mail {MAIL}.", "Done.", f"And {CARD}?"))
         scanned = [s.text for s in made.scanner.scanned[0].segments if s.path.endswith("content")]
     sent = [message["content"] for message in upstream.requests[0].json()["messages"]]

@@ -141,6 +141,7 @@ def _own(form: Form) -> OwnTerms:
         "burst": form.whole("burst", 1, 1_000_000),
         "threshold": form.number("threshold", 0, 1),
         "mode": _mode(form.choice("mode", get_args(Mode))),
+        "rules": form.text("rules") or None,
     }
 
 
@@ -152,6 +153,7 @@ def _filled(key: ApiKey) -> dict[str, str]:
         "burst": str(key.burst or ""),
         "threshold": "" if key.threshold is None else f"{key.threshold:g}",
         "mode": key.mode or "",
+        "rules": key.rules or "",
     }
 
 
@@ -190,4 +192,5 @@ def own_words(key: ApiKey) -> list[str]:
     """The terms of the key's own in words; none where the general ones hold."""
     said = [show_rate(key.rate)] if key.rate else []
     said += [f"{key.burst} at once"] if key.burst else []
-    return said + ([f"blocks from {key.threshold:g}"] if key.threshold is not None else [])
+    said += [f"blocks from {key.threshold:g}"] if key.threshold is not None else []
+    return said + ([f"rules: {key.rules}"] if key.rules else [])

@@ -19,7 +19,7 @@ LAYERS: Mapping[str, str] = {
     "similar_to": "semantic",
     "question": "llm_judge",
 }
-STATUSES = ("stable", "test", "retired")
+STATUSES = ("block", "hint", "test", "retired")
 
 
 class Policies:

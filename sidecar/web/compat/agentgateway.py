@@ -18,6 +18,7 @@ from sidecar.errors import BodyError, RequestError
 from sidecar.web.answers import blocked_response, detail_response
 from sidecar.web.compat.texts import Question, chat, obj, objects
 from sidecar.web.desk import Desk
+from sidecar.web.reasons import refusal_message
 
 REQUEST, RESPONSE = "/request", "/response"
 CHAT = "/chat/completions"
@@ -45,17 +46,17 @@ def parse(value: JsonValue, settings: Settings) -> Asked:
 
 async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
     """The body and the headers of the answer."""
-    block = desk.settings.block
     if asked.question is None:
         ruling = await desk.look(request, asked.written, Extraction())
-        block = block.model_copy(update={"message": desk.settings.answers.message})
+        said = desk.settings.answers.message
     else:
         ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
+        said = refusal_message(desk.settings.block.message, ruling.verdict, ruling.decision)
     if not ruling.blocked:
         return {"action": {"reason": ruling.action}}, ruling.headers
-    refused = blocked_response(ruling.verdict, ruling.decision, block, "openai")
-    said = {"body": refused.text, "status_code": refused.status, "reason": ", ".join(ruling.verdict.threats)}
-    return {"action": said}, ruling.headers
+    refused = blocked_response(ruling.verdict, ruling.decision, desk.settings.block, "openai", said)
+    reject = {"body": refused.text, "status_code": refused.status, "reason": ", ".join(ruling.verdict.threats)}
+    return {"action": reject}, ruling.headers
 
 
 def error(failed: RequestError) -> web.Response:

@@ -19,6 +19,7 @@ from sidecar.errors import RequestError
 from sidecar.web.answers import detail_response
 from sidecar.web.compat.texts import Question, chat, obj, objects, refuse_if_closed, said, strings
 from sidecar.web.desk import Desk
+from sidecar.web.reasons import refusal_message
 
 PATH = "/beta/litellm_basic_guardrail_api"
 NOTHING = Extraction()
@@ -66,11 +67,11 @@ async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object
         ruling, said = await desk.look(request, asked.written, asked.context), desk.settings.answers.message
     else:
         ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
-        said = desk.settings.block.message
+        said = refusal_message(desk.settings.block.message, ruling.verdict, ruling.decision)
     if not ruling.blocked:
         return {"action": "NONE"}, ruling.headers
     threats = ", ".join(ruling.verdict.threats) or "no label"
-    reason = f"{said} ({threats}; decision {ruling.decision})"
+    reason = f"{said} ({threats})"
     return {"action": "BLOCKED", "blocked_reason": reason}, ruling.headers
 
 

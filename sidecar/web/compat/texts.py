@@ -9,7 +9,8 @@ from sidecar.bodies.extraction import Extraction, extract
 from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import BodyError
-from sidecar.types import Label, Role, ScanRequest, Segment, Verdict
+from sidecar.selection import select
+from sidecar.types import Label, ScanRequest, Segment, Source, Verdict
 
 ATTACKS = (Label.PROMPT_INJECTION, Label.JAILBREAK, Label.SYSTEM_PROMPT_EXTRACTION)
 
@@ -25,20 +26,19 @@ class Question:
 def chat(settings: Settings, body: dict[str, JsonValue], more: Iterable[Segment] = ()) -> Question:
     """The body of a chat completion, or the part of one; `more` is said beside it.
 
-    Whose turns are scanned is a setting of the inline door (`inline.scan_roles`), and so is what happens to parts
-    that no layer reads (`failure.input`): raises `BodyError` where that is `block`.
+    It is read as on the inline door (`sidecar.selection`), and so is what happens to parts that no layer reads
+    (`failure.input`): raises `BodyError` where that is `block`.
     """
     found = extract(body, "/chat/completions", "openai")
-    roles = {Role.USER, Role.TOOL, Role.OTHER, *(Role(role) for role in settings.inline.scan_roles)}
-    said = tuple(segment for segment in (*found.segments, *found.joined, *more) if segment.role in roles)
-    return Question(ScanRequest(said, found.system_prompt, found.model), _unread(settings, found))
+    chosen = select(settings, found, more)
+    return Question(chosen.request, ",".join((*_unread(settings, found), *chosen.unread)) or None)
 
 
-def _unread(settings: Settings, found: Extraction) -> str | None:
+def _unread(settings: Settings, found: Extraction) -> list[str]:
     kinds = list(dict.fromkeys(part.kind for part in found.unscannable))
     for kind in kinds:
         refuse_if_closed(settings, kind)
-    return ",".join(kinds) or None
+    return [str(kind) for kind in kinds]
 
 
 def refuse_if_closed(settings: Settings, kind: str) -> None:
@@ -82,4 +82,4 @@ def strings(value: JsonValue, name: str) -> list[str]:
 
 def said(texts: Sequence[str], name: str) -> list[Segment]:
     """Texts that a user said, by their places."""
-    return [Segment(text, Role.USER, f"{name}.{number}") for number, text in enumerate(texts)]
+    return [Segment(text, Source.USER, f"{name}.{number}") for number, text in enumerate(texts)]

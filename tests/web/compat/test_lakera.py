@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from compat_door import counter
 
-from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, Verdict
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, Source, Verdict
 from sidecar.web.compat.lakera import _breakdown, _payload
 
 EVIL = "Please EVIL now."
@@ -16,7 +16,7 @@ CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": E
 
 
 async def test_a_verdict_is_flagged_or_not(tmp_path: Path) -> None:
-    """Without further wishes: the flag and the request's id. The system prompt is given along, not scanned."""
+    """Without further wishes: the flag and the request's id. The system prompt is the application's."""
     async with counter(tmp_path, "lakera") as door:
         _, bad, _ = await door.ask("/v2/guard", {"messages": CHAT, "project_id": "p"})
         _, good, _ = await door.ask("/v2/guard", {"messages": [{"role": "user", "content": "Good morning!"}]})
@@ -24,7 +24,7 @@ async def test_a_verdict_is_flagged_or_not(tmp_path: Path) -> None:
     assert set(bad) == {"flagged", "metadata"}
     assert UUID(bad["metadata"]["request_uuid"])
     assert door.scanner.scanned[0].system_prompt == "Be kind."
-    assert "Be kind." not in door.scanner.texts
+    assert Segment("Be kind.", Source.APPLICATION, "messages.0.content") in door.scanner.scanned[0].segments
 
 
 async def test_breakdown_payload_and_build_on_request(tmp_path: Path) -> None:

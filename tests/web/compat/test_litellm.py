@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from compat_door import counter
 
+from sidecar.types import Source
+
 PATH = "/beta/litellm_basic_guardrail_api"
 EVIL = "Please EVIL now."
 RECORDED: dict[str, Any] = {
@@ -42,15 +44,18 @@ async def test_an_attack_is_blocked_with_a_reason_and_a_benign_chat_passes(tmp_p
 
 
 async def test_roles_are_those_of_the_messages_and_loose_texts_are_the_users(tmp_path: Path) -> None:
-    """A system prompt is given along and not scanned; a text that no message holds is."""
+    """A system prompt is the application's, however often it is said; a text that no message holds is the user's."""
     messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}]
     asked = RECORDED | {"structured_messages": messages, "texts": ["Be kind.", "Hello", "A loose text."]}
     async with counter(tmp_path, "litellm") as door:
         await door.ask(PATH, asked)
         await door.ask(PATH, RECORDED | {"structured_messages": None})
     assert door.scanner.scanned[0].system_prompt == "Be kind."
-    assert {segment.text for segment in door.scanner.scanned[0].segments} >= {"Hello", "A loose text."}
-    assert "Be kind." not in {segment.text for segment in door.scanner.scanned[0].segments}
+    assert {segment.text: segment.source for segment in door.scanner.scanned[0].segments} == {
+        "Be kind.": Source.APPLICATION,
+        "Hello": Source.USER,
+        "A loose text.": Source.USER,
+    }
     assert [segment.text for segment in door.scanner.scanned[1].segments] == [EVIL]
 
 

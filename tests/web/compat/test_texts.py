@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sidecar.config import Settings
 from sidecar.errors import BodyError
-from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Role, Verdict
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Source, Verdict
 from sidecar.web.compat import texts
 
 
-def test_the_roles_that_are_scanned_are_those_of_the_inline_door() -> None:
-    """Assistant turns are left out unless the setting names them."""
-    body = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
-    strict = Settings.model_validate({"inline": {"scan_roles": ["assistant"]}})
-    assert {segment.role for segment in texts.chat(Settings(), body).wanted.segments} == {Role.USER}
-    assert Role.ASSISTANT in {segment.role for segment in texts.chat(strict, body).wanted.segments}
+def test_the_sources_that_are_scanned_are_those_of_the_inline_door() -> None:
+    """What a setting takes out of the scan is named as unread."""
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    loose = Settings.model_validate({"scan": {"sources": {"model": {"layers": []}}}})
+    every = texts.chat(Settings(), body)
+    assert ({segment.source for segment in every.wanted.segments}, every.unread) == ({Source.USER, Source.MODEL}, None)
+    some = texts.chat(loose, body)
+    assert ({segment.source for segment in some.wanted.segments}, some.unread) == ({Source.USER}, "model")
 
 
 def test_a_label_has_its_best_deciding_score_or_the_risk_score() -> None:

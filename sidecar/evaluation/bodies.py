@@ -1,0 +1,120 @@
+"""Labelled material as the request bodies that clients send.
+
+A conversation is given as `messages` (OpenAI's or Anthropic's, with `tools` and `system` beside them) or as a whole
+request under `body`, with its `dialect`. A document is sent as a user's text, or as the result of a tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sidecar.bodies import routes
+from sidecar.bodies.routes import RouteKind
+
+Body = Mapping[str, Any]
+OPERATIONS = {
+    "chat": "/chat/completions",
+    "openai": "/chat/completions",
+    "responses": "/responses",
+    "messages": "/messages",
+    "anthropic": "/messages",
+    "completions": "/completions",
+    "embeddings": "/embeddings",
+}
+"""The operation of each name that `dialect` may have; a path such as `/v1/responses` is taken as it is."""
+MODEL = "gpt-4o-mini"
+_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "document"})
+_BY_MODEL = frozenset({"function_call", "reasoning", "custom_tool_call", "web_search_call", "file_search_call"})
+
+
+def operation(value: Mapping[str, Any]) -> str:
+    """The operation of a row with `body` or `messages`. Raises `ValueError` for a dialect that is none."""
+    said = value.get("dialect")
+    if not said:
+        return _guess(value.get("body") or value)
+    if said in OPERATIONS:
+        return OPERATIONS[said]
+    found = routes.classify("POST", str(said), prefixes=("/v1", "")) if str(said).startswith("/") else None
+    if found is None or found.kind is RouteKind.UNKNOWN:
+        raise ValueError(f"dialect: one of {', '.join(OPERATIONS)}, or a path, is wanted")
+    return found.operation
+
+
+def dialect(name: str) -> str:
+    """`openai` or `anthropic`, by the operation."""
+    return "anthropic" if name.startswith("/messages") else "openai"
+
+
+def _guess(body: Body) -> str:
+    if not isinstance(body.get("messages"), list):
+        return "/responses" if "input" in body else "/completions"
+    return "/messages" if _is_anthropic(body) else "/chat/completions"
+
+
+def _is_anthropic(body: Body) -> bool:
+    """By what only one of the two has: a role `tool` or `system` is OpenAI's, blocks and `input_schema` Anthropic's."""
+    if any(message.get("role") in {"tool", "system", "developer", "function"} for message in body["messages"]):
+        return False
+    if any("input_schema" in tool for tool in body.get("tools") or ()):
+        return True
+    contents = [message.get("content") for message in body["messages"]]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return bool(body.get("system")) or any(isinstance(part, dict) and part.get("type") in _BLOCKS for part in parts)
+
+
+def conversation(value: Mapping[str, Any], name: str) -> Body:
+    """The whole request of a row with `messages`. A `system` beside OpenAI's messages is their first."""
+    messages, system = value["messages"], value.get("system")
+    body: dict[str, Any] = {"model": value.get("model") or MODEL}
+    if system and dialect(name) == "openai":
+        messages = [{"role": "system", "content": system}, *messages]
+    elif system:
+        body["system"] = system
+    if dialect(name) == "anthropic":
+        body["max_tokens"] = 1024
+    tools = value.get("tools")
+    return body | {"messages": messages} | ({"tools": tools} if tools else {})
+
+
+def document(text: str, *, indirect: bool, system: str | None = None) -> Body:
+    """A chat request that holds a text: as a user's turn, or as what a tool returned."""
+    said: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    if not indirect:
+        return {"model": MODEL, "messages": [*said, {"role": "user", "content": text}]}
+    call = {"id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return {"model": MODEL, "messages": [*said, asked, {"role": "tool", "tool_call_id": "call_1", "content": text}]}
+
+
+def growing(body: Body) -> Iterator[Body]:
+    """The requests of a conversation: one for each turn of the model, with all that came before it.
+
+    And one with everything, unless the conversation ends with the model's turn.
+    """
+    name = next((name for name in ("messages", "input") if isinstance(body.get(name), list)), None)
+    if name is None:
+        yield body
+        return
+    turns: list[Any] = body[name]
+    ends = [at for at in range(1, len(turns)) if _by_model(turns[at]) and not _by_model(turns[at - 1])]
+    if not ends or not _by_model(turns[-1]):
+        ends.append(len(turns))
+    for end in ends:
+        yield {**body, name: turns[:end]}
+
+
+def _by_model(turn: Any) -> bool:
+    return isinstance(turn, dict) and (turn.get("role") == "assistant" or turn.get("type") in _BY_MODEL)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every string in a body, in order: what it says, for measures that look at nothing but words and length."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for below in value.values():
+            yield from strings(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from strings(below)

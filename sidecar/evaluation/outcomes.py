@@ -1,0 +1,146 @@
+"""Scans units as the doors do, and keeps what was said of each: verdicts, cause, and who said the text that decided."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from sidecar import jsons
+from sidecar.bodies import reading
+from sidecar.bodies.extraction import extract
+from sidecar.bodies.tokens import Vocabularies
+from sidecar.config import Settings
+from sidecar.errors import BodyError
+from sidecar.evaluation import bodies
+from sidecar.evaluation.bodies import Body
+from sidecar.evaluation.rows import Row
+from sidecar.selection import select
+from sidecar.types import Action, LayerName, ScanRequest, Verdict
+
+Scan = Callable[[ScanRequest], Awaitable[Verdict]]
+NOTHING = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A unit with what the pipeline said of it; `elapsed` in seconds.
+
+    `verdict` is that of the request that decided: the first refused, else the first that could not be scanned, else the
+    one with the highest score. `each` holds those of all requests of a conversation, in order. `said_by` is the source
+    of the text that was refused.
+    """
+
+    row: Row
+    verdict: Verdict
+    elapsed: float
+    each: tuple[Verdict, ...] = ()
+    said_by: str = ""
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Of all its requests."""
+        return self.each or (self.verdict,)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether it was scanned, and the recommended action was `block`."""
+        return is_refused(self.verdict)
+
+    @property
+    def unscanned(self) -> bool:
+        """Whether it could not be scanned (and was not refused for another of its requests)."""
+        return self.verdict.failure is not None
+
+    @property
+    def cause(self) -> str | None:
+        """What it failed for, or the rule that weighed most in the place that was refused."""
+        return cause(self.verdict)
+
+    def line(self) -> dict[str, object]:
+        """What `--out` writes for this unit: no text."""
+        refused = self.blocked or self.unscanned
+        return {
+            "id": self.row.id,
+            "risk_score": self.verdict.risk_score,
+            "action": self.verdict.action,
+            "threats": list(self.verdict.threats),
+            "layer_used": self.verdict.layer_used,
+            "latency_ms": round(self.elapsed * 1000, 3),
+            "failure": self.verdict.failure,
+            "cause": self.cause,
+            "path": self.verdict.path if refused else None,
+            "source": self.said_by or None,
+            "requests": len(self.verdicts),
+            "refused": sum(map(is_refused, self.verdicts)),
+            "unscanned": sum(verdict.failure is not None for verdict in self.verdicts),
+        }
+
+
+def is_refused(verdict: Verdict) -> bool:
+    """Refused for what it says, not because it could not be scanned."""
+    return verdict.failure is None and verdict.action is Action.BLOCK
+
+
+def cause(verdict: Verdict) -> str | None:
+    """The failure, or the rule (`SEM-<label>` of the model) behind a refusal; None if there was none."""
+    if verdict.failure is not None or not is_refused(verdict):
+        return verdict.failure
+    deciding = [finding for finding in verdict.findings if finding.decides]
+    there = [finding for finding in deciding if finding.path == verdict.path] or deciding
+    return max(there, key=lambda finding: finding.score).rule if there else str(verdict.layer_used)
+
+
+class Scanner:
+    """Scans units one request after another. `growing`: every request of a conversation, as a client sends them."""
+
+    def __init__(self, scan: Scan, settings: Settings, *, growing: bool = False) -> None:
+        self._scan = scan
+        self._settings = settings
+        self._growing = growing
+        self._vocabularies = Vocabularies(settings.inline.vocabularies)
+
+    async def outcome(self, row: Row) -> Outcome:
+        """The unit, scanned."""
+        started = time.perf_counter()
+        if row.body is None:
+            answers = [await self._asked(row.request())]
+        else:
+            answers = [await self._sent(body, row.operation) for body in row.requests(growing=self._growing)]
+        elapsed = time.perf_counter() - started
+        verdict, said_by = _decisive(answers)
+        return Outcome(row, verdict, elapsed, tuple(verdict for verdict, _ in answers), said_by)
+
+    async def _sent(self, body: Body, operation: str) -> tuple[Verdict, str]:
+        """The verdict of the inline door on one body, and whose text decided."""
+        try:
+            request = self._read(body, operation)
+        except BodyError as error:
+            return Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=error.kind, culprit=error.param), ""
+        return await self._asked(request) if request.segments else (NOTHING, "")
+
+    def _read(self, body: Body, operation: str) -> ScanRequest:
+        raw, limits = jsons.dumps(body), self._settings.limits
+        if len(raw) > limits.body_bytes:
+            raise BodyError("oversize", "The body is larger than limits.body_bytes.")
+        document = reading.parse(raw, depth=limits.depth)
+        found = self._vocabularies.read(extract(document, operation, bodies.dialect(operation)))
+        for part in found.unscannable:
+            if getattr(self._settings.failure.input, part.kind) == "block":
+                raise BodyError(part.kind, "The body holds what cannot be scanned.", param=part.path)
+        return select(self._settings, found).request
+
+    async def _asked(self, request: ScanRequest) -> tuple[Verdict, str]:
+        verdict = await self._scan(request)
+        return verdict, _source(request, verdict.path) if is_refused(verdict) else ""
+
+
+def _decisive(answers: list[tuple[Verdict, str]]) -> tuple[Verdict, str]:
+    for wanted in (is_refused, lambda verdict: verdict.failure is not None):
+        if found := next((answer for answer in answers if wanted(answer[0])), None):
+            return found
+    return max(answers, key=lambda answer: answer[0].risk_score)
+
+
+def _source(request: ScanRequest, path: str | None) -> str:
+    return next((str(segment.source) for segment in request.segments if path in segment.paths), "")

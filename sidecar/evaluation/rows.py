@@ -1,0 +1,156 @@
+"""Reads labelled files: a JSON object a line, plain or gzipped.
+
+A line with `messages` or `body` is a conversation, one with `text` and `bytes` or `kind` a document, any other with
+`text` a row: one text, scanned as the scan API reads it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sidecar import jsons
+from sidecar.errors import BodyError, ConfigError
+from sidecar.evaluation import bodies
+from sidecar.evaluation.bodies import Body
+from sidecar.types import SOURCE_OF, Channel, Label, ScanRequest, Segment
+
+ATTACKS = frozenset(Label) - {Label.PII_DETECTED}
+Form = Literal["row", "document", "conversation"]
+WEAK_PII = "pii_weak"
+"""A `kind` that is no kind of document: rows whose personal data nobody checked."""
+SIZES = ((2_000, "< 2 kB"), (8_000, "2-8 kB"), (32_000, "8-32 kB"), (200_000, "32-200 kB"))
+LARGEST = "> 200 kB"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One labelled unit, as the data format names its fields.
+
+    `pair` names the harmless twin of an attack (its id, or the same `pair` on both). `body` is the request of a
+    conversation or a document, and `operation` what it is sent to.
+    """
+
+    id: str
+    text: str
+    labels: frozenset[str]
+    benign: bool
+    source: str = ""
+    lang: str = ""
+    channel: Channel = Channel.DIRECT
+    system_prompt: str | None = None
+    hard_negative: bool = False
+    pii_weak: bool = False
+    pii_regex: bool = False
+    kind: str = ""
+    pair: str = ""
+    form: Form = "row"
+    size: int = 0
+    body: Body | None = None
+    operation: str = ""
+
+    @property
+    def attack(self) -> bool:
+        """Whether any of the four attack labels is on it."""
+        return bool(self.labels & ATTACKS)
+
+    @property
+    def bytes(self) -> int:
+        """UTF-8 length of what it says, as the file states it or as counted."""
+        return self.size or len(self.said.encode("utf-8", "surrogatepass"))
+
+    @property
+    def size_class(self) -> str:
+        """The class of its length."""
+        return next((name for limit, name in SIZES if self.bytes < limit), LARGEST)
+
+    @property
+    def said(self) -> str:
+        """All it says: its text, or every string of its request."""
+        return self.text or "\n".join(bodies.strings(self.body))
+
+    def request(self) -> ScanRequest:
+        """A row as the scan API reads it."""
+        return ScanRequest((Segment(self.text, SOURCE_OF[self.channel]),), self.system_prompt)
+
+    def requests(self, *, growing: bool = False) -> Iterator[Body]:
+        """The bodies of a document or a conversation; `growing`: one for each turn of the model."""
+        if self.body is not None:
+            yield from bodies.growing(self.body) if growing else (self.body,)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read a labelled file, plain or gzipped. Raises `ConfigError` with the numbers of the bad lines."""
+    rows, problems = [], []
+    try:
+        for number, line in _lines(path):
+            try:
+                rows.append(_row(jsons.loads(line), number))
+            except (ValueError, TypeError, KeyError, AttributeError, BodyError) as error:
+                problems.append(f"line {number}: {type(error).__name__}: {error}"[:200])
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(f"{path} cannot be read", [str(error)]) from None
+    if problems:
+        raise ConfigError(f"{path}: {len(problems)} bad line(s)", problems[:20])
+    return rows
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
+
+
+def _row(value: Any, number: int) -> Row:
+    if not isinstance(value, dict):
+        raise TypeError("a JSON object is wanted")
+    form = _form(value)
+    if not isinstance(value.get("labels") or [], list):
+        raise TypeError("labels: a list is required")
+    channel = Channel(value.get("channel") or "direct")
+    body, operation = _body(value, form, channel)
+    return Row(
+        id=str(value.get("id", number)),
+        text=value.get("text", "") if form != "conversation" else "",
+        labels=frozenset(value.get("labels") or ()),
+        benign=bool(value.get("benign")),
+        source=str(value.get("source", "")),
+        lang=str(value.get("lang", "")),
+        channel=channel,
+        system_prompt=value.get("system_prompt"),
+        hard_negative=bool(value.get("hard_negative")),
+        pii_weak=value.get("kind") == WEAK_PII,
+        pii_regex=bool(value.get("pii_regex")),
+        kind=str(value.get("kind") or ""),
+        pair=str(value.get("pair") or ""),
+        form=form,
+        size=int(value.get("bytes") or 0),
+        body=body,
+        operation=operation,
+    )
+
+
+def _form(value: Mapping[str, Any]) -> Form:
+    if isinstance(value.get("body"), dict):
+        return "conversation"
+    if "messages" in value or "body" in value:
+        if not isinstance(value.get("messages"), list):
+            raise TypeError("messages: a list, or body: an object, is required")
+        return "conversation"
+    if not isinstance(value.get("text"), str):
+        raise TypeError("text: a string is required")
+    return "document" if "bytes" in value or (value.get("kind") or WEAK_PII) != WEAK_PII else "row"
+
+
+def _body(value: Mapping[str, Any], form: Form, channel: Channel) -> tuple[Body | None, str]:
+    if form == "row":
+        return None, ""
+    if form == "document":
+        indirect = channel is Channel.INDIRECT
+        system = value.get("system_prompt")
+        return bodies.document(value["text"], indirect=indirect, system=system), bodies.OPERATIONS["chat"]
+    operation = bodies.operation(value)
+    return (value["body"] if "body" in value else bodies.conversation(value, operation)), operation

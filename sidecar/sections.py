@@ -1,0 +1,168 @@
+"""The sections of the settings that say how the process runs, and what every section is made of.
+
+What is scanned, and what follows from it, is in `sidecar.config`.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from sidecar.units import Rate, parse_duration, parse_rate, parse_size
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+Size = Annotated[int, BeforeValidator(parse_size)]
+# YAML reads a bare `off` as false.
+Off = BeforeValidator(lambda value: "off" if value is False else value)
+RateSetting = Annotated[Rate, BeforeValidator(parse_rate)]
+Score = Annotated[float, Field(ge=0, le=1)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+HostName = Annotated[str, Field(pattern=r"^[^\s/:@*]+$")]
+
+
+class Section(BaseModel):
+    """A part of the settings: frozen, and strict about names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Listen(Section):
+    """Where the data plane listens: scan API, inline door, `/health`."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8080
+    grpc_port: Port | None = None
+    hosts: tuple[HostName, ...] = ()
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+
+
+class Admin(Section):
+    """Where the dashboard, metrics and readiness listen, and how long a login holds."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8081
+    url: str | None = None
+    idle: Duration = Field(default=3600.0, ge=60)
+    session: Duration = Field(default=43_200.0, ge=60)
+    quit: bool = False
+
+    @model_validator(mode="after")
+    def _address(self) -> Admin:
+        parts = urlsplit(self.url or "http://localhost")
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise ValueError(f"url {self.url!r}: write it like https://sidecar.example, without a path")
+        return self
+
+
+class Answers(Section):
+    """How answers are looked at where `responses` says so, and what `pii: redact` does with them."""
+
+    find: tuple[Literal["system_prompt", "pii", "secrets"], ...] = ("system_prompt", "pii", "secrets")
+    words: int = Field(default=8, ge=4, le=64)
+    canary: Annotated[str, Field(min_length=8)] | None = None
+    hold: int = Field(default=160, ge=48, le=16_384)
+    body_bytes: Size = 10 * 1024 * 1024
+    restore: bool = False
+    message: str = "The answer was withheld by the prompt scanner."
+
+
+class Store(Section):
+    """The database of keys and decisions."""
+
+    url: str = "sqlite:///sidecar.db"
+    queue: int = Field(default=10_000, ge=1)
+    batch: int = Field(default=100, ge=1)
+    flush: Duration = Field(default=0.5, ge=0.01)
+
+
+class Limits(Section):
+    """Bounds on what clients may send."""
+
+    url: str = "memory://"
+    rate: RateSetting = Rate(600, 60.0)
+    burst: int = Field(default=60, ge=1)
+    body_bytes: Size = 10 * 1024 * 1024
+    body_timeout: Duration = 15.0
+    header_timeout: Duration = 15.0
+    depth: int = Field(default=64, ge=8, le=512)
+    bodies: Size = 384 * 1024 * 1024
+    connections: int = Field(default=4096, ge=16)
+
+    @model_validator(mode="after")
+    def _room_for_one(self) -> Limits:
+        if self.bodies < 10 * self.body_bytes:
+            raise ValueError(f"bodies: at least ten times body_bytes ({10 * self.body_bytes} bytes), to read one")
+        return self
+
+
+class Cache(Section):
+    """What the layers said of a text, so that a conversation is not scanned again and again. 0 entries: off."""
+
+    url: str = "memory://"
+    entries: int = Field(default=50_000, ge=0)
+    bytes: Size = 32 * 1024 * 1024
+    ttl: Duration = Field(default=3600.0, ge=1)
+
+
+class Shadow(Section):
+    """A second policy set that runs beside the first and decides nothing. No policies: off."""
+
+    policies: tuple[Path, ...] = ()
+    share: Score = 1.0
+    keep: int = Field(default=10_000, ge=1, le=1_000_000)
+
+
+class Auth(Section):
+    """Who must show a key. The scan API always asks for one."""
+
+    inline: Literal["optional", "required"] = "optional"
+    failures: RateSetting = Rate(60, 60.0)
+    cache: Duration = 5.0
+    stale_grace: Duration = 0.0
+    pepper_file: Path | None = None
+
+
+class Log(Section):
+    """What is written down."""
+
+    format: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    prompts: Literal["none", "redacted", "full"] = "none"
+    access: bool = False
+    required: bool = False
+    retention: Duration = 30 * 86400.0
+
+
+class Compat(Section):
+    """Contracts of other products, answered on the data port by the same pipeline."""
+
+    moderations: bool = False
+    llm_guard: bool = False
+    lakera: bool = False
+    litellm: bool = False
+    agentgateway: bool = False
+    envoy: bool = False
+
+
+class Telemetry(Section):
+    """Traces for OpenTelemetry; off without an endpoint."""
+
+    endpoint: str | None = None
+    service: str = "prompt-sidecar"
+    sample: Score = 1.0
+
+    @model_validator(mode="after")
+    def _address(self) -> Telemetry:
+        if self.endpoint is not None and urlsplit(self.endpoint).scheme not in {"http", "https"}:
+            raise ValueError(f"endpoint {self.endpoint!r}: write it like http://127.0.0.1:4318")
+        return self
+
+
+class Drain(Section):
+    """How a shutdown goes."""
+
+    timeout: Duration = 30.0

@@ -1,0 +1,44 @@
+"""Which texts of a request are scanned: those of sources that some layer reads, and their joined readings.
+
+Every entry point that takes more than a single prompt chooses here, so that a request is read the same way wherever it
+comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sidecar.bodies.extraction import Extraction
+from sidecar.config import Settings
+from sidecar.types import LayerName, ScanRequest, Segment, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is scanned, and the sources whose texts no layer reads (`x-sidecar-unscanned` names them)."""
+
+    request: ScanRequest
+    unread: tuple[Source, ...] = ()
+
+
+def select(settings: Settings, found: Extraction, more: Iterable[Segment] = ()) -> Selection:
+    """The texts of an extraction that are to be scanned, and `more` said beside them."""
+    read = sources_read(settings)
+    said = (*found.segments, *found.joined, *more)
+    left = {segment.source for segment in said} - read
+    segments = tuple(segment for segment in said if segment.source in read) if left else said
+    unread = tuple(source for source in Source if source in left)
+    return Selection(ScanRequest(segments, found.system_prompt, found.model), unread)
+
+
+def sources_read(settings: Settings) -> frozenset[Source]:
+    """The sources that at least one layer in use reads."""
+    layers = settings.layers
+    used = {
+        LayerName.RULES: layers.rules.enabled,
+        LayerName.SEMANTIC: layers.semantic.enabled,
+        LayerName.LLM_JUDGE: layers.llm_judge.url is not None,
+    }
+    terms = settings.scan.sources.each
+    return frozenset(source for source, one in terms.items() if any(used[layer] for layer in one.layers))

@@ -1,0 +1,22 @@
+"""Twin of sidecar/sections.py: what every section of the settings holds to."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from sidecar.sections import Limits, Listen
+
+
+def test_a_section_is_strict_and_frozen() -> None:
+    """Unknown names are errors, and nobody changes a setting while it serves."""
+    with pytest.raises(ValidationError):
+        Listen.model_validate({"prot": 8080})
+    with pytest.raises(ValidationError):
+        Listen().port = 1
+
+
+def test_durations_sizes_and_rates_are_read_in_their_units() -> None:
+    """As config.yaml writes them."""
+    limits = Limits.model_validate({"body_bytes": "1MiB", "body_timeout": "250ms", "rate": "5/second"})
+    assert (limits.body_bytes, limits.body_timeout, limits.rate.requests) == (1024 * 1024, 0.25, 5)
