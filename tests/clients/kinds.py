@@ -39,6 +39,15 @@ class Client:
     command: Callable[[Place, Task], Command]
     first: Task
     reading: Task
+    in_turn: bool = False
+    """The file goes up inside a turn of the user, not as the result of a tool."""
+
+    @property
+    def place(self) -> str:
+        """Where the sidecar says that it found an order in the file."""
+        step = self.reading.steps[0]
+        called = isinstance(step, Call) and not self.in_turn
+        return f"the result of tool `{step.name}`" if called else "a message of the user"
 
 
 def _tasks(listing: Step, reading: Step, end: Callable[[str], tuple[Step, ...]] = lambda text: (text,)) -> list[Task]:
@@ -171,7 +180,7 @@ CLIENTS = [
     Client("llm", llm, *_tasks(*FUNCTIONS)),
     Client("llm-fragment", llm, _tasks(*FUNCTIONS)[0], ATTACHED),
     Client("mini-swe-agent", mini, *_tasks(Call("bash", {"command": LS}), Call("bash", {"command": CAT}), _submit)),
-    Client("smolagents", framework("smol"), *_tasks(*FUNCTIONS, _final)),
+    Client("smolagents", framework("smol"), *_tasks(*FUNCTIONS, _final), in_turn=True),
     Client("smolagents-code", framework("smol_code"), *_tasks(*CODE, lambda text: (_code(f"final_answer({text!r})"),))),
     Client("langchain", framework("chain"), *_tasks(*FUNCTIONS)),
     Client("pydantic-ai", framework("pydantic_agent"), *_tasks(*FUNCTIONS)),

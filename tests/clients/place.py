@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,7 +74,7 @@ class Place:
         """The client from start to end; it has this long, and then the test fails."""
         program = Path(command[0])
         if not program.exists():
-            pytest.fail(f"{program.name} is not installed: make build/clients/{program.relative_to(BUILD).parts[0]}")
+            pytest.fail(f"{program.name} is not installed: make neighbours")
         with subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -96,7 +97,7 @@ class Place:
             "HOME": str(self.home),
             "PWD": str(self.work),
             "TMPDIR": str(self.temporary),
-            "PATH": f"{AGENTS}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{AGENTS}:/usr/local/bin:/usr/bin:/bin:{Path(sys.executable).parent}",
         }
         proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), self.elsewhere)
         direct = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")

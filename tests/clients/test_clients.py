@@ -100,12 +100,23 @@ def test_a_task_with_a_file_passes(trial: Trial, client: Client) -> None:
 
 @each_client
 def test_an_order_in_the_file_is_refused(trial: Trial, client: Client) -> None:
-    """It never reaches the model; the client tries no more often than with a plain 400, and shows the decision."""
+    """It never reaches the model, though what goes before does; the client shows where it is, and the decision."""
     trial.model.begin(client.reading.steps)
     outcome = trial.run(client, client.reading, PLANTED)
     assert (len(trial.refusals) > 0, trial.model.holding(ORDER)) == (True, 0), outcome.shown[-2000:]
-    assert any(refusal["id"] in plain(outcome.shown) for refusal in trial.refusals), outcome.shown[-2000:]
+    assert len(trial.model.requests) >= len(client.reading.steps) - 1
+    said = {plain(f"decision {refusal['id']}") for refusal in trial.refusals}
+    assert any(decision in plain(outcome.shown) for decision in said), outcome.shown[-2000:]
+    assert plain(client.place) in plain(outcome.shown)
+
+
+@each_client
+def test_a_refusal_is_tried_no_more_often_than_a_plain_400(trial: Trial, client: Client) -> None:
+    """The same order refused by the model's own server costs the client as many attempts, or more."""
+    trial.model.begin(client.reading.steps)
+    trial.run(client, client.reading, PLANTED)
+    attempts = len(trial.refusals)
     trial.folder = trial.folder.with_name("second")
     trial.model.begin(client.reading.steps, ORDER)
     trial.run(client, client.reading, PLANTED, url=trial.model.url)
-    assert 0 < len(trial.refusals) <= trial.model.refused
+    assert 0 < attempts <= trial.model.refused
