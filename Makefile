@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+CLIENTS := $(foreach name,npm agents aider,build/clients/$(name)/.installed)
 
 .PHONY: run test neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak fuzz audit manifests
 
@@ -22,7 +23,18 @@ run: $(INSTALLED) ## install once, then serve on 127.0.0.1:8080 with a small rea
 test: $(INSTALLED) tests/node/node_modules/.installed lint ## install once, then run the whole test suite, on four cores at most: make test [JOBS=1]
 	@$(BIN)/python -m pytest -m "not neighbours" -n $(or $(JOBS),auto) --maxprocesses 4 --dist loadfile
 
-neighbours: $(INSTALLED) ## the tests beside LiteLLM, Envoy, LangChain, Schemathesis, Grafana and MkDocs; the documentation's command lines; the wheel
+build/clients/%/.installed: tests/clients/requirements-%.txt
+	@$(PYTHON) -m venv build/clients/$*
+	@build/clients/$*/bin/pip install -q --no-deps -r $<
+	@touch $@
+
+# Not `npm ci`: some platforms' optional packages of opencode are in no registry, so the lock file cannot name them.
+build/clients/npm/.installed: tests/clients/package.json tests/clients/package-lock.json $(INSTALLED)
+	@mkdir -p build/clients/npm && cp tests/clients/package.json tests/clients/package-lock.json build/clients/npm
+	@$(BIN)/python tools/npm.py install --no-save --prefix build/clients/npm --no-audit --no-fund --loglevel=error
+	@touch $@
+
+neighbours: $(INSTALLED) $(CLIENTS) ## the tests beside other products and with real clients; the documentation's command lines; the wheel
 	@$(BIN)/python -m pytest -m neighbours
 
 quick: $(INSTALLED) ## the tests without the slow ones

@@ -1,0 +1,122 @@
+"""Real clients, from their packages and without a person, do a task through the sidecar as it is shipped.
+
+A scripted model stands behind it: what is tested is what the clients send, what becomes of it, and what they make of a
+refusal. Each has a fresh home and reaches nobody but the sidecar: everything else it asks for would be seen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients.kinds import CLIENTS, FILE, Client, Task
+from clients.place import Outcome, Place
+from clients.scripted import ScriptedModel, scripted
+from support import SidecarProcess, StartSidecar
+
+pytestmark = [pytest.mark.neighbours, pytest.mark.timeout(900)]
+FILES = Path(__file__).parent / "files"
+NOTES = (FILES / FILE).read_text("utf-8")
+BEFORE = "## Known problems\n"
+PLANTED = NOTES.replace(BEFORE, (FILES / "order.md").read_text("utf-8") + BEFORE)
+READ, ORDER = "tipping-bucket rain gauge", "marigold-seventeen"
+each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ScriptedModel]:
+    """The model behind the sidecar, and the proxy of the clients for everything else."""
+    with scripted() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def sidecar(start_sidecar: StartSidecar, model: ScriptedModel) -> SidecarProcess:
+    """A sidecar with the default configuration in front of it."""
+    return start_sidecar({"upstream": {"url": model.url}, "log": {"format": "json"}})
+
+
+class Trial:
+    """One client that does one task, and the decisions that were made meanwhile."""
+
+    def __init__(self, sidecar: SidecarProcess, model: ScriptedModel, folder: Path) -> None:
+        self.sidecar, self.model, self.folder = sidecar, model, folder
+        self.before = len(sidecar.output)
+
+    def run(self, client: Client, task: Task, notes: str = NOTES, *, url: str = "") -> Outcome:
+        """The client in a fresh place, with the sidecar as its model, or another."""
+        place = Place(self.folder, url or self.sidecar.base, self.model.url)
+        for name, text in ((FILE, notes), ("todo.txt", "buy grease\n"), ("station.py", "print('ready')\n")):
+            (place.work / name).write_text(text, "utf-8")
+        outcome = place.run(client.command(place, task))
+        assert self.model.elsewhere == []
+        return outcome
+
+    @property
+    def decisions(self) -> list[dict[str, Any]]:
+        """What the sidecar decided since."""
+        lines = self.sidecar.output[self.before :].splitlines()
+        return [found for line in lines if '"decision_made"' in line and (found := json.loads(line))]
+
+    @property
+    def refusals(self) -> list[dict[str, Any]]:
+        """What it refused."""
+        return [found for found in self.decisions if found["action"] == "block"]
+
+
+@pytest.fixture
+def trial(sidecar: SidecarProcess, model: ScriptedModel, tmp_path: Path) -> Trial:
+    """A trial that has not begun."""
+    return Trial(sidecar, model, tmp_path / "first")
+
+
+def plain(shown: str) -> str:
+    """Without frames, colours and line ends, so that what a client has wrapped is found."""
+    return re.sub(r"\x1b\[[0-9;]*m|[\s│]", "", shown)
+
+
+@each_client
+def test_the_first_task_passes(trial: Trial, client: Client) -> None:
+    """The client's own prompts and tool definitions, the task and the result of a tool are forwarded."""
+    trial.model.begin(client.first.steps)
+    outcome = trial.run(client, client.first)
+    assert (outcome.code, trial.refusals) == (0, []), outcome.shown[-2000:]
+    assert plain(client.first.answer) in plain(outcome.shown)
+
+
+@each_client
+def test_a_task_with_a_file_passes(trial: Trial, client: Client) -> None:
+    """A file of 3 kB goes up as the result of a tool, or in the context."""
+    trial.model.begin(client.reading.steps)
+    outcome = trial.run(client, client.reading)
+    assert (outcome.code, trial.refusals) == (0, []), outcome.shown[-2000:]
+    assert plain(client.reading.answer) in plain(outcome.shown)
+    assert trial.model.holding(READ) > 0
+
+
+@each_client
+def test_an_order_in_the_file_is_refused(trial: Trial, client: Client) -> None:
+    """It never reaches the model, though what goes before does; the client shows where it is, and the decision."""
+    trial.model.begin(client.reading.steps)
+    outcome = trial.run(client, client.reading, PLANTED)
+    assert (len(trial.refusals) > 0, trial.model.holding(ORDER)) == (True, 0), outcome.shown[-2000:]
+    assert len(trial.model.requests) >= len(client.reading.steps) - 1
+    said = {plain(f"decision {refusal['id']}") for refusal in trial.refusals}
+    assert any(decision in plain(outcome.shown) for decision in said), outcome.shown[-2000:]
+    assert plain(client.place) in plain(outcome.shown)
+
+
+@each_client
+def test_a_refusal_is_tried_no_more_often_than_a_plain_400(trial: Trial, client: Client) -> None:
+    """The same order refused by the model's own server costs the client as many attempts, or more."""
+    trial.model.begin(client.reading.steps)
+    trial.run(client, client.reading, PLANTED)
+    attempts = len(trial.refusals)
+    trial.folder = trial.folder.with_name("second")
+    trial.model.begin(client.reading.steps, ORDER)
+    trial.run(client, client.reading, PLANTED, url=trial.model.url)
+    assert 0 < attempts <= trial.model.refused
