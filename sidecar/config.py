@@ -117,6 +117,7 @@ class Scan(Section):
     threshold: Score = 0.6
     thresholds: Thresholds = Thresholds()
     deadline: Duration = 4.0
+    deadline_per_mb: Duration = 40.0
     concurrency: int = Field(default=64, ge=1)
     queue: int = Field(default=256, ge=0)
 
@@ -134,8 +135,18 @@ class SemanticLayer(Section):
     engine: Literal["onnx", "sentence-transformers"] = "onnx"
     model: Path | None = None
     threads: int = Field(default=1, ge=1, le=64)
-    windows: int = Field(default=256, ge=1)
-    batch_tokens: int = Field(default=512, ge=128)
+    budget: int = Field(default=256, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_the_old_names(cls, values: Any) -> Any:
+        gone = {
+            "windows": "is gone: text may be as long as a body. layers.semantic.budget bounds what is read closely",
+            "batch_tokens": "is gone: windows are no longer read in batches",
+        }
+        if isinstance(values, dict) and (old := [name for name in gone if name in values]):
+            raise ValueError("; ".join(f"{name} {gone[name]}" for name in old))
+        return values
 
 
 class JudgeLayer(Section):
@@ -183,6 +194,7 @@ class InputFailure(Section):
     encoding: Situation = "block"
     media: Situation = "allow"
     token_ids: Situation = "block"
+    budget: Situation = "block"
     reference: Situation = "allow"
 
 

@@ -35,12 +35,9 @@ from sidecar.standing import (
 from sidecar.types import Action, Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, Verdict
 from sidecar.waiting import within
 
-__all__ = ["ALWAYS", "ANYBODY", "LONGEST", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
+__all__ = ["ALWAYS", "ANYBODY", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
 
 ALWAYS = (0.0, math.inf)
-LONGEST = 1 << 20
-"""Code points of one request, its system prompt included: what hostile text of this length costs, a deadline allows.
-A layer that works in a thread cannot be stopped there."""
 Watcher = Callable[[ScanRequest, Caller, Verdict], None]
 
 
@@ -97,8 +94,6 @@ class Engine:
     async def scan(self, request: ScanRequest, caller: Caller = ANYBODY) -> Verdict:
         """One verdict for all segments together. Never raises for the trouble of a layer."""
         case = self._case(request, caller)
-        if request.length + len(request.system_prompt or "") > LONGEST:
-            return self._failed("too_long", self.terms.too_long, (), case.started)
         try:
             async with self._gate:
                 verdict = await self._run(case)
@@ -118,7 +113,8 @@ class Engine:
         if self.terms.early and not caller.thorough:
             enough = max([threshold, *bars, *self._judged_up_to])
             request = ScanRequest(request.segments, request.system_prompt, request.model, enough)
-        return Case(request, caller, time.monotonic(), threshold, bars, exempt)
+        started = time.monotonic()
+        return Case(request, caller, started, threshold, bars, exempt, started + self.terms.deadline_of(request))
 
     def _settled(self, standing: Standing, case: Case) -> bool:
         if case.caller.thorough or not standing.blocked or standing.score is None:
@@ -133,12 +129,14 @@ class Engine:
             if not stage.asks(standing.score, settled=self._settled(standing, case)):
                 continue
             report = exempted(await self._ask(stage.layer, case, prior), case)
+            if report.failure == "budget" and report.score is not None:
+                report = self._sufficient(stage, report, standing, case)
             reports = (*reports, report)
             prior = (*prior, *report.findings)
             if report.failure is not None and (failed := self._failure(stage, report, reports, case.started)):
                 # What opens lets up what nobody could read, not what was read and blocks.
-                opens = failed.action is Action.ALLOW and standing.blocked
-                return self._verdict(standing, reports, case) if opens else failed
+                known = failed.action is Action.ALLOW or failed.failure == "budget"
+                return self._verdict(standing, reports, case) if known and standing.blocked else failed
             if stage.decides:
                 standing = standing.after(report, case, replaces=stage.replaces)
         if standing.score is None:
@@ -149,7 +147,7 @@ class Engine:
     async def _ask(self, layer: Layer, case: Case, prior: Sequence[Finding]) -> LayerReport:
         begun = time.monotonic()
         try:
-            report = await within(max(0.0, case.started + self.terms.deadline - begun), layer.scan(case.request, prior))
+            report = await within(max(0.0, case.deadline - begun), layer.scan(case.request, prior))
         except TimeoutError:
             report = LayerReport(layer.name, None, failure="deadline")
         except LayerError as error:
@@ -173,12 +171,20 @@ class Engine:
     def _failure(
         self, stage: Stage, report: LayerReport, reports: tuple[LayerReport, ...], started: float
     ) -> Verdict | None:
-        """The end of the scan if this failure ends it. A text too long is the client's doing, not the layer's."""
+        """The end of the scan if this failure ends it. What is in the text is the client's doing, not the layer's."""
         if report.failure == "too_long":
             return self._failed("too_long", self.terms.too_long, reports, started)
+        if report.failure == "budget" and report.layer is not LayerName.LLM_JUDGE and stage.decides:
+            return self._failed("budget", self.terms.budget, reports, started)
         if stage.on_failure == "block" and stage.decides:
             return self._failed(str(report.failure), Action.BLOCK, reports, started)
         return None
+
+    def _sufficient(self, stage: Stage, report: LayerReport, standing: Standing, case: Case) -> LayerReport:
+        """The report of a layer whose budget ended: no failure if what it has read blocks, else without a score."""
+        if stage.decides and standing.after(report, case, replaces=stage.replaces).blocked:
+            return replace(report, failure=None)
+        return replace(report, score=None)
 
     def _failed(self, cause: str, action: Action, reports: tuple[LayerReport, ...], started: float) -> Verdict:
         used = reports[-1].layer if reports else LayerName.RULES

@@ -193,9 +193,11 @@ def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
     return Terms(
         threshold=settings.scan.threshold,
         deadline=settings.scan.deadline,
+        deadline_per_mb=settings.scan.deadline_per_mb,
         all_failed=Action(settings.failure.all),
         overload=Action(settings.failure.overload),
         too_long=Action(settings.failure.input.oversize),
+        budget=Action(settings.failure.input.budget),
         revision=rules.revision,
         thresholds={_CHANNELS.get(name) or Role(name): value for name, value in thresholds.items()},
         early=early,

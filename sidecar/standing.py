@@ -8,6 +8,7 @@ its score.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,18 +30,26 @@ from sidecar.types import (
 class Terms:
     """What the operator decided: thresholds, the deadline in seconds, and what failing means.
 
+    The deadline grows with the text, by `deadline_per_mb` for each million characters (`deadline_of`).
     `thresholds` holds those of single roles and channels. `early`: layers may stop reading once a block is
     settled; the score is then at least the threshold, and not always the highest that there is.
     """
 
     threshold: float = 0.6
     deadline: float = 4.0
+    deadline_per_mb: float = 0.0
     all_failed: Action = Action.BLOCK
     overload: Action = Action.BLOCK
     too_long: Action = Action.BLOCK
+    budget: Action = Action.BLOCK
     revision: str = ""
     thresholds: Mapping[Role | Channel, float] = field(default_factory=dict)
     early: bool = False
+
+    def deadline_of(self, request: ScanRequest) -> float:
+        """Seconds for this request; a character beyond ASCII is two bytes or three, so such texts count double."""
+        texts = (*(segment.text for segment in request.segments), request.system_prompt or "")
+        return self.deadline + self.deadline_per_mb * sum(len(t) if t.isascii() else 2 * len(t) for t in texts) / 1e6
 
     def bars(self, segments: Sequence[Segment], threshold: float) -> tuple[float, ...]:
         """The score from which each segment blocks."""
@@ -74,6 +83,8 @@ class Case:
     bars: tuple[float, ...]
     exempt: tuple[frozenset[str], ...] = ()
     """For each segment the rules that are excepted on it; empty if there are none at all."""
+    deadline: float = math.inf
+    """On the clock of `started`."""
 
     @property
     def bar_of(self) -> dict[str, float]:

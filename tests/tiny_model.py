@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import orjson
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from sidecar.layers.artefact import Array, Calibration, Head, Manifest
+from sidecar.layers.windows import Cut, Window, stream
 from sidecar.types import Channel, Label
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "calm", "doubt", "attack", "leak")
@@ -73,6 +74,20 @@ class TinyEncoder:
         for row, window in enumerate(windows):
             found[row, list(window)] = 1
         return found
+
+
+class TinyPieces:
+    """The words of the tiny model as pieces of a glance."""
+
+    unknown = 1
+
+    def __call__(self, text: str) -> tuple[int, ...]:
+        """Their numbers."""
+        return tuple(tokenizer().encode(text, add_special_tokens=False).ids)
+
+    def windows(self, text: str, size: int) -> Iterator[Window]:
+        """Windows of so many."""
+        return stream(tokenizer(), text, Cut(size, 0))
 
 
 def manifest(**changes: object) -> Manifest:

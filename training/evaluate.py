@@ -36,7 +36,7 @@ def judged(rows: Sequence[Row], folder: Path, threads: int) -> tuple[list[Score]
     """What a model folder says of rows: scores, and the probabilities that it makes of them."""
     artefact = Artefact.read(folder)
     scorer = Scorer.open(artefact, threads)
-    scores = score(rows, scorer.windows, lambda found: logits(found, scorer))
+    scores = score(rows, lambda text, _: list(scorer.windows(text)), lambda found: logits(found, scorer))
     chance = artefact.manifest.calibration.probability
     return scores, np.array([chance(s.logit, s.windows) for s in scores])
 

@@ -33,7 +33,7 @@ def features(rows: Sequence[Row], encoder: Encoder) -> tuple[Array, list[int]]:
     """The features of the windows of all rows, and for each window its row."""
     cut, owner, indirect = [], [], []
     for number, row in enumerate(rows):
-        found = _spread(windows(encoder.tokenizer, row.text, Cut(CUT.size, CUT.overlap, 10_000)))
+        found = _spread(windows(encoder.tokenizer, row.text, CUT))
         cut.extend(found)
         owner.extend([number] * len(found))
         indirect.extend([row.indirect] * len(found))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.errors import LayerError
 from sidecar.layers.windows import Cut, Window
 from training.rows import Row
 
@@ -31,10 +30,7 @@ def score(rows: Sequence[Row], windows: Cutter, scorer: Scorer, most: int = 256)
     """Every row by its worst window; at most so many windows of it, evenly spread."""
     cut, owner = [], []
     for number, row in enumerate(rows):
-        try:
-            found = spread(windows(row.text, Cut(most=100_000)), most)
-        except LayerError:
-            continue  # unreadable, and blocked or not as the operator says: no score of the model's
+        found = spread(windows(row.text, Cut()), most)
         cut.extend((window, row.indirect) for window in found)
         owner.extend([number] * len(found))
     worst, count = np.full(len(rows), -20.0), np.bincount(owner, minlength=len(rows))

@@ -27,7 +27,7 @@ from training.network import SIMILARITY, Network, base, base_folder, pooled, tor
 from training.rows import OUTPUTS, Row
 from training.scores import spread
 
-CUT = Cut(most=100_000)
+CUT = Cut()
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,7 @@ class Head:
 
     def __init__(self, weights: Array, bias: Array, outputs: tuple[str, ...]) -> None:
         self.weights, self.bias = weights, bias
+        self.outputs = outputs
         self.attack = outputs.index("attack")
         self.labels = {Label(name): row for row, name in enumerate(outputs) if name != "attack"}
 

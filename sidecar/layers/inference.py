@@ -1,31 +1,35 @@
-"""One worker thread that reads texts for many requests at once, so that the event loop never computes.
+"""One worker thread that reads texts for many requests, so that the event loop never computes.
 
-Requests wait in a bounded queue. The worker takes turns: of every request in hand it reads the next few
-windows, all of them together in batches capped in tokens, so that a short prompt never waits for a long
-document and memory stays flat. A request is answered with its last window, or after the turn in which one was
-enough for its caller; what is left of it is then not read. One whose caller has left is read no further.
+A request is read in steps of some milliseconds: all windows by the first stage, then those that it has not settled by
+the second, the most suspicious first, within a budget. The requests in hand take turns, new ones first, so a short
+prompt does not wait for a long document. A text is read in stretches and its windows are made one by one: what is held
+of it are the windows that wait for the second stage. A request is answered with its last window, or after one that was
+enough for its caller. One whose caller has left is read no further; what was read is kept for when it comes again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
 import queue
 import threading
-from collections import Counter
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sidecar.errors import LayerError
 from sidecar.layers.artefact import Array, Calibration
-from sidecar.layers.scorer import Scorer
-from sidecar.layers.windows import Cut, Window, batches
+from sidecar.layers.kept import Kept
+from sidecar.layers.scorer import Glimpse, Said, Scorer
+from sidecar.layers.windows import Window, stretches
 from sidecar.views import View, encodable, views
 
-TURN = 8
-"""Windows of one request that are read before the others have their turn."""
-IN_HAND = 32
-"""Requests that the worker reads at the same time."""
+SLICE = 0.05
+"""Seconds that one request is read before the others have their turn."""
+STRETCH = 32_768
+"""Characters of a text whose hidden readings are made at once."""
 _EVERYDAY = frozenset({"url", "leet"})
 
 
@@ -39,214 +43,246 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One reading of one text: the text itself or what was decoded from it, and its count of windows."""
+    """One reading of a stretch of one text, which begins at `at`: the stretch itself or what was decoded from it."""
 
     text: int
+    at: int
     view: View
-    windows: int
+
+    def locate(self, start: int, end: int) -> tuple[int, int]:
+        """Where a place of this reading lies in the text."""
+        first, last = self.view.locate(start, end)
+        return self.at + first, self.at + last
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A window that was read: of which part, where in it, its logits, and its features if a glance was not enough."""
+    """What was said of a window, where it stands, and whether the second stage has read it."""
 
-    part: int
-    window: Window
+    part: Part
+    start: int
+    end: int
     logits: Array
-    features: Array | None
-
-
-@dataclass(slots=True)
-class _Job:
-    """A request in hand. `ahead` holds what is still unread: the number of the part, and the window.
-
-    `taken` counts the windows that were taken from it so far, be they read by now or not.
-    """
-
-    texts: Sequence[Text]
-    future: asyncio.Future[Reading]
-    enough: float = math.inf
-    ahead: list[tuple[int, Window]] = field(default_factory=list)
-    answered: bool = False
-    taken: int = 0
-    parts: list[Part] = field(default_factory=list)
-    read: list[Read] = field(default_factory=list)
+    features: Array | None = None
+    second: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of the texts, and the parts that were to be read."""
+    """What was read of the texts: what the second stage has read, and the worst that the first one has settled.
+
+    `windows` counts those of each text, `unsettled` those that are left; `enough`: because one was enough.
+    """
 
     read: tuple[Read, ...]
-    parts: tuple[Part, ...]
+    windows: tuple[int, ...]
+    unsettled: tuple[int, ...]
+    enough: bool = False
 
-    @property
-    def unread(self) -> frozenset[int]:
-        """The numbers of the texts that were not read to their end."""
-        done = Counter(read.part for read in self.read)
-        return frozenset(part.text for number, part in enumerate(self.parts) if done[number] < part.windows)
-
-    def by_text(self, count: int) -> list[list[Read]]:
-        """The windows read of each of the `count` texts."""
-        found: list[list[Read]] = [[] for _ in range(count)]
+    def by_text(self) -> list[list[Read]]:
+        """The windows read of each text."""
+        found: list[list[Read]] = [[] for _ in self.windows]
         for read in self.read:
-            found[self.parts[read.part].text].append(read)
+            found[read.part.text].append(read)
         return found
 
 
+@dataclass(order=True, slots=True)
+class _Open:
+    """A window that waits for the second stage. The heap holds the least suspicious first, of equals the last."""
+
+    suspicion: float
+    order: int
+    part: Part = field(compare=False)
+    window: Window = field(compare=False)
+    glimpse: Glimpse = field(compare=False)
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A request in hand."""
+
+    texts: Sequence[Text]
+    future: asyncio.Future[Reading]
+    enough: float
+    windows: list[int]
+    unsettled: list[int]
+    open: list[_Open] = field(default_factory=list)
+    settled: dict[int, Read] = field(default_factory=dict)
+    read: list[Read] = field(default_factory=list)
+    steps: Iterator[None] | None = None
+    satisfied: bool = False
+
+    @property
+    def reading(self) -> Reading:
+        """The answer, as far as it has come."""
+        return Reading((*self.read, *self.settled.values()), tuple(self.windows), tuple(self.unsettled), self.satisfied)
+
+
 class Reader:
-    """Reads texts in its own thread. `close` when done; afterwards every reading fails."""
+    """Reads texts in its own thread. `close` when done; afterwards every reading fails.
+
+    `budget`: windows that the second stage reads of one request, and `share` of its windows more.
+    """
 
     def __init__(
         self,
         scorer: Scorer,
-        cut: Cut,
         *,
-        batch_tokens: int,
+        budget: int = 256,
+        share: float = 0.0,
         calibration: Calibration | None = None,
         waiting: int = 512,
+        kept: Kept | None = None,
     ) -> None:
-        self._scorer, self._cut = scorer, cut
-        self._batch_tokens, self._calibration = batch_tokens, calibration or Calibration()
-        self._queue: queue.Queue[_Job | None] = queue.Queue(waiting)
+        self._scorer, self._calibration = scorer, calibration or Calibration()
+        self._budget, self._share = budget, share
+        self._kept = kept or Kept()
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._waiting, self._hand = waiting, deque[_Job]()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="semantic", daemon=True)
         self._thread.start()
 
     async def read(self, texts: Sequence[Text], enough: float | None = None) -> Reading:
-        """Read all texts, or until a window has the calibrated probability `enough`.
+        """Read all texts, or until a text has the calibrated probability `enough`.
 
-        Raises `LayerError`: `too_long`, `overload`, `unavailable` or `error`.
+        Raises `LayerError`: `overload`, `unavailable` or `error`.
         """
         if self._closed:
             raise LayerError("unavailable", "the reader is closed")
-        job = _Job(texts, asyncio.get_running_loop().create_future(), math.inf if enough is None else enough)
-        try:
-            self._queue.put_nowait(job)
-        except queue.Full:
-            raise LayerError("overload", "too many texts wait to be read") from None
-        return await job.future
+        if self._queue.qsize() + len(self._hand) >= self._waiting:
+            raise LayerError("overload", "too many texts wait to be read")
+        future: asyncio.Future[Reading] = asyncio.get_running_loop().create_future()
+        none = [0] * len(texts)
+        job = _Job(texts, future, math.inf if enough is None else enough, none, none.copy())
+        self._queue.put(job)
+        return await future
 
     async def close(self) -> None:
         """End the thread; requests still waiting fail with `unavailable`. May be called twice."""
         self._closed = True
+        self._queue.put(None)
         while self._thread.is_alive():
-            try:
-                self._queue.put_nowait(None)
-            except queue.Full:
-                self._fail_one()
             await asyncio.to_thread(self._thread.join, 0.05)
         while not self._queue.empty():
-            self._fail_one()
-
-    def _fail_one(self) -> None:
-        try:
-            job = self._queue.get_nowait()
-        except queue.Empty:
-            return
-        if job is not None:
-            _fail(job, LayerError("unavailable", "the reader is closed"))
+            if (job := self._queue.get()) is not None:
+                _answer(job, LayerError("unavailable", "the reader is closed"))
 
     def _run(self) -> None:
-        jobs: list[_Job] = []
-        while True:
-            if not self._take(jobs):
-                break
-            self._turn(jobs)
-            jobs = [job for job in jobs if job.ahead and not job.future.done()]
-        for job in jobs:
-            _fail(job, LayerError("unavailable", "the reader is closed"))
+        while self._take():
+            job = self._hand[0]
+            through = self._turn(job)
+            self._hand.popleft()
+            if not through:
+                self._hand.append(job)
+        for job in self._hand:
+            _answer(job, LayerError("unavailable", "the reader is closed"))
+        self._hand.clear()
 
-    def _take(self, jobs: list[_Job]) -> bool:
-        """Take in what waits, blocking only with empty hands. False: the reader is to close."""
-        while len(jobs) < IN_HAND:
-            try:
-                job = self._queue.get(block=not jobs)
-            except queue.Empty:
+    def _take(self) -> bool:
+        """Take in what waits, before all others; blocks only with empty hands. False: the reader is to close."""
+        fresh: list[_Job] = []
+        while not self._closed and (not self._queue.empty() or not (self._hand or fresh)):
+            if (job := self._queue.get()) is None:
                 break
-            if job is None or self._closed:
-                if job is not None:
-                    _fail(job, LayerError("unavailable", "the reader is closed"))
-                return False
-            if not job.future.done() and self._open(job):
-                jobs.append(job)
+            fresh.append(job)
+        self._hand.extendleft(reversed(fresh))
+        return not self._closed
+
+    def _turn(self, job: _Job) -> bool:
+        """Read on for a while. True: the request is answered, or nobody waits for it any more."""
+        until = time.monotonic() + SLICE
+        job.steps = job.steps or self._steps(job)
+        try:
+            while not job.future.done() and not self._closed:
+                next(job.steps)
+                if time.monotonic() >= until:
+                    return False
+        except StopIteration:
+            _answer(job, job.reading)
+        except Exception as error:  # noqa: BLE001 - the thread must outlive any text
+            _answer(job, error if isinstance(error, LayerError) else LayerError("error", type(error).__name__))
+        else:
+            return job.future.done()
         return True
 
-    def _open(self, job: _Job) -> bool:
-        """Cut the texts of a request into windows. False: it is answered already."""
-        try:
-            for number, text in enumerate(job.texts):
-                for view in readings(text.text):
-                    left = self._cut.most - len(job.ahead)
-                    cut = self._scorer.windows(view.text, replace(self._cut, most=left))
-                    job.ahead.extend((len(job.parts), window) for window in cut)
-                    job.parts.append(Part(number, view, len(cut)))
-        except Exception as error:  # noqa: BLE001 - the thread must outlive any text
-            _fail(job, error if isinstance(error, LayerError) else LayerError("error", type(error).__name__))
-            return False
-        if not job.ahead:
-            _finish(job)
-        return bool(job.ahead)
+    def _steps(self, job: _Job) -> Iterator[None]:
+        """The whole reading, a step at a time."""
+        for number, text in enumerate(job.texts):
+            for at, stretch in stretches(text.text, STRETCH):
+                for view in readings(stretch):
+                    yield
+                    yield from self._first(job, Part(number, at, view))
+        yield from self._second(job)
 
-    def _turn(self, jobs: list[_Job]) -> None:
-        """Read the next windows of every request in hand, the short ones first, and answer who is through."""
-        turns = [(job, *window) for job in jobs for window in job.ahead[:TURN]]
-        for job in jobs:
-            job.taken += len(job.ahead[:TURN])
-            del job.ahead[:TURN]
-        for batch in batches([window for _, _, window in turns], self._batch_tokens):
-            for job in self._batch([turns[index] for index in batch]):
-                self._answer_if_through(job)
+    def _first(self, job: _Job, part: Part) -> Iterator[None]:
+        """All windows of one part by the first stage."""
+        indirect = job.texts[part.text].indirect
+        for window in self._scorer.windows(part.view.text):
+            job.windows[part.text] += 1
+            glimpse = self._glimpse(window, indirect=indirect)
+            leave = self._settle if glimpse.settled else self._shelve
+            leave(job, part, window, glimpse)
+            yield
 
-    def _answer_if_through(self, job: _Job) -> None:
-        """Only after whole turns: the same text then ends at the same window, whatever is read beside it."""
-        if not job.answered and len(job.read) == job.taken and (not job.ahead or self._has_enough(job)):
-            job.answered = True
-            job.ahead.clear()
-            _finish(job)
+    def _settle(self, job: _Job, part: Part, window: Window, glimpse: Glimpse) -> None:
+        """Of the windows that are settled, the worst of each text is kept."""
+        said, attack = self._scorer.settled(window, glimpse), self._scorer.head.attack
+        known = job.settled.get(part.text)
+        if known is None or said.logits[attack] > known.logits[attack]:
+            job.settled[part.text] = Read(part, window.start, window.end, said.logits)
 
-    def _has_enough(self, job: _Job) -> bool:
-        """Whether a window of this turn settles it for the caller."""
-        return any(self._probability(job, read) >= job.enough for read in job.read[-TURN:])
+    def _shelve(self, job: _Job, part: Part, window: Window, glimpse: Glimpse) -> None:
+        """Leave a window to the second stage; what is beyond the budget in any case is only counted."""
+        job.unsettled[part.text] += 1
+        order, shelved = -sum(job.windows), self._scorer.shelved(window)
+        heapq.heappush(job.open, _Open(glimpse.suspicion, order, part, shelved, glimpse))
+        if len(job.open) > self._room(job):
+            heapq.heappop(job.open)
 
-    def _probability(self, job: _Job, read: Read) -> float:
-        return self._calibration.probability(float(read.logits[self._scorer.head.attack]), job.parts[read.part].windows)
+    def _room(self, job: _Job) -> int:
+        return self._budget + int(self._share * sum(job.windows))
 
-    def _batch(self, turns: Sequence[tuple[_Job, int, Window]]) -> Iterator[_Job]:
-        """The request of each window, as soon as the window is read."""
-        turns = [turn for turn in turns if not turn[0].answered and not turn[0].future.done()]
-        if not turns:
-            return
-        try:
-            said = self._scorer(
-                [window for _, _, window in turns],
-                [job.texts[job.parts[part].text].indirect for job, part, _ in turns],
-            )
-        except Exception as error:  # noqa: BLE001 - the thread must outlive any batch
-            for job, _, _ in turns:
-                job.answered = True
-                job.ahead.clear()
-                _fail(job, LayerError("error", type(error).__name__))
-            return
-        for (job, part, window), one in zip(turns, said, strict=True):
-            if not job.answered:
-                job.read.append(Read(part, window, one.logits, one.features))
-                yield job
+    def _second(self, job: _Job) -> Iterator[None]:
+        """The windows that are not settled, the most suspicious first."""
+        spent, room = 0, self._room(job)
+        for window in sorted(job.open, reverse=True):
+            if spent >= room:
+                return
+            said = self._said(window, indirect=job.texts[window.part.text].indirect)
+            spent += said.cost
+            job.unsettled[window.part.text] -= 1
+            read = Read(window.part, window.window.start, window.window.end, said.logits, said.features, True)
+            job.read.append(read)
+            if self.probability(read, job.windows[window.part.text]) >= job.enough:
+                job.satisfied = True
+                return
+            yield
+
+    def probability(self, read: Read, windows: int) -> float:
+        """The calibrated probability that a text of so many windows is an attack, by this one of them."""
+        return self._calibration.probability(float(read.logits[self._scorer.head.attack]), windows)
+
+    def _glimpse(self, window: Window, *, indirect: bool) -> Glimpse:
+        key = self._kept.key(b"first", window, indirect=indirect)
+        if not isinstance(found := self._kept.get(key), Glimpse):
+            found = self._scorer.glimpse(window, indirect=indirect)
+            self._kept.put(key, found)
+        return found
+
+    def _said(self, window: _Open, *, indirect: bool) -> Said:
+        key = self._kept.key(b"second", window.window, indirect=indirect)
+        if not isinstance(found := self._kept.get(key), Said):
+            found = self._scorer.read(window.window, window.glimpse, indirect=indirect)
+            self._kept.put(key, found)
+        return found
 
 
 def readings(text: str) -> Iterator[View]:
     """The text, and what was hidden in it. Links and look-alike digits are everyday and no second reading."""
-    # A text that is too long by itself is refused before its other views are made, which cost far more.
     yield View(encodable(text))
     yield from (view for view in views(text) if view.hidden and _EVERYDAY.isdisjoint(view.path))
-
-
-def _finish(job: _Job) -> None:
-    _answer(job, Reading(tuple(job.read), tuple(job.parts)))
-
-
-def _fail(job: _Job, error: LayerError) -> None:
-    _answer(job, error)
 
 
 def _answer(job: _Job, answer: Reading | LayerError) -> None:

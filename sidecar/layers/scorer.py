@@ -8,23 +8,22 @@ are needed of every window, the encoder reads everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import re2
 
-from sidecar.errors import LayerError, ModelError
+from sidecar.errors import ModelError
 from sidecar.layers.artefact import Array, Artefact, Head, Mixture
 from sidecar.layers.embedding import Encoder, Network, OnnxNetwork, open_encoder
 from sidecar.layers.pieces import FILE, Pieces
-from sidecar.layers.windows import Cut, Window, windows
+from sidecar.layers.prose import is_prose
+from sidecar.layers.windows import Cut, Window, stream, windows
 from sidecar.views.folding import folded, unhidden
 
 FOLDER = "glance"
-LONGEST = 2048
-"""Pieces in one window at most. The most in 12,000 windows of the corpus was 277; a bar of boxes has one for each of
-`Cut.characters` and one more; and there are letters that stand for eighteen."""
 UNKNOWN = 0.2
 """Share of pieces that the glance does not know from which it settles nothing: a word of Bengali is one. All windows of
 Bengali, Tamil and Hindi in the held-back rows have more, one in two of Urdu, hardly any of English or Chinese."""
@@ -39,21 +38,42 @@ FEW = 3
 CAPITALS = 0.12
 """Share of capitals among letters, which the glance minds: a harmless row of the corpus has 0.03 in English and 0.07 in
 German (medians; one in 25 has more than this), Words Like These 0.24."""
+NOTHING = -20.0
+"""The logits of a window that says nothing."""
 _PARTS = str.maketrans(dict.fromkeys("_-./|+~*=:;,\n", " "))
 _WORD = re2.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*\p{Latin}[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*")
 _FOREIGN = re2.compile(r"[^\x00-\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
+class Glimpse:
+    """What the first stage says of a window; no logits if it has not read it, because there is none or no need."""
+
+    logits: Array | None
+    settled: bool
+    suspicion: float
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
-    """The logits of a window, and its features if the encoder read it."""
+    """The logits of a window, its features if the encoder read it, and how many windows that were to the encoder."""
 
     logits: Array
-    features: Array | None
+    features: Array | None = None
+    cost: int = 0
+
+
+class Vocabulary(Protocol):
+    """What the glance needs of `Pieces`."""
+
+    @property
+    def unknown(self) -> int: ...  # noqa: D102 - see `Pieces`
+    def __call__(self, text: str) -> tuple[int, ...]: ...  # noqa: D102
+    def windows(self, text: str, size: int) -> Iterator[Window]: ...  # noqa: D102
 
 
 class Glance:
-    """The small model. It has pieces of its own for the text that a window stands for.
+    """The small model. It cuts a text by pieces of its own.
 
     The encoder's tokenizer drops what shows nothing, and marks of all scripts. The glance is spared what shows nothing,
     too. Marks make the word in many of its languages: a western text that has some, or look-alikes, is read with and
@@ -61,16 +81,9 @@ class Glance:
     Like This or_like_this is also read as it would usually be.
     """
 
-    def __init__(
-        self,
-        pieces: Callable[[str], tuple[int, ...]],
-        network: Network,
-        head: Head,
-        mixture: Mixture,
-        unknown: int,
-    ) -> None:
+    def __init__(self, pieces: Vocabulary, network: Network, head: Head, mixture: Mixture, size: int = 126) -> None:
         self._pieces, self._network, self._head = pieces, network, head
-        self._unknown = unknown
+        self._size = size
         self.mixture = mixture
 
     @classmethod
@@ -78,32 +91,29 @@ class Glance:
         """Load its weights. Raises `ModelError` that names the file."""
         pieces = Pieces.read(artefact.folder / FILE)
         pad = pieces.padding(channels=artefact.manifest.channels)
-        return cls(pieces, OnnxNetwork(artefact, pad, threads), artefact.head, mixture, pieces.unknown)
+        network = OnnxNetwork(artefact, pad, threads)
+        return cls(pieces, network, artefact.head, mixture, artefact.manifest.window)
 
-    def read(self, window: Window) -> Window:
-        """The window with its pieces. Raises `LayerError("too_long")`."""
-        pieces = tuple(self._pieces(text) for text in _readings(window.text))
-        if max(map(len, pieces)) > LONGEST:
-            raise LayerError("too_long", f"a window of the text has more than {LONGEST} pieces")
-        return replace(window, pieces=pieces)
+    def windows(self, text: str) -> Iterator[Window]:
+        """The text in windows of its pieces, one by one."""
+        return self._pieces.windows(text, self._size)
 
     def knows(self, window: Window) -> bool:
         """Whether it has read so much of the window that it may settle it."""
-        return window.pieces[0].count(self._unknown) <= UNKNOWN * len(window.pieces[0])
+        return window.ids.count(self._pieces.unknown) <= UNKNOWN * len(window.ids)
 
-    def logits(self, windows: Sequence[Window], indirect: Sequence[bool]) -> Array:
-        """(windows, outputs), for windows that were read."""
-        owners = [number for number, window in enumerate(windows) for _ in window.pieces]
-        pieces = [reading for window in windows for reading in window.pieces]
-        found = self._head.logits(self._network.features(pieces, [indirect[owner] for owner in owners]))
-        worst = {owners[row]: row for row in np.argsort(found[:, self._head.attack], kind="stable")}
-        return found[[worst[number] for number in range(len(windows))]]
+    def logits(self, window: Window, *, indirect: bool) -> Array:
+        """(outputs): the worst of its readings."""
+        pieces = [window.ids, *map(self._pieces, other_readings(window.text))]
+        found = self._head.logits(self._network.features(pieces, [indirect] * len(pieces)))
+        return np.asarray(found[found[:, self._head.attack].argmax()])
 
 
-def _readings(text: str) -> list[str]:
+def other_readings(text: str) -> list[str]:
+    """How a text may be read beside what it shows: at most one other way."""
     seen = unhidden(text)
     plain = _usual(_western(seen))
-    return [seen, plain] if plain != seen else [seen]
+    return [plain] if plain != seen else []
 
 
 def _western(text: str) -> str:
@@ -139,44 +149,84 @@ def _is_western(text: str) -> bool:
 class Scorer:
     """A model folder, opened. Used by one thread at a time."""
 
-    def __init__(self, encoder: Encoder, head: Head, glance: Glance | None = None, *, settles: bool = True) -> None:
-        self.encoder, self.head = encoder, head
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: Head,
+        glance: Glance | None = None,
+        *,
+        cut: Cut | None = None,
+        settles: bool = True,
+        readable: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """`readable`: what is worth reading at all."""
+        self.encoder, self.head, self._readable = encoder, head, readable
+        self._cut = cut or Cut()
         self._glance, self._settles = glance, settles
 
     @classmethod
     def open(cls, artefact: Artefact, threads: int, *, settles: bool = True) -> Scorer:
         """Load the weights; without `settles` every window has features. Raises `ModelError` that names the file."""
-        encoder = open_encoder(artefact, threads)
-        if (mixture := artefact.manifest.glance) is None:
-            return cls(encoder, artefact.head)
-        small = Artefact.read(artefact.folder / FOLDER)
-        if small.manifest.outputs != artefact.manifest.outputs:
-            raise ModelError(f"{small.folder}: has other outputs than the model that it stands before")
-        return cls(encoder, artefact.head, Glance.open(small, mixture, threads), settles=settles)
+        encoder, manifest = open_encoder(artefact, threads), artefact.manifest
+        cut, glance = Cut(manifest.window, manifest.overlap), None
+        if manifest.glance is not None:
+            small = Artefact.read(artefact.folder / FOLDER)
+            if small.manifest.outputs != manifest.outputs:
+                raise ModelError(f"{small.folder}: has other outputs than the model that it stands before")
+            glance = Glance.open(small, manifest.glance, threads)
+        return cls(encoder, artefact.head, glance, cut=cut, settles=settles, readable=is_prose)
 
-    def windows(self, text: str, cut: Cut) -> list[Window]:
-        """The text as this model reads it. Raises `LayerError("too_long")`."""
-        found = windows(self.encoder.tokenizer, text, cut)
-        return found if self._glance is None else [self._glance.read(window) for window in found]
+    def windows(self, text: str) -> Iterator[Window]:
+        """The text in the windows of the first stage, one by one."""
+        return stream(self.encoder.tokenizer, text, self._cut) if self._glance is None else self._glance.windows(text)
 
-    def __call__(self, windows: Sequence[Window], indirect: Sequence[bool]) -> list[Said]:
-        """One answer a window, in order. Raises `ArithmeticError` if a number is not finite."""
+    def glimpse(self, window: Window, *, indirect: bool) -> Glimpse:
+        """What the first stage says. A window that is not readable is settled: nothing in it can be judged."""
+        if not self._readable(window.text):
+            return Glimpse(None, settled=True, suspicion=-np.inf)
         if self._glance is None:
-            return self._read(windows, indirect)
-        first, mixture = self._glance.logits(windows, indirect), self._glance.mixture
-        doubtful = first[:, self.head.attack] >= (mixture.settles if self._settles else -np.inf)
-        numbers = [n for n, window in enumerate(windows) if doubtful[n] or not self._glance.knows(window)]
-        later = self._read([windows[n] for n in numbers], [indirect[n] for n in numbers])
-        second = np.full_like(first, mixture.settled)
-        features: list[Array | None] = [None] * len(windows)
-        for number, said in zip(numbers, later, strict=True):
-            second[number], features[number] = said.logits, said.features
-        share, lift = np.array([mixture.weigh(window.text) for window in windows], dtype=np.float32).T[:, :, None]
-        both = share * first + (1 - share) * second + lift
-        return [Said(row, found) for row, found in zip(both, features, strict=True)]
+            return Glimpse(None, settled=False, suspicion=0.0)
+        first, mixture = self._glance.logits(window, indirect=indirect), self._glance.mixture
+        suspicion = float(first[self.head.attack])
+        settled = self._settles and suspicion < mixture.settles and self._glance.knows(window)
+        return Glimpse(first, settled=settled, suspicion=suspicion)
 
-    def _read(self, windows: Sequence[Window], indirect: Sequence[bool]) -> list[Said]:
-        if not windows:
-            return []
-        features = self.encoder.features([window.ids for window in windows], indirect)
-        return [Said(*pair) for pair in zip(self.head.logits(features), features, strict=True)]
+    def settled(self, window: Window, glimpse: Glimpse) -> Said:
+        """What is said of a window that the first stage has settled."""
+        return Said(self._both(window, glimpse, None))
+
+    def shelved(self, window: Window) -> Window:
+        """The window with no more than the second stage needs of it."""
+        return window if self._glance is None else replace(window, ids=())
+
+    def read(self, window: Window, glimpse: Glimpse, *, indirect: bool) -> Said:
+        """What both stages say. Raises `ArithmeticError` if a number is not finite."""
+        cut = [window.ids] if self._glance is None else [w.ids for w in self._encoded(window.text)]
+        if not cut:
+            return Said(self._both(window, glimpse, None))
+        features = self.encoder.features(cut, [indirect] * len(cut))
+        found = self.head.logits(features)
+        worst = int(found[:, self.head.attack].argmax())
+        return Said(self._both(window, glimpse, found[worst]), features[worst], len(cut))
+
+    def __call__(self, found: Sequence[Window], indirect: Sequence[bool]) -> list[Said]:
+        """Both stages, one answer a window, in order: for measurements."""
+        return [self._one(window, indirect=read) for window, read in zip(found, indirect, strict=True)]
+
+    def _one(self, window: Window, *, indirect: bool) -> Said:
+        glimpse = self.glimpse(window, indirect=indirect)
+        if not glimpse.settled:
+            return self.read(window, glimpse, indirect=indirect)
+        return self.settled(window, glimpse)
+
+    def _encoded(self, text: str) -> list[Window]:
+        return windows(self.encoder.tokenizer, text, self._cut)
+
+    def _both(self, window: Window, glimpse: Glimpse, second: Array | None) -> Array:
+        """The weighted mean of both stages."""
+        if glimpse.logits is None or self._glance is None:
+            return np.full(len(self.head.outputs), NOTHING, np.float32) if second is None else second
+        first, mixture = glimpse.logits, self._glance.mixture
+        last = np.full(len(self.head.outputs), mixture.settled, np.float32) if second is None else second
+        share, lift = mixture.weigh(window.text)
+        return np.asarray(share * first + (1 - share) * last + lift, dtype=np.float32)

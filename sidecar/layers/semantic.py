@@ -1,12 +1,13 @@
-"""The semantic layer: a small trained model reads the whole text in overlapping windows.
+"""The semantic layer: small trained models read the whole text in windows.
 
-The score is the calibrated probability that the worst window of the worst segment is an attack; labels
-share it by how likely each of them is in that window. `similar_to` rules of the policies are answered on
-the same embedding. Text over the budget of windows is refused (`too_long`), never cut short in silence.
+The score is the calibrated probability that the worst window of the worst segment is an attack; labels share it by how
+likely each of them is in that window. `similar_to` rules of the policies are answered on the same embedding. If windows
+are left over that looked suspicious when the budget ended, the report says so (`failure`: `budget`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
@@ -20,11 +21,12 @@ from sidecar.layers.artefact import SHIPPED, Artefact
 from sidecar.layers.inference import Read, Reader, Reading, Text
 from sidecar.layers.scorer import Scorer
 from sidecar.layers.similar import Neighbours, SimilarRule
-from sidecar.layers.windows import Cut
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 
 FLOOR = 0.1
 """Findings below this score say nothing worth a line."""
+FEW = 64
+"""Segments whose reports are put together on the event loop."""
 
 
 class SemanticLayer:
@@ -45,8 +47,7 @@ class SemanticLayer:
         scorer = Scorer.open(artefact, settings.threads, settles=not rules)
         reader = Reader(
             scorer,
-            Cut(manifest.window, manifest.overlap, settings.windows),
-            batch_tokens=settings.batch_tokens,
+            budget=settings.budget,
             calibration=manifest.calibration,
         )
         return cls(artefact, reader, Neighbours(rules, scorer.encoder, manifest))
@@ -62,64 +63,63 @@ class SemanticLayer:
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Read every segment whole. Raises `LayerError` if that cannot be done."""
-        segments = request.segments
-        texts = [Text(s.text, s.channel is Channel.INDIRECT) for s in segments]
+        texts = [Text(s.text, s.channel is not Channel.DIRECT) for s in request.segments]
         reading = await self._reader.read(texts, request.enough)
-        unread, reads = reading.unread, reading.by_text(len(segments))
-        each = [
-            self._segment(segment, reading, own, whole=number not in unread)
-            for number, (segment, own) in enumerate(zip(segments, reads, strict=True))
-        ]
-        detail = {"windows": sum(part.windows for part in reading.parts), "windows_read": len(reading.read)}
-        return LayerReport.over(self.name, each, detail)
+        if len(texts) <= FEW:
+            return self._report(request, reading)
+        return await asyncio.to_thread(self._report, request, reading)
 
-    def _segment(self, segment: Segment, reading: Reading, reads: Sequence[Read], *, whole: bool) -> SegmentReport:
+    def _report(self, request: ScanRequest, reading: Reading) -> LayerReport:
+        facts = zip(request.segments, reading.by_text(), reading.windows, reading.unsettled, strict=True)
+        each = [self._segment(segment, reads, windows, whole=not left) for segment, reads, windows, left in facts]
+        left = sum(reading.unsettled)
+        settled = sum(reading.windows) - sum(read.second for read in reading.read) - left
+        detail = {"windows": sum(reading.windows), "windows_settled": settled, "windows_left": left}
+        report = LayerReport.over(self.name, each, detail)
+        return replace(report, failure="budget") if left and not reading.enough else report
+
+    def _segment(self, segment: Segment, reads: Sequence[Read], windows: int, *, whole: bool) -> SegmentReport:
         worst = self._worst(reads)
-        findings = (*self._trained(segment, reading, worst), *self._similar(segment, reading, reads))
-        calm = max((self._probability(reading, read) for read in worst), default=0.0)
-        return SegmentReport(max([calm, *(f.score for f in findings if f.decides)]), findings, whole)
+        chances = [self._reader.probability(read, windows) for read in worst]
+        trained = (f for read, chance in zip(worst, chances, strict=True) for f in self._trained(segment, read, chance))
+        findings = (*trained, *self._similar(segment, reads))
+        score = max([0.0, *chances, *(f.score for f in findings if f.decides)])
+        return SegmentReport(score, findings, whole)
 
     def _worst(self, reads: Sequence[Read]) -> list[Read]:
-        """The worst window of each part that has any."""
-        worst: dict[int, Read] = {}
+        """The worst window of what stands in the text, and of what was decoded from it."""
+        worst: dict[bool, Read] = {}
         for read in reads:
-            known = worst.get(read.part)
+            known = worst.get(read.part.view.hidden)
             if known is None or read.logits[self._head.attack] > known.logits[self._head.attack]:
-                worst[read.part] = read
+                worst[read.part.view.hidden] = read
         return list(worst.values())
 
-    def _probability(self, reading: Reading, read: Read) -> float:
-        windows = reading.parts[read.part].windows
-        return self._manifest.calibration.probability(float(read.logits[self._head.attack]), windows)
-
-    def _trained(self, segment: Segment, reading: Reading, worst: Sequence[Read]) -> Iterator[Finding]:
-        """The labels of each part's worst window; the likeliest has the whole score."""
-        for read in worst:
-            score = self._probability(reading, read)
-            if score < FLOOR:
-                continue
-            chances = {label: _sigmoid(float(read.logits[row])) for label, row in self._head.labels.items()}
-            if reading.parts[read.part].view.hidden:
-                chances[Label.TOKEN_SMUGGLING] = max(chances.values())
-            top = max(chances.values())
-            for label, chance in sorted(chances.items(), key=lambda pair: -pair[1]):
-                if (shared := score * chance / top) >= FLOOR:
-                    yield _finding(segment, reading, read, f"SEM-{label}", label, shared)
-
-    def _similar(self, segment: Segment, reading: Reading, reads: Sequence[Read]) -> Iterator[Finding]:
-        """What the rules of the policies say by their examples."""
-        features = [read.features for read in reads if read.features is not None]
-        if len(features) < len(reads) or not reads:  # a glance settles windows only where there is no rule to ask
+    def _trained(self, segment: Segment, read: Read, score: float) -> Iterator[Finding]:
+        """The labels of a window; the likeliest has the whole score."""
+        if score < FLOOR:
             return
-        for hit in self._neighbours.hits(np.stack(features), [segment.channel] * len(reads)):
-            found = _finding(segment, reading, reads[hit.window], hit.rule.id, hit.rule.label, hit.rule.score)
-            yield replace(found, decides=hit.rule.status != "test")
+        chances = {label: _sigmoid(float(read.logits[row])) for label, row in self._head.labels.items()}
+        if read.part.view.hidden:
+            chances[Label.TOKEN_SMUGGLING] = max(chances.values())
+        top = max(chances.values())
+        for label, chance in sorted(chances.items(), key=lambda pair: -pair[1]):
+            if (shared := score * chance / top) >= FLOOR:
+                yield _finding(segment, read, f"SEM-{label}", label, shared)
+
+    def _similar(self, segment: Segment, reads: Sequence[Read]) -> Iterator[Finding]:
+        """What the rules of the policies say by their examples: where there are any, the second stage reads all."""
+        found = [(read, read.features) for read in reads if read.features is not None]
+        if not found:
+            return
+        for hit in self._neighbours.hits(np.stack([features for _, features in found]), [segment.channel] * len(found)):
+            made = _finding(segment, found[hit.window][0], hit.rule.id, hit.rule.label, hit.rule.score)
+            yield replace(made, decides=hit.rule.status != "test")
 
 
-def _finding(segment: Segment, reading: Reading, read: Read, rule: str, label: Label, score: float) -> Finding:
-    view = reading.parts[read.part].view
-    start, end = view.locate(read.window.start, read.window.end)
-    return Finding(rule, label, score, LayerName.SEMANTIC, segment.path, start, end, view.name)
+def _finding(segment: Segment, read: Read, rule: str, label: Label, score: float) -> Finding:
+    start, end = read.part.locate(read.start, read.end)
+    return Finding(rule, label, score, LayerName.SEMANTIC, segment.path, start, end, read.part.view.name)
 
 
 def _folder(settings: config.SemanticLayer) -> Path:

@@ -1,13 +1,13 @@
-"""Cuts a text into overlapping windows of tokens, whole and bounded, and groups windows into batches.
+"""Cuts a text into overlapping windows of tokens, as a stream, and groups windows into batches for the training.
 
-The text is tokenised in stretches, so that a text over the budget is refused after reading the budget
-and not after reading everything. Words that the tokenizer would swallow as one unknown token (over 100
-characters without a space, as in Thai or in an encoded payload) are cut, not skipped. Offsets count
-code points of the text, so that a finding can say where it lies.
+The text is tokenised in stretches, so that the memory taken does not grow with it. Words that the tokenizer would
+swallow as one unknown token (over 100 characters without a space, as in Thai or in an encoded payload) are cut, not
+skipped. Offsets count code points of the text, so that a finding can say where it lies.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from itertools import accumulate
 
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
-from sidecar.errors import LayerError
-
 STRETCH = 8192
 """Characters tokenised at once."""
+ENDLESS = 8
 _WORD = 64
+_SPACE = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +30,19 @@ class Window:
     start: int
     end: int
     text: str
-    pieces: tuple[tuple[int, ...], ...] = ()
-    """The same stretch in the tokens of a glance, if the model has one: in each way that it reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How windows are cut: tokens in a window, tokens shared by neighbours, windows at most, characters of its tokens.
+    """How windows are cut: tokens in a window, tokens shared by neighbours, characters of its tokens.
 
-    Characters are bounded because one unknown token may stand for many of them, and a glance, which may know them, pays
-    for each. What stands between tokens (white space, marks that the tokenizer drops) is not counted.
+    Characters are bounded because one unknown token may stand for many of them. What stands between tokens (white
+    space, marks that the tokenizer drops) is not counted.
     """
 
     size: int = 126
     overlap: int = 32
-    most: int = 256
     characters: int = 1024
-
-    @property
-    def tokens(self) -> int:
-        """The longest text, in tokens, that fits the budget of windows."""
-        return self.overlap + self.most * (self.size - self.overlap) if self.most > 0 else 0
 
 
 def prepared(tokenizer: Tokenizer) -> Tokenizer:
@@ -64,39 +56,40 @@ def prepared(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def windows(tokenizer: Tokenizer, text: str, cut: Cut) -> list[Window]:
-    """All windows of the text, first to last; none if it holds no token.
+    """All windows of the text, first to last; none if it holds no token."""
+    return list(stream(tokenizer, text, cut))
 
-    Raises `LayerError("too_long")` if the text needs more windows than `cut.most`.
-    """
+
+def stream(tokenizer: Tokenizer, text: str, cut: Cut) -> Iterator[Window]:
+    """The same one by one: the text is tokenised as far as they are asked for."""
     ids: list[int] = []
     offsets: list[tuple[int, int]] = []
-    for start, stretch in _stretches(text):
+    for start, stretch in stretches(text, STRETCH):
         encoded = tokenizer.encode(stretch, add_special_tokens=False)
         ids.extend(encoded.ids)
         offsets.extend((start + first, start + last) for first, last in encoded.offsets)
-        if len(ids) > cut.tokens:
-            raise _too_long(cut)
-    found = [_window(text, ids[at:end], offsets[at:end]) for at, end in _ranges(offsets, cut)]
-    if len(found) > cut.most:
-        raise _too_long(cut)
-    return found
+        if start + len(stretch) == len(text):
+            break
+        ranges = list(_ranges(offsets, cut))[:-1]  # the last one may still grow
+        yield from (_window(text, ids[at:end], offsets[at:end]) for at, end in ranges)
+        if ranges:
+            rest = _next(*ranges[-1], cut)
+            del ids[:rest], offsets[:rest]
+    for at, end in _ranges(offsets, cut):
+        yield _window(text, ids[at:end], offsets[at:end])
 
 
 def batches(windows: Sequence[Window], tokens: int) -> Iterator[list[int]]:
     """Indices of windows, short ones together, each batch at most `tokens` long once padded; a longer one is alone."""
     batch: list[int] = []
-    for index in sorted(range(len(windows)), key=lambda i: _length(windows[i])):
-        longest = _length(windows[index]) + 2
+    for index in sorted(range(len(windows)), key=lambda i: len(windows[i].ids)):
+        longest = len(windows[index].ids) + 2
         if batch and (len(batch) + 1) * longest > tokens:
             yield batch
             batch = []
         batch.append(index)
     if batch:
         yield batch
-
-
-def _length(window: Window) -> int:
-    return max(len(window.ids), sum(map(len, window.pieces)))
 
 
 def _window(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> Window:
@@ -112,26 +105,22 @@ def _ranges(offsets: Sequence[tuple[int, int]], cut: Cut) -> Iterator[tuple[int,
         most = min(at + cut.size, len(offsets))
         end = max(at + 1, bisect_right(read, read[at] + cut.characters, at, most + 1) - 1)
         yield at, end
-        at = max(at + 1, end - min(cut.overlap, (end - at) // 2))
+        at = _next(at, end, cut)
 
 
-def _too_long(cut: Cut) -> LayerError:
-    return LayerError("too_long", f"the text needs more than {cut.most} windows of {cut.size} tokens")
+def _next(at: int, end: int, cut: Cut) -> int:
+    """Where the window after this one begins."""
+    return max(at + 1, end - min(cut.overlap, (end - at) // 2))
 
 
-def _stretches(text: str) -> Iterator[tuple[int, str]]:
-    """The text in pieces of at most `STRETCH` characters, cut at white space where there is some."""
+def stretches(text: str, length: int) -> Iterator[tuple[int, str]]:
+    """The text in pieces of about so many characters, each with its place, cut where there is white space.
+
+    One without any is up to `ENDLESS` times as long.
+    """
     start = 0
     while start < len(text):
-        end = min(start + STRETCH, len(text))
-        if end < len(text):
-            end = _space_before(text, start, end)
+        space = _SPACE.search(text, start + length, start + ENDLESS * length)
+        end = space.end() if space else start + ENDLESS * length
         yield start, text[start:end]
         start = end
-
-
-def _space_before(text: str, start: int, end: int) -> int:
-    for at in range(end, max(start, end - 128), -1):
-        if text[at - 1].isspace():
-            return at
-    return end

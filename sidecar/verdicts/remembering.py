@@ -55,15 +55,17 @@ class Remembering:
         awaited = {key: self._pending[key] for key in wanted if key not in known and key in self._pending}
         mine = {key: wanted[key] for key in wanted if key not in known and key not in awaited}
         hits = len(known)
-        detail = await self._read(mine, known, request, prior)
+        detail, failure = await self._read(mine, known, request, prior)
         late: dict[bytes, Segment] = {}
         if awaited:
             await self._share(awaited, known)
             late = {key: wanted[key] for key in awaited if key not in known}
-            detail = _sum(detail, await self._read(late, known, request, prior))
+            later, failed = await self._read(late, known, request, prior)
+            detail, failure = _sum(detail, later), failure or failed
         self._count(hits + len(awaited) - len(late), len(mine) + len(late))
         each = [_at(known[key], segment.path) for key, segment in zip(keys, request.segments, strict=True)]
-        return LayerReport.over(self.name, each, {**detail, "remembered": len(wanted) - len(mine)})
+        report = LayerReport.over(self.name, each, {**detail, "remembered": len(wanted) - len(mine)})
+        return replace(report, failure=failure)
 
     def _keys(self, request: ScanRequest) -> list[bytes]:
         known = hashlib.blake2b(self._fingerprint.encode(), digest_size=16, key=self._secret, person=_PERSON)
@@ -77,10 +79,13 @@ class Remembering:
         known: dict[bytes, SegmentReport],
         request: ScanRequest,
         prior: Sequence[Finding],
-    ) -> Mapping[str, float | int | str]:
-        """Ask the layer, add its reports to `known`, remember them, and tell those who wait."""
+    ) -> tuple[Mapping[str, float | int | str], str | None]:
+        """Ask the layer, add its reports to `known`, remember them, and tell those who wait.
+
+        Its detail, and its failure if it has not read everything.
+        """
         if not segments:
-            return {}
+            return {}, None
         fresh: dict[bytes, SegmentReport] = {}
         pending = self._announce(segments)
         try:
@@ -93,7 +98,7 @@ class Remembering:
             self._settle(pending, fresh)
         known.update(fresh)
         await self._memory.put({key: _at(found, "") for key, found in fresh.items() if found.whole})
-        return report.detail
+        return report.detail, report.failure
 
     def _announce(self, keys: Iterable[bytes]) -> dict[bytes, _Pending]:
         """Whoever else wants these may wait for us; those that somebody reads already stay theirs."""

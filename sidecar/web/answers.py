@@ -26,6 +26,9 @@ STRIPPED = "x-sidecar-stripped"
 REPLACED = "x-sidecar-redacted"
 # Clients retry what they take for a passing failure; a block is none.
 NO_RETRY = {"x-should-retry": "false"}
+TOO_SUSPICIOUS = (
+    "More of the text looks suspicious than the scanner reads closely (layers.semantic.budget, failure.input.budget)."
+)
 JSON = "application/json"
 
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}

@@ -24,7 +24,7 @@ from sidecar.limits import NoRoom
 from sidecar.metrics import ANSWERS
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 from sidecar.waiting import within
-from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, UNSCANNED
+from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, TOO_SUSPICIOUS, UNSCANNED
 from sidecar.web.call import NOTHING_FOUND
 from sidecar.web.caller import caller, monitors
 from sidecar.web.findings import Finder, Text
@@ -192,7 +192,9 @@ def refusal(verdict: Verdict) -> RequestError:
     if verdict.failure == "overload":
         return _busy()
     if verdict.failure == "too_long":
-        return BodyError("oversize", "The text is longer than the scanner reads (layers.semantic.windows).", status=422)
+        return BodyError("oversize", "The text is longer than the scanner reads.", status=422)
+    if verdict.failure == "budget":
+        return BodyError("budget", TOO_SUSPICIOUS, status=422)
     return Unavailable(f"The prompt could not be scanned ({verdict.failure}).", retry_after=1)
 
 

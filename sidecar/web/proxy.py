@@ -29,6 +29,7 @@ from sidecar.web.answers import (
     DECISION_ID,
     DIALECT,
     KEY_ID,
+    TOO_SUSPICIOUS,
     blocked_response,
     error_response,
 )
@@ -270,7 +271,9 @@ def _unscannable(cause: str) -> RequestError:
     if cause == "overload":
         return Unavailable("The scanner is busy.", retry_after=1)
     if cause == "too_long":
-        return BodyError("oversize", "The text is longer than the scanner reads (layers.semantic.windows).", status=413)
+        return BodyError("oversize", "The text is longer than the scanner reads.", status=413)
+    if cause == "budget":
+        return BodyError("budget", TOO_SUSPICIOUS, status=413)
     return Unavailable(f"The prompt could not be scanned ({cause}).", retry_after=1)
 
 

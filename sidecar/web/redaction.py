@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from sidecar.bodies.reading import JsonValue
 from sidecar.bodies.strings import Slot, slots
-from sidecar.engine import LONGEST
 from sidecar.errors import BodyError
 from sidecar.layers.rules import RulesLayer
 from sidecar.replies.placeholders import Placeholders, spans
 from sidecar.types import Finding, ScanRequest, Segment
 
+LONGEST = 1 << 20
+"""Code points of one body in which personal data is replaced."""
 MOST_PASSES = 16
 """Looks at one body: a rule reports so many places at once, and stops reading a long text once it is certain."""
 

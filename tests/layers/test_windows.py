@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
-import pytest
 import tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from sidecar.errors import LayerError
-from sidecar.layers.windows import STRETCH, Cut, Window, batches, prepared, windows
+from sidecar.layers.windows import ENDLESS, STRETCH, Cut, Window, batches, prepared, stream, stretches, windows
 
-CUT = Cut(size=8, overlap=2, most=1000)
+CUT = Cut(size=8, overlap=2)
 TOKENIZER = tiny_model.tokenizer()
 
 
@@ -48,20 +45,22 @@ def test_offsets_hold_beyond_the_first_stretch() -> None:
     assert text[found[-1].start : found[-1].end].endswith("calm leak")
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 7])
-def test_a_text_over_the_budget_is_refused_not_shortened(most: int) -> None:
-    """As many windows as allowed are read; one token more and the text is too long."""
-    cut = Cut(size=8, overlap=2, most=most)
-    assert len(windows(TOKENIZER, text_of(cut.tokens), cut)) == most
-    with pytest.raises(LayerError) as raised:
-        windows(TOKENIZER, text_of(cut.tokens + 1), cut)
-    assert raised.value.cause == "too_long"
+def test_windows_are_made_as_they_are_asked_for() -> None:
+    """The first of a long text is there before the rest has been tokenised, and no stretch parts a window."""
+    text = text_of(10_000)
+    made = stream(TOKENIZER, text, CUT)
+    assert [next(made) for _ in range(3)] == windows(TOKENIZER, text[:1000], CUT)[:3]
+    assert [w.start for w in windows(TOKENIZER, text, CUT)] == list(range(0, 5 * 9_997, 30))
 
 
-def test_a_huge_text_is_refused_after_reading_the_budget() -> None:
-    """What lies beyond the budget is not even tokenised, so refusing costs the same for any length."""
-    with pytest.raises(LayerError):
-        windows(TOKENIZER, text_of(20_000_000 // 5), Cut(size=8, overlap=2, most=16))
+def test_stretches_end_at_white_space_and_leave_nothing_out() -> None:
+    """What has none is cut at last, so that nobody can make one stretch of a whole body."""
+    text = "calm " * 50 + "x" * 1000
+    found = list(stretches(text, 20))
+    assert "".join(part for _, part in found) == text
+    assert all(text[at:].startswith(part) for at, part in found)
+    assert all(part.endswith(" ") for _, part in found[:10])
+    assert max(len(part) for _, part in found) == 20 * ENDLESS
 
 
 def test_a_word_without_end_is_cut_into_pieces() -> None:
@@ -73,21 +72,19 @@ def test_a_word_without_end_is_cut_into_pieces() -> None:
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     word = "ab" * 300 + "x"
     assert made.encode(word).ids == [0]
-    found = windows(prepared(made), word, Cut(most=100))
+    found = windows(prepared(made), word, Cut())
     assert 0 not in {number for window in found for number in window.ids}
     assert found[-1].end == len(word)
 
 
 def test_words_that_are_one_unknown_token_fill_a_window_by_their_letters() -> None:
     """One token may stand for many letters: whoever reads the window's text is spared a book, nothing is left out."""
-    cut = Cut(size=126, overlap=32, most=100, characters=1000)
+    cut = Cut(size=126, overlap=32, characters=1000)
     text = " ".join(["ก" * 60] * 200)
     found = windows(TOKENIZER, text, cut)
     assert all(len(window.text.replace(" ", "")) <= 1000 for window in found)
     assert (found[0].start, found[-1].end) == (0, len(text))
     assert all(next_.start < one.end for one, next_ in pairwise(found))
-    with pytest.raises(LayerError):
-        windows(TOKENIZER, text, replace(cut, most=len(found) - 1))
 
 
 def test_white_space_between_words_parts_no_window() -> None:
