@@ -201,20 +201,36 @@ async def test_what_blocks_is_not_let_up_because_the_rest_is_too_long() -> None:
     assert (verdict.action, verdict.risk_score, verdict.failure) == (Action.BLOCK, 0.7, None)
 
 
-async def test_a_text_that_no_layer_gets_through_in_time_is_not_begun() -> None:
-    """Its length counts with that of the system prompt, and no layer is asked."""
-    reader = rules(0.1)
-    half = "x" * (LONGEST // 2)
-    fits = ScanRequest((Segment(half), Segment(half[:-9], path="b")), system_prompt="short one")
-    assert (await engine(Stage(reader)).scan(fits)).failure is None
-    for request in (
-        ScanRequest((Segment(half), Segment(half, path="b")), system_prompt="x"),
-        ScanRequest((Segment("hello"),), system_prompt=half + half),
-    ):
-        assert (await engine(Stage(reader)).scan(request)).action is Action.BLOCK
-        verdict = await engine(Stage(reader), too_long=Action.ALLOW).scan(request)
-        assert (verdict.failure, verdict.action) == ("too_long", Action.ALLOW)
-    assert len(reader.priors) == 1
+async def test_what_is_left_over_when_a_budget_ends_follows_its_own_line() -> None:
+    """`budget` is the client's doing, too; a judge whose budget is spent is another matter."""
+    half = SegmentReport(0.2, whole=False)
+    report = replace(LayerReport.over(LayerName.SEMANTIC, [half]), failure="budget")
+    stages = (Stage(rules(0.1)), Stage(semantic(report=report), "skip"))
+    verdict = await engine(*stages).scan(REQUEST)
+    assert (verdict.failure, verdict.action) == ("budget", Action.BLOCK)
+    verdict = await engine(*stages, budget=Action.ALLOW).scan(REQUEST)
+    assert (verdict.failure, verdict.action) == ("budget", Action.ALLOW)
+    spent = (Stage(rules(0.6)), Stage(judge(error=LayerError("budget")), "skip", (0.5, 0.8), replaces=True))
+    assert (await engine(*spent).scan(REQUEST)).failure is None
+
+
+@pytest.mark.parametrize("opens", [Action.BLOCK, Action.ALLOW])
+async def test_what_was_read_before_a_budget_ended_still_blocks(opens: Action) -> None:
+    """A block is no failure, whichever layer has found it."""
+    for before, found in ((0.1, 0.9), (0.9, 0.1)):
+        half = SegmentReport(found, whole=False)
+        report = replace(LayerReport.over(LayerName.SEMANTIC, [half]), failure="budget")
+        made = engine(Stage(rules(before)), Stage(semantic(report=report)), budget=opens)
+        verdict = await made.scan(REQUEST, Caller(thorough=True))
+        assert (verdict.action, verdict.failure, verdict.risk_score) == (Action.BLOCK, None, 0.9)
+
+
+def test_the_deadline_grows_with_the_text() -> None:
+    """A base, and so much for each million characters; other letters than ASCII count double, as their windows do."""
+    terms = Terms(deadline=4.0, deadline_per_mb=40.0)
+    texts = ("x" * 500_000, "\u0436" * 250_000)
+    assert [terms.deadline_of(ScanRequest((Segment(text),))) for text in texts] == [24.0, 24.0]
+    assert terms.deadline_of(ScanRequest((), system_prompt="x" * 100_000)) == 8.0
 
 
 async def test_overload_is_refused_at_once() -> None:

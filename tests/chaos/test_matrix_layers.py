@@ -62,7 +62,7 @@ def semantic(*, broken: bool = False, pause: float = 0.0) -> SemanticLayer:
     made = tiny_model.manifest(similar_from=0.9)
     neighbours = Neighbours((), encoder, made)
     encoder.broken = broken
-    reader = Reader(Scorer(encoder, tiny_model.head()), Cut(8, 2, 100), batch_tokens=4096)
+    reader = Reader(Scorer(encoder, tiny_model.head(), cut=Cut(8, 2)))
     return SemanticLayer(Artefact(Path(), made, tiny_model.head()), reader, neighbours)
 
 

@@ -124,7 +124,7 @@ async def test_a_failing_model_is_an_error_without_its_words_and_the_next_reques
 
 async def test_more_than_the_queue_holds_is_refused_at_once(make: Make) -> None:
     """A full queue answers `overload` without waiting, and those inside are served."""
-    reader = make(TinyEncoder(pause=0.1), waiting=2)
+    reader = make(TinyEncoder(pause=0.1), waiting=3)
     first = asyncio.ensure_future(reader.read([Text("calm")]))
     await asyncio.sleep(0.03)
     outcomes = await asyncio.gather(*(reader.read([Text("calm")]) for _ in range(5)), return_exceptions=True)

@@ -13,7 +13,7 @@ import tiny_model
 from tiny_model import Rule, TinyEncoder
 
 from sidecar import config
-from sidecar.errors import LayerError, ModelError
+from sidecar.errors import ModelError
 from sidecar.layers.artefact import Artefact
 from sidecar.layers.inference import Reader
 from sidecar.layers.scorer import Scorer
@@ -28,7 +28,7 @@ CALM, ATTACK = "calm " * 20, "calm " * 20 + "attack " + "calm " * 20
 def layer_of(*rules: Rule) -> SemanticLayer:
     """A layer on the tiny model."""
     encoder, manifest = TinyEncoder(), tiny_model.manifest(similar_from=0.9)
-    reader = Reader(Scorer(encoder, tiny_model.head()), Cut(8, 2, 100), batch_tokens=4096)
+    reader = Reader(Scorer(encoder, tiny_model.head(), cut=Cut(8, 2)), budget=100)
     return SemanticLayer(Artefact(Path(), manifest, tiny_model.head()), reader, Neighbours(rules, encoder, manifest))
 
 
@@ -47,7 +47,7 @@ async def test_the_worst_window_of_the_worst_segment_is_the_score() -> None:
     assert report.score == found.score == pytest.approx(1 / (1 + 2.718281828**-5))
     assert (found.rule, found.label, found.path) == ("SEM-prompt_injection", Label.PROMPT_INJECTION, "b")
     assert "attack" in ATTACK[found.start : found.end]
-    assert report.detail == {"windows": 10, "windows_read": 10}
+    assert report.detail == {"windows": 10, "windows_settled": 0, "windows_left": 0}
 
 
 async def test_labels_share_the_score_by_their_chances() -> None:
@@ -83,11 +83,17 @@ async def test_similar_to_rules_score_what_they_are_worth() -> None:
     assert report.score == 0.7
 
 
-async def test_a_text_over_the_budget_raises() -> None:
-    """`too_long` is the word that the engine knows for it."""
-    with pytest.raises(LayerError) as raised:
-        await scan(layer_of(), Segment("calm " * 2000))
-    assert raised.value.cause == "too_long"
+async def test_windows_that_are_left_over_are_a_failure_beside_what_was_read() -> None:
+    """`budget` is the word that the engine knows for it; segments that were read are whole, the others are not."""
+    report = await scan(layer_of(), Segment("attack"), Segment("calm " * 2000))
+    assert (report.failure, report.score) == ("budget", pytest.approx(1 / (1 + 2.718281828**-5)))
+    assert [one.whole for one in report.each] == [True, False]
+
+
+async def test_many_segments_are_put_together_beside_the_event_loop() -> None:
+    """A request of hundreds of strings holds the loop no longer than one of a few; the reports stay in order."""
+    report = await scan(layer_of(), *(Segment("attack" if n == 70 else "calm") for n in range(90)))
+    assert [number for number, one in enumerate(report.each) if one.score > 0.5] == [70]
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
@@ -144,7 +150,7 @@ async def main():
     await layer.close()
     status = dict(line.split(':', 1) for line in Path('/proc/self/status').read_text().splitlines())
     peak = int(status['VmHWM'].split()[0]) / 1024
-    print(report.detail["windows_read"], "torch" in sys.modules, "transformers" in sys.modules, round(peak))
+    print(report.detail["windows"], "torch" in sys.modules, "transformers" in sys.modules, round(peak))
 
 asyncio.run(main())
 """
