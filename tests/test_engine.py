@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sidecar.engine import LONGEST, Caller, Engine, Stage, Terms
+from sidecar.engine import Caller, Engine, Stage, Terms
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency
 from sidecar.types import (
