@@ -42,6 +42,7 @@ class Fixed:
     pause: float = 0.0
     reasoning: str | None = None
     extra: tuple[Finding, ...] = ()
+    report: LayerReport | None = None
     priors: list[Sequence[Finding]] = field(default_factory=list)
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
@@ -50,6 +51,8 @@ class Fixed:
         await asyncio.sleep(self.pause)
         if self.error:
             raise self.error
+        if self.report:
+            return self.report
         found = (finding(self.label, self.score, self.name),) if self.score else ()
         return LayerReport(self.name, self.score, (*found, *self.extra), reasoning=self.reasoning)
 
