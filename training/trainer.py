@@ -61,6 +61,12 @@ class Example:
     known: tuple[float, ...]
 
 
+def half() -> torch.autocast:
+    """Half precision where the processor multiplies it: elsewhere it is emulated, ten times as slow as whole floats."""
+    can = torch.cpu.get_capabilities()
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=bool(can.get("avx512_bf16") or can.get("amx_bf16")))
+
+
 class Trainer:
     """One training run; `state` and `restore` make it resumable between rounds."""
 
@@ -175,7 +181,7 @@ class Trainer:
         """The attack logit of each window, with dropout off."""
         self.network.eval()
         out = [0.0] * len(found)
-        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.inference_mode(), half():
             for batch in batches([w for w, _ in found], self.plan.tokens):
                 tensors = self.tensors([found[i][0] for i in batch], [found[i][1] for i in batch])
                 logits = self.network(*tensors)[0][:, 0].float().tolist()
@@ -210,7 +216,7 @@ class Trainer:
     def _update(self, group: Sequence[Example]) -> float:
         tensors = self.tensors([e.window for e in group], [e.indirect for e in group])
         goal, known = torch.tensor([e.goal for e in group]), torch.tensor([e.known for e in group])
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with half():
             logits, found = self.network(*tensors)
         losses = functional.binary_cross_entropy_with_logits(logits.float(), goal, reduction="none")
         loss = (losses * known).sum(1).mean()
@@ -224,7 +230,7 @@ class Trainer:
 
     def _drift(self, tensors: Sequence[torch.Tensor], found: torch.Tensor) -> torch.Tensor:
         """How far the embedding has moved from the original one, as one minus the cosine."""
-        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.no_grad(), half():
             hidden = self.original(input_ids=tensors[0], attention_mask=tensors[1]).last_hidden_state
             before = pooled(hidden, tensors[1])
         part = slice(*SIMILARITY)
