@@ -2,13 +2,15 @@
 
 A place is an item of a list (`tools.3`), else a field of the body (`metadata`, the strings of `input`). The strings
 stand in their order, a line each; `Segment.pieces` holds where each begins and its path, so that a finding names it.
-What is said in a turn is not packed: it is a text of its own.
+What is said in a turn is not packed: it is a text of its own. What a tool returned as JSON is one text, too, however
+long: the semantic layer weighs a finding by how many windows had a chance to be it, and they all had.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from math import inf
 
 from sidecar.bodies.walk import Leaf
 from sidecar.types import Segment, Source
@@ -27,13 +29,20 @@ def segments(leaves: Iterable[Leaf]) -> Iterator[Segment]:
         if place is None:
             yield from (Segment(one.text, source, one.place.path, rules_only=one.rules_only) for one in group)
         else:
-            yield from _packs(group, source)
+            yield from _packs(group, source, inf if _is_result(source, place) else PACK)
 
 
 def _key(leaf: Leaf) -> tuple[Source, str | None]:
     """Source and place; no place for a text that stands alone."""
-    alone = (leaf.prose and leaf.place.turn) or len(leaf.text) > SHORT or leaf.rules_only
-    return leaf.place.source, None if alone else _place(leaf.place.path)
+    place = _place(leaf.place.path)
+    alone = (leaf.prose and leaf.place.turn) or leaf.rules_only
+    alone = alone or (len(leaf.text) > SHORT and not _is_result(leaf.place.source, place))
+    return leaf.place.source, None if alone else place
+
+
+def _is_result(source: Source, place: str) -> bool:
+    """Whether this is a turn of a third party: it is whole when it is first sent, and nothing is added later."""
+    return source is Source.UNTRUSTED and "." in place
 
 
 def _place(path: str) -> str:
@@ -41,7 +50,7 @@ def _place(path: str) -> str:
     return f"{field}.{item}" if below and item.isdigit() else field
 
 
-def _packs(leaves: Iterable[Leaf], source: Source) -> Iterator[Segment]:
+def _packs(leaves: Iterable[Leaf], source: Source, full: float) -> Iterator[Segment]:
     texts: list[str] = []
     pieces: list[tuple[int, str]] = []
     size = 0
@@ -49,7 +58,7 @@ def _packs(leaves: Iterable[Leaf], source: Source) -> Iterator[Segment]:
         texts.append(text)
         pieces.append((size, place.path))
         size += len(text) + 1
-        if size > PACK:
+        if size > full:
             yield _pack(texts, pieces, source)
             texts, pieces, size = [], [], 0
     if texts:

@@ -40,10 +40,16 @@ class Calibration(BaseModel):
     slope: float = 1.0
     offset: float = 0.0
     per_log_windows: float = 0.0
+    most_windows: int | None = Field(default=None, ge=1)
+    """Windows from which more of them change nothing."""
+
+    def log_windows(self, windows: int) -> float:
+        """The logarithm of how many windows had a chance."""
+        return math.log(max(1, windows if self.most_windows is None else min(windows, self.most_windows)))
 
     def probability(self, logit: float, windows: int) -> float:
         """The calibrated probability that a text of so many windows is an attack."""
-        z = self.slope * logit + self.offset + self.per_log_windows * math.log(max(1, windows))
+        z = self.slope * logit + self.offset + self.per_log_windows * self.log_windows(windows)
         return 1 / (1 + math.exp(-max(-40.0, min(40.0, z))))
 
 
@@ -60,6 +66,8 @@ class Mixture(BaseModel):
     """Added to the mean where a fiftieth of the characters or more are not ASCII: both are shyer there than need be."""
     settles: float
     """Attack logit of the glance below which a window is not read by the encoder."""
+    settles_per_log_windows: float = Field(default=0.0, ge=0)
+    """How much higher that is for every e-fold of windows that the text has: of many, only a strong one can decide."""
     settled: float
     """What the encoder's logits are taken to be for such a window."""
 

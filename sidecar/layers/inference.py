@@ -222,7 +222,8 @@ class Reader:
         for window in self._scorer.windows(part.view.text):
             job.windows[part.text] += 1
             glimpse = self._glimpse(window, indirect=indirect)
-            leave = self._settle if glimpse.settled else self._shelve
+            settled = self._scorer.settles(glimpse, job.windows[part.text])
+            leave = self._settle if settled else self._shelve
             leave(job, part, window, glimpse)
             yield
 
@@ -245,9 +246,13 @@ class Reader:
         return self._budget + int(self._share * sum(job.windows))
 
     def _second(self, job: _Job) -> Iterator[None]:
-        """The windows that are not settled, the most suspicious first."""
+        """The windows that are not settled now that their number is known, the most suspicious first."""
         spent, room = 0, self._room(job)
         for window in sorted(job.open, reverse=True):
+            if self._scorer.settles(window.glimpse, job.windows[window.part.text]):
+                job.unsettled[window.part.text] -= 1
+                self._settle(job, window.part, window.window, window.glimpse)
+                continue
             if spent >= room:
                 return
             said = self._said(window, indirect=job.texts[window.part.text].indirect)

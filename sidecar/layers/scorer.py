@@ -16,7 +16,7 @@ import numpy as np
 import re2
 
 from sidecar.errors import ModelError
-from sidecar.layers.artefact import Array, Artefact, Head, Mixture
+from sidecar.layers.artefact import Array, Artefact, Calibration, Head, Mixture
 from sidecar.layers.embedding import Encoder, Network, OnnxNetwork, open_encoder
 from sidecar.layers.pieces import FILE, Pieces
 from sidecar.layers.prose import is_prose
@@ -47,10 +47,13 @@ _FOREIGN = re2.compile(r"[^\x00-\x7f]+")
 
 @dataclass(frozen=True, slots=True)
 class Glimpse:
-    """What the first stage says of a window; no logits if it has not read it, because there is none or no need."""
+    """What the first stage says of a window; no logits if it has not read it, because there is none or no need.
+
+    `known`: it may settle the window by itself, if it is not suspicious (`Scorer.settles`).
+    """
 
     logits: Array | None
-    settled: bool
+    known: bool
     suspicion: float
 
 
@@ -158,11 +161,13 @@ class Scorer:
         cut: Cut | None = None,
         settles: bool = True,
         readable: Callable[[str], bool] = lambda _: True,
+        calibration: Calibration | None = None,
     ) -> None:
-        """`readable`: what is worth reading at all."""
+        """`readable`: what is worth reading at all. `calibration`: that of the texts whose windows are read."""
         self.encoder, self.head, self._readable = encoder, head, readable
         self._cut = cut or Cut()
         self._glance, self._settles = glance, settles
+        self._calibration = calibration or Calibration()
 
     @classmethod
     def open(cls, artefact: Artefact, threads: int, *, settles: bool = True) -> Scorer:
@@ -174,7 +179,8 @@ class Scorer:
             if small.manifest.outputs != manifest.outputs:
                 raise ModelError(f"{small.folder}: has other outputs than the model that it stands before")
             glance = Glance.open(small, manifest.glance, threads)
-        return cls(encoder, artefact.head, glance, cut=cut, settles=settles, readable=is_prose)
+        known = manifest.calibration
+        return cls(encoder, artefact.head, glance, cut=cut, settles=settles, readable=is_prose, calibration=known)
 
     def windows(self, text: str) -> Iterator[Window]:
         """The text in the windows of the first stage, one by one."""
@@ -183,13 +189,19 @@ class Scorer:
     def glimpse(self, window: Window, *, indirect: bool) -> Glimpse:
         """What the first stage says. A window that is not readable is settled: nothing in it can be judged."""
         if not self._readable(window.text):
-            return Glimpse(None, settled=True, suspicion=-np.inf)
+            return Glimpse(None, known=True, suspicion=-np.inf)
         if self._glance is None:
-            return Glimpse(None, settled=False, suspicion=0.0)
-        first, mixture = self._glance.logits(window, indirect=indirect), self._glance.mixture
-        suspicion = float(first[self.head.attack])
-        settled = self._settles and suspicion < mixture.settles and self._glance.knows(window)
-        return Glimpse(first, settled=settled, suspicion=suspicion)
+            return Glimpse(None, known=False, suspicion=0.0)
+        first = self._glance.logits(window, indirect=indirect)
+        return Glimpse(first, self._settles and self._glance.knows(window), float(first[self.head.attack]))
+
+    def settles(self, glimpse: Glimpse, windows: int = 1) -> bool:
+        """Whether the second stage need not read a window of a text that has so many."""
+        if not glimpse.known or self._glance is None:
+            return glimpse.known
+        mixture = self._glance.mixture
+        limit = mixture.settles + mixture.settles_per_log_windows * self._calibration.log_windows(windows)
+        return glimpse.suspicion < limit
 
     def settled(self, window: Window, glimpse: Glimpse) -> Said:
         """What is said of a window that the first stage has settled."""
@@ -215,7 +227,7 @@ class Scorer:
 
     def _one(self, window: Window, *, indirect: bool) -> Said:
         glimpse = self.glimpse(window, indirect=indirect)
-        if not glimpse.settled:
+        if not self.settles(glimpse):
             return self.read(window, glimpse, indirect=indirect)
         return self.settled(window, glimpse)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from sidecar.bodies.extraction import extract
@@ -59,3 +60,12 @@ def test_what_two_sources_say_is_never_packed_together() -> None:
         ("look\na b", Source.MODEL),
         ("it rains", Source.UNTRUSTED),
     ]
+
+
+def test_what_a_tool_returned_as_json_is_one_text() -> None:
+    """However long it is and its strings are: its windows are weighed together, and a finding names the string."""
+    rows = [{"title": f"Row {number} of the table", "note": 'some "words" ' * 60} for number in range(20)]
+    found = segments({"messages": [{"role": "tool", "tool_call_id": "1", "content": json.dumps(rows)}]})
+    (one,) = [segment for segment in found if 'some "words"' in segment.text]
+    assert one.source is Source.UNTRUSTED
+    assert one.path_at(one.text.index("Row 7 ")).endswith("7.title")

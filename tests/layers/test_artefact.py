@@ -69,6 +69,13 @@ def test_calibration_is_a_probability_that_minds_the_length() -> None:
     assert calibration.probability(2, 50) < calibration.probability(2, 1)
 
 
+def test_more_windows_than_that_ask_no_more() -> None:
+    """Else the longest texts could hide anything: their threshold would be higher than any logit."""
+    calibration = Calibration(per_log_windows=-0.6, most_windows=20)
+    assert calibration.probability(2, 20) < calibration.probability(2, 19)
+    assert calibration.probability(2, 20) == calibration.probability(2, 5_000)
+
+
 @pytest.mark.parametrize("engine", sorted(SHIPPED))
 def test_the_shipped_folders_are_whole(engine: str) -> None:
     """What the package ships passes its own check, and is for the engine that picks it."""

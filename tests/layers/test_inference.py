@@ -191,9 +191,11 @@ async def staged() -> AsyncIterator[Callable[..., Staged]]:
     """Makes them, and closes them at the end."""
     made: list[Staged] = []
 
-    def one(*, first: TinyEncoder | None = None, second: TinyEncoder | None = None, **options: object) -> Staged:
+    def one(
+        *, first: TinyEncoder | None = None, second: TinyEncoder | None = None, rise: float = 0.0, **options: object
+    ) -> Staged:
         small, large = first or TinyEncoder(), second or TinyEncoder()
-        mixture = Mixture(share=0.5, share_abroad=0.5, settles=-1.0, settled=-4.0)
+        mixture = Mixture(share=0.5, share_abroad=0.5, settles=-1.0, settled=-4.0, settles_per_log_windows=rise)
         glance = Glance(TinyPieces(), small, tiny_model.head(), mixture, CUT.size)
         settings: dict[str, object] = {"kept": Kept(0)} | options
         reader = Reader(Scorer(large, tiny_model.head(), glance, cut=CUT), **settings)  # type: ignore[arg-type]
@@ -223,6 +225,14 @@ async def test_what_the_first_stage_has_settled_counts_as_read(staged: Callable[
     both = staged(budget=1)
     reading = await both.reader.read([Text(words(3000)), Text("calm")])
     assert (reading.windows, reading.unsettled, both.second.batches) == ((375, 1), (0, 0), [])
+
+
+async def test_what_many_windows_settle_costs_nothing_of_the_budget(staged: Callable[..., Staged]) -> None:
+    """The first windows of a text were shelved before their number was known: they are settled at the end."""
+    both = staged(budget=20, rise=0.5)
+    reading = await both.reader.read([Text(DECOY * 100 + ATTACK)])
+    assert (sum(reading.unsettled), len(both.second.batches)) == (0, 1)
+    assert reading.read[0].logits[0] > 0
 
 
 async def test_the_budget_is_of_the_request_and_grows_with_its_windows(staged: Callable[..., Staged]) -> None:

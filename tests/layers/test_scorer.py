@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import tiny_model
 from tiny_model import TinyEncoder, TinyPieces
 
 from sidecar.errors import ModelError
-from sidecar.layers.artefact import SHIPPED, Artefact, Mixture
+from sidecar.layers.artefact import SHIPPED, Artefact, Calibration, Mixture
 from sidecar.layers.scorer import FOLDER, NOTHING, Glance, Glimpse, Scorer, other_readings
 from sidecar.layers.windows import Cut, Window
 
@@ -47,6 +48,17 @@ def test_letters_that_the_glance_does_not_know_are_not_settled() -> None:
     known, unknown = both(cut(both, "calm calm calm calm calm yyy", "zzz yyy calm"), [False, False])
     assert (known.features is None, unknown.features is None, large.batches) == (True, False, [1])
     assert unknown.logits[0] == pytest.approx(-5.0)
+
+
+def test_of_many_windows_only_a_suspicious_one_is_read_twice() -> None:
+    """The limit rises with the windows of the text, as far as they count, and is for letters that are known."""
+    mixture = Mixture(share=0.25, share_abroad=0.75, settles=-2.0, settled=-4.0, settles_per_log_windows=1.0)
+    glance = Glance(TinyPieces(), TinyEncoder(), tiny_model.head(), mixture, CUT.size)
+    both = Scorer(TinyEncoder(), tiny_model.head(), glance, cut=CUT, calibration=Calibration(most_windows=20))
+    found = Glimpse(np.zeros(5), known=True, suspicion=0.5)
+    assert [both.settles(found, windows) for windows in (1, 12, 13, 5_000)] == [False, False, True, True]
+    assert not both.settles(replace(found, suspicion=1.0), 5_000)
+    assert not both.settles(replace(found, known=False), 5_000)
 
 
 @pytest.mark.parametrize("text", ["আজ লাইব্রেরি কখন খোলে?", "நூலகம் எப்போது திறக்கும்?", "ಗ್ರಂಥಾಲಯ ಎಲ್ಲಿದೆ?", "ሰላም እንዴት ነህ?"])
