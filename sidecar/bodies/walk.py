@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from sidecar.bodies import embedded, framing
+from sidecar.bodies import embedded, framing, retrieved
 from sidecar.bodies.paths import (
     DEFINITIONS,
     DOCUMENTS,
@@ -251,7 +251,13 @@ class Walk:
 
 
 def leaves(text: str, at: Place, *, prose: bool) -> list[Leaf]:
-    """A text as a leaf; a user's turn into which a framework has put something in its parts, too."""
+    """A text as a leaf; a user's turn into which a framework has put something in its parts, too.
+
+    So are the passages that an application has put into its system prompt from elsewhere.
+    """
+    if prose and at.source is Source.APPLICATION and at.path.partition(".")[0] not in DEFINITIONS:
+        untrusted = at._replace(source=Source.UNTRUSTED)
+        return [Leaf(text, at, prose), *(Leaf(part, untrusted, False) for part in retrieved.passages(text))]
     found = framing.parts(text) if prose and at.source is Source.USER else []
     if not found:
         return [Leaf(text, at, prose)]
