@@ -22,7 +22,8 @@ _KINDS = r"""
     contexts? retrieved passages? excerpts? snippets? documents? docs? chunks? sources? articles? references? citations?
     search[\s_-]?results? results? pages? web[\s_-]?pages? websites? e?-?mails? messages? threads? tickets? reviews?
     comments? transcripts? attachments? files? notes tool[\s_-]?outputs? tool[\s_-]?results? knowledge[\s_-]?base
-    wiki faqs? records? quotes? posts? letters?
+    wiki faqs? records? quotes? posts? letters? memor(?:y|ies) profiles? catalog(?:ue)?s? abstracts?
+    imported found readings? custom[\s_-]?instructions lore
     kontext ausz[üu]ge? textstellen dokumente? suchergebnisse? quellen? fundstellen artikel seiten? nachrichten
     kommentare notizen bewertungen
     contexte extraits? r[ée]sultats articles courriels? commentaires avis fiches?
@@ -47,7 +48,7 @@ _NAMES = re2.compile(rf"(?i){_KIND}")
 _TAG = re.compile(r"[<\[]([^<>\[\]\n/!][^<>\[\]\n]{0,240})[>\]]")
 _NAME = re.compile(r"\s*[\w.-]+(?: [\w.-]+)?")
 _HEADING = re2.compile(
-    r"[ \t]*(?:(#{1,6})[ \t]*|\*\*|={2,}|-{2,}|[\[【])[^\n.:?!：。]*(?:[:：]?\*\*[:：]?|[=#-]{2,}|[\]】]|[:：])?[ \t]*"
+    r"[ \t]*(?:(#{1,6})[^\n]*|\*\*|={2,}|-{2,}|[\[【])[^\n.:?!：。]*(?:[:：]?\*\*[:：]?|[=#-]{2,}|[\]】]|[:：])?[ \t]*"
 )
 _CLAUSE = re2.compile(r"(?:^|[.!?。])[ \t]*([^\n.:?!：。]+)[:：][ \t]*$")
 _NEXT = re2.compile(r"(?m)^[ \t]*(?:#{1,6}[ \t]*\S|\*\*|={2,}|【)")
@@ -79,13 +80,13 @@ def _naming(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _tagged(text: str) -> Iterator[tuple[int, int]]:
-    """Between a tag and the one that closes it."""
+    """Between a tag and the last one that closes it."""
     named = ((mark, _NAME.match(mark.group(1))) for mark in _TAG.finditer(text))
     marks = ((mark, name.group()) for mark, name in named if name and _NAMES.search(name.group()))
     for mark, name in islice(marks, MOST):
         closing = re2.compile(rf"(?i)[<\[]/[ \t]*{re2.escape(name.split()[0])}")
-        if closed := closing.search(text, mark.end()):
-            yield mark.end(), closed.start()
+        if closed := list(closing.finditer(text, mark.end())):
+            yield mark.end(), closed[-1].start()  # the last: a passage may close the tag itself, to get out of it
 
 
 def _fenced(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
