@@ -19,9 +19,12 @@ THRESHOLD = 0.6
 TARGET = 0.025
 """Share of held-back harmless rows at or above the threshold. Nearly all of them are near neighbours of attacks, many
 the twin of one; of the harmless texts of `dev`, where this was looked up, a fifth as many reach it."""
-LENGTH = 0.6
-"""Logits that a text must show more for every e-fold of windows: chosen on `dev`, between what fits sources left out of
-an earlier training (0.74) and what its long harmless texts need; the families held back are too short to say."""
+LENGTH = 0.7
+"""Logits that a text must show more for every e-fold of windows: with `MOST_WINDOWS` chosen on long harmless documents
+(1.1 % of conversations and at most 1 % of any size class refused) and on attacks planted in them."""
+MOST_WINDOWS = 20
+"""Windows from which more ask no more: without an end no logit is high enough in 100 kB, and none of 29 planted attacks was
+found there; with this one a third."""
 
 
 def fit(scores: Sequence[Score], target: float = TARGET) -> Calibration:
@@ -40,12 +43,13 @@ def fit(scores: Sequence[Score], target: float = TARGET) -> Calibration:
     optimiser.step(loss)
     slope, offset = (float(value) for value in curve.detach())
     excess = slope * _reached(scores, target) + offset - float(np.log(THRESHOLD / (1 - THRESHOLD)))
-    return Calibration(slope=slope, offset=offset - max(0.0, excess), per_log_windows=-LENGTH * slope)
+    offset -= max(0.0, excess)
+    return Calibration(slope=slope, offset=offset, per_log_windows=-LENGTH * slope, most_windows=MOST_WINDOWS)
 
 
 def _strength(scores: Sequence[Score]) -> Floats:
     """Logits, less what many windows add by chance."""
-    return np.array([s.logit - LENGTH * float(np.log(max(1, s.windows))) for s in scores])
+    return np.array([s.logit - LENGTH * float(np.log(max(1, min(s.windows, MOST_WINDOWS)))) for s in scores])
 
 
 def _reached(scores: Sequence[Score], target: float) -> float:
