@@ -1,0 +1,102 @@
+"""Price of long requests, in passes of the second-stage model over one window (126 tokens), all in one run.
+
+Reads the documents of a labelled file as `sidecar eval` does, scans each with rules and the semantic layer in one
+thread, nothing remembered, and prints the price by size class and of the dearest. Texts are also joined to 1 MB and
+10 MB, for the semantic layer and for the rules alone.
+
+    python -m benchmarks.long_documents FILE.jsonl.gz [--each 12]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from sidecar.config import Settings
+from sidecar.engine import Engine
+from sidecar.evaluation.rows import Row, read_rows
+from sidecar.layers.artefact import SHIPPED, Artefact
+from sidecar.layers.scorer import Scorer
+from sidecar.pipeline import pipeline
+from sidecar.standing import Caller
+from sidecar.types import ScanRequest, Segment, Source
+
+THOROUGH = Caller(thorough=True)
+PASSES = 40
+
+
+def one_pass(words: str) -> float:
+    """Seconds of one window through the second stage: the median of some."""
+    scorer = Scorer.open(Artefact.read(SHIPPED["onnx"]), 1)
+    window = next(iter(scorer.windows(words)))
+    glimpse, taken = scorer.glimpse(window, indirect=True), []
+    for _ in range(PASSES):
+        begun = time.perf_counter()
+        cost = scorer.read(window, glimpse, indirect=True).cost
+        taken.append((time.perf_counter() - begun) / cost)
+    return statistics.median(taken)
+
+
+async def seconds(engine: Engine, text: str) -> float:
+    """Of one scan that every layer has read."""
+    begun = time.perf_counter()
+    verdict = await engine.scan(ScanRequest((Segment(text, Source.UNTRUSTED),)), THOROUGH)
+    if verdict.failure is not None:
+        print(f"  a scan failed: {verdict.failure}")
+    return time.perf_counter() - begun
+
+
+def chosen(rows: list[Row], each: int) -> dict[str, list[Row]]:
+    """So many documents of each size class, evenly over the file."""
+    classes: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.form == "document" and not row.attack:
+            classes[row.size_class].append(row)
+    return {name: found[:: max(1, len(found) // each)][:each] for name, found in sorted(classes.items())}
+
+
+def joined(rows: list[Row], size: int) -> str:
+    """Documents one after another, so many characters, from the beginning again where they end."""
+    text = "\n\n".join(row.text for row in rows if row.form == "document")
+    return (text * (size // len(text) + 1))[:size]
+
+
+async def measure(rows: list[Row], each: int) -> None:
+    """Print everything."""
+    settings = Settings()
+    unit = one_pass(rows[0].text or "plain words " * 100)
+    print(f"one pass: {unit * 1000:.1f} ms")
+    async with pipeline(settings, prove=False) as built:
+        for name, found in chosen(rows, each).items():
+            prices = [(await seconds(built.engine, row.text) / unit, row.kind, row.bytes) for row in found]
+            per = [price / size * 100_000 for price, _, size in prices]
+            print(f"{name}: median {statistics.median(per):.0f} passes for 100 kB, dearest {max(prices)}")
+        print(f"1 MB: {await seconds(built.engine, joined(rows, 1_000_000)) / unit:.0f} passes")
+    await rules_alone(rows, unit)
+
+
+async def rules_alone(rows: list[Row], unit: float) -> None:
+    """The rules on mixed text, beside as much plain ASCII, at 1 MB and 10 MB."""
+    settings = Settings.model_validate({"layers": {"semantic": {"enabled": False}}})
+    async with pipeline(settings, prove=False) as built:
+        plain = await seconds(built.engine, ("It was a quiet day at the harbour. " * 30_000)[:1_000_000])
+        mixed = [await seconds(built.engine, joined(rows, size)) for size in (1_000_000, 10_000_000)]
+    print(f"rules: 1 MB {mixed[0] / unit:.0f} passes, {mixed[0] / plain:.1f} x plain ASCII")
+    print(f"rules: 10 MB {mixed[1] / mixed[0] / 10:.2f} x the time per byte of 1 MB")
+
+
+def main() -> None:
+    """Parse and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--each", type=int, default=12)
+    given = parser.parse_args()
+    asyncio.run(measure(read_rows(given.file), given.each))
+
+
+if __name__ == "__main__":
+    main()
