@@ -118,6 +118,8 @@ DESCRIBED = (
         r"\s+(?:an?|the|any|some|one|it|your|my|our|i|we|people|most)\s+(?:[a-z]+\s+){0,5}?(?:model|llm|chatbot|assistant|bot|agent|ai|gpt)s?\s+(?:(?:to|into|just|really|sometimes|still)\s+){0,2}\z"
     ),
     rf"\b{_SOMEBODY}\s+(?:may|might|could|will|can|would|sometimes|often|often\s+try\s+to)\s+(?:[a-z]+\s+){{0,2}}?{_TOLD}(?:\s+(?:you|it|them|(?:the|an?|your)\s+(?:model|assistant|bot|ai|agent|llm)))?(?:\s+(?:to|that|into|make|get|have|you|it))*\s*\z",
+    # Asks how it is done
+    r"\bhow\s+(?:(?:do|can|could|should|would|might|does)\s+(?:i|we|one|someone|developers|a\s+developer)|to)\s+(?:[a-z]+ly\s+)?\z",
     # What somebody else does, did, or was told to
     (
         r"\b(?:suppliers?|contractors?|clients?|customers?|tenants?|landlords?|part(?:y|ies)|employees?|staff|members?|committee|court|jury"
