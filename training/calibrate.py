@@ -23,8 +23,8 @@ LENGTH = 0.7
 """Logits that a text must show more for every e-fold of windows: with `MOST_WINDOWS` chosen on long harmless documents
 (1.1 % of conversations and at most 1 % of any size class refused) and on attacks planted in them."""
 MOST_WINDOWS = 20
-"""Windows from which more ask no more. Without an end no logit is high enough in 100 kB: of 29 attacks planted there
-none was found; with this one a third."""
+"""Windows from which more ask no more. Without an end no logit is high enough in 100 kB. Of 137 attacks planted in
+documents of 32 to 200 kB 32 are found with it."""
 
 
 def fit(scores: Sequence[Score], target: float = TARGET) -> Calibration:
