@@ -18,7 +18,7 @@ from sidecar.config import Settings
 from sidecar.evaluation import Outcome, Row
 
 SAMPLE_CEILING, REPRODUCTIONS_CEILING = 11, 9
-"""Measured: 10 of 69 and 8 of 48, all by the model; one more each for processors on which its scores differ a little."""
+"""Measured: 10 of 69 and 8 of 48, all by the model; and one more each, since its scores depend on the processor."""
 FIELDS_CEILING = 2
 """Of 3,021 identifiers as names of unknown fields two: `get_system_prompt` by a rule, a dated name by the model."""
 DEFAULTS = Settings.model_validate({"scan": {"deadline": "10m"}})
