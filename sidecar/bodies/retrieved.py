@@ -3,7 +3,8 @@
 They are somebody else's words, and the source of an indirect injection, though the role of the turn is `system`. What
 stands between known marks is read a second time, as untrusted text: between tags whose name says what they hold
 (`<context>`, `[PAGE ...]`), under a heading that does (`### Documents`, `Search results:`), and between two lines of
-the same signs behind such a heading or a sentence that ends with a colon and names such material.
+the same signs behind such a heading or a sentence that names such material. What has other marks, or none, stays the
+application's own text, and a line in a passage that looks like the next heading ends it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import islice
 import re2
 
 MOST = 64
-"""Marks of each kind that are followed up in one prompt; what is behind the last is one part."""
+"""Marks of each kind that are followed up in one prompt. Behind the last heading of so many, all is one part."""
 LONGEST = 90
 """Characters of a heading, or of the clause before a colon."""
 _KINDS = r"""
@@ -104,9 +105,9 @@ def _fenced(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[tuple[int, 
 def _headed(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Under a heading, as far as the next one of its kind, or to the end."""
     headings = ((end, level) for start, end in lines if (level := _level(text[start:end])) is not None)
-    for end, level in islice(headings, MOST):
+    for number, (end, level) in enumerate(islice(headings, MOST), 1):
         following = re2.compile(rf"(?m)^[ \t]*#{{1,{level}}}[ \t]*\S") if level else _NEXT
-        later = following.search(text, end)
+        later = following.search(text, end) if number < MOST else None
         yield end, later.start() if later else len(text)
 
 

@@ -69,6 +69,7 @@ _SELF = _pattern(words.SELF)
 _OWN_VOICE = _pattern(words.OWN_VOICE)
 _CANCELLED = _pattern(words.CANCELLED)
 _YOURS = _pattern(words.YOURS)
+_HOW = _pattern(words.HOW)
 _CANCELS = _pattern(words.CANCELS)
 _INSTEAD = _pattern(words.INSTEAD)
 _OBEY_BEFORE = _pattern(words.OBEY_BEFORE)
@@ -81,7 +82,7 @@ _ATTACHED = _pattern(r"[\x{590}-\x{6ff}]{1,4}\z")
 
 
 def excuse(text: str, start: int, end: int) -> str:
-    """Why the hit is no order, or nothing: `negated`, `described`, `quoted`, `listed`, `scoped`, `heading`, `code`."""
+    """Why the hit is no order, or nothing: one of the names below."""
     start, end = _words_of(text, start, end)
     hit = text[start:end]
     before = text[max(0, start - BEFORE) : start].replace("’", "'")
@@ -89,6 +90,7 @@ def excuse(text: str, start: int, end: int) -> str:
     excuses = (
         ("negated", lambda: _is_negated(before, hit, after)),
         ("code", lambda: _CALL.match(hit)),
+        ("asked", lambda: _is_asked(before, hit)),
         ("described", lambda: _is_described(before)),
         ("quoted", lambda: _is_quoted(before, hit, after)),
         ("listed", lambda: _is_listed(before, after)),
@@ -124,6 +126,11 @@ def _is_negated(before: str, hit: str, after: str) -> bool:
         inside = _NEGATED_INSIDE.search(hit[:INSIDE]) and not _REFUSED_INSIDE.search(hit)
         negations = bool(inside) or bool(_NEGATED_AFTER.match(after))
     return (negations + flipped) % 2 == 1 and negations > 0
+
+
+def _is_asked(before: str, hit: str) -> bool:
+    """Whether somebody asks how it is done, and not with what is the model's own."""
+    return bool(_HOW.search(before)) and not _YOURS.search(hit)
 
 
 def _is_described(before: str) -> bool:

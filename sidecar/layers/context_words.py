@@ -118,8 +118,6 @@ DESCRIBED = (
         r"\s+(?:an?|the|any|some|one|it|your|my|our|i|we|people|most)\s+(?:[a-z]+\s+){0,5}?(?:model|llm|chatbot|assistant|bot|agent|ai|gpt)s?\s+(?:(?:to|into|just|really|sometimes|still)\s+){0,2}\z"
     ),
     rf"\b{_SOMEBODY}\s+(?:may|might|could|will|can|would|sometimes|often|often\s+try\s+to)\s+(?:[a-z]+\s+){{0,2}}?{_TOLD}(?:\s+(?:you|it|them|(?:the|an?|your)\s+(?:model|assistant|bot|ai|agent|llm)))?(?:\s+(?:to|that|into|make|get|have|you|it))*\s*\z",
-    # Asks how it is done
-    r"\bhow\s+(?:(?:do|can|could|should|would|might|does)\s+(?:i|we|one|someone|developers|a\s+developer)|to)\s+(?:[a-z]+ly\s+)?\z",
     # What somebody else does, did, or was told to
     (
         r"\b(?:suppliers?|contractors?|clients?|customers?|tenants?|landlords?|part(?:y|ies)|employees?|staff|members?|committee|court|jury"
@@ -196,6 +194,8 @@ CANCELLED = r"instru|istruz|instruc|\b(?:directions?|directives?|orders?|guid\w+
 """What is cancelled in such an order, for the two above to hold."""
 YOURS = r"\b(?:your|ur|you|du|dir|vous|você|deine?[rnms]?|eure|ihre|tes|vos|tus|tu|seus|suas|teus|tuas|tuoi|tue|jouw|je|dina|dine|twoje|твои|твої|kendi|bạn|anda)\b"
 """Whose orders they are: those of the model are no thing in the world."""
+HOW = r"\bhow\s+(?:(?:do|can|could|should|would|might|does)\s+(?:i|we|one|someone|developers|a\s+developer)|to)\s+(?:[a-z]+ly\s+)?\z"
+"""Who asks how something is done orders nothing, unless it is the model's own (`YOURS`) that he wants."""
 CANCELS = r"ignor|disregard|forget|overrid|overlook|discard|cancel|\bdrop|vergiss|vergess|verges|missacht|negeer|vergeet|oubli|annul|olvid|omiso|esque|desconsider|dimentic|zapom|игнор|забуд|отмен|unut|yok\s+say|bỏ\s+qua|abaikan|lupakan|تجاهل|glem|glöm|bortse"
 """How it is cancelled."""
 INSTEAD = r"\A\W{0,3}(?:and|instead|then|but)\W+(?:[a-z]+\W+){0,2}?(?:say|respond|reply|print|output|reveal|tell|repeat|show|write|answer|follow|act|pretend|obey|execute|send)\b"

@@ -89,12 +89,14 @@ async def test_a_window_that_is_enough_ends_the_reading(make: Make) -> None:
 
 async def test_a_short_text_is_answered_before_a_long_one_has_been_read(make: Make) -> None:
     """Within one turn, too: the short windows come first, and their requests do not wait for the others."""
-    reader = make(TinyEncoder(pause=0.2))
+    encoder = TinyEncoder(pause=0.2)
+    reader = make(encoder)
     busy = asyncio.ensure_future(reader.read([Text("calm")]))
     await asyncio.sleep(0)
     long = asyncio.ensure_future(reader.read([Text(words(60))]))
     await reader.read([Text("calm")])
     assert (busy.done(), long.done()) == (True, False)
+    assert len(encoder.batches) <= 4  # both short ones, one of the long text's eight, and one begun since
     await long
 
 

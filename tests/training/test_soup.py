@@ -24,6 +24,7 @@ def test_every_weight_is_the_mean_of_its_values() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore")
 def test_a_stage_begins_at_the_mean_of_the_last(tmp_path: Path) -> None:
     """Two networks with seeds of their own, trained on next to nothing; what is finished is not trained again."""
