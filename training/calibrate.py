@@ -21,9 +21,9 @@ TARGET = 0.025
 the twin of one; of the harmless texts of `dev`, where this was looked up, a fifth as many reach it."""
 LENGTH = 0.7
 """Logits that a text must show more for every e-fold of windows: with `MOST_WINDOWS` chosen on long harmless documents
-(1.1 % of conversations and at most 1 % of any size class refused) and on attacks planted in them."""
+(1.1 % of conversations and at most 2.2 % of any size class refused) and on attacks planted in them."""
 MOST_WINDOWS = 20
-"""Windows from which more ask no more. Without an end no logit is high enough in 100 kB. Of 137 attacks planted in
+"""Windows from which more ask no more. Without an end no logit is high enough in 100 kB. Of 136 attacks planted in
 documents of 32 to 200 kB 32 are found with it."""
 
 
