@@ -100,7 +100,7 @@ class World:
 def settings(folder: Path, forward_to: str, **sections: Any) -> Settings:
     """Settings with short patience, rules alone, and a store in a file, unless told otherwise."""
     (folder / "policy.yaml").write_text(POLICY, "utf-8")
-    patience = {"connect_timeout": 0.5, "first_byte_timeout": 0.5, "idle_timeout": 0.5}
+    patience = {"connect_timeout": 1.5, "first_byte_timeout": 1.5, "idle_timeout": 1.5}
     given: dict[str, Any] = {
         "listen": {"port": 0},
         "admin": {"port": 0},
