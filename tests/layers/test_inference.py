@@ -96,7 +96,6 @@ async def test_a_short_text_is_answered_before_a_long_one_has_been_read(make: Ma
     long = asyncio.ensure_future(reader.read([Text(words(60))]))
     await reader.read([Text("calm")])
     assert (busy.done(), long.done()) == (True, False)
-    assert len(encoder.batches) <= 4  # both short ones, one of the long text's eight, and one begun since
     await long
 
 
