@@ -1,28 +1,35 @@
-"""Reads `multipart/form-data` in the one form that the official clients write; anything else is refused.
+"""Reads `multipart/form-data` (RFC 7578) as the clients of many languages write it, where it has one reading.
 
-Parsers of this format differ more than those of any other (repeated boundaries, folded headers, transfer
-encodings, text before and after the parts), and each difference is a place to hide text. So there is no
-tolerance here: boundary, CRLF, two known headers a part, and nothing around them.
+Parsers of this format differ more than those of any other (repeated boundaries and parameters, folded headers,
+transfer encodings, text before and after the parts), and each difference is a place to hide text. So what has one
+meaning to every server is read: other headers of a part, which the RFC says are to be ignored, parameters in any
+order, with or without quotes. What has two is refused.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sidecar.errors import BodyError
 
 MOST_PARTS = 256
-LONGEST_HEAD = 1024
-_TYPE = re.compile(
-    r'multipart/form-data\s*;\s*boundary=(?:"([\w\'()+,./:=?-]{1,70})"|([\w\'+.-]{1,70}))', re.ASCII | re.IGNORECASE
-)
-_QUOTED = r'"([^"\\\r\n]*)"'
-_DISPOSITION = re.compile(
-    rf"form-data; name={_QUOTED}(?:; filename={_QUOTED})?(?:; filename\*=(?:utf-8|UTF-8)''([\w!#$&+.^`|~%-]*))?"
-)
+LONGEST_HEAD = 2048
+CHARSET = "_charset_"
+"""The field that states in which charset the others are (RFC 7578, 4.6)."""
+MOST_HEADERS = 16
+_TOKEN = r"[\w!#$%&'*+.^`|~-]+"
+_QUOTED = r'"[^"\\\r\n]*"'
+"""Without backslashes: some servers take them for escapes, some do not."""
+_PARAMETER = re.compile(rf"\s*;\s*({_TOKEN})=({_QUOTED}|{_TOKEN})", re.ASCII)
+_BOUNDARY = re.compile(r"[\w'()+,./:=?-]{1,70}", re.ASCII)
+_EXTENDED = re.compile(r"utf-8''([\w!#$&+.^`|~%-]*)", re.ASCII | re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]{1,64}/[\w!#$&^.+-]{1,64}(?: ?; ?[\w-]{1,32}=\"?[\w.+-]{1,64}\"?)*", re.ASCII)
-_TEXT = re.compile(r"text/plain(?:;\s*charset=\"?utf-8\"?)?", re.IGNORECASE)
+_TEXT = re.compile(r"text/plain(?:;\s*charset=\"?(?:utf-8|us-ascii)\"?)?", re.IGNORECASE)
+_FIELD = re.compile(rb"([!#$%&'*+.^`|~\w-]+):[ \t]*([^\r\n]*)")
+_AS_IT_IS = frozenset({"7bit", "8bit", "binary"})
+"""Transfer encodings that change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +64,25 @@ def parse_form(raw: bytes, *, content_type: str | None, content_encoding: str | 
         raise _malformed("does not end with its boundary")
     if len(blocks) > MOST_PARTS:
         raise _malformed(f"has more than {MOST_PARTS} parts")
-    return tuple(_part(block) for block in blocks)
+    parts = tuple(_part(block) for block in blocks)
+    if any(part.name == CHARSET and part.data.strip().lower() != b"utf-8" for part in parts):
+        raise _malformed("names another charset than UTF-8")
+    return parts
 
 
 def _boundary(content_type: str | None) -> bytes:
-    found = _TYPE.fullmatch((content_type or "").strip())
-    if not found:
-        raise BodyError("encoding", "The Content-Type must be multipart/form-data with one boundary.", status=415)
-    return (found[1] or found[2]).encode()
+    """The boundary; beside it the type may name UTF-8, which forms are read in anyway."""
+    try:
+        kind, given = _parameters(content_type or "")
+    except ValueError:
+        kind, given = "", {}
+    found = given.pop("boundary", "")
+    if kind != "multipart/form-data" or given.pop("charset", "utf-8").lower() != "utf-8" or given:
+        found = ""
+    if not _BOUNDARY.fullmatch(found):
+        said = "The Content-Type must be multipart/form-data with one boundary, in UTF-8 if it names a charset."
+        raise BodyError("encoding", said, status=415)
+    return found.encode()
 
 
 def _part(block: bytes) -> Part:
@@ -72,25 +90,61 @@ def _part(block: bytes) -> Part:
     if not head.startswith(b"\r\n") or not end or len(head) > LONGEST_HEAD:
         raise _malformed("has a part without proper headers")
     headers = _headers(head[2:])
-    found = _DISPOSITION.fullmatch(headers.get("content-disposition", ""))
-    if not found:
-        raise _malformed("has a part without a plain Content-Disposition")
+    if headers.get("content-transfer-encoding", "binary").lower() not in _AS_IT_IS:
+        raise _malformed("has a part with a transfer encoding")
+    if headers.get("content-length", str(len(data))) != str(len(data)):
+        raise _malformed("has a part that states another length than it has")
     content_type = headers.get("content-type")
     if content_type is not None and not _MEDIA_TYPE.fullmatch(content_type):
         raise _malformed("has a part without a plain Content-Type")
-    name, filename, extended = found.groups()
-    shown = None if filename is None and extended is None else " ".join(filter(None, (filename, extended)))
-    return Part(name, data, shown, content_type)
+    name, filename = _names(headers.get("content-disposition", ""))
+    return Part(name, data, filename, content_type)
+
+
+def _names(disposition: str) -> tuple[str, str | None]:
+    """The name of a part, and that of its file, which may be given twice: plainly and in UTF-8."""
+    try:
+        kind, given = _parameters(disposition)
+        extended = given.pop("filename*", None)
+        shown = [given.pop("filename", None), None if extended is None else _EXTENDED.fullmatch(extended)[1]]  # type: ignore[index]
+        name = given.pop("name")
+    except (ValueError, TypeError, KeyError):
+        kind, given, name = "", {}, ""
+    if kind != "form-data" or given:
+        raise _malformed("has a part without a plain Content-Disposition")
+    return name, None if shown == [None, None] else " ".join(filter(None, shown))
+
+
+def _parameters(field: str) -> tuple[str, dict[str, str]]:
+    """What a field says, and its parameters. Raises `ValueError` if one is given twice or is not well formed."""
+    kind, semicolon, rest = field.strip(" \t").partition(";")
+    given: dict[str, str] = {}
+    for name, value in _each(semicolon + rest):
+        if name in given:
+            raise ValueError(name)
+        given[name] = value
+    return kind.rstrip(" \t").lower(), given
+
+
+def _each(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(text):
+        found = _PARAMETER.match(text, at)
+        if found is None:
+            raise ValueError(text[at:])
+        yield found[1].lower(), found[2].strip('"')
+        at = found.end()
 
 
 def _headers(head: bytes) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for line in head.split(b"\r\n"):
-        name, colon, value = line.partition(b":")
-        key = name.decode("latin-1").lower()
-        if not colon or key not in {"content-disposition", "content-type"} or key in headers:
-            raise _malformed("has a part with other headers than Content-Disposition and Content-Type")
-        headers[key] = _utf8(value).strip(" ")
+    lines = head.split(b"\r\n")
+    for line in lines:
+        found = _FIELD.fullmatch(line)
+        key = found[1].decode("ascii").lower() if found else ""
+        if found is None or key in headers or len(lines) > MOST_HEADERS:
+            raise _malformed("has a part with headers that are folded, repeated, too many or none")
+        headers[key] = _utf8(found[2]).rstrip(" \t")
     return headers
 
 

@@ -88,13 +88,57 @@ def test_a_form_of_curl_is_read() -> None:
     )
 
 
+SPELLINGS = {
+    "Spring": (
+        'Content-Disposition: form-data; name="a"\r\nContent-Type: text/plain;charset=UTF-8\r\nContent-Length: 1',
+        "multipart/form-data;charset=UTF-8;boundary=xyz",
+    ),
+    "OkHttp": ('Content-Disposition: form-data; name="a"\r\nContent-Length: 1', "multipart/form-data; boundary=xyz"),
+    "Apache strict": (
+        'Content-Disposition: form-data; name="a"\r\nContent-Type: text/plain\r\nContent-Transfer-Encoding: 8bit',
+        "multipart/form-data; boundary=xyz",
+    ),
+    "Guzzle": ('Content-Length: 1\r\nContent-Disposition: form-data; name="a"', "multipart/form-data; boundary=xyz"),
+    ".NET": (
+        "Content-Type: text/plain; charset=utf-8\r\nContent-Disposition: form-data; name=a",
+        'multipart/form-data; boundary="xyz"',
+    ),
+    "Dart": (
+        'content-disposition: form-data; name="a"\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-transfer-encoding: binary',
+        "multipart/form-data; boundary=xyz",
+    ),
+    "own fields": (
+        'Content-Disposition: form-data;name="a"\r\nX-Trace: 7\r\nContent-ID: <a>',
+        "multipart/form-data; boundary=xyz; charset=utf-8",
+    ),
+}
+
+
+@pytest.mark.parametrize("client", SPELLINGS)
+def test_every_legal_form_of_a_field_is_read(client: str) -> None:
+    """Other header fields of a part are to be ignored (RFC 7578, 4.8), names need no quotes, order is free."""
+    head, content_type = SPELLINGS[client]
+    (part,) = parse_form(form(f"{head}\r\n\r\nb"), content_type=content_type)
+    assert (part.name, part.data, part.is_text) == ("a", b"b", True)
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["form-data; filename=v.wav; name=file", "form-data; name=file; filename=\"v.wav\"; filename*=UTF-8''v%C3%A4.wav"],
+)
+def test_a_file_is_one_in_any_order_and_spelling(head: str) -> None:
+    """Both of its names are looked at."""
+    (part,) = parse_form(form(f"Content-Disposition: {head}\r\n\r\nb"), content_type=TYPE)
+    assert (part.name, part.is_text, (part.filename or "").startswith("v.wav")) == ("file", False, True)
+
+
 @pytest.mark.parametrize(
     "content_type",
     [
         None, "", "multipart/form-data", "multipart/form-data; boundary=", "multipart/mixed; boundary=xyz",
-        "multipart/form-data; boundary=xyz; boundary=abc", "multipart/form-data; boundary=xyz; charset=utf-7",
+        "multipart/form-data; boundary=xyz; boundary=abc", "multipart/form-data; boundary=xyz; charset=utf-7", "multipart/form-data; boundary=xyz; charset=utf-8; charset=utf-8",
         "multipart/form-data; charset=utf-7; boundary=xyz", "multipart/form-data, multipart/form-data; boundary=xyz",
-        'multipart/form-data; boundary="x y"', "multipart/form-data; boundary=" + "x" * 71, "multipart/form-data; boundary*=xyz",
+        'multipart/form-data; boundary="x y"', "multipart/form-data; boundary=xyz; start=x", "multipart/form-data; boundary=xyz,", "multipart/form-data; boundary=" + "x" * 71, "multipart/form-data; boundary*=xyz",
     ],
 )  # fmt: skip
 def test_a_type_without_one_plain_boundary_is_refused(content_type: str | None) -> None:
@@ -118,11 +162,14 @@ DAMAGED = [
     form("name: x\r\n\r\nb"), form(f"{DISPOSITION}\r\nContent-Transfer-Encoding: base64\r\n\r\nYQ=="),
     form(f"{DISPOSITION}\r\n{DISPOSITION}\r\n\r\nb"), form(f"{DISPOSITION}\r\n folded\r\n\r\nb"), form(f" {DISPOSITION}\r\n\r\nb"),
     form(f'{DISPOSITION}; name="b"\r\n\r\nb'), form(f'{DISPOSITION}; filename="x"; filename="y"\r\n\r\nb'),
-    form('Content-Disposition: form-data; name=a\r\n\r\nb'), form('Content-Disposition: form-data\r\n\r\nb'),
+    form('Content-Disposition: form-data; name=a b\r\n\r\nb'), form('Content-Disposition: form-data\r\n\r\nb'),
+    form(f"{DISPOSITION}\r\nContent-Length: 2\r\n\r\nb"), form(f"{DISPOSITION}\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nb"),
+    form(f"{DISPOSITION}\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nb"), form(f"{DISPOSITION}; size=1\r\n\r\nb"),
+    form(f"{DISPOSITION}\r\n" + "".join(f"X-{n}: y\r\n" for n in range(20)) + "\r\nb"), form(field("_charset_", "utf-16"), field("a", "b")),
     form('Content-Disposition: attachment; name="a"\r\n\r\nb'), form('Content-Disposition: form-data; name="a\\"b"\r\n\r\nb'),
     form(f"{DISPOSITION}; filename*=utf-16''x\r\n\r\nb"), form(f"{DISPOSITION}\r\nContent-Type: multipart/mixed; boundary=\r\n\r\nb"),
-    form(f"{DISPOSITION}\r\nContent-Type: some words here\r\n\r\nb"), form(f"{DISPOSITION}\r\nX-Note: hello\r\n\r\nb"),
-    form(f"{DISPOSITION}{' ' * 2000}\r\n\r\nb"), form(f"{DISPOSITION}\r\nb"), form(*[field("a", "b")] * 300),
+    form(f"{DISPOSITION}\r\nContent-Type: some words here\r\n\r\nb"), form(f"{DISPOSITION}\r\nX-Note : hello\r\n\r\nb"),
+    form(f"{DISPOSITION}{' ' * 3000}\r\n\r\nb"), form(f"{DISPOSITION}\r\nb"), form(*[field("a", "b")] * 300),
     form(field("ÿ", "b")).replace("ÿ".encode(), b"\xff"),
 ]  # fmt: skip
 
