@@ -12,6 +12,7 @@ SidecarError
     ├── Unauthorized       401, one body for every cause
     ├── RateLimited        429, carries `retry_after`
     ├── RouteNotAllowed    403
+    │   └── UpgradeRefused 426, no websockets
     ├── NoSuchKey          404, there is no API key with that id
     ├── BodyError          400 / 413 / 415 / 422, `.kind` names the line of `failure.input`
     ├── Unavailable        503, carries `retry_after`
@@ -119,6 +120,13 @@ class RouteNotAllowed(RequestError):
 
     status = 403
     code = "route_not_allowed"
+
+
+class UpgradeRefused(RouteNotAllowed):
+    """The client asks for a websocket, which is not served. Clients that can go on over HTTP do so after a 426."""
+
+    status = 426
+    code = "upgrade_refused"
 
 
 class NoSuchKey(RequestError):

@@ -9,6 +9,7 @@ just being closed (RFC 9110, 9.2.2): llama.cpp closes after every stream, and do
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -30,6 +31,8 @@ from sidecar.upstream.wires import NotConnected, Unreached, Wire, Wires
 from sidecar.waiting import within
 
 ATTEMPTS = 3
+LONGEST_WAIT = 3600.0
+"""Seconds that a client may ask for in `X-Stainless-Timeout`."""
 FIELD_BYTES = 32 * 1024
 CREDENTIALS = ("Authorization", "X-API-Key", "Api-Key")
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -77,7 +80,8 @@ class HttpUpstream:
 
     async def _begin(self, request: Outgoing) -> _HttpAnswer:
         try:
-            async with asyncio.timeout(self._settings.connect_timeout + self._settings.first_byte_timeout):
+            patience = _patience(request, self._settings.first_byte_timeout)
+            async with asyncio.timeout(self._settings.connect_timeout + patience):
                 return await self._tried(request)
         except TimeoutError as error:
             raise _late(error) from None
@@ -119,7 +123,7 @@ class HttpUpstream:
             if wire.kept and _repeatable(request) and isinstance(error, aiohttp.ClientConnectionError):
                 raise _Lost from None
             raise
-        return _HttpAnswer(head, body, wire, self._wires, self._settings.idle_timeout)
+        return _HttpAnswer(head, body, wire, self._wires, _patience(request, self._settings.idle_timeout))
 
     async def _write(self, wire: Wire, request: Outgoing) -> None:
         writer = StreamWriter(wire, asyncio.get_running_loop())
@@ -226,6 +230,15 @@ class _Lost(aiohttp.ClientConnectionError):
 
 def _repeatable(request: Outgoing) -> bool:
     return request.method in _SAFE and (request.body is None or isinstance(request.body, bytes))
+
+
+def _patience(request: Outgoing, least: float) -> float:
+    """How long to wait for the upstream: as long as the client says that it will, if that is longer."""
+    try:
+        stated = float(request.headers.get("X-Stainless-Timeout", ""))
+    except ValueError:
+        return least
+    return max(least, min(stated, LONGEST_WAIT)) if math.isfinite(stated) else least
 
 
 async def _pour(body: AsyncIterator[bytes], writer: StreamWriter, wire: Wire) -> None:

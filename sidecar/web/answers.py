@@ -9,7 +9,7 @@ from aiohttp import web
 
 from sidecar import jsons
 from sidecar.config import Block
-from sidecar.errors import RequestError
+from sidecar.errors import RequestError, UpgradeRefused
 from sidecar.types import Verdict
 
 # What is known of a request while it is handled.
@@ -55,14 +55,23 @@ def verdict_headers(decision_id: str, action: str, verdict: Verdict, unscanned: 
     return headers | {UNSCANNED: unscanned} if unscanned else headers
 
 
+def advice(error: RequestError) -> dict[str, str]:
+    """When to try again, or that it is no use: behind a 504 the upstream may well be at work, and cost again."""
+    if isinstance(error, UpgradeRefused):
+        return {"Upgrade": "HTTP/1.1", "Connection": "upgrade"}
+    if error.status == 504:
+        return dict(NO_RETRY)
+    return {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+
+
 def detail_response(error: RequestError) -> web.Response:
     """An error of the scan door: `{"detail": ...}`."""
-    return _json(error.status, {"detail": error.detail}, _retry_after(error))
+    return _json(error.status, {"detail": error.detail}, advice(error))
 
 
 def error_response(error: RequestError, dialect: str) -> web.Response:
     """An error of the inline door, in the envelope that the clients of `dialect` read."""
-    return _json(error.status, error_body(error, dialect), _retry_after(error))
+    return _json(error.status, error_body(error, dialect), advice(error))
 
 
 def error_body(error: RequestError, dialect: str) -> dict[str, Any]:
@@ -94,10 +103,6 @@ def blocked_response(
 
 def _anthropic_type(status: int) -> str:
     return _ANTHROPIC_TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
-
-
-def _retry_after(error: RequestError) -> dict[str, str]:
-    return {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
 
 
 def _json(status: int, value: object, headers: Mapping[str, str]) -> web.Response:

@@ -16,7 +16,7 @@ from support import free_port
 
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
-from sidecar.upstream.http import ATTEMPTS, HttpUpstream, read_credential
+from sidecar.upstream.http import ATTEMPTS, HttpUpstream, _patience, read_credential
 from sidecar.upstream.message import Outgoing
 
 QUICK = Settings(connect_timeout=0.3, first_byte_timeout=0.3, idle_timeout=0.3)
@@ -376,3 +376,12 @@ def test_a_url_that_names_no_server_is_a_configuration_error(url: str) -> None:
     """No host, or a port that is no number: said in one message, not by a traceback."""
     with pytest.raises(ConfigError, match=r"upstream\.url"):
         HttpUpstream(url, QUICK)
+
+
+@pytest.mark.parametrize(
+    ("stated", "waits"), [("600", 600), ("0.2", 30), ("", 30), ("soon", 30), ("nan", 30), ("1e9", 3600), (None, 30)]
+)
+def test_a_client_that_waits_longer_is_waited_for(stated: str | None, waits: float) -> None:
+    """SDKs say how long they wait; the setting is the least, and an hour the most."""
+    headers = CIMultiDict({} if stated is None else {"x-stainless-timeout": stated})
+    assert _patience(Outgoing("POST", "/", headers, b""), 30.0) == waits

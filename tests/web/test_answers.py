@@ -7,7 +7,15 @@ import json
 import pytest
 
 from sidecar.config import Block
-from sidecar.errors import BodyError, RateLimited, RequestError, RouteNotAllowed, Unauthorized, Unavailable
+from sidecar.errors import (
+    BodyError,
+    RateLimited,
+    RequestError,
+    RouteNotAllowed,
+    Unauthorized,
+    Unavailable,
+    UpgradeRefused,
+)
 from sidecar.errors import UpstreamError as Upstream
 from sidecar.types import Action, Label, LayerName, Verdict
 from sidecar.web.answers import blocked_response, detail_response, error_response, verdict_headers
@@ -16,6 +24,7 @@ VERDICT = Verdict(0.8765, Action.BLOCK, (Label.JAILBREAK, Label.PII_DETECTED), 3
 ERRORS = [
     (Unauthorized("d"), 401, "authentication_error", "authentication_error"),
     (RouteNotAllowed("d"), 403, "permission_error", "permission_error"),
+    (UpgradeRefused("d"), 426, "invalid_request_error", "invalid_request_error"),
     (RateLimited("d", retry_after=3), 429, "rate_limit_error", "rate_limit_error"),
     (BodyError("malformed", "d"), 400, "invalid_request_error", "invalid_request_error"),
     (BodyError("oversize", "d", status=413), 413, "invalid_request_error", "request_too_large"),
@@ -42,6 +51,13 @@ def test_the_scan_door_says_detail() -> None:
         {"detail": "slow down"},
         "3",
     )
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+def test_who_waited_in_vain_is_not_to_ask_again(dialect: str) -> None:
+    """Behind a 504 the upstream may be at work, and an SDK would have it begin anew twice; behind a 502 it is not."""
+    late, lost = (error_response(Upstream("d", status=status), dialect) for status in (504, 502))
+    assert (late.headers.get("x-should-retry"), lost.headers.get("x-should-retry")) == ("false", None)
 
 
 def test_verdict_headers_are_complete_and_unscanned_is_named_only_where_it_is_so() -> None:
