@@ -74,8 +74,8 @@ class Upstream(Section):
     url: str = "echo://"
     api_key_file: Path | None = None
     connect_timeout: Duration = 5.0
-    first_byte_timeout: Duration = 120.0
-    idle_timeout: Duration = 60.0
+    first_byte_timeout: Duration = 600.0
+    idle_timeout: Duration = 600.0
     connections: int = Field(default=256, ge=1)
 
     @model_validator(mode="after")
@@ -89,7 +89,14 @@ class Upstream(Section):
 class Inline(Section):
     """What the inline door serves beside the routes that it knows."""
 
-    prefixes: tuple[str, ...] = ("/v1", "/openai/deployments/{deployment}")
+    prefixes: tuple[str, ...] = (
+        "/v1",
+        "/openai/deployments/{deployment}",
+        "/openai/v1",
+        "/openai",
+        "/v1beta/openai",
+        "",
+    )
     routes: tuple[str, ...] = ()
     files: Literal["scan_jsonl", "allow", "deny"] = "deny"
     vocabularies: dict[str, Path] = Field(default={})

@@ -91,7 +91,7 @@ class Generation:
             return await own(request)
         if self._envoy is not None and self._envoy.takes(request):
             return await self._envoy.handle(request)
-        if is_own(request.path):
+        if is_own(request.path) and not self._proxy.serves(request):
             raise not_here(request, [*(path for _, path in self._own), *(route.path for route in data_routes())])
         return await self._proxy.handle(request)
 

@@ -251,12 +251,14 @@ REFERENCE_LISTS = frozenset({"mcp_servers"})
 """Lists whose items do so by their `url`."""
 
 MEDIA = frozenset(
-    {"image_url", "file_data", "data", "b64_json", "image", "result", "partial_image_b64", "prompt_embeds"}
+    {"image_url", "file_data", "data", "b64_json", "image", "images", "result", "partial_image_b64", "prompt_embeds"}
 )
 """Fields that hold base64 or the address of media; the value decides, not the name."""
 
-TOKEN_LISTS = frozenset({"prompt", "input", "input_ids", "prompt_token_ids", "token_ids"})
-"""Lists that may hold token ids instead of text."""
+TOKEN_LISTS = frozenset({"prompt", "input", "input_ids", "prompt_token_ids", "token_ids", "tokens", "context"})
+"""Lists that may hold token ids instead of text; `context` is what Ollama answers with and takes back."""
+FEW_NUMBERS = 8
+"""Numbers up to which a list under a name that nobody knows is a size or a place; more may be token ids."""
 
 _ITEM_IDS = """
     id call_id approval_request_id container_id caller.caller_id encrypted_content content[].file_id output.file_id

@@ -1,8 +1,9 @@
 """Which operation a request target names, decided before a byte of the body is read.
 
 A target that two servers could read differently (`%2F`, `//`, `/./`, `..`, `;x`, a trailing slash, the
-wrong case) is refused, never repaired: what was classified is forwarded byte for byte. The query never
-changes the class. A route that is not in the table is `UNKNOWN`, which the web layer refuses.
+wrong case) is refused, never repaired: what was classified is forwarded byte for byte. In a GET, which carries no
+prompt, an id may hold a slash or a blank (`/models/org/model`, `/models/org%2Fmodel`), if both readings name the same
+route. The query never changes the class. A route that is not in the table is `UNKNOWN`, which the web layer refuses.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ _POST = {
         /chat/completions /completions /responses /responses/compact /responses/input_tokens
         /embeddings /moderations /images/generations /audio/speech /videos/{id}/remix /threads/runs
         /messages /messages/count_tokens /messages/batches
+        /rerank /score /tokenize
     """,
     RouteKind.STATEFUL: """
+        /traces/ingest
         /chat/completions/{id}
         /assistants /assistants/{id} /threads /threads/{id} /threads/{id}/messages /threads/{id}/messages/{id}
         /threads/{id}/runs /threads/{id}/runs/{id} /threads/{id}/runs/{id}/submit_tool_outputs
@@ -108,11 +111,17 @@ _SOCKETS = frozenset({"/realtime", "/responses"})
 MEMORABLE = 128
 """Characters of a request target up to which its route is remembered."""
 _BODILESS = frozenset({"GET", "HEAD", "DELETE"})
+_READS = frozenset({"GET", "HEAD"})
+_WITH_SLASHES = "/models/{id}"
+"""The route whose ids are names of models, which have slashes with many servers."""
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
 _KINDS = {pattern: kind for kind, lines in _POST.items() for pattern in lines.split()}
 
-# `%3A` and `%40` (`:` and `@` in the id of a fine-tuned model) are the only escapes that clients need.
-_PATH = re.compile(r"(?:/(?:[A-Za-z0-9\-._~!$&'()*+,=:@]|%3A|%40)+)+|/")
+# `%3A` and `%40` (`:` and `@` in the id of a fine-tuned model) are the only escapes that clients need in a request
+# with a prompt.
+_PLAIN = r"[A-Za-z0-9\-._~!$&'()*+,=:@]|%3A|%40"
+_PATH = re.compile(rf"(?:/(?:{_PLAIN})+)+|/")
+_PATH_OF_READ = re.compile(rf"(?:/(?:{_PLAIN}|%2[Ff]|%20)+)+|/")
 _FAULTS = (
     (re.compile(r"[^!-~]"), "holds a character outside printable ASCII"),
     (re.compile(r"#"), "holds a fragment"),
@@ -143,9 +152,12 @@ def classify(method: str, raw_path: str, *, prefixes: Sequence[str], extra: Sequ
 
 @lru_cache(maxsize=512)
 def _classified(method: str, raw_path: str, prefixes: tuple[str, ...], extra: tuple[str, ...]) -> Route:
-    segments = tuple(_canonical(raw_path).split("/")[1:])
+    path = _canonical(raw_path, _PATH_OF_READ if method in _READS else _PATH)
+    segments = tuple(path.split("/")[1:])
     table, own = _cut(prefixes), _cut(extra)
     found = _find(method, segments, table, own)
+    if any("%2" in segment for segment in segments) and not _is_one_route(method, segments, found, table, own):
+        raise _refused("holds an encoded delimiter or blank where no id stands")
     folded = _find(method, tuple(segment.lower() for segment in segments), _lower(table), _lower(own))
     if folded is not None and (found is None or found.operation != folded.operation):
         raise _refused("differs from a known route in upper and lower case")
@@ -153,6 +165,17 @@ def _classified(method: str, raw_path: str, prefixes: tuple[str, ...], extra: tu
         return Route(RouteKind.UNKNOWN, "", raw_path, "")
     prefix = "".join(f"/{segment}" for segment in segments[: found.prefix])
     return Route(found.kind, found.operation, raw_path, prefix, _dialect(found.operation))
+
+
+def _is_one_route(method: str, segments: _Segments, found: _Found | None, table: _Patterns, own: _Patterns) -> bool:
+    """Whether a target with escapes in its ids names a route, and the same one to a server that undoes them."""
+    if found is None or found.kind is not RouteKind.PASS or any("%2" in part for part in segments[: found.prefix]):
+        return False
+    undone = "/".join(segments).replace("%2F", "/").replace("%2f", "/").replace("%20", " ").split("/")
+    if not {"", ".", ".."}.isdisjoint(part.strip() for part in undone):
+        return False
+    other = _find(method, tuple(undone), table, own)
+    return other is None or other.operation == found.operation
 
 
 def _dialect(operation: str) -> Dialect:
@@ -171,13 +194,13 @@ def _own_kind(method: str) -> RouteKind:
     return RouteKind.INFERENCE if method in _WRITES else RouteKind.UNKNOWN
 
 
-def _canonical(target: str) -> str:
+def _canonical(target: str, form: re.Pattern[str]) -> str:
     """The path of a target in canonical form; anything else raises."""
     for fault, said in _FAULTS:
         if fault.search(target):
             raise _refused(said)
     path = target.partition("?")[0]
-    if not _PATH.fullmatch(path) or path.endswith(("/.", "/..")) or "/./" in path or "/../" in path:
+    if not form.fullmatch(path) or path.endswith(("/.", "/..")) or "/./" in path or "/../" in path:
         raise _refused(next((said for fault, said in _PATH_FAULTS if fault.search(path)), "holds a reserved character"))
     return path
 
@@ -210,7 +233,7 @@ def _find(method: str, segments: _Segments, prefixes: _Patterns, own: _Patterns)
     """The first known route; the operator's own where that has no use for the method; else None."""
     known = None
     for _, pattern in prefixes:
-        operation = _operation(segments[len(pattern) :])
+        operation = _operation(segments[len(pattern) :], method)
         if operation is not None and _fits(segments[: len(pattern)], pattern):
             known = _Found(_kind(method, operation), operation, len(pattern))
             break
@@ -219,9 +242,11 @@ def _find(method: str, segments: _Segments, prefixes: _Patterns, own: _Patterns)
     return next((_Found(_own_kind(method), name) for name, pattern in own if _fits(segments, pattern)), known)
 
 
-def _operation(segments: _Segments) -> str | None:
+def _operation(segments: _Segments, method: str) -> str | None:
     if not segments or segments[0] in _READ_ONLY:
         return f"/{segments[0]}" if segments else None
+    if segments[0] == "models" and len(segments) > 2 and method in _READS:
+        return _WITH_SLASHES
     candidates = _TABLE.get((len(segments), segments[0]), ())
     return next((name for name, pattern in candidates if _fits(segments, pattern)), None)
 

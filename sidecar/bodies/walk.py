@@ -17,6 +17,7 @@ from sidecar.bodies.paths import (
     ENUMS,
     FETCHES,
     FETCHING,
+    FEW_NUMBERS,
     IDS,
     KNOWN,
     MEDIA,
@@ -186,6 +187,10 @@ class Walk:
         self._add(" ".join(words), at, prose=False)
 
     def _free_list(self, node: list[JsonValue], at: Place) -> None:
+        if "." not in at.path and len(node) > FEW_NUMBERS and all(type(item) is int and item >= 0 for item in node):
+            self.token_ids.append((at.path, node))
+            self._bound()
+            return
         words: list[str] = []
         for index, item in enumerate(node):
             if _may_hold_text("", item):

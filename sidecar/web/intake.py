@@ -20,7 +20,7 @@ from sidecar.bodies.reading import JsonValue
 from sidecar.bodies.routes import Route, RouteKind
 from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.config import Settings
-from sidecar.errors import BodyError, RouteNotAllowed, Unavailable
+from sidecar.errors import BodyError, RouteNotAllowed, Unavailable, UpgradeRefused
 from sidecar.limits import NoRoom
 from sidecar.web.headers import is_websocket
 from sidecar.web.receive import THREAD_BYTES, Oversize, content_coding, make_room, receive, unpack
@@ -81,7 +81,7 @@ class Intake:
     def _admit_route(self, request: web.Request, route: Route) -> str | None:
         """Refuse what policy refuses by its route alone; the cause if it goes up unscanned, else None."""
         if route.kind is RouteKind.WEBSOCKET or is_websocket(request.headers):
-            raise RouteNotAllowed("Websockets are not served: what passes on them could not be scanned.")
+            raise UpgradeRefused("Websockets are not served: use plain HTTP. What passes on a socket is not scanned.")
         if route.kind is RouteKind.UNKNOWN:
             if self._failure.unknown_route == "block" and not self._monitor:
                 raise RouteNotAllowed("This method and path are not served (inline.routes, failure.unknown_route).")
@@ -157,7 +157,8 @@ async def _aside(size: int, read: Callable[..., Payload], *given: object) -> Pay
 
 
 def _without_body(raw: bytes) -> Payload:
-    if raw:
+    """Some libraries send an empty object where there is no body."""
+    if raw.strip() not in {b"", b"{}"}:
         raise BodyError("malformed", "This method and path take no body.")
     return Payload(raw)
 

@@ -29,12 +29,12 @@ from sidecar.web.receive import LEASE
 
 _log = logs.get("web")
 UNTRACED = frozenset({"/health", "/ready", "/startup", "/metrics"})
-OWN_PATHS = ("/api/", "/health", "/ready", "/startup", "/metrics", "/openapi.json")
+OWN_PATHS = frozenset({"/", "/api", "/health", "/ready", "/startup", "/metrics", "/openapi.json"})
 
 
 def is_own(path: str) -> bool:
-    """Whether a path belongs to the sidecar itself and not to the inline door."""
-    return path in {"/", "/api"} or path.startswith(OWN_PATHS)
+    """Whether a path belongs to the sidecar itself and not, unless the settings name it, to the inline door."""
+    return path in OWN_PATHS or path.startswith("/api/")
 
 
 def not_here(request: web.Request, served: Iterable[str]) -> RequestError:
@@ -128,7 +128,7 @@ def _from_http(error: web.HTTPException) -> RequestError:
 
 
 def _answer(request: web.Request, error: RequestError) -> web.StreamResponse:
-    own = is_own(request.path)
+    own = is_own(request.path) and DIALECT not in request
     REFUSED.labels("own" if own else "inline", str(error.status)).inc()
     answer = detail_response(error) if own else error_response(error, request.get(DIALECT, "openai"))
     answer.headers.setdefault(DECISION, request[DECISION_ID])

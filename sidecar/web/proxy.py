@@ -15,7 +15,7 @@ from aiohttp import web
 
 from sidecar import logs
 from sidecar.bodies import routes
-from sidecar.bodies.routes import Route
+from sidecar.bodies.routes import Route, RouteKind
 from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.config import Settings
 from sidecar.engine import Engine
@@ -48,6 +48,8 @@ from sidecar.web.relay import relay
 from sidecar.web.screening import Screen, Screening
 
 CLIENT_CLOSED = 499
+CLIENT_PATIENCE = 60.0
+"""Seconds that a client may take nothing of its answer, however long the upstream may be silent."""
 _log = logs.get("proxy")
 
 
@@ -76,6 +78,13 @@ class Proxy:
         if personal is not None:
             self._screening = Screening(settings, personal)
             self._redactor = Redactor(personal) if settings.pii == "redact" else None
+
+    def serves(self, request: web.Request) -> bool:
+        """Whether the settings name this route, even where the sidecar's own paths begin."""
+        try:
+            return self._classify(request).kind is not RouteKind.UNKNOWN
+        except RequestError:
+            return False
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request. Only unforeseen errors leave this method."""
@@ -215,7 +224,7 @@ class Proxy:
 
     async def _pass_down(self, call: Call, answer: Answer, screen: Screen | None) -> web.StreamResponse:
         """The answer as it comes; or through the screen, which may put another in its place."""
-        patience, dialect = self._settings.upstream.idle_timeout, call.dialect
+        patience, dialect = min(self._settings.upstream.idle_timeout, CLIENT_PATIENCE), call.dialect
         if screen is None:
             return await relay(call.request, answer, call.headers, dialect=dialect, patience=patience)
         status = answer.status

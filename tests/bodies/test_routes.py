@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.bodies.routes import RouteKind, classify
+from sidecar.config import Inline
 from sidecar.errors import BodyError
 
 PREFIXES = ("/v1", "/openai/deployments/{deployment}")
@@ -41,6 +42,15 @@ TABLE = json.loads((Path(__file__).parent.parent / "data" / "openai_text_paths.j
         ("GET", "/v1/models", RouteKind.PASS, "/models"),
         ("GET", "/v1/models/ft:gpt-4o:org::abc", RouteKind.PASS, "/models/{id}"),
         ("GET", "/v1/models/ft%3Agpt-4o", RouteKind.PASS, "/models/{id}"),
+        ("GET", "/v1/models/org/model", RouteKind.PASS, "/models/{id}"),
+        ("GET", "/v1/models/org%2Fmodel", RouteKind.PASS, "/models/{id}"),
+        ("HEAD", "/v1/models/org%2fmodel%3A70b", RouteKind.PASS, "/models/{id}"),
+        ("GET", "/v1/models/my%20model", RouteKind.PASS, "/models/{id}"),
+        ("GET", "/v1/files/a%2Fb", RouteKind.PASS, "/files/{id}"),
+        ("DELETE", "/v1/models/org/model", RouteKind.UNKNOWN, ""),
+        ("POST", "/v1/models/org/model", RouteKind.UNKNOWN, ""),
+        ("POST", "/v1/rerank", RouteKind.INFERENCE, "/rerank"),
+        ("POST", "/v1/traces/ingest", RouteKind.STATEFUL, "/traces/ingest"),
         ("HEAD", "/v1/files/f1/content", RouteKind.PASS, "/files/{id}/content"),
         ("DELETE", "/v1/threads/th_1", RouteKind.PASS, "/threads/{id}"),
         ("POST", "/v1/responses/resp_1/cancel", RouteKind.PASS, "/responses/{id}/cancel"),
@@ -92,6 +102,40 @@ def test_a_path_that_is_not_canonical_is_refused(method: str, target: str) -> No
         classify(method, target, prefixes=PREFIXES)
     assert (caught.value.kind, caught.value.status) == ("path", 400)
     assert "completions" not in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("POST", "/v1/models/org%2Fmodel"),
+        ("DELETE", "/v1/models/org%2Fmodel"),
+        ("GET", "/v1/models/..%2Fchat"),
+        ("GET", "/v1/models/a%2F..%2F..%2Fchat"),
+        ("GET", "/v1/models/a%2F%2E%2E"),
+        ("GET", "/v1/models/a%2F"),
+        ("GET", "/v1/models/%20"),
+        ("GET", "/v1/models/a%2F%20"),
+        ("GET", "/v1/models%2Fa"),
+        ("GET", "/v1/files/a%2Fcontent"),
+        ("GET", "/v1/threads/a%2Fruns"),
+        ("GET", "/openai/deployments/a%2Fb/models"),
+        ("GET", "/v1/models/a/../b"),
+        ("GET", "/v1/models/a//b"),
+    ],
+)
+def test_an_id_that_would_name_another_route_is_refused(method: str, target: str) -> None:
+    """Escapes are for ids in a GET alone, and both readings must be the same route without a dot segment."""
+    with pytest.raises(BodyError) as caught:
+        classify(method, target, prefixes=PREFIXES)
+    assert caught.value.kind == "path"
+
+
+@pytest.mark.parametrize(
+    "path", ["/openai/v1/responses", "/openai/responses", "/v1beta/openai/chat/completions", "/chat/completions"]
+)
+def test_the_usual_places_of_the_api_are_served_by_default(path: str) -> None:
+    """Azure's current routes, Gemini's, and a base URL without `/v1`."""
+    assert classify("POST", path, prefixes=Inline().prefixes).kind is RouteKind.INFERENCE
 
 
 @pytest.mark.parametrize("name", TABLE)

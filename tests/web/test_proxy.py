@@ -133,8 +133,8 @@ async def test_routes_without_text_pass() -> None:
     [
         ("POST", "/v1/unheard/of", 403),
         ("PUT", "/v1/chat/completions", 403),
-        ("GET", "/v1/realtime", 403),
-        ("GET", "/v1/responses", 403),
+        ("GET", "/v1/realtime", 426),
+        ("GET", "/v1/responses", 426),
         ("POST", "/v1/chat%2Fcompletions", 400),
         ("POST", "//v1/chat/completions", 400),
         ("POST", "/v1/x/../chat/completions", 400),
@@ -158,7 +158,16 @@ async def test_an_upgrade_to_a_socket_is_refused_on_every_route() -> None:
     upgrade = b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n"
     async with recording() as upstream, door(upstream.url) as made:
         got = await made.talk(upgrade, until=b"}}")
-    assert (got.split(b" ")[1], upstream.connections) == (b"403", 0)
+    assert (got.split(b" ")[1], upstream.connections) == (b"426", 0)
+    assert b"\r\nUpgrade: HTTP/1.1\r\n" in got
+
+
+@pytest.mark.parametrize("body", [b"{}", b" {} ", b""])
+async def test_an_empty_object_is_no_body(body: bytes) -> None:
+    """Some libraries send one where there is nothing to say."""
+    head = f"POST /v1/responses/resp_1/cancel HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    async with recording(whole(ANSWER)) as upstream, door(upstream.url) as made:
+        assert (await made.talk(head.encode() + body, until=b"\r\n\r\n")).split(b" ")[1] == b"200"
 
 
 async def test_the_query_goes_up_as_sent_and_changes_nothing() -> None:
