@@ -13,18 +13,17 @@ time, by the exact and slower reader.
 from __future__ import annotations
 
 import json
-import zlib
 from collections import Counter
 from itertools import chain
 from typing import TypeAlias
 
-from sidecar import jsons
+from sidecar import codings, jsons
 from sidecar.bodies.paths import KNOWN, is_free, mistakable
 from sidecar.errors import BodyError
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
-_WINDOW_BITS = {"gzip": 31, "deflate": 15}
+_DEFLATES = frozenset({"gzip", "deflate"})
 _DEEPER = frozenset({dict, list, float})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _LARGE = float(2**63)
@@ -56,28 +55,30 @@ def _check_type(content_type: str | None) -> None:
 
 
 def inflate(raw: bytes, content_encoding: str | None, *, limit: int) -> bytes:
-    """Undo one gzip or deflate coding, reading at most `limit` bytes out of it."""
+    """Undo one content coding (`codings.KNOWN`), reading about `limit` bytes out of it at most."""
     if content_encoding is None:
         return _bounded(raw, limit)
-    bits = _WINDOW_BITS.get(content_encoding.strip().lower())
-    if bits is None:
-        raise BodyError("encoding", "Content-Encoding must be absent, gzip or deflate, once.", status=415)
-    stream = zlib.decompressobj(bits)
+    coding = content_encoding.strip().lower()
+    stream = codings.decoder(coding) if coding in codings.KNOWN else None
+    if stream is None:
+        said = f"Content-Encoding must be absent or one of {', '.join(codings.KNOWN)}, once."
+        raise BodyError("encoding", said, status=415)
+    pieces, size = [], 0
     try:
-        plain = stream.decompress(raw, limit + 1)
-    except zlib.error:
+        pieces.append(stream.piece(raw, limit + 1))
+        while stream.more and (size := sum(map(len, pieces))) <= limit:
+            pieces.append(stream.piece(b"", limit + 1 - size))
+    except codings.Damaged:
         raise BodyError("malformed", "The body is not what its Content-Encoding says.") from None
-    _bounded(plain, limit)
-    if not stream.eof:
+    plain = _bounded(b"".join(pieces), limit)
+    if not stream.ended:
         raise BodyError("malformed", "The compressed body is cut off before its end.")
-    if stream.unused_data:
-        raise BodyError("malformed", "The compressed body is followed by more bytes.")
     return plain
 
 
-def most_inflated(raw: bytes, limit: int) -> int:
-    """How many bytes `inflate` may make of a coded body."""
-    return min(_RATIO * len(raw), limit)
+def most_inflated(raw: bytes, coding: str, limit: int) -> int:
+    """How many bytes `inflate` may make of a body of this coding."""
+    return min(_RATIO * len(raw), limit) if coding.strip().lower() in _DEFLATES else limit
 
 
 def footprint(body: bytes) -> int:

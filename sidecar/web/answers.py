@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from sidecar import jsons
+from sidecar import codings, jsons
 from sidecar.config import Block
 from sidecar.errors import RequestError, UpgradeRefused
 from sidecar.types import Verdict
@@ -59,6 +59,8 @@ def advice(error: RequestError) -> dict[str, str]:
     """When to try again, or that it is no use: behind a 504 the upstream may well be at work, and cost again."""
     if isinstance(error, UpgradeRefused):
         return {"Upgrade": "HTTP/1.1", "Connection": "upgrade"}
+    if error.status == 415:
+        return {"Accept-Encoding": ", ".join(codings.KNOWN)}
     if error.status == 504:
         return dict(NO_RETRY)
     return {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}

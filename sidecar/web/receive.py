@@ -77,7 +77,7 @@ async def unpack(request: web.Request, raw: bytes, content_type: str | None, lim
         decode = partial(
             reading.decode, raw, content_type=content_type, content_encoding=coding, limit=limits.body_bytes
         )
-        await request[LEASE].hold(2 * len(raw) + reading.most_inflated(raw, limits.body_bytes))
+        await request[LEASE].hold(2 * len(raw) + reading.most_inflated(raw, coding, limits.body_bytes))
         plain = await asyncio.to_thread(decode)
     await make_room(request, plain, len(raw))
     return plain

@@ -32,7 +32,7 @@ FAULTS: list[tuple[str, Any, str, dict[str, str], int]] = [
     ("malformed", b"not gzip", "/v1/chat/completions", JSON | {"Content_Encoding": "gzip"}, 400),
     ("encoding", BODY, "/v1/chat/completions", {"Content_Type": "text/plain"}, 415),
     ("encoding", BODY, "/v1/chat/completions", {"Content_Type": "application/json; charset=utf-7"}, 415),
-    ("encoding", BODY, "/v1/chat/completions", JSON | {"Content_Encoding": "br"}, 415),
+    ("encoding", BODY, "/v1/chat/completions", JSON | {"Content_Encoding": "dcb"}, 415),
     ("encoding", BODY, "/v1/chat/completions", JSON | {"Content_Encoding": "gzip, gzip"}, 415),
     ("media", WITH_IMAGE, "/v1/chat/completions", {}, 422),
     ("token_ids", TOKENS, "/v1/completions", {}, 422),
