@@ -34,6 +34,7 @@ from sidecar.sections import (
     Shadow,
     Store,
     Telemetry,
+    UpstreamHeaders,
 )
 from sidecar.types import LayerName, Source
 from sidecar.units import Rate
@@ -77,12 +78,17 @@ class Upstream(Section):
     first_byte_timeout: Duration = 600.0
     idle_timeout: Duration = 600.0
     connections: int = Field(default=256, ge=1)
+    headers: UpstreamHeaders = UpstreamHeaders()
 
     @model_validator(mode="after")
     def _known_scheme(self) -> Upstream:
-        scheme = self.url.partition("://")[0]
+        scheme, _, rest = self.url.partition("://")
         if scheme not in {"echo", "local", "http", "https"}:
             raise ValueError(f"url {self.url!r}: the scheme must be http, https, echo or local")
+        if scheme.startswith("http") and "@" in rest.partition("/")[0]:
+            raise ValueError("url: holds a user; credentials go up from upstream.api_key_file alone")
+        if scheme.startswith("http") and ("?" in rest or "#" in rest):
+            raise ValueError("url: ends in a query or a fragment, which no request would have; clients send their own")
         return self
 
 

@@ -5,6 +5,7 @@ What is scanned, and what follows from it, is in `sidecar.config`.
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
@@ -166,3 +167,58 @@ class Drain(Section):
     """How a shutdown goes."""
 
     timeout: Duration = 30.0
+
+
+_FIELD = re.compile(r"[A-Za-z0-9-]+")
+_NOT_ADDED = frozenset(
+    (
+        *(
+            "authorization",
+            "x-api-key",
+            "api-key",
+            "host",
+            "connection",
+            "transfer-encoding",
+            "te",
+            "trailer",
+            "upgrade",
+        ),
+        *("content-length", "content-type", "content-encoding", "transfer-encoding", "expect", "upgrade", "keep-alive"),
+    )
+)
+"""Fields of the message and its connection, and credentials, which are in files (`upstream.api_key_file`)."""
+
+
+class UpstreamHeaders(Section):
+    """Header fields of clients that do not go up, by name or pattern, and fields that go up with every request.
+
+    Cookies, addresses of the client's own network and what its CDN added are nobody's business there, and a CDN before
+    the upstream may refuse foreign ones. Servers take `a_b` for `a-b`, so names with underscores do not go up.
+    """
+
+    remove: tuple[str, ...] = (
+        "cookie",
+        "forwarded",
+        "x-forwarded-*",
+        "x-real-ip",
+        "x-client-ip",
+        "true-client-ip",
+        "cf-connecting-*",
+        "cf-ipcountry",
+        "cf-ray",
+        "cf-visitor",
+        "cdn-loop",
+        "via",
+        "origin",
+        "referer",
+        "*_*",
+    )
+    add: dict[str, str] = Field(default={})
+
+    @model_validator(mode="after")
+    def _fields(self) -> UpstreamHeaders:
+        if wrong := [name for name in self.add if not _FIELD.fullmatch(name) or name.lower() in _NOT_ADDED]:
+            raise ValueError(f"add: {wrong[0]!r} is no name of a header field that may be set here")
+        if wrong := [name for name, value in self.add.items() if not (value.isascii() and value.isprintable())]:
+            raise ValueError(f"add: the value of {wrong[0]} holds what no header field may hold")
+        return self

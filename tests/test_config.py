@@ -141,3 +141,21 @@ def test_a_file_that_is_no_yaml_is_not_quoted(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="line 3, found unexpected end of stream") as caught:
         config.load(tmp_path / "c.yaml")
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "said"),
+    [
+        ({"url": "https://me:secret@api.example"}, "holds a user"),
+        ({"url": "https://api.example/v1?api-version=2026"}, "query or a fragment"),
+        ({"url": "https://api.example/v1#x"}, "query or a fragment"),
+        ({"headers": {"add": {"Authorization": "Bearer x"}}}, "'Authorization' is no name"),
+        ({"headers": {"add": {"Content-Length": "7"}}}, "'Content-Length' is no name"),
+        ({"headers": {"add": {"a b": "7"}}}, "'a b' is no name"),
+        ({"headers": {"add": {"X-Team": "a\r\nX: y"}}}, "the value of X-Team"),
+    ],
+)
+def test_what_would_be_dropped_or_break_a_request_is_refused(upstream: dict[str, object], said: str) -> None:
+    """Parts of the upstream's URL that no request would have, and fields that belong to the message or to a file."""
+    with pytest.raises(ValueError, match=said):
+        config.Settings.model_validate({"upstream": upstream})

@@ -9,7 +9,9 @@ just being closed (RFC 9110, 9.2.2): llama.cpp closes after every stream, and do
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import math
+import re
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -35,6 +37,8 @@ LONGEST_WAIT = 3600.0
 """Seconds that a client may ask for in `X-Stainless-Timeout`."""
 FIELD_BYTES = 32 * 1024
 CREDENTIALS = ("Authorization", "X-API-Key", "Api-Key")
+ACCOUNTS = ("OpenAI-Organization", "OpenAI-Project")
+"""Whose account a client's key is of: with a key of ours they are another's."""
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _SAFE = frozenset({"GET", "HEAD"})
 
@@ -66,6 +70,7 @@ class HttpUpstream:
         self._base = parsed.raw_path.rstrip("/")
         self._settings = settings
         self._credential = credential
+        self._removed = re.compile("|".join(map(fnmatch.translate, map(str.lower, settings.headers.remove))) or r"(?!)")
         self._wires = Wires(
             parsed.raw_host or "",
             parsed.port,
@@ -148,10 +153,12 @@ class HttpUpstream:
         return base + target
 
     def _headers(self, request: Outgoing) -> CIMultiDict[str]:
+        """The fields of the client that may go up, those of the settings, and the upstream's key, if it is ours."""
+        headers = CIMultiDict((n, v) for n, v in request.headers.items() if not self._removed.fullmatch(n.lower()))
+        headers.update(self._settings.headers.add)
         if self._credential is None:
-            return request.headers
-        headers = request.headers.copy()
-        for name in CREDENTIALS:
+            return headers
+        for name in (*CREDENTIALS, *ACCOUNTS):
             headers.popall(name, None)
         bearer = request.credential == "Authorization"
         headers[request.credential] = f"Bearer {self._credential}" if bearer else self._credential

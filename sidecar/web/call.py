@@ -113,4 +113,5 @@ def _credential_header(route: Route) -> str:
     """Where the API of this route expects the upstream's key."""
     if route.dialect == "anthropic":
         return "X-API-Key"
-    return "Api-Key" if route.prefix.startswith("/openai/deployments/") else "Authorization"
+    # Azure's routes but for `/openai/v1`, where it takes both, and others take this one alone.
+    return "Api-Key" if route.prefix.startswith("/openai") and route.prefix != "/openai/v1" else "Authorization"

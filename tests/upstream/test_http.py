@@ -16,6 +16,7 @@ from support import free_port
 
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
+from sidecar.sections import UpstreamHeaders
 from sidecar.upstream.http import ATTEMPTS, HttpUpstream, _patience, read_credential
 from sidecar.upstream.message import Outgoing
 
@@ -385,3 +386,29 @@ def test_a_client_that_waits_longer_is_waited_for(stated: str | None, waits: flo
     """SDKs say how long they wait; the setting is the least, and an hour the most."""
     headers = CIMultiDict({} if stated is None else {"x-stainless-timeout": stated})
     assert _patience(Outgoing("POST", "/", headers, b""), 30.0) == waits
+
+
+async def test_what_concerns_the_clients_network_alone_stays_behind() -> None:
+    """Cookies, addresses, a CDN's fields and names with underscores; what an operator adds takes the client's place."""
+    kept = {"OpenAI-Beta": "a", "X-Title": "t", "cf-aig-authorization": "b", "HTTP-Referer": "app"}
+    gone = {"Cookie": "s=1", "X-Forwarded-For": "10.0.0.7", "x-forwarded-host": "h", "CF-Ray": "7", "X_Mine": "1"}
+    settings = Settings(headers=UpstreamHeaders(add={"OpenAI-Beta": "assistants=v2", "X-Team": "search"}))
+    async with recording(whole(b"{}")) as upstream:
+        for made in (Settings(), settings):
+            await ask(upstream.url, Outgoing("POST", "/v1/x", CIMultiDict(kept | gone), b"{}"), settings=made)
+    plain, added = upstream.requests
+    assert {name.lower(): value for name, value in kept.items()}.items() <= dict(plain.fields).items()
+    assert not {name.lower() for name in gone} & dict(plain.fields).keys()
+    assert (added.header("openai-beta"), added.header("x-team")) == ("assistants=v2", "search")
+
+
+async def test_a_key_of_ours_is_not_used_for_a_clients_account(tmp_path: Path) -> None:
+    """The organisation and project that a client names belong to its own key."""
+    account = {"OpenAI-Organization": "org-1", "OpenAI-Project": "proj_1"}
+    async with recording(whole(b"{}")) as upstream:
+        for credential in (None, "sk-ours"):
+            made = HttpUpstream(upstream.url, QUICK, credential)
+            async with made.send(Outgoing("POST", "/v1/x", CIMultiDict(account), b"{}")) as answer:
+                [_ async for _ in answer.chunks()]
+            await made.close()
+    assert [received.header("openai-organization") for received in upstream.requests] == ["org-1", None]
