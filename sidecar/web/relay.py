@@ -1,8 +1,8 @@
 """Passes an upstream's answer down as it arrives, and never ends cleanly what did not end cleanly.
 
-Plain bodies pass chunk by chunk. Server-sent events pass event by event: a client cannot use half an
-event, and so an error can be said between two of them when the upstream breaks off. What is written is
-waited for, so a client that reads slowly slows the upstream down, and nothing is buffered but one event.
+Plain bodies pass chunk by chunk. Server-sent events pass event by event, if they are no larger than an image: a client
+cannot use half an event, and so an error can be said between two of them when the upstream breaks off. What is written
+is waited for, so a client that reads slowly slows the upstream down, and nothing is buffered but one event.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from sidecar.web.changed import Changed
 from sidecar.web.headers import downward
 
 EVENT_BYTES = 1024 * 1024
+"""Bytes of an event up to which it is held until it is whole, where nothing looks at it."""
 SMALL = 32 * 1024
 """Bytes of an answer that is awaited, and then written in one go with its headers."""
 _ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+_LONGEST_END = 3
 _RESET = struct.pack("ii", 1, 0)
 _log = logs.get("relay")
 
@@ -91,11 +93,11 @@ def is_event_stream(answer: Answer) -> bool:
     return content_type == "text/event-stream" and "Content-Encoding" not in answer.headers
 
 
-async def whole_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def whole_events(chunks: AsyncIterator[bytes], most: int | None = None) -> AsyncIterator[bytes]:
     """The same bytes, cut behind the end of an event. What follows the last event comes at the end.
 
-    Raises `UpstreamError` for an event over `EVENT_BYTES`, and whatever `chunks` raises, having
-    swallowed the event that was not complete.
+    An event of more bytes than `most` raises `UpstreamError`; where `most` is None, one over `EVENT_BYTES` passes in
+    pieces. Raises whatever `chunks` raises, having swallowed the event that was not complete.
     """
     held = bytearray()
     async for chunk in chunks:
@@ -107,8 +109,11 @@ async def whole_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         if end := max(_behind(held, mark, seen) for mark in _ENDS):
             yield bytes(held[:end])
             del held[:end]
-        if len(held) > EVENT_BYTES:
-            raise UpstreamError("The upstream sent an event that is too large.")
+        if len(held) > (most or EVENT_BYTES):
+            if most:
+                raise UpstreamError("The upstream sent an event that is too large (answers.body_bytes).")
+            yield bytes(held[:-_LONGEST_END])  # what may be half an end is seen with what comes next
+            del held[:-_LONGEST_END]
     if held:
         yield bytes(held)
 

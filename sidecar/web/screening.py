@@ -217,7 +217,7 @@ class Screen:
         free = await self._free(self.finder) if self.finder and self.blocks else None
         window = Window(self._look_at, self._hold(), self.placeholders, free)
         try:
-            async for data in whole_events(decoded(answer.chunks(), coding)):
+            async for data in whole_events(decoded(answer.chunks(), coding), self.settings.answers.body_bytes):
                 for raw in cut(data):
                     event = self._read(raw)
                     ending.heard(event.document)

@@ -131,12 +131,24 @@ async def test_json_in_answer_to_a_stream_passes() -> None:
     assert got.endswith(b'\r\n\r\n{"error":{}}')
 
 
-async def test_an_event_without_end_is_cut() -> None:
-    """Past `EVENT_BYTES` nothing more is held."""
-    parts = [EVENT, *([b"x" * 65536] * (EVENT_BYTES // 65536 + 2))]
-    async with recording(stream(parts, pause=0.001, end="stall")) as upstream, door(upstream.url) as made:
+async def test_an_event_passes_whatever_its_size() -> None:
+    """A picture of eight megabytes in one event, between two small ones."""
+    picture = b"data: " + b"x" * 8 * EVENT_BYTES + b"\n\n"
+    parts = [EVENT, *(picture[at : at + 65536] for at in range(0, len(picture), 65536)), EVENT]
+    async with recording(stream(parts)) as upstream, door(upstream.url) as made:
         body, clean = await talk(made)
-    assert (body.startswith(EVENT + b'data: {"error"'), clean, len(body) < 1000) == (True, False, True)
+    assert (body == EVENT + picture + EVENT, clean) == (True, True)
+
+
+async def test_an_event_that_is_looked_at_has_a_bound() -> None:
+    """Up to `answers.body_bytes` it is read and passes; past that nothing more is held."""
+    picture = b'data: {"b64_json":"' + b"x" * 3 * EVENT_BYTES + b'"}\n\n'
+    settings = {"responses": "block", "answers": {"body_bytes": "4MiB"}}
+    for size, passes in ((1, True), (2, False)):
+        parts = [EVENT, picture[:-3] + b"x" * (size - 1) * 2 * EVENT_BYTES + picture[-3:]]
+        async with recording(stream(parts)) as upstream, door(upstream.url, **settings) as made:
+            body, clean = await talk(made)
+        assert (clean, len(body) > len(picture)) == (passes, passes)
 
 
 async def test_a_slow_client_slows_the_upstream_down() -> None:
@@ -229,8 +241,13 @@ async def test_bytes_are_cut_behind_events(parts: tuple[bytes, ...], cut: list[b
 
 
 async def test_many_small_pieces_of_one_event_are_bounded() -> None:
-    """The limit counts what is held, not what came."""
+    """The limit counts what is held, not what came; without one nothing is lost."""
+    long = [b"x" * 1024] * (EVENT_BYTES // 1024 + 1)
     with pytest.raises(UpstreamError):
-        async for _ in whole_events(pieces(*[b"x" * 1024] * (EVENT_BYTES // 1024 + 1))):
+        async for _ in whole_events(pieces(*long), EVENT_BYTES):
             pass
+    for end in ([b"\n", b"\nA"], [b"\n\nA"], [b"\r", b"\rA"], [b"\n\r", b"\nA"]):
+        found = [part async for part in whole_events(pieces(*long, *end))]
+        assert b"".join(found) == b"".join([*long, *end])
+        assert found[-1] == b"A"
     assert len([part async for part in whole_events(pieces(*[b"x" * 1022 + b"\n\n"] * 2048))]) == 2048
