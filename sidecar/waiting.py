@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
 from functools import partial
 from types import coroutine
 from typing import Any, TypeVar
@@ -23,6 +23,32 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
             return await _rest(work, first)
     finally:
         work.close()
+
+
+async def paused(items: AsyncIterator[T], seconds: float, minds: Callable[[], bool]) -> AsyncGenerator[T | None]:
+    """The same items, and None where none comes for so long while `minds()`. Who leaves early closes `items`, too."""
+    coming: asyncio.Future[T] | None = None
+    try:
+        while True:
+            if coming is None:
+                coming = asyncio.ensure_future(_next(items)) if minds() else None
+            if coming is not None and minds() and not (await asyncio.wait({coming}, timeout=seconds))[0]:
+                yield None
+                continue
+            try:
+                item = await coming if coming is not None else await anext(items)
+            except StopAsyncIteration:
+                return
+            coming = None
+            yield item
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.wait({coming})
+
+
+async def _next(items: AsyncIterator[T]) -> T:
+    return await anext(items)
 
 
 @coroutine

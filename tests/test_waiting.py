@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import pytest
 
-from sidecar.waiting import within
+from sidecar.waiting import paused, within
 
 
 async def test_what_does_not_wait_is_not_timed() -> None:
@@ -91,3 +93,35 @@ async def test_a_cancellation_from_outside_is_no_timeout() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def _slowly(*items: tuple[float, int]) -> AsyncGenerator[int]:
+    for seconds, item in items:
+        await asyncio.sleep(seconds)
+        yield item
+
+
+async def test_a_pause_is_told_where_somebody_minds() -> None:
+    """As often as the time is over, and nothing is lost by it; where nobody minds there is no word of it."""
+    found = [item async for item in paused(_slowly((0, 1), (0.5, 2), (0, 3)), 0.1, lambda: True)]
+    assert [item for item in found if item is not None] == [1, 2, 3]
+    assert found[0] == 1
+    assert found[1] is None
+    assert [item async for item in paused(_slowly((0.2, 1), (0.2, 2)), 0.01, lambda: False)] == [1, 2]
+
+
+async def test_who_leaves_while_something_is_to_come_leaves_nothing_behind() -> None:
+    """The item that was waited for is given up, and errors of the source are the reader's."""
+    source = _slowly((0, 1), (60, 2))
+    async with aclosing(paused(source, 0.01, lambda: True)) as items:
+        async for item in items:
+            if item is None:
+                break
+    await source.aclose()
+
+    async def breaks() -> AsyncGenerator[int]:
+        yield 1
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        [item async for item in paused(breaks(), 1.0, lambda: True)]

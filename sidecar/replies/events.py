@@ -36,6 +36,13 @@ class Event:
         """Characters of running text."""
         return sum(len(piece.text) for piece in self.pieces if piece.channel)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether it says nothing and keeps a connection alive: a comment, or Anthropic's ping."""
+        if self.document is None:
+            return not self.last and b"data" not in self.raw
+        return isinstance(self.document, dict) and self.document.get("type") == "ping" and not self.pieces
+
     def written(self) -> bytes:
         """The bytes to send: those that came, unless a text was replaced."""
         if not self.changed:

@@ -98,6 +98,16 @@ class Window:
                 await self._look_at_fresh()
             channel.free, channel.rest = channel.free + size, channel.rest[size:]
 
+    @property
+    def waits(self) -> bool:
+        """Whether anything is held back."""
+        return bool(self._queue)
+
+    async def pause(self) -> list[Event]:
+        """Nothing has come for a while: look at what there is, and let it go but for a name that is not complete."""
+        await self._look_at_fresh()
+        return self._released(0)
+
     async def finish(self) -> list[Event]:
         """Look at all that is left, and at each channel as a whole; then everything goes."""
         await self._look_at_fresh()

@@ -30,7 +30,7 @@ from sidecar.replies.texts import Piece, pieces
 from sidecar.replies.window import Free, Window
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.upstream import Answer
-from sidecar.waiting import within
+from sidecar.waiting import paused, within
 from sidecar.web.answers import NO_RETRY, blocked_response, error_response
 from sidecar.web.changed import Changed, and_rest
 from sidecar.web.endings import Ending
@@ -40,6 +40,8 @@ from sidecar.web.refusals import refusal
 from sidecar.web.relay import whole_events
 
 UNSEEN = "The answer cannot be looked at, so it is not passed (failure.answer)."
+PAUSE = 1.0
+"""Seconds of silence after which what is held back of a stream is looked at and goes."""
 OUTCOME = "x-sidecar-answer"
 FOUND = "x-sidecar-answer-threats"
 _SPOKEN = frozenset(
@@ -217,11 +219,10 @@ class Screen:
         free = await self._free(self.finder) if self.finder and self.blocks else None
         window = Window(self._look_at, self._hold(), self.placeholders, free)
         try:
-            async for data in whole_events(decoded(answer.chunks(), coding), self.settings.answers.body_bytes):
-                for raw in cut(data):
-                    event = self._read(raw)
-                    ending.heard(event.document)
-                    if gone := _sent(await window.add(event), ending):
+            events = whole_events(decoded(answer.chunks(), coding), self.settings.answers.body_bytes)
+            async with aclosing(paused(events, PAUSE, lambda: window.waits)) as parts:
+                async for data in parts:
+                    async for gone in self._released(data, window, ending):
                         yield gone
         except AnswerBlocked:
             raise
@@ -229,6 +230,20 @@ class Screen:
             yield _sent(await window.finish(), ending)
             raise
         yield _sent(await window.finish(), ending)
+
+    async def _released(self, data: bytes | None, window: Window, ending: Ending) -> AsyncIterator[bytes]:
+        """What may go now that these events have come, or, if None, that nothing has come for a while."""
+        if data is None:
+            yield _sent(await window.pause(), ending)
+            return
+        for raw in cut(data):
+            event = self._read(raw)
+            if event.quiet:
+                yield event.raw
+                continue
+            ending.heard(event.document)
+            if gone := _sent(await window.add(event), ending):
+                yield gone
 
     def _hold(self) -> int:
         least = 3 * LONGEST if self.placeholders else 0

@@ -403,3 +403,32 @@ async def recorder() -> Any:
     """An upstream whose script the test sets."""
     async with recording() as made:
         yield made
+
+
+PINGS = {"chat": b": keepalive\n\n", "message": b'event: ping\ndata: {"type": "ping"}\n\n'}
+
+
+@pytest.mark.parametrize("name", PINGS)
+async def test_a_sign_of_life_passes_while_text_is_held(name: str) -> None:
+    """Comments and pings carry no text; behind a proxy with a time-out they are what keeps the stream."""
+    place, ping = PLACES[name], PINGS[name]
+    first = next(iter(place.events(["The flood of "])))
+    parts = [first, ping, ping]
+    async with recording(stream(parts, end="stall")) as upstream, door(upstream.url, **BLOCK) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(place.request | {"stream": True}, place.path))
+        async with asyncio.timeout(5):
+            got = await reader.readuntil(ping)
+        writer.close()
+    assert ping in got
+
+
+async def test_held_text_goes_when_nothing_more_comes() -> None:
+    """A second after the last word: what might be the beginning of something waits no longer for its end."""
+    events = list(CHAT.events(["The flood of the year"]))
+    async with recording(stream(events[:2], end="stall")) as upstream, door(upstream.url, **BLOCK) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(CHAT.request | {"stream": True}, CHAT.path))
+        async with asyncio.timeout(10):
+            await reader.readuntil(b"flood of")
+        writer.close()
