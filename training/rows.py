@@ -114,7 +114,7 @@ def _row(value: dict[str, Any]) -> Row:
     source = str(value["source"])
     own = source.startswith(("own_", "corpus_"))
     labels = frozenset(str(label) for label in value.get("labels") or ()) & {str(label) for label in LABELS}
-    indirect = value.get("channel") == "indirect" or source.startswith("bipia_")
+    indirect = value.get("channel", "direct") != "direct" or source.startswith("bipia_")
     edge = {"insert_start": (0, 100), "insert_end": (max(0, len(value["text"]) - 100), len(value["text"]))}
     group = value.get("pair") or f"{source}/{value.get('family') or value['id']}"
     return Row(

@@ -87,7 +87,9 @@ def test_the_corpus_is_well_formed() -> None:
     known = {str(label) for label in data.LABELS}
     assert [v["id"] for v in values if set(v["labels"]) - known or bool(v["labels"]) == bool(v["benign"])] == []
     assert [
-        v["id"] for v in values if not v["text"].strip() or v.get("channel", "direct") not in {"direct", "indirect"}
+        v["id"]
+        for v in values
+        if not v["text"].strip() or v.get("channel", "direct") not in {"direct", "indirect", "application"}
     ] == []
     assert [v["id"] for v in values if not v["source"].startswith(("own_", "corpus_"))] == []
     assert len({v["id"] for v in values}) == len(values)
