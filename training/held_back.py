@@ -38,8 +38,9 @@ clean_slate_courtesy borrowed_grammar amnesia_plea ownerless_quill next_step_hin
 jeepney_barker duiqi_keli_du
 courtesy_persistence_aim public_voice_aim client_brief_aim exam_answer_aim documentary_voice
 fiction_pretext_world
-turns_persona_hardening turns_rule_trading about_red_team_report about_stage_directions agents_handover agents_pasted_readme
-personas_grandmother_story personas_hypothetical_world bots_poem_sideways bots_binding_promise
+turns_persona_hardening turns_rule_trading about_red_team_report about_stage_directions
+agents_handover agents_pasted_readme personas_grandmother_story personas_hypothetical_world
+bots_poem_sideways bots_binding_promise
 """
 FAMILIES = frozenset(NAMES.split())
 """Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against
