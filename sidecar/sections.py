@@ -172,21 +172,12 @@ class Drain(Section):
 _FIELD = re.compile(r"[A-Za-z0-9-]+")
 _NOT_ADDED = frozenset(
     (
-        *(
-            "authorization",
-            "x-api-key",
-            "api-key",
-            "host",
-            "connection",
-            "transfer-encoding",
-            "te",
-            "trailer",
-            "upgrade",
-        ),
-        *("content-length", "content-type", "content-encoding", "transfer-encoding", "expect", "upgrade", "keep-alive"),
+        *("authorization", "api-key", "x-api-key", "proxy-authorization"),
+        *("content-encoding", "content-length", "content-type"),
+        *("connection", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"),
     )
 )
-"""Fields of the message and its connection, and credentials, which are in files (`upstream.api_key_file`)."""
+"""Credentials, which are in files (`upstream.api_key_file`), and fields of the message and of its connection."""
 
 
 class UpstreamHeaders(Section):

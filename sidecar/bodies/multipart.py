@@ -22,12 +22,13 @@ MOST_HEADERS = 16
 _TOKEN = r"[\w!#$%&'*+.^`|~-]+"
 _QUOTED = r'"[^"\\\r\n]*"'
 """Without backslashes: some servers take them for escapes, some do not."""
-_PARAMETER = re.compile(rf"\s*;\s*({_TOKEN})=({_QUOTED}|{_TOKEN})", re.ASCII)
+_PARAMETER = re.compile(rf"[ \t]*;[ \t]*({_TOKEN})=({_QUOTED}|{_TOKEN})", re.ASCII)
 _BOUNDARY = re.compile(r"[\w'()+,./:=?-]{1,70}", re.ASCII)
 _EXTENDED = re.compile(r"utf-8''([\w!#$&+.^`|~%-]*)", re.ASCII | re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]{1,64}/[\w!#$&^.+-]{1,64}(?: ?; ?[\w-]{1,32}=\"?[\w.+-]{1,64}\"?)*", re.ASCII)
 _TEXT = re.compile(r"text/plain(?:;\s*charset=\"?(?:utf-8|us-ascii)\"?)?", re.IGNORECASE)
 _FIELD = re.compile(rb"([!#$%&'*+.^`|~\w-]+):[ \t]*([^\r\n]*)")
+_NAMES = frozenset({"name", "filename", "filename*"})
 _AS_IT_IS = frozenset({"7bit", "8bit", "binary"})
 """Transfer encodings that change nothing."""
 
@@ -105,14 +106,13 @@ def _names(disposition: str) -> tuple[str, str | None]:
     """The name of a part, and that of its file, which may be given twice: plainly and in UTF-8."""
     try:
         kind, given = _parameters(disposition)
-        extended = given.pop("filename*", None)
-        shown = [given.pop("filename", None), None if extended is None else _EXTENDED.fullmatch(extended)[1]]  # type: ignore[index]
-        name = given.pop("name")
-    except (ValueError, TypeError, KeyError):
-        kind, given, name = "", {}, ""
-    if kind != "form-data" or given:
+    except ValueError:
+        kind, given = "", {}
+    extended = _EXTENDED.fullmatch(given.get("filename*", "utf-8''"))
+    if kind != "form-data" or extended is None or "name" not in given or not given.keys() <= _NAMES:
         raise _malformed("has a part without a plain Content-Disposition")
-    return name, None if shown == [None, None] else " ".join(filter(None, shown))
+    shown = " ".join(filter(None, (given.get("filename"), extended[1])))
+    return given["name"], shown if given.keys() & {"filename", "filename*"} else None
 
 
 def _parameters(field: str) -> tuple[str, dict[str, str]]:

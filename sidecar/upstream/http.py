@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,8 @@ class HttpUpstream:
         self._base = parsed.raw_path.rstrip("/")
         self._settings = settings
         self._credential = credential
-        self._removed = re.compile("|".join(map(fnmatch.translate, map(str.lower, settings.headers.remove))) or r"(?!)")
+        removed = re.compile("|".join(map(fnmatch.translate, map(str.lower, settings.headers.remove))) or r"(?!)")
+        self._is_removed = lru_cache(1024)(lambda name: removed.fullmatch(name.lower()) is not None)
         self._wires = Wires(
             parsed.raw_host or "",
             parsed.port,
@@ -154,7 +156,7 @@ class HttpUpstream:
 
     def _headers(self, request: Outgoing) -> CIMultiDict[str]:
         """The fields of the client that may go up, those of the settings, and the upstream's key, if it is ours."""
-        headers = CIMultiDict((n, v) for n, v in request.headers.items() if not self._removed.fullmatch(n.lower()))
+        headers = CIMultiDict((n, v) for n, v in request.headers.items() if not self._is_removed(n))
         headers.update(self._settings.headers.add)
         if self._credential is None:
             return headers

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -14,7 +14,7 @@ import tiny_model
 from tiny_model import TinyEncoder, TinyPieces
 
 from sidecar.errors import LayerError
-from sidecar.layers.artefact import SHIPPED, Artefact, Calibration, Mixture
+from sidecar.layers.artefact import SHIPPED, Array, Artefact, Calibration, Mixture
 from sidecar.layers.inference import Reader, Reading, Text
 from sidecar.layers.kept import Kept
 from sidecar.layers.scorer import Glance, Scorer
@@ -37,6 +37,19 @@ async def make() -> AsyncIterator[Make]:
     yield one
     for reader in made:
         await reader.close()
+
+
+class Remembering(TinyEncoder):
+    """Keeps what it was given, in order."""
+
+    def __init__(self, *, pause: float = 0.0) -> None:
+        super().__init__(pause=pause)
+        self.read: list[list[int]] = []
+
+    def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
+        """One row a window."""
+        self.read.extend(list(window) for window in windows)
+        return super().features(windows, indirect)
 
 
 def words(count: int, last: str = "calm") -> str:
@@ -89,14 +102,16 @@ async def test_a_window_that_is_enough_ends_the_reading(make: Make) -> None:
 
 async def test_a_short_text_is_answered_before_a_long_one_has_been_read(make: Make) -> None:
     """Within one turn, too: the short windows come first, and their requests do not wait for the others."""
-    encoder = TinyEncoder(pause=0.2)
+    encoder = Remembering(pause=0.2)
     reader = make(encoder)
     busy = asyncio.ensure_future(reader.read([Text("calm")]))
     await asyncio.sleep(0)
     long = asyncio.ensure_future(reader.read([Text(words(60))]))
-    await reader.read([Text("calm")])
+    await reader.read([Text("doubt")])
     assert (busy.done(), long.done()) == (True, False)
     await long
+    # Whenever the test gets to look: before it the other short one, and one window of the long text's that had begun.
+    assert encoder.read.index(tiny_model.tokenizer().encode("doubt", add_special_tokens=False).ids) <= 2
 
 
 async def test_the_loop_stays_free_while_the_model_computes(make: Make) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +42,7 @@ def test_both_engines_agree_on_five_hundred_texts(tmp_path: Path) -> None:
     with torch.no_grad():
         network.bert.embeddings.token_type_embeddings.weight[1] += 0.05
     light, full = (encoder(tmp_path / engine, engine, network) for engine in ("onnx", "sentence-transformers"))
-    rows = data.corpus()
-    rows = rows[:: max(1, len(rows) // TEXTS)][:TEXTS]
+    rows = sorted(data.corpus(), key=lambda row: sha256(row.id.encode()).digest())[:TEXTS]  # whatever files there are
     read = [(light.tokenizer.encode(row.text, add_special_tokens=False).ids[:126], row.indirect) for row in rows]
     read.sort(key=lambda text: len(text[0]))  # padding would be most of the work
     cosines = []
@@ -52,4 +52,4 @@ def test_both_engines_agree_on_five_hundred_texts(tmp_path: Path) -> None:
         cosines.extend((one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1))
     assert len(cosines) == TEXTS
     assert float(np.mean(cosines)) > 0.985
-    assert min(cosines) > 0.93  # an untrained network; which rows these are changes with the corpus
+    assert min(cosines) > 0.95
