@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from sidecar.errors import ConfigError
 from sidecar.overrides import override, read_file
@@ -35,6 +35,7 @@ from sidecar.sections import (
     Store,
     Telemetry,
     UpstreamHeaders,
+    UpstreamTls,
 )
 from sidecar.types import LayerName, Source
 from sidecar.units import Rate
@@ -79,6 +80,15 @@ class Upstream(Section):
     idle_timeout: Duration = 600.0
     connections: int = Field(default=256, ge=1)
     headers: UpstreamHeaders = UpstreamHeaders()
+    tls: UpstreamTls = UpstreamTls()
+    proxy: str | None = None
+
+    @field_validator("proxy")
+    @classmethod
+    def _no_secret(cls, value: str | None) -> str | None:
+        if value and "@" in value:
+            raise ValueError("holds a user; write environment here and the whole address into HTTPS_PROXY")
+        return value
 
     @model_validator(mode="after")
     def _known_scheme(self) -> Upstream:

@@ -180,6 +180,20 @@ _NOT_ADDED = frozenset(
 """Credentials, which are in files (`upstream.api_key_file`), and fields of the message and of its connection."""
 
 
+class UpstreamTls(Section):
+    """Whom to trust beside the system's authorities, and the certificate to show (PEM files)."""
+
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> UpstreamTls:
+        if self.key_file is not None and self.certificate_file is None:
+            raise ValueError("key_file: without certificate_file there is no certificate to show")
+        return self
+
+
 class UpstreamHeaders(Section):
     """Header fields of clients that do not go up, by name or pattern, and fields that go up with every request.
 

@@ -29,6 +29,7 @@ from yarl import URL
 from sidecar import telemetry
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
+from sidecar.upstream import proxies, redirects, tls
 from sidecar.upstream.message import Answer, Outgoing
 from sidecar.upstream.wires import NotConnected, Unreached, Wire, Wires
 from sidecar.waiting import within
@@ -67,18 +68,22 @@ class HttpUpstream:
             raise ConfigError("upstream.url", [str(error)]) from None
         if not parsed.host or not parsed.port:
             raise ConfigError("upstream.url", [f"{url!r} names no host"])
+        self._origin = parsed.origin()
         self._host = parsed.host_port_subcomponent or ""
         self._base = parsed.raw_path.rstrip("/")
         self._settings = settings
         self._credential = credential
         removed = re.compile("|".join(map(fnmatch.translate, map(str.lower, settings.headers.remove))) or r"(?!)")
         self._is_removed = lru_cache(1024)(lambda name: removed.fullmatch(name.lower()) is not None)
+        encrypted, proxy = parsed.scheme == "https", proxies.chosen(settings.proxy, parsed)
+        self._asked_proxy = None if encrypted else proxy  # a request in plain text is the proxy's to send on
         self._wires = Wires(
             parsed.raw_host or "",
             parsed.port,
-            tls=parsed.scheme == "https",
+            tls=tls.context(settings.tls) if encrypted else None,
             most=settings.connections,
             patience=settings.connect_timeout,
+            proxy=proxy,
         )
 
     def send(self, request: Outgoing) -> AbstractAsyncContextManager[Answer]:
@@ -130,7 +135,24 @@ class HttpUpstream:
             if wire.kept and _repeatable(request) and isinstance(error, aiohttp.ClientConnectionError):
                 raise _Lost from None
             raise
-        return _HttpAnswer(head, body, wire, self._wires, _patience(request, self._settings.idle_timeout))
+        answer = _HttpAnswer(head, body, wire, self._wires, _patience(request, self._settings.idle_timeout))
+        if head.code in redirects.FOLLOWED and "Location" in head.headers:
+            self._redirect(answer, request)
+        return answer
+
+    def _redirect(self, answer: _HttpAnswer, request: Outgoing) -> None:
+        """Nobody is led past the sidecar."""
+        asked = URL(f"{self._origin}{self._path(request.target)}", encoded=True)
+        headers = CIMultiDict(answer.headers)
+        base = self._base.removesuffix("/v1")
+        try:
+            headers["Location"] = redirects.location(
+                answer.status, headers["Location"], at=asked, base=base, bodiless=request.body is None
+            )
+        except UpstreamError:
+            answer.leave()
+            raise
+        answer.headers = headers
 
     async def _write(self, wire: Wire, request: Outgoing) -> None:
         writer = StreamWriter(wire, asyncio.get_running_loop())
@@ -142,7 +164,12 @@ class HttpUpstream:
         elif body is not None and "Content-Length" not in fields:
             fields["Transfer-Encoding"] = "chunked"
             writer.enable_chunking()
-        await writer.write_headers(f"{request.method} {self._path(request.target)} HTTP/1.1", fields)
+        path = self._path(request.target)
+        if self._asked_proxy is not None:
+            path = f"http://{self._host}{path}"
+            if self._asked_proxy.authorization:
+                fields["Proxy-Authorization"] = self._asked_proxy.authorization
+        await writer.write_headers(f"{request.method} {path} HTTP/1.1", fields)
         if body is None or isinstance(body, bytes):
             await writer.write_eof(body or b"")
             writer.set_eof()
@@ -191,6 +218,7 @@ class _HttpAnswer:
 
     def __init__(self, head: RawResponseMessage, body: StreamReader, wire: Wire, wires: Wires, idle: float) -> None:
         self._head, self._body = head, body
+        self.headers: MultiMapping[str] = head.headers
         self._wire: Wire | None = wire
         self._wires = wires
         self._idle = idle
@@ -203,10 +231,6 @@ class _HttpAnswer:
     @property
     def reason(self) -> str:
         return self._head.reason
-
-    @property
-    def headers(self) -> MultiMapping[str]:
-        return self._head.headers
 
     def chunks(self) -> AsyncIterator[bytes]:
         """See `Answer`. What has arrived is handed on at once; nothing is read ahead of the consumer."""

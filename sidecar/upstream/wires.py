@@ -14,6 +14,11 @@ import time
 from aiohappyeyeballs import start_connection
 from aiohttp.client_proto import ResponseHandler
 
+from sidecar import logs
+from sidecar.upstream.proxies import Proxy, Refused, tunnel
+
+_log = logs.get("upstream")
+
 # Shorter than the idle timeout of common servers (5 s), so that a request seldom meets a connection
 # that the other side is just closing: a POST on such a one could not be repeated.
 KEEPALIVE = 4.0
@@ -53,9 +58,18 @@ class Unreached(TimeoutError):
 class Wires:
     """`most` connections at once; getting one takes at most `patience` seconds."""
 
-    def __init__(self, host: str, port: int, *, tls: bool, most: int, patience: float) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None,
+        most: int,
+        patience: float,
+        proxy: Proxy | None = None,
+    ) -> None:
         self._host, self._port = host, port
-        self._tls = _trusting() if tls else None
+        self._tls, self._proxy = tls, proxy
         self._free = asyncio.Semaphore(most)
         self._patience = patience
         self._kept: list[tuple[Wire, float]] = []
@@ -93,14 +107,30 @@ class Wires:
 
     async def _connect(self) -> Wire:
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-            return await self._on(await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS))
+            return await self._on(await self._reached())
         except socket.gaierror:
             raise NotConnected("name not resolved") from None
-        except ssl.SSLError:
+        except ssl.SSLError as error:
+            _log.warning("upstream_tls_failed", host=self._host, reason=_reason(error))
             raise NotConnected("TLS failed", again=False) from None
+        except Refused as error:
+            _log.warning("upstream_proxy_refused", host=self._host, reason=str(error))
+            raise NotConnected(f"the proxy refused, {error}", again=False) from None
         except OSError:
             raise NotConnected("connection refused") from None
+
+    async def _reached(self) -> socket.socket:
+        """A socket to the upstream, through the proxy if there is one."""
+        host, port = (self._proxy.host, self._proxy.port) if self._proxy else (self._host, self._port)
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        connected = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS)
+        if self._proxy and self._tls:
+            try:
+                await tunnel(connected, self._proxy, self._host, self._port)
+            except BaseException:
+                connected.close()
+                raise
+        return connected
 
     async def _on(self, connected: socket.socket) -> Wire:
         loop = asyncio.get_running_loop()
@@ -146,8 +176,6 @@ class Wires:
         await asyncio.sleep(0)  # so that they are closed when the loop ends
 
 
-def _trusting() -> ssl.SSLContext:
-    """Certificates as the system trusts them."""
-    made = ssl.create_default_context()
-    made.set_alpn_protocols(["http/1.1"])
-    return made
+def _reason(error: ssl.SSLError) -> str:
+    """What the library says of a handshake that failed, for the log."""
+    return getattr(error, "verify_message", "") or error.reason or type(error).__name__

@@ -34,7 +34,7 @@ async def listener() -> AsyncIterator[tuple[int, list[asyncio.StreamWriter]]]:
 async def test_one_that_was_given_back_is_taken_again() -> None:
     """Two that are out at once are two, and afterwards the last one given is the first one taken."""
     async with listener() as (port, seen):
-        made = Wires("127.0.0.1", port, tls=False, most=2, patience=30.0)
+        made = Wires("127.0.0.1", port, tls=None, most=2, patience=30.0)
         one, other = await made.take(), await made.take()
         assert one is not other
         made.give(one)
@@ -49,7 +49,7 @@ async def test_one_that_was_given_back_is_taken_again() -> None:
 async def test_one_that_spoke_unasked_is_not_taken_again() -> None:
     """An answer that nobody asked for would be given to the next request."""
     async with listener() as (port, seen):
-        made = Wires("127.0.0.1", port, tls=False, most=1, patience=30.0)
+        made = Wires("127.0.0.1", port, tls=None, most=1, patience=30.0)
         first = await made.take()
         made.give(first)
         await eventually(lambda: len(seen) == 1)
@@ -64,7 +64,7 @@ async def test_one_that_spoke_unasked_is_not_taken_again() -> None:
 async def test_one_that_the_other_side_closed_is_not_taken_again() -> None:
     """A request on it would fail, and could not be repeated."""
     async with listener() as (port, seen):
-        made = Wires("127.0.0.1", port, tls=False, most=1, patience=30.0)
+        made = Wires("127.0.0.1", port, tls=None, most=1, patience=30.0)
         first = await made.take()
         made.give(first)
         await eventually(lambda: len(seen) == 1)
@@ -80,7 +80,7 @@ async def test_one_that_nobody_used_for_long_is_closed(monkeypatch: pytest.Monke
     """Before the other side does, even if nobody asks for it again."""
     monkeypatch.setattr(wires, "KEEPALIVE", 0.02)
     async with listener() as (port, _):
-        made = Wires("127.0.0.1", port, tls=False, most=1, patience=30.0)
+        made = Wires("127.0.0.1", port, tls=None, most=1, patience=30.0)
         first = await made.take()
         made.give(first)
         await eventually(lambda: not first.is_connected())
@@ -90,7 +90,7 @@ async def test_one_that_nobody_used_for_long_is_closed(monkeypatch: pytest.Monke
 async def test_beyond_the_most_one_waits_and_then_gives_up() -> None:
     """For as long as a connection may take; and whoever is waiting gets the next that is free."""
     async with listener() as (port, _):
-        made = Wires("127.0.0.1", port, tls=False, most=1, patience=30.0)
+        made = Wires("127.0.0.1", port, tls=None, most=1, patience=30.0)
         first = await made.take()
         made._patience = 0.01
         with pytest.raises(Unreached):
@@ -106,7 +106,7 @@ async def test_beyond_the_most_one_waits_and_then_gives_up() -> None:
 
 async def test_a_failure_leaves_its_place_to_the_next() -> None:
     """Nobody holds a connection that was never made."""
-    made = Wires("127.0.0.1", free_port(), tls=False, most=1, patience=30.0)
+    made = Wires("127.0.0.1", free_port(), tls=None, most=1, patience=30.0)
     for _ in range(3):
         with pytest.raises(NotConnected, match="connection refused"):
             await made.take()

@@ -1,0 +1,119 @@
+"""Twin of sidecar/upstream/tls.py: a private authority, a certificate of our own, and why a handshake failed."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trustme
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from multidict import CIMultiDict
+
+from sidecar.config import Upstream as Settings
+from sidecar.errors import ConfigError, UpstreamError
+from sidecar.sections import UpstreamTls
+from sidecar.upstream import tls
+from sidecar.upstream.http import HttpUpstream
+from sidecar.upstream.message import Outgoing
+
+GET = Outgoing("GET", "/v1/models", CIMultiDict())
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> trustme.CA:
+    """A private authority, whose certificate is in `ca.pem`; `own.pem` has a certificate of it and its key."""
+    made = trustme.CA()
+    made.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    made.issue_cert("client@sidecar.test").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+    return made
+
+
+@pytest.fixture
+async def server(authority: trustme.CA) -> AsyncIterator[TestServer]:
+    """Speaks TLS with a certificate of the authority, and wants one of its clients."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(context)
+    authority.issue_cert("localhost").configure_cert(context)
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=request.transport.get_extra_info("peercert")["subjectAltName"][0][1])
+
+    app = web.Application()
+    app.router.add_get("/v1/models", answer)
+    made = TestServer(app, scheme="https", host="localhost")
+    await made.start_server(ssl=context)
+    yield made
+    await made.close()
+
+
+async def ask(server: TestServer, settings: UpstreamTls) -> str:
+    """The answer to one request."""
+    upstream = HttpUpstream(f"https://localhost:{server.port}", Settings(tls=settings))
+    try:
+        async with upstream.send(GET) as answer:
+            return b"".join([chunk async for chunk in answer.chunks()]).decode()
+    finally:
+        await upstream.close()
+
+
+async def test_both_sides_show_what_they_are(server: TestServer, tmp_path: Path) -> None:
+    """The upstream's authority is trusted by setting, and it sees our certificate."""
+    own = UpstreamTls(ca_file=tmp_path / "ca.pem", certificate_file=tmp_path / "own.pem")
+    assert await ask(server, own) == "client@sidecar.test"
+
+
+async def test_a_failed_handshake_says_why_in_the_log(server: TestServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """The client learns that TLS failed, the operator that the authority is unknown."""
+    with pytest.raises(UpstreamError, match="TLS failed"):
+        await ask(server, UpstreamTls())
+    said = capsys.readouterr()
+    assert "upstream_tls_failed" in said.out + said.err
+    assert "self-signed certificate in certificate chain" in said.out + said.err
+
+
+async def test_an_upstream_that_wants_a_certificate_gets_none(server: TestServer, tmp_path: Path) -> None:
+    """It ends the connection, which is no answer."""
+    with pytest.raises(UpstreamError) as failed:
+        await ask(server, UpstreamTls(ca_file=tmp_path / "ca.pem"))
+    assert failed.value.status == 502
+
+
+@pytest.mark.parametrize(
+    ("settings", "where"),
+    [
+        ({"ca_file": "missing.pem"}, "missing.pem: no such file"),
+        ({"ca_file": "text.pem"}, "text.pem: no certificate"),
+        ({"certificate_file": "missing.pem"}, "missing.pem: no such file"),
+        ({"certificate_file": "ca.pem"}, "ca.pem: no certificate"),
+        ({"certificate_file": "own.pem", "key_file": "missing.key"}, "no such file"),
+        ({"certificate_file": "own.pem", "key_file": "locked.key"}, "the key is encrypted"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(
+    authority: trustme.CA, tmp_path: Path, settings: dict[str, str], where: str
+) -> None:
+    """At the start, with the setting and the file."""
+    (tmp_path / "text.pem").write_text("no certificate")
+    (tmp_path / "locked.key").write_bytes(_locked())
+    with pytest.raises(ConfigError) as failed:
+        tls.context(UpstreamTls(**{name: tmp_path / value for name, value in settings.items()}))
+    assert f"upstream.tls.{next(iter(settings))}" in str(failed.value)
+    assert where in str(failed.value)
+
+
+def test_a_key_alone_is_a_mistake() -> None:
+    """There is nothing to show with it."""
+    with pytest.raises(ValueError, match="certificate_file"):
+        UpstreamTls(key_file=Path("own.key"))
+
+
+def _locked() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    locked = serialization.BestAvailableEncryption(b"secret")
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked)
