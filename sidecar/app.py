@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -39,6 +39,8 @@ VERDICTS = "verdicts"
 FOR_EVER = timedelta(days=36_500)
 MOST_RETIRING = 3
 """Old generations that may still have requests to end; a reload beyond that waits for one of them."""
+LAST_MOMENT = 0.5
+"""Seconds that a door gets to close, however long those before it took."""
 _log = logs.get("app")
 
 
@@ -72,6 +74,7 @@ class Sidecar:
         self._data_site: Site | None = None
         self._stack = AsyncExitStack()
         self._state = STARTING
+        self._drained = 0.0
         self._waiting: list[str] = []
         self._background = Background()
         self._retiring: set[asyncio.Task[None]] = set()
@@ -97,6 +100,7 @@ class Sidecar:
     async def __aexit__(self, *_: object) -> None:
         """Stop listening, let requests in flight end within `drain.timeout`, close everything."""
         self._state = "draining"
+        self._drained = asyncio.get_running_loop().time() + self.settings.drain.timeout
         _log.info("drain_started", timeout=self.settings.drain.timeout)
         await self._stack.aclose()
 
@@ -201,15 +205,19 @@ class Sidecar:
         settings, drain = self.settings, self.settings.drain.timeout
         # Closed in the reverse order: while the doors drain, /ready still says so.
         admin_site = Site(admin, settings.limits, drain)
-        self._stack.push_async_callback(admin_site.close)
+        self._stack.push_async_callback(self._end, admin_site.close)
         self.admin_port = await admin_site.listen(settings.admin.host, settings.admin.port, share=self._share_ports)
         self._data_site = data_site = Site(data, settings.limits, drain)
-        self._stack.push_async_callback(data_site.close)
+        self._stack.push_async_callback(self._end, data_site.close)
         self.data_port = await data_site.listen(settings.listen.host, settings.listen.port, share=self._share_ports)
         if settings.listen.grpc_port is not None:
             await self._listen_for_envoy(settings.listen.grpc_port)
         self._state = "serving"
         _log.info("listen_started", host=settings.listen.host, port=self.data_port, admin_port=self.admin_port)
+
+    async def _end(self, close: Callable[[float], Awaitable[None]]) -> None:
+        """Close a door within what is left of the one deadline that all of them share."""
+        await close(max(LAST_MOMENT, self._drained - asyncio.get_running_loop().time()))
 
     async def _listen_for_envoy(self, port: int) -> None:
         try:
@@ -217,7 +225,7 @@ class Sidecar:
         except ImportError:
             raise ConfigError("listen.grpc_port", ["needs the extra: pip install 'prompt-sidecar[grpc]'"]) from None
         checks = GrpcChecks(self.settings, self.data_port, lambda: self.settings.compat.envoy)
-        self._stack.push_async_callback(checks.close)
+        self._stack.push_async_callback(self._end, checks.close)
         self.grpc_port = await checks.listen(port, share=self._share_ports)
 
 

@@ -166,7 +166,7 @@ class Telemetry(Section):
 class Drain(Section):
     """How a shutdown goes."""
 
-    timeout: Duration = 30.0
+    timeout: Duration = 60.0
 
 
 _FIELD = re.compile(r"[A-Za-z0-9-]+")

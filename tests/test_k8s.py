@@ -26,7 +26,7 @@ PODS = ("pod", "pod-classic", "pod-redirect")
 OVERLAYS = (*PODS, "gateway", "injector")
 NATIVE = "1.29"
 VERSIONS = (NATIVE, "1.33", kubernetes_validate.latest_version())
-ROOM_TO_DRAIN = 30
+ROOM_TO_DRAIN = 60
 CUSTOM = {"PodMonitor"}
 """Kinds of operators, which no schema of Kubernetes knows."""
 ASKED = Options(upstream="http://model.models.svc:8000", secret="llm", policies="rules", app_env=True, redirect=True)

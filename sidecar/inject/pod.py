@@ -20,7 +20,7 @@ REDIRECTING_USER = 61532
 """The sidecar's user where traffic is redirected: what it opens goes through, and 65532 is many applications' own."""
 PORTS = ((8080, 8081), (18080, 18081), (28080, 28081))
 """Pairs of ports, data and admin: the first that no container of the pod declares."""
-GRACE = 60
+GRACE = 90
 """Seconds that a pod gets to end: more than `drain.timeout`, so that streams may end."""
 SECRETS, POLICIES, DATA = f"/run/secrets/{NAME}", f"/etc/{NAME}/policies", f"/var/lib/{NAME}"
 Spec = dict[str, Any]

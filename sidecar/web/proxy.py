@@ -46,6 +46,7 @@ from sidecar.web.redaction import Redactor
 from sidecar.web.refusals import refusal
 from sidecar.web.relay import relay
 from sidecar.web.screening import Screen, Screening
+from sidecar.web.server import ENDING, is_cut
 
 CLIENT_CLOSED = 499
 CLIENT_PATIENCE = 60.0
@@ -94,6 +95,8 @@ class Proxy:
         except RequestError as error:
             return self._refused(call, error)
         except asyncio.CancelledError:
+            if is_cut(call.request):
+                return self._refused(call, Unavailable(ENDING, retry_after=1))
             _log.info("client_closed", decision=call.id)
             self._record(call, CLIENT_CLOSED)
             raise

@@ -7,6 +7,7 @@ is waited for, so a client that reads slowly slows the upstream down, and nothin
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator, Mapping
@@ -20,6 +21,7 @@ from sidecar.waiting import within
 from sidecar.web.answers import DECISION_ID, error_body
 from sidecar.web.changed import Changed
 from sidecar.web.headers import downward
+from sidecar.web.server import ENDING, is_cut
 
 EVENT_BYTES = 1024 * 1024
 """Bytes of an event up to which it is held until it is whole, where nothing looks at it."""
@@ -55,6 +57,12 @@ async def relay(
     except UpstreamError as error:
         _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=error.detail)
         await _say(response, answer, error, dialect, patience)
+        _break_off(request, response)
+    except asyncio.CancelledError:
+        if not is_cut(request):
+            raise
+        _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=ENDING)
+        await _say(response, answer, UpstreamError(ENDING, status=503), dialect, patience)
         _break_off(request, response)
     except TimeoutError:
         _log.warning("client_stuck", decision=request.get(DECISION_ID))

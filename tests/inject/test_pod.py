@@ -39,7 +39,7 @@ def test_a_pod_gets_time_to_drain_and_other_init_containers_come_after() -> None
     """60 s at least, never less than it had; the sidecar serves those that come after it."""
     first = {"name": "migrate"}
     made = with_sidecar(spec(initContainers=[first], terminationGracePeriodSeconds=5), Options())
-    assert made["terminationGracePeriodSeconds"] == 60
+    assert made["terminationGracePeriodSeconds"] == 90
     assert made["initContainers"][1] == first
     assert with_sidecar(spec(terminationGracePeriodSeconds=300), Options())["terminationGracePeriodSeconds"] == 300
 

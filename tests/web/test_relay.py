@@ -12,6 +12,7 @@ from recording import Received, head, raw, recording, stream, whole
 
 from sidecar.errors import UpstreamError
 from sidecar.web.relay import EVENT_BYTES, whole_events
+from sidecar.web.server import ENDING
 
 STREAM = CHAT | {"stream": True}
 EVENT = b'data: {"n": 1}\n\n'
@@ -196,17 +197,41 @@ async def test_a_client_that_takes_nothing_is_let_go() -> None:
         writer.close()
 
 
-async def test_a_stream_that_outlives_a_shutdown_ends_dirty() -> None:
-    """After the drain timeout it is cut, and the client can tell."""
-    patient = {"idle_timeout": 30.0}
+@pytest.mark.parametrize(
+    ("path", "named"), [("/v1/chat/completions", b"data: "), ("/v1/messages", b"event: error\ndata: ")]
+)
+async def test_a_stream_that_outlives_a_shutdown_is_told_so(path: str, named: bytes) -> None:
+    """Just before the drain timeout it gets an error event of its dialect, and no clean end."""
+    patient, body = {"idle_timeout": 30.0}, STREAM | {"max_tokens": 9}
     async with recording(stream([EVENT], end="stall")) as upstream, door(upstream.url, upstream=patient) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
-        writer.write(post(STREAM))
+        writer.write(post(body, path))
         got = await reader.readuntil(EVENT)
         await made.site.close()
-        body, clean = unchunk(got + await reader.read())
+        told, clean = unchunk(got + await reader.read())
         writer.close()
-    assert (body, clean) == (EVENT, False)
+    assert told.startswith(EVENT + named)
+    assert json.loads(told.rpartition(b"data: ")[2])["error"]["message"] == ENDING
+    assert not clean
+
+
+async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
+    """The upstream has not begun to answer: 503, so that a client asks another replica; it did not leave by itself."""
+    asked = asyncio.Event()
+
+    async def script(_received: Received, _writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await asyncio.sleep(60)
+
+    patient = {"first_byte_timeout": 60.0}
+    async with recording(script) as upstream, door(upstream.url, upstream=patient) as made:
+        async with asyncio.TaskGroup() as group:
+            talking = group.create_task(made.talk(post(CHAT)))
+            await asked.wait()
+            await made.site.close()
+        status, told = talking.result().split(b" ", 2)[1:]
+    assert status == b"503"
+    assert ENDING.encode() in told
 
 
 @pytest.mark.parametrize("url", ["echo://", "recording"])

@@ -41,6 +41,7 @@ class GrpcChecks:
         self._settings, self._is_on = settings, is_on
         self._stack = AsyncExitStack()
         self._session: ClientSession
+        self._server: Any = None
 
     async def listen(self, port: int, *, share: bool = False) -> int:
         """Start to listen; returns the port. Raises `SidecarError`."""
@@ -62,11 +63,13 @@ class GrpcChecks:
         except RuntimeError:
             raise SidecarError(f"cannot listen on {host}:{port} (listen.grpc_port)") from None
         await server.start()
-        self._stack.push_async_callback(server.stop, self._settings.drain.timeout)
+        self._server = server
         return int(bound)
 
-    async def close(self) -> None:
-        """Take no more checks, let those that run end within `drain.timeout`."""
+    async def close(self, left: float) -> None:
+        """Take no more checks, let those that run end within so many seconds."""
+        if self._server is not None:
+            await self._server.stop(left)
         await self._stack.aclose()
 
     async def _check(self, asked: Any, _context: Any) -> Any:

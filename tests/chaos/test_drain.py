@@ -1,0 +1,65 @@
+"""A shutdown while streams run, in a process of its own: one deadline, and nobody is left without a word."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+from chaos.load import ROUNDS, SENTENCE, process_settings
+from chaos.world import patiently
+from recording import recording, stream
+from support import SidecarProcess
+
+from sidecar.web.server import ENDING
+
+pytestmark = pytest.mark.timeout(600)
+CHAT = {"model": "m", "stream": True, "messages": [{"role": "user", "content": SENTENCE}]}
+EVENT = b'data: {"choices": [{"index": 0, "delta": {"content": "a"}}]}\n\n'
+LONG = ROUNDS > 1
+SECONDS = 45 if LONG else 4
+"""How long the streams that end by themselves take."""
+
+
+async def streamed(session: aiohttp.ClientSession, url: str) -> str:
+    """All that came of one stream, up to its end, clean or not."""
+    came = b""
+    async with session.post(f"{url}/v1/chat/completions", json=CHAT) as answer:
+        try:
+            async for chunk in answer.content.iter_any():
+                came += chunk
+        except aiohttp.ClientPayloadError:
+            return came.decode() + "(cut)"
+    return came.decode()
+
+
+async def drained(folder: Path, events: int, **drain: str) -> list[str]:
+    """What eight clients got that began to read before SIGTERM, an event a second; the process ends with 0."""
+    script = stream([EVENT] * events, pause=1.0)
+    async with recording(script) as upstream, aiohttp.ClientSession() as session:
+        running = SidecarProcess(folder, process_settings(folder, upstream.url, drain=drain))
+        await asyncio.to_thread(running.start)
+        async with asyncio.TaskGroup() as group:
+            clients = [group.create_task(streamed(session, running.base)) for _ in range(8)]
+            await patiently(lambda: len(upstream.requests) == 8)
+            await asyncio.sleep(1)
+            assert await asyncio.to_thread(running.stop) == 0
+        return [client.result() for client in clients]
+
+
+async def test_streams_of_the_usual_length_end_by_themselves(tmp_path: Path) -> None:
+    """Forty-five seconds at length, and the default drain lets them."""
+    for came in await drained(tmp_path, SECONDS):
+        assert came == EVENT.decode() * SECONDS
+
+
+async def test_what_does_not_end_is_told_within_one_deadline(tmp_path: Path) -> None:
+    """An error event, then no clean end; long before the streams themselves would be over."""
+    for came in await drained(tmp_path, 500, timeout="4s"):
+        told, _, end = came.rpartition("data: ")
+        assert told.startswith(EVENT.decode())
+        assert len(told) < len(EVENT) * 100
+        assert json.loads(end.removesuffix("(cut)"))["error"]["message"] == ENDING
+        assert end.endswith("(cut)")
