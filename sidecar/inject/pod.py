@@ -151,7 +151,7 @@ def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
         "LOG__FORMAT": "json",
         "LOG__RETENTION": "24h",
         "ADMIN__HOST": "0.0.0.0",  # noqa: S104 - probes come from the node; the doors stay on loopback
-        "DRAIN__TIMEOUT": "30s",
+        "DRAIN__TIMEOUT": "60s",
     }
     if options.secret:
         plain["UPSTREAM__API_KEY_FILE"] = f"{SECRETS}/upstream-key"
