@@ -88,6 +88,7 @@ class Limits(Section):
     burst: int = Field(default=60, ge=1)
     body_bytes: Size = 10 * 1024 * 1024
     body_timeout: Duration = 15.0
+    body_rate: Size = Field(default=8_000, ge=1)
     header_timeout: Duration = 15.0
     depth: int = Field(default=64, ge=8, le=512)
     bodies: Size = 384 * 1024 * 1024

@@ -36,26 +36,33 @@ async def receive(request: web.Request, limits: Limits) -> bytes:
         raise Oversize(limits.body_bytes, [])
     lease = request[LEASE]
     try:
-        return await within(limits.body_timeout, _whole(request.content, limits.body_bytes, lease))
+        return await _whole(request.content, limits, lease)
     except TimeoutError:
         if lease.waits:  # no fault of the client's
             raise NoRoom("no room in time") from None
-        raise BodyError("malformed", f"The body did not arrive within {limits.body_timeout:g} s.", status=408) from None
+        raise BodyError("malformed", _slow(limits), status=408) from None
     except web.RequestPayloadError:
         raise BodyError("malformed", "The body broke off before its end.") from None
 
 
-async def _whole(content: StreamReader, limit: int, lease: Lease) -> bytes:
+async def _whole(content: StreamReader, limits: Limits, lease: Lease) -> bytes:
+    """Judged by its progress: a large body on a slow line gets its time, and one that stands still does not."""
     chunks: list[bytes] = []
-    size = 0
+    size, now = 0, asyncio.get_running_loop().time
+    began = now()
     while not content.at_eof():
-        chunk = await content.readany()
+        until = began + limits.body_timeout + size / limits.body_rate
+        chunk = await within(until - now(), content.readany())
         size += len(chunk)
         chunks.append(chunk)
-        if size > limit:
-            raise Oversize(limit, chunks)
-        await lease.hold(2 * size)  # the pieces, and what they are together
+        if size > limits.body_bytes:
+            raise Oversize(limits.body_bytes, chunks)
+        await within(until - now(), lease.hold(2 * size))  # the pieces, and what they are together
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _slow(limits: Limits) -> str:
+    return f"The body did not arrive within {limits.body_timeout:g} s and a second more for {limits.body_rate} bytes."
 
 
 def content_coding(request: web.Request) -> str | None:

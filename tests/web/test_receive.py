@@ -17,7 +17,7 @@ from sidecar.limits import Lease, NoRoom, Room
 from sidecar.web.receive import LEASE, receive, unpack
 from sidecar.web.server import Site
 
-LIMITS = Limits(body_bytes=1000, body_timeout=0.3)
+LIMITS = Limits(body_bytes=1000, body_timeout=0.3, body_rate=100)
 JSON = "application/json"
 ROOM = web.AppKey("room", Room)
 
@@ -91,6 +91,14 @@ async def test_a_body_that_drips_is_given_up(server: Server) -> None:
         async with session.post(server.url(), data=slow) as answer:
             assert (answer.status, "0.3 s" in await answer.text()) == (408, True)
     assert server.room.held == 0
+
+
+async def test_a_slow_body_that_comes_on_is_taken(server: Server) -> None:
+    """Half a second for a body, where the timeout alone would give it less: each piece gives it a second more."""
+    async with ClientSession() as session:
+        sent = pieces(*[b"a" * 100] * 5, pause=0.1)
+        async with session.post(server.url(), data=sent) as answer:
+            assert await answer.read() == b"a" * 500
 
 
 async def test_room_is_held_for_what_has_arrived_not_for_what_was_announced(server: Server) -> None:
