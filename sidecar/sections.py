@@ -67,6 +67,7 @@ class Answers(Section):
     canary: Annotated[str, Field(min_length=8)] | None = None
     hold: int = Field(default=160, ge=48, le=16_384)
     body_bytes: Size = 10 * 1024 * 1024
+    keepalive: Duration | None = 15.0
     restore: bool = False
     message: str = "The answer was withheld by the prompt scanner."
 

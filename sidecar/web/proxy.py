@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from aiohttp import web
 
@@ -228,8 +229,10 @@ class Proxy:
     async def _pass_down(self, call: Call, answer: Answer, screen: Screen | None) -> web.StreamResponse:
         """The answer as it comes; or through the screen, which may put another in its place."""
         patience, dialect = min(self._settings.upstream.idle_timeout, CLIENT_PATIENCE), call.dialect
+        keepalive = self._settings.answers.keepalive
+        send = partial(relay, call.request, dialect=dialect, patience=patience, keepalive=keepalive)
         if screen is None:
-            return await relay(call.request, answer, call.headers, dialect=dialect, patience=patience)
+            return await send(answer, call.headers)
         status = answer.status
         try:
             made = await screen.through(answer)
@@ -238,7 +241,7 @@ class Proxy:
                 made.headers.update(headers)
                 status = made.status
                 return made
-            return await relay(call.request, made, headers, dialect=dialect, patience=patience)
+            return await send(made, headers)
         finally:
             screen.settle(status)
 

@@ -21,6 +21,7 @@ from sidecar.waiting import within
 from sidecar.web.answers import DECISION_ID, error_body
 from sidecar.web.changed import Changed
 from sidecar.web.headers import downward
+from sidecar.web.keepalive import Keepalive
 from sidecar.web.server import ENDING, is_cut
 
 EVENT_BYTES = 1024 * 1024
@@ -34,11 +35,18 @@ _log = logs.get("relay")
 
 
 async def relay(
-    request: web.Request, answer: Answer, extra: Mapping[str, str], *, dialect: str, patience: float
+    request: web.Request,
+    answer: Answer,
+    extra: Mapping[str, str],
+    *,
+    dialect: str,
+    patience: float,
+    keepalive: float | None = None,
 ) -> web.StreamResponse:
     """Answer `request` with what the upstream says, and `extra` header fields.
 
-    `patience`: seconds for which a client may take nothing before it is let go of. The connection is
+    `patience`: seconds for which a client may take nothing before it is let go of. `keepalive`: seconds of silence
+    after which an event stream gets a sign of life. The connection is
     broken off if the upstream's body breaks off; the caller returns the response in any case.
     """
     headers = downward(answer.headers)
@@ -53,7 +61,7 @@ async def relay(
         await response.prepare(request)
         # A body in answer to HEAD would be read as the beginning of the next answer.
         if request.method != "HEAD":
-            await _pass(response, answer, patience)
+            await _pass(response, answer, patience, dialect, keepalive)
     except UpstreamError as error:
         _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=error.detail)
         await _say(response, answer, error, dialect, patience)
@@ -136,9 +144,17 @@ def _parts(answer: Answer) -> AsyncIterator[bytes]:
     return whole_events(answer.chunks()) if is_event_stream(answer) else answer.chunks()
 
 
-async def _pass(response: web.StreamResponse, answer: Answer, patience: float) -> None:
-    async for part in _parts(answer):
-        await _write(response, part, patience)
+async def _pass(
+    response: web.StreamResponse, answer: Answer, patience: float, dialect: str, keepalive: float | None
+) -> None:
+    if keepalive is None or not is_event_stream(answer) or response.content_length is not None:
+        async for part in _parts(answer):
+            await _write(response, part, patience)
+        return
+    with Keepalive(response, dialect, keepalive) as alive:
+        async for part in _parts(answer):
+            await _write(response, part, patience)
+            alive.passed(part)
 
 
 async def _write(response: web.StreamResponse, part: bytes, patience: float) -> None:

@@ -1,0 +1,67 @@
+"""Twin of sidecar/web/keepalive.py: signs of life between events, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from door import CHAT, door, post
+from recording import Received, head, recording, stream
+
+from sidecar.web.keepalive import COMMENT, PING
+from sidecar.web.relay import EVENT_BYTES
+
+STREAM = CHAT | {"stream": True, "max_tokens": 9}
+EVENT = b'data: {"n": 1}\n\n'
+SETTINGS: Any = {"upstream": {"idle_timeout": 60.0}, "answers": {"keepalive": 0.1}}
+
+
+async def silent(sent: bytes, path: str, settings: Any = SETTINGS, *, signs: int = 2) -> bytes:
+    """What a client has read of an upstream that sends this and then nothing: up to so many signs, or in a second."""
+
+    async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(head("200 OK", "text/event-stream", "Transfer-Encoding: chunked"))
+        if sent:
+            writer.write(f"{len(sent):x}\r\n".encode() + sent + b"\r\n")
+        await asyncio.sleep(60)
+
+    came = b""
+    async with recording(script) as upstream, door(upstream.url, **settings) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(STREAM, path))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(30 if signs else 1):
+                while not signs or came.count(COMMENT) + came.count(PING) < signs:
+                    came += await reader.read(2**16)
+        writer.close()
+        await writer.wait_closed()
+    return came
+
+
+@pytest.mark.parametrize(("path", "sign"), [("/v1/chat/completions", COMMENT), ("/v1/messages", PING)])
+@pytest.mark.parametrize("sent", [EVENT, b"", b": upstream's own\r\n\r\n"])
+@pytest.mark.parametrize("responses", ["off", "block"])
+async def test_a_silent_stream_shows_signs_of_life(path: str, sign: bytes, sent: bytes, responses: str) -> None:
+    """Again and again, behind whole events or before the first."""
+    came = await silent(sent, path, SETTINGS | {"responses": responses})
+    framed = f"{len(sign):x}\r\n".encode() + sign + b"\r\n"
+    assert came.endswith(framed + framed)
+
+
+async def test_no_event_is_cut_in_two() -> None:
+    """Half an event has gone: what follows must be its other half."""
+    half = b"data: " + b"a" * 2**21  # passes in pieces, since nothing looks at it
+    came = await silent(half, "/v1/chat/completions", signs=0)
+    assert len(came) > EVENT_BYTES
+    assert COMMENT not in came
+
+
+@pytest.mark.parametrize("answers", [{"keepalive": None}, {"keepalive": 15.0}])
+async def test_a_stream_that_is_not_silent_passes_unchanged(answers: dict[str, float | None]) -> None:
+    """Nothing is added to it; without the setting nothing ever is."""
+    async with recording(stream([EVENT] * 5, pause=0.05)) as upstream, door(upstream.url, answers=answers) as made:
+        came = await made.talk(post(STREAM))
+    assert b"keepalive" not in came
+    assert came.count(EVENT) == 5
