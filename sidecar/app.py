@@ -33,6 +33,7 @@ from sidecar.web.compat.routes import switched_on
 from sidecar.web.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
 from sidecar.web.hosts import only_for
 from sidecar.web.middleware import boundary, no_server_header
+from sidecar.web.origins import Telling, only_from
 from sidecar.web.server import Site
 
 VERDICTS = "verdicts"
@@ -131,8 +132,14 @@ class Sidecar:
 
     def _data_app(self) -> web.Application:
         app = web.Application(
-            middlewares=[*access_log(self.settings), boundary(self._room), only_for(self.settings.listen.hosts)]
+            middlewares=[
+                *access_log(self.settings),
+                boundary(self._room),
+                only_for(self.settings.listen.hosts),
+                only_from(self.settings.listen.origins),
+            ]
         )
+        app.on_response_prepare.append(Telling(self.settings.listen.origins))
         app.on_response_prepare.append(no_server_header)
         app.add_routes(data_routes())
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from sidecar.units import Rate, parse_duration, parse_rate, parse_size
 
@@ -31,6 +31,9 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@]+/?")
+
+
 class Listen(Section):
     """Where the data plane listens: scan API, inline door, `/health`."""
 
@@ -38,7 +41,15 @@ class Listen(Section):
     port: Port = 8080
     grpc_port: Port | None = None
     hosts: tuple[HostName, ...] = ()
+    origins: tuple[str, ...] = ()
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    @field_validator("origins")
+    @classmethod
+    def _pages(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [origin for origin in value if origin not in {"*", "null"} and not _ORIGIN.fullmatch(origin)]:
+            raise ValueError(f"{wrong[0]!r} is no origin: write it like https://chat.example, without a path")
+        return value
 
 
 class Admin(Section):

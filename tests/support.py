@@ -109,9 +109,9 @@ class SidecarProcess:
 
     def write_config(self) -> None:
         """Write the settings file: what the test asked for, on ports and a store of our own."""
-        listen = {"listen": {"port": self.port}, "admin": {"port": self.admin_port}}
-        store = {"store": {"url": f"sqlite:///{self.folder}/sidecar.db"}}
-        self.config.write_text(yaml.safe_dump({**listen, **store, **self.settings}), "utf-8")
+        own = {"admin": {"port": self.admin_port}, "store": {"url": f"sqlite:///{self.folder}/sidecar.db"}}
+        listen = {"listen": {"port": self.port, **self.settings.get("listen", {})}}
+        self.config.write_text(yaml.safe_dump({**own, **self.settings, **listen}), "utf-8")
 
     def start(self) -> SidecarProcess:
         """Start and wait until it is ready."""

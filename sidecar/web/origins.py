@@ -1,0 +1,98 @@
+"""Web pages that may use the data port: none, unless `listen.origins` names them.
+
+A browser lets any page send requests to loopback and to internal networks, though the page may not read the answers.
+So what a browser sends from another origin is refused, and where a page is allowed the answers say so (CORS, in the
+words of the Fetch standard). No cookies are involved: credentials are keys in header fields.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from sidecar.errors import RequestError
+
+SECONDS = "600"
+"""How long a browser may keep what a preflight told it."""
+_FOREIGN = frozenset({"cross-site", "same-site"})
+_TELLS = "Access-Control-"
+
+
+class OriginRefused(RequestError):
+    """A web page asked that is not allowed to."""
+
+    status = 403
+    code = "origin_not_allowed"
+
+
+def only_from(origins: Collection[str]) -> Middleware:
+    """Refuse pages of other origins; answer the preflights of those that match (`*` stands for anything)."""
+    allowed = _matching(origins)
+
+    @web.middleware
+    async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
+        origin = request.headers.get("Origin")
+        if origin is None:
+            if request.headers.get("Sec-Fetch-Site") in _FOREIGN:
+                raise OriginRefused(f"Web pages may not use this port{_HINT}")
+            return await handler(request)
+        if allowed.fullmatch(origin.lower()):
+            return _preflight(request) if _is_preflight(request) else await handler(request)
+        if not _is_own(request, origin):
+            raise OriginRefused(f"Pages of this origin may not use this port{_HINT}")
+        return await handler(request)
+
+    return handle
+
+
+_HINT = " (listen.origins); nothing was forwarded."
+
+
+class Telling:
+    """For `on_response_prepare`: tells a browser whether the page may read the answer, whatever an upstream says."""
+
+    def __init__(self, origins: Collection[str]) -> None:
+        self._allowed = _matching(origins)
+
+    async def __call__(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Set the fields."""
+        origin = request.headers.get("Origin")
+        if origin is None or _is_preflight(request):
+            return
+        for name in [name for name in response.headers if name.startswith(_TELLS)]:
+            del response.headers[name]
+        if self._allowed.fullmatch(origin.lower()):
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Expose-Headers"] = "*"
+            response.headers.add("Vary", "Origin")
+
+
+def _matching(origins: Collection[str]) -> re.Pattern[str]:
+    return re.compile("|".join(fnmatch.translate(origin.lower().rstrip("/")) for origin in origins) or r"(?!)")
+
+
+def _is_preflight(request: web.Request) -> bool:
+    return request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
+
+
+def _preflight(request: web.Request) -> web.Response:
+    asked = request.headers
+    fields = {
+        "Access-Control-Allow-Origin": asked["Origin"],
+        "Access-Control-Allow-Methods": asked["Access-Control-Request-Method"],
+        "Access-Control-Allow-Headers": asked.get("Access-Control-Request-Headers", ""),
+        "Access-Control-Max-Age": SECONDS,
+        "Vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
+    }
+    if asked.get("Access-Control-Request-Private-Network") == "true":
+        fields["Access-Control-Allow-Private-Network"] = "true"
+    return web.Response(status=204, headers=fields)
+
+
+def _is_own(request: web.Request, origin: str) -> bool:
+    return urlsplit(origin).netloc.lower() == request.headers.get("Host", "").lower()

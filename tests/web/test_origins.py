@@ -1,0 +1,106 @@
+"""Twin of sidecar/web/origins.py: a real server, asked as browsers ask; a real browser asks in `tests/browser`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from sidecar.sections import Listen
+from sidecar.web.middleware import boundary
+from sidecar.web.origins import Telling, only_from
+
+ALLOWED = ("https://chat.example", "app://*")
+PREFLIGHT = {
+    "Origin": "https://chat.example",
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "authorization,content-type,x-stainless-os",
+}
+
+
+async def fine(_request: web.Request) -> web.Response:
+    """An upstream that allows itself to everybody."""
+    return web.json_response(
+        {}, headers={"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "true"}
+    )
+
+
+async def ask(
+    headers: Mapping[str, str], origins: tuple[str, ...] = ALLOWED, method: str = "POST"
+) -> tuple[int, dict[str, str]]:
+    """Status and header fields, all in lower case."""
+    app = web.Application(middlewares=[boundary(), only_from(origins)])
+    app.on_response_prepare.append(Telling(origins))
+    app.router.add_route("*", "/{tail:.*}", fine)
+    async with (
+        TestServer(app) as server,
+        ClientSession() as session,
+        session.request(method, server.make_url("/v1/chat/completions"), headers=headers) as answer,
+    ):
+        return answer.status, {name.lower(): value for name, value in answer.headers.items()}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"},
+        {"Origin": "http://chat.example"},
+        {"Origin": "https://chat.example.evil.example"},
+        {"Origin": "null"},
+        {"Origin": ""},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_a_page_that_is_not_allowed_is_refused(headers: dict[str, str]) -> None:
+    """403, and nothing by which the page could read even that."""
+    status, fields = await ask(headers)
+    assert status == 403
+    assert not [name for name in fields if name.startswith("access-control-")]
+
+
+@pytest.mark.parametrize("headers", [{}, {"Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin"}])
+async def test_what_is_no_page_passes_as_before(headers: dict[str, str]) -> None:
+    """SDKs, curl, and whoever types an address."""
+    assert (await ask(headers, ()))[0] == 200
+
+
+@pytest.mark.parametrize("origin", ["https://chat.example", "HTTPS://Chat.Example", "app://obsidian.md"])
+async def test_an_allowed_page_may_ask_and_read(origin: str) -> None:
+    """With every header field, without cookies, and whatever the upstream says of it."""
+    status, fields = await ask({"Origin": origin, "Sec-Fetch-Site": "cross-site"})
+    assert (status, fields["access-control-allow-origin"]) == (200, origin)
+    assert (fields["access-control-expose-headers"], fields["vary"]) == ("*", "Origin")
+    assert "access-control-allow-credentials" not in fields
+
+
+async def test_a_preflight_is_answered_without_a_key() -> None:
+    """It goes to nobody else; what it asks for is allowed."""
+    status, fields = await ask(PREFLIGHT, method="OPTIONS")
+    assert status == 204
+    assert fields["access-control-allow-methods"] == "POST"
+    assert fields["access-control-allow-headers"] == PREFLIGHT["Access-Control-Request-Headers"]
+    assert "access-control-allow-private-network" not in fields
+    private = PREFLIGHT | {"Access-Control-Request-Private-Network": "true"}
+    assert (await ask(private, method="OPTIONS"))[1]["access-control-allow-private-network"] == "true"
+
+
+async def test_a_preflight_of_another_page_is_refused() -> None:
+    """So its browser sends nothing."""
+    assert (await ask(PREFLIGHT | {"Origin": "https://evil.example"}, method="OPTIONS"))[0] == 403
+
+
+async def test_any_page_may_be_allowed() -> None:
+    """By a star; the answer still names the one that asked."""
+    status, fields = await ask({"Origin": "null"}, ("*",))
+    assert (status, fields["access-control-allow-origin"]) == (200, "null")
+
+
+@pytest.mark.parametrize("origin", ["chat.example", "https://chat.example/path", "https://user@chat.example", ""])
+def test_what_is_no_origin_is_refused_at_the_start(origin: str) -> None:
+    """The error says how one is written."""
+    with pytest.raises(ValueError, match=r"https://chat\.example"):
+        Listen(origins=(origin,))
