@@ -37,7 +37,8 @@ from sidecar.waiting import within
 ATTEMPTS = 3
 LONGEST_WAIT = 3600.0
 """Seconds that a client may ask for in `X-Stainless-Timeout`."""
-FIELD_BYTES = 32 * 1024
+FIELD_BYTES, FIELDS = 64 * 1024, 1000
+"""Bounds on the head of an answer: cookies and policies of an upstream's front may be long."""
 CREDENTIALS = ("Authorization", "X-API-Key", "Api-Key")
 ACCOUNTS = ("OpenAI-Organization", "OpenAI-Project")
 """Whose account a client's key is of: with a key of ours they are another's."""
@@ -126,6 +127,7 @@ class HttpUpstream:
                 auto_decompress=False,
                 max_line_size=FIELD_BYTES,
                 max_field_size=FIELD_BYTES,
+                max_headers=FIELDS,
             )
             await self._write(wire, request)
             head, body = await _final(wire)

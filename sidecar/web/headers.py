@@ -63,10 +63,19 @@ def downward(received: MultiMapping[str]) -> CIMultiDict[str]:
     """The fields of an answer that go down. Its length stays: the body passes as it is."""
     dropped = HOP_BY_HOP | _named_in_connection(received)
     return CIMultiDict(
-        (name, value)
+        (name, value if value.isascii() else _readable(value))
         for name, value in received.items()
         if (low := name.lower()) not in dropped and not low.startswith(OWN_PREFIX)
     )
+
+
+def _readable(value: str) -> str:
+    """Bytes that are no UTF-8 are Latin-1, as they always were in header fields (RFC 9110, 5.5)."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogateescape").decode("latin-1")
+    return value
 
 
 def own_key(received: MultiMapping[str]) -> str | None:

@@ -234,6 +234,33 @@ async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
     assert ENDING.encode() in told
 
 
+@pytest.mark.parametrize(
+    ("sent", "came"),
+    [
+        (b"X-A: caf\xc3\xa9\r\n", "X-A: café".encode()),
+        (b"X-A: caf\xe9 au lait\r\n", "X-A: café au lait".encode()),
+        (b"".join(b"X-%d: a\r\n" % number for number in range(500)), b"X-499: a"),
+        (b"X-A: " + b"a" * 60_000 + b"\r\n", b"X-A: " + b"a" * 60_000),
+    ],
+)
+async def test_odd_header_fields_of_an_upstream_pass(sent: bytes, came: bytes) -> None:
+    """Latin-1, many fields and long ones, as the fronts of some providers send them."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+    async with recording(raw(head + sent + b"\r\n{}")) as upstream, door(upstream.url) as made:
+        got = await made.talk(post(CHAT))
+    assert got.startswith(b"HTTP/1.1 200 ")
+    assert came + b"\r\n" in got
+
+
+async def test_bytes_behind_an_answer_are_refused() -> None:
+    """They could be the beginning of another answer: 502, which says that this is no HTTP."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}XX"
+    async with recording(raw(answer)) as upstream, door(upstream.url) as made:
+        got = await made.talk(post(CHAT))
+    assert got.startswith(b"HTTP/1.1 502 ")
+    assert b"not valid HTTP" in got
+
+
 @pytest.mark.parametrize("url", ["echo://", "recording"])
 async def test_an_answer_to_head_has_no_body(url: str) -> None:
     """Whatever the upstream sends; its length passes."""
