@@ -37,6 +37,13 @@ LINGER = 1.0
 CUT = 2.0
 """Seconds before the end of a drain in which what still runs is told so; at most half of the drain."""
 
+_HTTP2 = b"PRI * HTTP/2.0"
+"""How a client begins that knows beforehand that HTTP/2 is spoken here (RFC 9113, 3.4)."""
+_GO_AWAY = (
+    bytes.fromhex("000000 04 00 00000000")  # settings, without which the rest means nothing
+    + bytes.fromhex("00002e 07 00 00000000 00000000 0000000d")  # GOAWAY, HTTP_1_1_REQUIRED, and why:
+    + b"This port speaks HTTP/1.1, not HTTP/2."
+)
 ENDING = "The sidecar is shutting down."
 
 
@@ -87,6 +94,11 @@ class Connection(RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Count what belongs to no body: that is headers, which the parser bounds one by one only."""
+        if not self._request_count and data.startswith(_HTTP2) and self.transport is not None:
+            _log.warning("request_unreadable", status=505, kind="HTTP/2 without asking")
+            self.transport.write(_GO_AWAY)
+            self.force_close()
+            return
         seen, of_a_body = self._request_count, not self._body.is_eof()
         super().data_received(data)
         if self._request_count != seen:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shutil
+import subprocess
 import time
 from collections.abc import AsyncIterator
 
@@ -223,3 +225,16 @@ async def test_a_body_is_no_header(site: tuple[Site, int]) -> None:
     assert b"500000" in answers
     assert answers.endswith(b"hello")
     writer.close()
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="no curl on this machine")
+async def test_http2_without_asking_is_refused_with_the_reason(site: tuple[Site, int]) -> None:
+    """A real client learns why (13: HTTP_1_1_REQUIRED); one that asks first is served in HTTP/1.1."""
+    url = f"http://127.0.0.1:{site[1]}/hello"
+    found = [
+        await asyncio.to_thread(subprocess.run, ["curl", "-sSv", option, url], capture_output=True, timeout=60)
+        for option in ("--http2-prior-knowledge", "--http2")
+    ]
+    assert b"GOAWAY, error=13" in found[0].stderr
+    assert found[0].returncode != 0
+    assert found[1].returncode == 0
