@@ -102,6 +102,24 @@ class Upstream(Section):
         return self
 
 
+class ModelTerms(Section):
+    """What differs for one model, or for those of a pattern. `layers`: of those that read a source only these do."""
+
+    upstream: Upstream | None = None
+    threshold: Score | None = None
+    layers: tuple[LayerName, ...] | None = None
+
+    def over(self, default: Upstream) -> Upstream:
+        """The upstream of the model: what it does not say is as in `default`, but nothing that is another host's."""
+        if self.upstream is None:
+            return default
+        said = {name: getattr(self.upstream, name) for name in self.upstream.model_fields_set}
+        shared = set(Upstream.model_fields)
+        if "url" in said and said["url"] != default.url:
+            shared -= {"api_key_file", "headers", "tls"}
+        return Upstream.model_construct(**{name: getattr(default, name) for name in shared} | said)
+
+
 class Inline(Section):
     """What the inline door serves beside the routes that it knows."""
 
@@ -283,6 +301,7 @@ class Settings(Section):
     admin: Admin = Admin()
     mode: Literal["enforce", "monitor"] = "enforce"
     upstream: Upstream = Upstream()
+    models: dict[str, ModelTerms] = Field(default={})
     inline: Inline = Inline()
     scan: Scan = Scan()
     layers: Layers = Layers()

@@ -127,7 +127,8 @@ def warnings(settings: Settings) -> list[str]:
     found += [f"failure.input.{name}: allow forwards what was not read" for name in opened]
     if settings.failure.unknown_route == "allow":
         found.append("failure.unknown_route: allow forwards routes that nobody classified")
-    if settings.upstream.api_key_file and settings.auth.inline == "optional":
+    upstreams = (settings.upstream, *(terms.upstream for terms in settings.models.values() if terms.upstream))
+    if any(upstream.api_key_file for upstream in upstreams) and settings.auth.inline == "optional":
         found.append(
             "auth.inline: optional while the sidecar holds the upstream's key: whoever reaches the port uses it"
         )

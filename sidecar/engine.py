@@ -117,8 +117,9 @@ class Engine:
         return verdict
 
     def _case(self, request: ScanRequest, caller: Caller) -> Case:
-        threshold = self.terms.threshold if caller.threshold is None else caller.threshold
-        bars = self.terms.bars(request.segments, caller.threshold)
+        own = self.terms.of_model(request.model).threshold if caller.threshold is None else caller.threshold
+        threshold = self.terms.threshold if own is None else own
+        bars = self.terms.bars(request.segments, own)
         exempt = self._exemptions.of(request.segments, caller.key_id) if self._exemptions else ()
         if exempt:
             request = _without_exempt(request, exempt)
@@ -165,6 +166,9 @@ class Engine:
 
     def _asked(self, layer: LayerName, request: ScanRequest) -> ScanRequest:
         """The request without the texts that this layer does not read."""
+        only = self.terms.of_model(request.model).layers
+        if only is not None and layer not in only:
+            return replace(request, segments=())
         segments = tuple(segment for segment in request.segments if self.terms.reads(layer, segment))
         return request if len(segments) == len(request.segments) else replace(request, segments=segments)
 

@@ -68,7 +68,7 @@ class Generation:
         """Build everything anew. Raises `SidecarError` with every problem; nothing is left open then."""
         async with AsyncExitStack() as stack:
             built = await stack.enter_async_context(pipeline(settings, serving=ground.serving))
-            forward = await upstream.open(settings.upstream)
+            forward = await upstream.open(settings.upstream, settings.models)
             stack.push_async_callback(forward.close)
             vocabularies = await asyncio.to_thread(Vocabularies, settings.inline.vocabularies)
             made = cls(settings, built, forward, ground, vocabularies)

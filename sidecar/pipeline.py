@@ -17,6 +17,7 @@ from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
+from sidecar.standing import OfModel
 from sidecar.store import Disagreements
 from sidecar.switches import switched
 from sidecar.types import Action, LayerName
@@ -201,5 +202,9 @@ def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
         revision=rules.revision,
         thresholds={source: one.threshold for source, one in sources.items() if one.threshold is not None},
         layers={source: frozenset(one.layers) for source, one in sources.items()},
+        models={
+            name: OfModel(one.threshold, None if one.layers is None else frozenset(one.layers))
+            for name, one in settings.models.items()
+        },
         early=early,
     )

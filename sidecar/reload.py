@@ -127,8 +127,8 @@ def _paths(value: object) -> Iterator[Path]:
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _paths(getattr(value, name))
-    elif isinstance(value, tuple):
-        for item in value:
+    elif isinstance(value, tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _paths(item)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sidecar import by_model
 from sidecar.bodies.extraction import Extraction
 from sidecar.config import Settings
 from sidecar.types import LayerName, ScanRequest, Segment, Source
@@ -24,7 +25,7 @@ class Selection:
 
 def select(settings: Settings, found: Extraction, more: Iterable[Segment] = ()) -> Selection:
     """The texts of an extraction that are to be scanned, and `more` said beside them."""
-    read = sources_read(settings)
+    read = sources_read(settings, found.model)
     said = (*found.segments, *found.joined, *more)
     left = {segment.source for segment in said} - read
     segments = tuple(segment for segment in said if segment.source in read) if left else said
@@ -32,13 +33,15 @@ def select(settings: Settings, found: Extraction, more: Iterable[Segment] = ()) 
     return Selection(ScanRequest(segments, found.system_prompt, found.model), unread)
 
 
-def sources_read(settings: Settings) -> frozenset[Source]:
-    """The sources that at least one layer in use reads."""
+def sources_read(settings: Settings, model: str | None = None) -> frozenset[Source]:
+    """The sources that at least one layer in use reads, in requests to this model."""
     layers = settings.layers
     used = {
         LayerName.RULES: layers.rules.enabled,
         LayerName.SEMANTIC: layers.semantic.enabled,
         LayerName.LLM_JUDGE: layers.llm_judge.url is not None,
     }
+    if (own := by_model.find(settings.models, model)) and own.layers is not None:
+        used = {layer: used[layer] and layer in own.layers for layer in used}
     terms = settings.scan.sources.each
     return frozenset(source for source, one in terms.items() if any(used[layer] for layer in one.layers))

@@ -184,7 +184,7 @@ async def door(
     timeouts = {"connect_timeout": 2.0, "first_byte_timeout": 2.0, "idle_timeout": 2.0}
     given = settings.pop("upstream", {})
     made = config.Settings(upstream=config.Upstream(url=upstream_url, **(timeouts | given)), **settings)
-    scanner, journal, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream)
+    scanner, journal, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream, made.models)
     app = web.Application(middlewares=[boundary()])
     rules = personal() if made.looks_for_personal_data else None
     proxy = Proxy(scanner, journal, forward, made, gatekeeper, rules, Vocabularies(made.inline.vocabularies))

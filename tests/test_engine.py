@@ -11,6 +11,7 @@ import pytest
 from sidecar.engine import Caller, Engine, Stage, Terms
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency
+from sidecar.standing import OfModel
 from sidecar.types import (
     Action,
     Finding,
@@ -314,6 +315,31 @@ async def test_each_segment_is_held_to_the_threshold_of_its_source(
     decided = scores[0] if action is Action.ALLOW else max(scores)
     assert (verdict.action, verdict.culprit, verdict.risk_score) == (action, culprit, decided)
     assert verdict.threats == ((Label.JAILBREAK,) if action is Action.BLOCK else ())
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "action"),
+    [
+        ("lax-1", None, Action.ALLOW),
+        ("lax-1", 0.7, Action.BLOCK),
+        ("m", None, Action.BLOCK),
+        (None, None, Action.BLOCK),
+    ],
+)
+async def test_a_model_has_a_threshold_of_its_own(model: str | None, own: float | None, action: Action) -> None:
+    """It stands behind that of the caller's key, and before those of sources and of all."""
+    terms = {"thresholds": {Source.USER: 0.5}, "models": {"lax-*": OfModel(0.9)}}
+    request = ScanRequest((Segment("hello"),), model=model)
+    verdict = await engine(Stage(rules(0.8)), **terms).scan(request, Caller(threshold=own))
+    assert verdict.action is action
+
+
+async def test_a_model_is_read_by_its_layers_alone() -> None:
+    """Another layer is not asked."""
+    request = ScanRequest((Segment("hello"),), model="local")
+    models = {"local": OfModel(layers=frozenset({LayerName.RULES}))}
+    verdict = await engine(Stage(rules(0.1)), Stage(semantic(0.9)), models=models).scan(request)
+    assert [report.layer for report in verdict.reports] == [LayerName.RULES]
 
 
 async def test_a_layer_reads_the_sources_that_it_is_given() -> None:

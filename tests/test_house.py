@@ -18,7 +18,7 @@ TESTS = ROOT / "tests"
 # On the second floor everybody may use these; they use nobody but floor 1 and each other.
 COMMON = {"config", "sections", "overrides", "logs", "metrics", "tasks", "telemetry"}
 FLOORS = {
-    1: {"types", "errors", "units", "jsons", "waiting", "codings"},
+    1: {"types", "errors", "units", "jsons", "waiting", "codings", "by_model"},
     2: {
         *COMMON,
         "inject",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Literal, NamedTuple
+from urllib.parse import unquote
 
 from sidecar.errors import BodyError
 
@@ -51,7 +52,14 @@ class Route:
     prefix: str
     dialect: Dialect = "openai"
 
+    @property
+    def deployment(self) -> str | None:
+        """The model that the path itself names, as Azure's does."""
+        found = _DEPLOYMENT.match(self.path)
+        return unquote(found[1]) if found else None
 
+
+_DEPLOYMENT = re.compile(r"/openai/deployments/([^/?]+)/")
 # What a POST does. A GET, HEAD or DELETE of any of these passes, but for the sockets below.
 _POST = {
     RouteKind.INFERENCE: """

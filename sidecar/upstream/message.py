@@ -14,7 +14,7 @@ from multidict import CIMultiDict, MultiMapping
 class Outgoing:
     """A request to forward. `target` is path and query, sent byte for byte.
 
-    `credential` names the header in which this route expects the upstream's API key.
+    `credential` names the header in which this route expects the upstream's API key, `model` the model it is for.
     """
 
     method: str
@@ -22,6 +22,7 @@ class Outgoing:
     headers: CIMultiDict[str]
     body: bytes | AsyncIterator[bytes] | None = None
     credential: str = "Authorization"
+    model: str | None = None
 
 
 class Answer(Protocol):

@@ -49,6 +49,11 @@ class Call:
         return self.payload.texts or Extraction()
 
     @property
+    def model(self) -> str | None:
+        """Whom it is for: what the path names is what is served, whatever the body says."""
+        return (self.route.deployment if self.route else None) or self.texts.model
+
+    @property
     def dialect(self) -> str:
         """Whose errors the client reads."""
         return self.route.dialect if self.route else "openai"
@@ -78,7 +83,7 @@ class Call:
             action=self.action,
             status=status,
             key_id=self.request.get(KEY_ID),
-            model=self.texts.model,
+            model=self.model,
             length=len(text),
             segments=len(self.segments),
             digest=journal.digest(text),
@@ -106,7 +111,8 @@ class Call:
             headers["Content-Length"] = str(self.request.content_length)
         if plain:
             headers["Accept-Encoding"] = "identity"
-        return Outgoing(self.request.method, route.path, headers, payload.body or None, _credential_header(route))
+        method, body = self.request.method, payload.body or None
+        return Outgoing(method, route.path, headers, body, _credential_header(route), self.model)
 
 
 def _credential_header(route: Route) -> str:

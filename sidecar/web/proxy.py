@@ -160,7 +160,7 @@ class Proxy:
                 yield finding
 
     async def _judge(self, call: Call) -> Verdict:
-        chosen = select(self._settings, call.texts)
+        chosen = select(self._settings, replace(call.texts, model=call.model))
         call.segments = tuple(segment for segment in chosen.request.segments if not segment.joined)
         call.unread = chosen.unread
         if not call.segments:
@@ -208,7 +208,7 @@ class Proxy:
                 call.route.operation,
                 said,
                 decision_id=call.id,
-                model=call.texts.model or "",
+                model=call.model or "",
                 stream=call.texts.stream,
             )
         answer = answer or blocked_response(call.verdict, call.id, block, call.dialect, said)
@@ -249,7 +249,7 @@ class Proxy:
         """What looks at the answer, if anything is to."""
         if self._screening is None or call.request.method == "HEAD":
             return None
-        key, model, path = call.request.get(KEY_ID), call.texts.model, call.path
+        key, model, path = call.request.get(KEY_ID), call.model, call.path
 
         def record(verdict: Verdict, outcome: str, status: int) -> None:
             now, made = datetime.now(UTC), new_decision_id()

@@ -1,0 +1,25 @@
+"""One sidecar before several providers: each request goes to the upstream of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+
+from sidecar import by_model
+from sidecar.upstream.message import Answer, Outgoing, Upstream
+
+
+class ChosenUpstream:
+    """`others` by name or pattern of the model; what names no model of them goes to `default`."""
+
+    def __init__(self, default: Upstream, others: Mapping[str, Upstream]) -> None:
+        self._default, self._others = default, others
+
+    def send(self, request: Outgoing) -> AbstractAsyncContextManager[Answer]:
+        """See `Upstream`."""
+        return (by_model.find(self._others, request.model) or self._default).send(request)
+
+    async def close(self) -> None:
+        """See `Upstream`."""
+        for upstream in (self._default, *self._others.values()):
+            await upstream.close()
