@@ -30,7 +30,7 @@ from sidecar.layers.rules import RulesLayer
 from tools import reference
 
 OTHERS = "http://127.0.0.1:8080"
-LANGUAGES = {"python", "sh", "json", "yaml", "text"}
+LANGUAGES = {"python", "sh", "json", "yaml", "toml", "text"}
 PROGRAMS = ("sidecar", "make", "python", "pip", "curl", "docker", "kubectl", "export", "SIDECAR_")
 COMMAND = re.compile(r"`(?:[a-z].* -- )?((?:sidecar|make|python -m) [^`\n]*)`")
 
@@ -94,6 +94,13 @@ async def test_every_block_of_settings_or_rules_is_valid(block: Block, tmp_path:
         (tmp_path / "own.yaml").write_text(block.text, "utf-8")
         own = policy.load([tmp_path])
         assert await proof.prove(own, [RulesLayer(own)]) == []
+
+
+@pytest.mark.parametrize("block", named("toml"))
+def test_every_block_of_toml_is_valid(block: Block) -> None:
+    """And leads to the sidecar."""
+    assert tomllib.loads(block.text)
+    assert OTHERS in block.text
 
 
 @pytest.mark.parametrize("block", named("python"))
