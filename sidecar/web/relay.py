@@ -81,7 +81,9 @@ async def relay(
 
 
 def _is_small(answer: Answer) -> bool:
-    """Whether it says that it is so short that it is not worth passing on in pieces."""
+    """Whether it says that it is so short that it is not worth passing on in pieces; events are worth it."""
+    if is_event_stream(answer):
+        return False
     length = answer.headers.get("Content-Length", "")
     return len(length) < 6 and length.isdecimal() and int(length) <= SMALL
 

@@ -44,15 +44,17 @@ async def test_a_stream_passes_unchanged_and_ends_cleanly(mark: bytes) -> None:
         assert await talk(made) == (sent, True)
 
 
-async def test_an_event_arrives_before_the_next_is_made() -> None:
+@pytest.mark.parametrize("framing", ["chunked", "length"])
+async def test_an_event_arrives_before_the_next_is_made(framing: str) -> None:
     """No buffering: the upstream makes its second event only after the client has read the first."""
     read = asyncio.Event()
+    chunk = EVENT if framing == "length" else f"{len(EVENT):x}\r\n".encode() + EVENT + b"\r\n"
+    field = f"Content-Length: {2 * len(EVENT)}" if framing == "length" else "Transfer-Encoding: chunked"
 
     async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
-        writer.write(head("200 OK", "text/event-stream", "Transfer-Encoding: chunked"))
-        writer.write(f"{len(EVENT):x}\r\n".encode() + EVENT + b"\r\n")
+        writer.write(head("200 OK", "text/event-stream", field) + chunk)
         await read.wait()
-        writer.write(f"{len(EVENT):x}\r\n".encode() + EVENT + b"\r\n" + END)
+        writer.write(chunk + (b"" if framing == "length" else END))
 
     async with recording(script) as upstream, door(upstream.url, upstream={"idle_timeout": 30.0}) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
@@ -60,7 +62,7 @@ async def test_an_event_arrives_before_the_next_is_made() -> None:
         async with asyncio.timeout(5):
             await reader.readuntil(EVENT)
             read.set()
-            assert (await reader.read()).endswith(END)
+            assert (await reader.read()).endswith(EVENT if framing == "length" else END)
         writer.close()
 
 
