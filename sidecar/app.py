@@ -136,7 +136,7 @@ class Sidecar:
                 *access_log(self.settings),
                 boundary(self._room),
                 only_for(self.settings.listen.hosts),
-                only_from(self.settings.listen.origins),
+                only_from(self.settings.listen.origins, self.settings.listen.hosts),
             ]
         )
         app.on_response_prepare.append(Telling(self.settings.listen.origins))

@@ -1,4 +1,7 @@
-"""Which entry of a table by model name holds for a model: its own, else that of the first pattern that fits."""
+"""What a table by model name says of a model: its own entry, else that of the first pattern that fits.
+
+Each term has a table of its own, of the entries that state it: an entry that says nothing of it stands in nobody's way.
+"""
 
 from __future__ import annotations
 

@@ -116,7 +116,8 @@ class ModelTerms(Section):
         said = {name: getattr(self.upstream, name) for name in self.upstream.model_fields_set}
         shared = set(Upstream.model_fields)
         if "url" in said and said["url"] != default.url:
-            shared -= {"api_key_file", "headers", "tls"}
+            shared -= {"api_key_file", "tls"}
+            said.setdefault("headers", UpstreamHeaders(remove=default.headers.remove))
         return Upstream.model_construct(**{name: getattr(default, name) for name in shared} | said)
 
 
@@ -328,6 +329,24 @@ class Settings(Section):
         if self.pii != "flag" and not self.layers.rules.enabled:
             raise ValueError(f"pii: {self.pii} needs layers.rules.enabled: nobody else finds personal data")
         return self
+
+    @model_validator(mode="after")
+    def _models_are_read(self) -> Settings:
+        for name, terms in self.models.items():
+            if terms.layers is None:
+                continue
+            if terms.layers and not any(self.uses(layer) for layer in terms.layers):
+                raise ValueError(
+                    f"models.{name}.layers: none of them is in use; write [] where nothing shall be scanned"
+                )
+            if self.pii != "flag" and LayerName.RULES not in terms.layers:
+                raise ValueError(f"models.{name}.layers: pii: {self.pii} needs rules; nobody else finds personal data")
+        return self
+
+    def uses(self, layer: LayerName) -> bool:
+        """Whether the settings switch a layer on."""
+        on = {LayerName.RULES: self.layers.rules.enabled, LayerName.SEMANTIC: self.layers.semantic.enabled}
+        return on.get(layer, self.layers.llm_judge.url is not None)
 
     @model_validator(mode="after")
     def _grpc_has_what_it_asks(self) -> Settings:

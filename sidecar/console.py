@@ -127,6 +127,8 @@ def warnings(settings: Settings) -> list[str]:
     found += [f"failure.input.{name}: allow forwards what was not read" for name in opened]
     if settings.failure.unknown_route == "allow":
         found.append("failure.unknown_route: allow forwards routes that nobody classified")
+    unread = [name for name, terms in settings.models.items() if terms.layers == ()]
+    found += [f"models.{name}.layers: [] forwards what is for this model unscanned" for name in unread]
     upstreams = (settings.upstream, *(terms.upstream for terms in settings.models.values() if terms.upstream))
     if any(upstream.api_key_file for upstream in upstreams) and settings.auth.inline == "optional":
         found.append(

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from sidecar import by_model
 from sidecar.bodies.joining import without
 from sidecar.errors import LayerError
 from sidecar.fusion import fused
@@ -117,7 +118,9 @@ class Engine:
         return verdict
 
     def _case(self, request: ScanRequest, caller: Caller) -> Case:
-        own = self.terms.of_model(request.model).threshold if caller.threshold is None else caller.threshold
+        own = (
+            by_model.find(self.terms.model_thresholds, request.model) if caller.threshold is None else caller.threshold
+        )
         threshold = self.terms.threshold if own is None else own
         bars = self.terms.bars(request.segments, own)
         exempt = self._exemptions.of(request.segments, caller.key_id) if self._exemptions else ()
@@ -166,7 +169,7 @@ class Engine:
 
     def _asked(self, layer: LayerName, request: ScanRequest) -> ScanRequest:
         """The request without the texts that this layer does not read."""
-        only = self.terms.of_model(request.model).layers
+        only = by_model.find(self.terms.model_layers, request.model)
         if only is not None and layer not in only:
             return replace(request, segments=())
         segments = tuple(segment for segment in request.segments if self.terms.reads(layer, segment))

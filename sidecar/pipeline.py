@@ -17,7 +17,6 @@ from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
-from sidecar.standing import OfModel
 from sidecar.store import Disagreements
 from sidecar.switches import switched
 from sidecar.types import Action, LayerName
@@ -190,7 +189,7 @@ def _rules_of(rules: Policy, kind: str) -> list[Rule]:
 
 
 def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
-    sources = settings.scan.sources.each
+    sources, models = settings.scan.sources.each, settings.models
     return Terms(
         threshold=settings.scan.threshold,
         deadline=settings.scan.deadline,
@@ -202,9 +201,7 @@ def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
         revision=rules.revision,
         thresholds={source: one.threshold for source, one in sources.items() if one.threshold is not None},
         layers={source: frozenset(one.layers) for source, one in sources.items()},
-        models={
-            name: OfModel(one.threshold, None if one.layers is None else frozenset(one.layers))
-            for name, one in settings.models.items()
-        },
+        model_thresholds={name: one.threshold for name, one in models.items() if one.threshold is not None},
+        model_layers={name: frozenset(one.layers) for name, one in models.items() if one.layers is not None},
         early=early,
     )

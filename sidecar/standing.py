@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sidecar import by_model
 from sidecar.types import (
     Action,
     Finding,
@@ -28,23 +27,12 @@ from sidecar.units import Switch
 
 
 @dataclass(frozen=True, slots=True)
-class OfModel:
-    """What the operator decided for one model, or a pattern of names: a threshold, and the only layers that read."""
-
-    threshold: float | None = None
-    layers: frozenset[LayerName] | None = None
-
-
-_NOTHING = OfModel()
-
-
-@dataclass(frozen=True, slots=True)
 class Terms:
     """What the operator decided: thresholds, the deadline in seconds, and what failing means.
 
     The deadline grows with the text, by `deadline_per_mb` for each million characters (`deadline_of`).
-    `models` holds what differs by model, `thresholds` those of single sources, `layers` the layers that read them (all,
-    of one not named).
+    `model_...` hold what differs by name or pattern of the model, `thresholds` those of single sources, `layers` the
+    layers that read them (all, of one not named).
     `early`: layers may stop reading once a block is settled; the score is then at least the threshold, and not always
     the highest that there is.
     """
@@ -59,7 +47,8 @@ class Terms:
     revision: str = ""
     thresholds: Mapping[Source, float] = field(default_factory=dict)
     layers: Mapping[Source, frozenset[LayerName]] = field(default_factory=dict)
-    models: Mapping[str, OfModel] = field(default_factory=dict)
+    model_thresholds: Mapping[str, float] = field(default_factory=dict)
+    model_layers: Mapping[str, frozenset[LayerName]] = field(default_factory=dict)
     early: bool = False
 
     def deadline_of(self, request: ScanRequest) -> float:
@@ -72,10 +61,6 @@ class Terms:
         if own is not None or not self.thresholds:
             return (self.threshold if own is None else own,) * len(segments)
         return tuple(self.thresholds.get(segment.source, self.threshold) for segment in segments)
-
-    def of_model(self, model: str | None) -> OfModel:
-        """What differs in requests to this model."""
-        return by_model.find(self.models, model) or _NOTHING
 
     def reads(self, layer: LayerName, segment: Segment) -> bool:
         """Whether this layer is asked about a text: by its source, and rules alone where its parts are read, too."""

@@ -11,7 +11,6 @@ import pytest
 from sidecar.engine import Caller, Engine, Stage, Terms
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency
-from sidecar.standing import OfModel
 from sidecar.types import (
     Action,
     Finding,
@@ -328,7 +327,7 @@ async def test_each_segment_is_held_to_the_threshold_of_its_source(
 )
 async def test_a_model_has_a_threshold_of_its_own(model: str | None, own: float | None, action: Action) -> None:
     """It stands behind that of the caller's key, and before those of sources and of all."""
-    terms = {"thresholds": {Source.USER: 0.5}, "models": {"lax-*": OfModel(0.9)}}
+    terms = {"thresholds": {Source.USER: 0.5}, "model_thresholds": {"lax-*": 0.9}}
     request = ScanRequest((Segment("hello"),), model=model)
     verdict = await engine(Stage(rules(0.8)), **terms).scan(request, Caller(threshold=own))
     assert verdict.action is action
@@ -337,8 +336,8 @@ async def test_a_model_has_a_threshold_of_its_own(model: str | None, own: float 
 async def test_a_model_is_read_by_its_layers_alone() -> None:
     """Another layer is not asked."""
     request = ScanRequest((Segment("hello"),), model="local")
-    models = {"local": OfModel(layers=frozenset({LayerName.RULES}))}
-    verdict = await engine(Stage(rules(0.1)), Stage(semantic(0.9)), models=models).scan(request)
+    only = {"local": frozenset({LayerName.RULES})}
+    verdict = await engine(Stage(rules(0.1)), Stage(semantic(0.9)), model_layers=only).scan(request)
     assert [report.layer for report in verdict.reports] == [LayerName.RULES]
 
 

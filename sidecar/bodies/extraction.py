@@ -56,7 +56,7 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
     # The items of an embedding request are texts of their own; nobody reads them in a row.
     walk = Walk(paths.shape(operation, dialect), join_lists=operation != "/embeddings")
     walk.run(document, Place())
-    model = document.get("model")
+    model = document.get("model") if operation != "/messages/batches" else None  # each request of a batch has its own
     return Extraction(
         segments=tuple(packing.segments(walk.leaves)),
         system_prompt=_system_prompt(walk.leaves),

@@ -35,6 +35,9 @@ def extract_form(parts: Sequence[Part], *, depth: int) -> Extraction:
     Raises `BodyError` (malformed) for a text field that is not UTF-8.
     """
     merged = _merged(_part(part, depth) for part in parts)
+    models = [part for part in parts if part.name == "model"]
+    if len(models) > 1 or not all(part.is_text for part in models):
+        raise BodyError("malformed", "The form must name its model once, as text.")  # servers would take either
     fields = {part.name: _utf8(part) for part in parts if part.is_text}
     said = [segment for segment in merged.segments if segment.source is Source.USER]
     joined = (replace(said[0], text="\n".join(segment.text for segment in said)),) if len(said) > 1 else ()

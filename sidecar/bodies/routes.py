@@ -55,11 +55,11 @@ class Route:
     @property
     def deployment(self) -> str | None:
         """The model that the path itself names, as Azure's does."""
-        found = _DEPLOYMENT.match(self.path)
+        found = _DEPLOYMENT.search(self.prefix)
         return unquote(found[1]) if found else None
 
 
-_DEPLOYMENT = re.compile(r"/openai/deployments/([^/?]+)/")
+_DEPLOYMENT = re.compile(r"/deployments/([^/]+)$")
 # What a POST does. A GET, HEAD or DELETE of any of these passes, but for the sockets below.
 _POST = {
     RouteKind.INFERENCE: """

@@ -151,7 +151,7 @@ class HttpUpstream:
             headers["Location"] = redirects.location(
                 answer.status, headers["Location"], at=asked, base=base, bodiless=request.body is None
             )
-        except UpstreamError:
+        except BaseException:
             answer.leave()
             raise
         answer.headers = headers

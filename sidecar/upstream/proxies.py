@@ -15,6 +15,8 @@ from sidecar.errors import ConfigError
 
 ENVIRONMENT = "environment"
 HEAD_BYTES = 16 * 1024
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+"""To a proxy they would mean itself."""
 
 
 class Refused(Exception):
@@ -35,7 +37,7 @@ def chosen(setting: str | None, upstream: URL) -> Proxy | None:
 
     Raises `ConfigError` for an address that is none.
     """
-    if setting is None:
+    if setting is None or (upstream.host or "") in _LOOPBACK:
         return None
     if setting != ENVIRONMENT:
         return _parsed(setting, "upstream.proxy")

@@ -23,11 +23,12 @@ def location(status: int, value: str, *, at: URL, base: str, bodiless: bool) -> 
     try:
         there = at.join(URL(value, encoded=True))
         same = (there.scheme, there.host, there.port) == (at.scheme, at.host, at.port)
-    except ValueError:
+    except (ValueError, IndexError):  # yarl's, for what is no address
         there, same = None, False
     if there is not None and same:
         path = there.raw_path_qs
-        return path.removeprefix(base) if path.startswith(f"{base}/") else path
+        path = path.removeprefix(base) if path.startswith(f"{base}/") else path
+        return "/" + path.lstrip("/\\")  # two slashes would begin another host's name
     if status in REPEATING and not bodiless:
         raise UpstreamError("The upstream redirects to another host, which upstream.url would have to name.")
     return value

@@ -42,6 +42,10 @@ class Call:
     stripped: int = 0
     names: Placeholders | None = None
     recorded: bool = False
+    sent: bool = False
+    """Whether it went up, or began to."""
+    answered: bool = False
+    """Whether the upstream has begun to answer: what is said from then on is said by the relay."""
 
     @property
     def texts(self) -> Extraction:

@@ -131,16 +131,20 @@ class Intake:
 
     def _read_document(self, route: Route, plain: bytes, document: JsonValue, *, decoded: bool) -> Payload:
         texts = extraction.extract(document, route.operation, route.dialect)
-        return self._checked(Payload(plain, texts, document, decoded))
+        return self._checked(route, Payload(plain, texts, document, decoded))
 
     def _read_form(self, request: web.Request, route: Route, raw: bytes, content_type: str | None) -> Payload:
         parts = forms.parse_form(raw, content_type=content_type, content_encoding=content_coding(request))
         read = forms.extract_upload if route.kind is RouteKind.FILES else forms.extract_form
-        return self._checked(Payload(raw, read(parts, depth=self._limits.depth)))
+        return self._checked(route, Payload(raw, read(parts, depth=self._limits.depth)))
 
-    def _checked(self, payload: Payload) -> Payload:
+    def _checked(self, route: Route, payload: Payload) -> Payload:
         """Refuse or name the parts that hold no text to scan."""
-        texts = self._vocabularies.read(payload.texts) if payload.texts else None
+        texts = payload.texts
+        if texts and (model := route.deployment):
+            ids = tuple(replace(part, model=model) for part in texts.unscannable)
+            texts = replace(texts, model=model, unscannable=ids)
+        texts = self._vocabularies.read(texts) if texts else None
         parts = texts.unscannable if texts else ()
         for part in parts:
             if not self.opens(part.kind):

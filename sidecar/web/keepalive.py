@@ -29,8 +29,12 @@ class Keepalive:
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
 
+    def passes(self) -> None:
+        """Something of the stream is about to go to the client, which may take its time."""
+        self._between = False
+
     def passed(self, part: bytes) -> None:
-        """Something of the stream has gone to the client."""
+        """It has gone."""
         self._last, self._between = self._loop.time(), part.endswith(_ENDS)
 
     def __enter__(self) -> Keepalive:
@@ -54,6 +58,8 @@ class Keepalive:
         self._timer = self._loop.call_at(self._last + self._seconds, self._look)
 
     async def _write(self) -> None:
+        if not self._between:
+            return
         try:
             await self._response.write(self._sign)
         except ConnectionError:

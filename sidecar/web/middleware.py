@@ -6,6 +6,7 @@ OpenAI's (or Anthropic's) envelope on the inline door. No traceback and no libra
 
 from __future__ import annotations
 
+import asyncio
 import math
 import secrets
 import traceback
@@ -26,6 +27,7 @@ from sidecar.web.address import address_of, neighbourhood
 from sidecar.web.answers import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
 from sidecar.web.caller import API_KEY
 from sidecar.web.receive import LEASE
+from sidecar.web.server import ENDING, is_cut
 
 _log = logs.get("web")
 UNTRACED = frozenset({"/health", "/ready", "/startup", "/metrics"})
@@ -73,7 +75,7 @@ def boundary(room: Room | None = None, *, traced: bool = True) -> Middleware:
 
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            return await handler(request)
+            return await _or_told(request, handler)
         except RequestError as error:
             return _answer(request, error)
         except web.HTTPException as error:
@@ -89,6 +91,16 @@ def boundary(room: Room | None = None, *, traced: bool = True) -> Middleware:
             return _answer(request, busy if starved else _Internal("Internal server error."))
 
     return handle
+
+
+async def _or_told(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What a drain cuts is told so."""
+    try:
+        return await handler(request)
+    except asyncio.CancelledError:
+        if not is_cut(request):
+            raise
+        raise Unavailable(ENDING, retry_after=1) from None
 
 
 async def no_server_header(_request: web.Request, response: web.StreamResponse) -> None:

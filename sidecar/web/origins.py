@@ -7,18 +7,20 @@ words of the Fetch standard). No cookies are involved: credentials are keys in h
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Collection
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.errors import RequestError
+from sidecar.web.hosts import OWN
 
 SECONDS = "600"
 """How long a browser may keep what a preflight told it."""
+CHECKS = "/envoy/"
 _FOREIGN = frozenset({"cross-site", "same-site"})
 _TELLS = "Access-Control-"
 
@@ -30,20 +32,26 @@ class OriginRefused(RequestError):
     code = "origin_not_allowed"
 
 
-def only_from(origins: Collection[str]) -> Middleware:
-    """Refuse pages of other origins; answer the preflights of those that match (`*` stands for anything)."""
-    allowed = _matching(origins)
+def only_from(origins: Collection[str], hosts: Collection[str] = ()) -> Middleware:
+    """Refuse pages of other origins; answer the preflights of those that match (`*` stands for anything).
+
+    A page of our own has a name of loopback or of `hosts`, or an address: another name may be made to point here.
+    What a check of Envoy's names is the page that asked Envoy.
+    """
+    allowed, names = _matching(origins), OWN | {name.lower().rstrip(".") for name in hosts}
 
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
         origin = request.headers.get("Origin")
+        if request.path.startswith(CHECKS):
+            return await handler(request)
         if origin is None:
             if request.headers.get("Sec-Fetch-Site") in _FOREIGN:
                 raise OriginRefused(f"Web pages may not use this port{_HINT}")
             return await handler(request)
         if allowed.fullmatch(origin.lower()):
             return _preflight(request) if _is_preflight(request) else await handler(request)
-        if not _is_own(request, origin):
+        if not _is_own(request, origin, names):
             raise OriginRefused(f"Pages of this origin may not use this port{_HINT}")
         return await handler(request)
 
@@ -73,7 +81,9 @@ class Telling:
 
 
 def _matching(origins: Collection[str]) -> re.Pattern[str]:
-    return re.compile("|".join(fnmatch.translate(origin.lower().rstrip("/")) for origin in origins) or r"(?!)")
+    """The star is the only sign that means something: an address of IPv6 stands in brackets."""
+    literal = (re.escape(origin.lower().rstrip("/")).replace(r"\*", ".*") for origin in origins)
+    return re.compile("|".join(literal) or r"(?!)")
 
 
 def _is_preflight(request: web.Request) -> bool:
@@ -94,5 +104,17 @@ def _preflight(request: web.Request) -> web.Response:
     return web.Response(status=204, headers=fields)
 
 
-def _is_own(request: web.Request, origin: str) -> bool:
-    return urlsplit(origin).netloc.lower() == request.headers.get("Host", "").lower()
+def _is_own(request: web.Request, origin: str, names: Collection[str]) -> bool:
+    try:
+        asked = urlsplit(origin)
+        host = asked.hostname or ""
+    except ValueError:
+        return False
+    return asked.netloc.lower() == request.headers.get("Host", "").lower() and (host in names or _is_address(host))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ip_address(host))
+    except ValueError:
+        return False

@@ -96,8 +96,10 @@ class Proxy:
         except RequestError as error:
             return self._refused(call, error)
         except asyncio.CancelledError:
-            if is_cut(call.request):
-                return self._refused(call, Unavailable(ENDING, retry_after=1))
+            if is_cut(call.request) and not call.answered:
+                # What went up was allowed, and the upstream may be at work.
+                ended = UpstreamError(ENDING, status=504) if call.sent else Unavailable(ENDING, retry_after=1)
+                return self._refused(call, ended)
             _log.info("client_closed", decision=call.id)
             self._record(call, CLIENT_CLOSED)
             raise
@@ -219,7 +221,9 @@ class Proxy:
     async def _forward(self, call: Call, route: Route) -> web.StreamResponse:
         screen = await self._screen(call, route)
         call.lighten()
+        call.sent = True
         async with self._upstream.send(call.outgoing(route, plain=screen is not None)) as answer:
+            call.answered = True
             self._record(call, answer.status)
             # A stream may last for minutes: what the request held need not.
             call.payload, call.segments = Payload(b""), ()

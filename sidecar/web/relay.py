@@ -155,6 +155,7 @@ async def _pass(
         return
     with Keepalive(response, dialect, keepalive) as alive:
         async for part in _parts(answer):
+            alive.passes()
             await _write(response, part, patience)
             alive.passed(part)
 

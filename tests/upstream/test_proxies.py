@@ -26,6 +26,8 @@ from sidecar.upstream.http import HttpUpstream
 from sidecar.upstream.message import Outgoing
 
 HTTPS = URL("https://models.example/v1")
+ELSEWHERE = "127.0.0.2"
+"""An address that a proxy may be asked for, unlike 127.0.0.1."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def made(**options: object) -> TestServer:
     """An upstream."""
     app = web.Application()
     app.router.add_post("/v1/x", answer)
-    return TestServer(app, **options)  # type: ignore[arg-type]
+    return TestServer(app, host=ELSEWHERE, **options)  # type: ignore[arg-type]
 
 
 async def test_a_plain_request_is_sent_on_by_the_proxy(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +84,8 @@ async def test_an_encrypted_request_goes_through_a_tunnel(
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("localhost").configure_cert(context)
-    server = made(scheme="https", host="localhost")
+    authority.issue_cert(ELSEWHERE).configure_cert(context)
+    server = made(scheme="https")
     await server.start_server(ssl=context)
     try:
         said = await ask(server, Settings(proxy="environment", tls=UpstreamTls(ca_file=tmp_path / "ca.pem")))
@@ -94,7 +96,7 @@ async def test_an_encrypted_request_goes_through_a_tunnel(
 
 async def test_a_tunnel_that_is_refused_is_502_at_once(address: str) -> None:
     """With the status of the proxy, and without more attempts."""
-    upstream = HttpUpstream("https://localhost:9", Settings(proxy=f"http://{address}"))
+    upstream = HttpUpstream(f"https://{ELSEWHERE}:9", Settings(proxy=f"http://{address}"))
     with pytest.raises(UpstreamError, match="proxy refused, 407") as refused:
         async with upstream.send(Outgoing("GET", "/v1/models", CIMultiDict())):
             pass
@@ -128,6 +130,7 @@ def test_the_environment_says_which_proxy(
         monkeypatch.setenv(name, value)
     assert proxies.chosen("environment", HTTPS) == found
     assert proxies.chosen(None, HTTPS) is None
+    assert proxies.chosen("http://a.example:1", URL("http://127.0.0.1:8000")) is None  # to a proxy that is itself
 
 
 @pytest.mark.parametrize("address", ["https://a.example", "socks5://a.example:1080", "http://", "http://a:b:c"])

@@ -25,6 +25,8 @@ AT = URL("https://models.example/openai/v1/chat/completions?a=1")
         ("https://models.example:443/openai/v1/x", "/v1/x"),
         ("completions/", "/v1/chat/completions/"),
         ("https://models.example/login", "/login"),
+        ("https://models.example//evil.example/v1", "/evil.example/v1"),
+        ("/openai//evil.example/v1", "/evil.example/v1"),
     ],
 )
 def test_a_redirect_within_the_origin_is_a_path_of_the_sidecar(value: str, led: str) -> None:
@@ -33,7 +35,7 @@ def test_a_redirect_within_the_origin_is_a_path_of_the_sidecar(value: str, led: 
 
 
 @pytest.mark.parametrize(
-    "value", ["https://other.example/x", "//other.example/x", "http://models.example/x", "http://["]
+    "value", ["https://other.example/x", "//other.example/x", "http://models.example/x", "http://[", "http://[1]1@"]
 )
 @pytest.mark.parametrize("status", sorted(redirects.REPEATING))
 def test_no_body_is_led_to_another_origin(value: str, status: int) -> None:

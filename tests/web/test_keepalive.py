@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from door import CHAT, door, post
+from aiohttp import web
+from door import CHAT, door, eventually, post
 from recording import Received, head, recording, stream
 
-from sidecar.web.keepalive import COMMENT, PING
+from sidecar.web.keepalive import COMMENT, PING, Keepalive
 from sidecar.web.relay import EVENT_BYTES
 
 STREAM = CHAT | {"stream": True, "max_tokens": 9}
@@ -65,3 +66,22 @@ async def test_a_stream_that_is_not_silent_passes_unchanged(answers: dict[str, f
         came = await made.talk(post(STREAM))
     assert b"keepalive" not in came
     assert came.count(EVENT) == 5
+
+
+async def test_a_client_that_takes_its_time_gets_no_sign_within_an_event() -> None:
+    """While a piece is on its way to the client the stream is not silent, however long that takes."""
+
+    class Slow(web.StreamResponse):
+        written: ClassVar[list[bytes]] = []
+
+        async def write(self, data: object) -> None:
+            self.written.append(bytes(data))  # type: ignore[call-overload]
+
+    with Keepalive(Slow(), "openai", 0.02) as alive:
+        await asyncio.sleep(0.1)
+        signs = len(Slow.written)
+        alive.passes()
+        await asyncio.sleep(0.1)
+        assert len(Slow.written) == signs > 0
+        alive.passed(b"data: 1\n\n")
+        await eventually(lambda: len(Slow.written) > signs)

@@ -28,7 +28,10 @@ async def fine(_request: web.Request) -> web.Response:
 
 
 async def ask(
-    headers: Mapping[str, str], origins: tuple[str, ...] = ALLOWED, method: str = "POST"
+    headers: Mapping[str, str],
+    origins: tuple[str, ...] = ALLOWED,
+    method: str = "POST",
+    path: str = "/v1/chat/completions",
 ) -> tuple[int, dict[str, str]]:
     """Status and header fields, all in lower case."""
     app = web.Application(middlewares=[boundary(), only_from(origins)])
@@ -37,7 +40,7 @@ async def ask(
     async with (
         TestServer(app) as server,
         ClientSession() as session,
-        session.request(method, server.make_url("/v1/chat/completions"), headers=headers) as answer,
+        session.request(method, server.make_url(path), headers=headers) as answer,
     ):
         return answer.status, {name.lower(): value for name, value in answer.headers.items()}
 
@@ -51,6 +54,8 @@ async def ask(
         {"Origin": "https://chat.example.evil.example"},
         {"Origin": "null"},
         {"Origin": ""},
+        {"Origin": "http://["},
+        {"Origin": "http://rebound.example:8080", "Host": "rebound.example:8080"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ],
@@ -62,7 +67,16 @@ async def test_a_page_that_is_not_allowed_is_refused(headers: dict[str, str]) ->
     assert not [name for name in fields if name.startswith("access-control-")]
 
 
-@pytest.mark.parametrize("headers", [{}, {"Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Sec-Fetch-Site": "none"},
+        {"Sec-Fetch-Site": "same-origin"},
+        {"Origin": "http://localhost:8080", "Host": "localhost:8080"},
+        {"Origin": "http://10.0.0.7:8080", "Host": "10.0.0.7:8080"},
+    ],
+)
 async def test_what_is_no_page_passes_as_before(headers: dict[str, str]) -> None:
     """SDKs, curl, and whoever types an address."""
     assert (await ask(headers, ()))[0] == 200
@@ -91,6 +105,18 @@ async def test_a_preflight_is_answered_without_a_key() -> None:
 async def test_a_preflight_of_another_page_is_refused() -> None:
     """So its browser sends nothing."""
     assert (await ask(PREFLIGHT | {"Origin": "https://evil.example"}, method="OPTIONS"))[0] == 403
+
+
+async def test_an_address_of_ipv6_is_meant_literally() -> None:
+    """Its brackets are no set of letters."""
+    origins = ("http://[::1]:3000",)
+    assert (await ask({"Origin": "http://[::1]:3000"}, origins))[0] == 200
+    assert (await ask({"Origin": "http://1:3000"}, origins))[0] == 403
+
+
+async def test_a_check_of_envoys_is_no_page() -> None:
+    """The page asked Envoy, which asks here."""
+    assert (await ask({"Origin": "https://evil.example"}, (), path="/envoy/v1/chat/completions"))[0] == 200
 
 
 async def test_any_page_may_be_allowed() -> None:

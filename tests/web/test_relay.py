@@ -218,7 +218,7 @@ async def test_a_stream_that_outlives_a_shutdown_is_told_so(path: str, named: by
 
 
 async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
-    """The upstream has not begun to answer: 503, so that a client asks another replica; it did not leave by itself."""
+    """The upstream may be at work: 504, not to be tried again; by the record it went up and was not blocked."""
     asked = asyncio.Event()
 
     async def script(_received: Received, _writer: asyncio.StreamWriter) -> None:
@@ -232,8 +232,10 @@ async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
             await asked.wait()
             await made.site.close()
         status, told = talking.result().split(b" ", 2)[1:]
-    assert status == b"503"
+        assert (made.decision.action, made.decision.status) == ("allow", 504)
+    assert status == b"504"
     assert ENDING.encode() in told
+    assert b"x-should-retry: false" in told
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,10 @@ class GrpcChecks:
         self._server = server
         return int(bound)
 
-    async def close(self, left: float) -> None:
-        """Take no more checks, let those that run end within so many seconds."""
+    async def close(self, left: float | None = None) -> None:
+        """Take no more checks, let those that run end within `left` seconds (or the drain timeout)."""
         if self._server is not None:
-            await self._server.stop(left)
+            await self._server.stop(self._settings.drain.timeout if left is None else left)
         await self._stack.aclose()
 
     async def _check(self, asked: Any, _context: Any) -> Any:
