@@ -34,12 +34,12 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("SIDECAR__")}
 
 
-def end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> int:
+def end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM, seconds: float = END_SECONDS) -> int:
     """Ask a process to end, and return its exit code; whatever happens, it has ended then."""
     try:
         if process.poll() is None:
             process.send_signal(number)
-        return process.wait(timeout=END_SECONDS)
+        return process.wait(timeout=seconds)
     finally:
         if process.poll() is None:
             process.kill()
@@ -134,10 +134,10 @@ class SidecarProcess:
                 time.sleep(0.05)
         raise RuntimeError(f"sidecar was not ready in time:\n{self.output}")
 
-    def stop(self) -> int:
-        """Terminate and return the exit code."""
+    def stop(self, seconds: float = END_SECONDS) -> int:
+        """Terminate and return the exit code; killed after so many seconds."""
         assert self.process is not None
-        return end(self.process)
+        return end(self.process, seconds=seconds)
 
     @classmethod
     def kill(cls, kept: int = 0) -> None:

@@ -45,7 +45,7 @@ async def drained(folder: Path, events: int, **drain: str) -> list[str]:
             clients = [group.create_task(streamed(session, running.base)) for _ in range(8)]
             await patiently(lambda: len(upstream.requests) == 8)
             await asyncio.sleep(1)
-            assert await asyncio.to_thread(running.stop) == 0
+            assert await asyncio.to_thread(running.stop, 180) == 0
         return [client.result() for client in clients]
 
 
