@@ -345,8 +345,9 @@ class Settings(Section):
 
     def uses(self, layer: LayerName) -> bool:
         """Whether the settings switch a layer on."""
-        on = {LayerName.RULES: self.layers.rules.enabled, LayerName.SEMANTIC: self.layers.semantic.enabled}
-        return on.get(layer, self.layers.llm_judge.url is not None)
+        if layer is LayerName.LLM_JUDGE:
+            return self.layers.llm_judge.url is not None
+        return self.layers.rules.enabled if layer is LayerName.RULES else self.layers.semantic.enabled
 
     @model_validator(mode="after")
     def _grpc_has_what_it_asks(self) -> Settings:

@@ -53,7 +53,7 @@ async def _read_into(ready: asyncio.Queue[tuple[T | None, BaseException | None]]
     try:
         async for item in items:
             await ready.put((item, None))
-    except Exception as error:  # noqa: BLE001 - it belongs to whoever takes the items
+    except Exception as error:  # noqa: BLE001 - it is raised where the items are taken
         await ready.put((None, error))
     else:
         await ready.put((None, StopAsyncIteration()))

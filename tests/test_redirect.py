@@ -283,7 +283,7 @@ def test_what_is_for_another_host_on_that_port_is_refused_not_forwarded(pod: Pod
 
 @pytest.mark.parametrize(("name", "said"), [("TLS", " 400 Bad Request\n"), ("HTTP/2", "This port speaks HTTP/1.1")])
 def test_what_cannot_be_looked_into_goes_nowhere(pod: Pod, name: str, said: str) -> None:
-    """TLS on the model's port gets an error in plain HTTP, HTTP/2 the end of its connection; nothing goes up."""
+    """TLS on the model's port gets an error in plain HTTP, HTTP/2 the end of its connection; nothing is forwarded."""
     assert said in pod.run(RAW, HOST, str(pod.port), NOT_HTTP_1[name])
     assert Model.seen == []
 

@@ -43,7 +43,7 @@ class Call:
     names: Placeholders | None = None
     recorded: bool = False
     sent: bool = False
-    """Whether it went up, or began to."""
+    """Whether the request has been sent to the upstream, or begun to be."""
     answered: bool = False
     """Whether the upstream has begun to answer: what is said from then on is said by the relay."""
 

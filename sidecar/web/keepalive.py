@@ -1,7 +1,7 @@
-"""Signs of life on a stream whose upstream says nothing for long: whoever is on the way shall not take it for dead.
+"""Keepalives on an event stream whose upstream is silent, so that no proxy or client closes it as idle.
 
-Balancers and clients close a connection on which nothing passes for a minute, and a reasoning model may think for ten.
-Between two events a comment changes nothing for whoever reads the stream (WHATWG HTML, 9.2.6); Anthropic's clients know
+Load balancers and clients close a connection that is idle for a minute, and a reasoning model may be silent for ten.
+Between two events a comment changes nothing for the reader of the stream (WHATWG HTML, 9.2.6); Anthropic's clients know
 an event for it.
 """
 
@@ -63,4 +63,4 @@ class Keepalive:
         try:
             await self._response.write(self._sign)
         except ConnectionError:
-            return  # whoever writes next is told
+            return  # the next write of the stream raises it, too

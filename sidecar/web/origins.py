@@ -22,7 +22,7 @@ SECONDS = "600"
 """How long a browser may keep what a preflight told it."""
 CHECKS = "/envoy/"
 _FOREIGN = frozenset({"cross-site", "same-site"})
-_TELLS = "Access-Control-"
+_TELLS = "access-control-"
 
 
 class OriginRefused(RequestError):
@@ -72,7 +72,7 @@ class Telling:
         origin = request.headers.get("Origin")
         if origin is None or _is_preflight(request):
             return
-        for name in [name for name in response.headers if name.startswith(_TELLS)]:
+        for name in [name for name in response.headers if name.lower().startswith(_TELLS)]:
             del response.headers[name]
         if self._allowed.fullmatch(origin.lower()):
             response.headers["Access-Control-Allow-Origin"] = origin

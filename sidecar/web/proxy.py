@@ -97,7 +97,7 @@ class Proxy:
             return self._refused(call, error)
         except asyncio.CancelledError:
             if is_cut(call.request) and not call.answered:
-                # What went up was allowed, and the upstream may be at work.
+                # What was forwarded was allowed, and the upstream may be at work.
                 ended = UpstreamError(ENDING, status=504) if call.sent else Unavailable(ENDING, retry_after=1)
                 return self._refused(call, ended)
             _log.info("client_closed", decision=call.id)
@@ -162,7 +162,7 @@ class Proxy:
                 yield finding
 
     async def _judge(self, call: Call) -> Verdict:
-        chosen = select(self._settings, replace(call.texts, model=call.model))
+        chosen = select(self._settings, call.texts)
         call.segments = tuple(segment for segment in chosen.request.segments if not segment.joined)
         call.unread = chosen.unread
         if not call.segments:

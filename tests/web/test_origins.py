@@ -23,7 +23,7 @@ PREFLIGHT = {
 async def fine(_request: web.Request) -> web.Response:
     """An upstream that allows itself to everybody."""
     return web.json_response(
-        {}, headers={"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "true"}
+        {}, headers={"access-control-allow-origin": "*", "Access-Control-Allow-Credentials": "true"}
     )
 
 
@@ -78,7 +78,7 @@ async def test_a_page_that_is_not_allowed_is_refused(headers: dict[str, str]) ->
     ],
 )
 async def test_what_is_no_page_passes_as_before(headers: dict[str, str]) -> None:
-    """SDKs, curl, and whoever types an address."""
+    """SDKs, curl, and an address typed into a browser."""
     assert (await ask(headers, ()))[0] == 200
 
 

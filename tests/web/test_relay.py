@@ -218,7 +218,7 @@ async def test_a_stream_that_outlives_a_shutdown_is_told_so(path: str, named: by
 
 
 async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
-    """The upstream may be at work: 504, not to be tried again; by the record it went up and was not blocked."""
+    """The upstream may be at work: 504, not to be tried again; the record says forwarded, not blocked."""
     asked = asyncio.Event()
 
     async def script(_received: Received, _writer: asyncio.StreamWriter) -> None:

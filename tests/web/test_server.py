@@ -227,6 +227,18 @@ async def test_a_body_is_no_header(site: tuple[Site, int]) -> None:
     writer.close()
 
 
+async def test_http2_without_asking_gets_the_frames_that_say_so(site: tuple[Site, int]) -> None:
+    """Settings, then GOAWAY with HTTP_1_1_REQUIRED (13) and the reason, each as long as it says; then the end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site[1])
+    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    sent = await reader.read()
+    writer.close()
+    assert sent[:9] == bytes.fromhex("000000 04 00 00000000")
+    length, kind, error = int.from_bytes(sent[9:12]), sent[12], int.from_bytes(sent[22:26])
+    assert (kind, error, len(sent)) == (7, 13, 9 + 9 + length)
+    assert sent[26:].startswith(b"This port speaks HTTP/1.1")
+
+
 @pytest.mark.skipif(not shutil.which("curl"), reason="no curl on this machine")
 async def test_http2_without_asking_is_refused_with_the_reason(site: tuple[Site, int]) -> None:
     """A real client learns why (13: HTTP_1_1_REQUIRED); one that asks first is served in HTTP/1.1."""
