@@ -41,6 +41,10 @@ fiction_pretext_world
 turns_persona_hardening turns_rule_trading about_red_team_report about_stage_directions
 agents_handover agents_pasted_readme personas_grandmother_story personas_hypothetical_world
 bots_poem_sideways bots_binding_promise
+coding_issue_text coding_session_summary chats_invented_agreement chats_short_followup business_ticket_note
+business_auditor_claim results_footnote_order results_fake_tool_error results_csv_cell_order
+definitions_tool_mail_copy definitions_rag_passage_order definitions_framework_prompt technique_policy_puppetry
+technique_fiction_frame foreign_omit_fact foreign_agent_file_order languages_forged_authority languages_mail_order
 """
 FAMILIES = frozenset(NAMES.split())
 """Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against
