@@ -135,6 +135,7 @@ class Inline(Section):
     routes: tuple[str, ...] = ()
     files: Literal["scan_jsonl", "allow", "deny"] = "deny"
     vocabularies: dict[str, Path] = Field(default={})
+    websockets: bool = False
 
     @model_validator(mode="after")
     def _paths(self) -> Inline:
@@ -341,6 +342,12 @@ class Settings(Section):
                 )
             if self.pii != "flag" and LayerName.RULES not in terms.layers:
                 raise ValueError(f"models.{name}.layers: pii: {self.pii} needs rules; nobody else finds personal data")
+        return self
+
+    @model_validator(mode="after")
+    def _sockets_pass_as_they_are(self) -> Settings:
+        if self.inline.websockets and self.looks_for_personal_data:
+            raise ValueError("inline.websockets: neither `responses` nor `pii: redact` looks at what passes there")
         return self
 
     def uses(self, layer: LayerName) -> bool:

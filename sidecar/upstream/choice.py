@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+
+import aiohttp
 
 from sidecar import by_model
 from sidecar.upstream.message import Answer, Outgoing, Upstream
@@ -18,6 +20,12 @@ class ChosenUpstream:
     def send(self, request: Outgoing) -> AbstractAsyncContextManager[Answer]:
         """See `Upstream`."""
         return (by_model.find(self._others, request.model) or self._default).send(request)
+
+    def dial(
+        self, request: Outgoing, protocols: Sequence[str], most: int
+    ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
+        """See `Upstream`."""
+        return (by_model.find(self._others, request.model) or self._default).dial(request, protocols, most)
 
     async def close(self) -> None:
         """See `Upstream`."""

@@ -6,7 +6,7 @@ a client sees is what a server would have sent.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -16,6 +16,7 @@ from multidict import CIMultiDict
 from sidecar import jsons
 from sidecar.upstream import echo_shapes as shapes
 from sidecar.upstream.message import Answer, Outgoing
+from sidecar.upstream.sockets import NoSocket
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -36,6 +37,10 @@ class EchoUpstream:
     async def send(self, request: Outgoing) -> AsyncIterator[Answer]:
         """See `Upstream`. A body that is not a JSON object is answered with 400."""
         yield _answer(request.method, request.target.partition("?")[0], await _read(request.body))
+
+    def dial(self, _request: Outgoing, _protocols: Sequence[str], _most: int) -> NoSocket:
+        """See `Upstream`: there is nobody at the other end."""
+        return NoSocket()
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -12,7 +12,7 @@ import asyncio
 import fnmatch
 import math
 import re
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from pathlib import Path
@@ -29,7 +29,7 @@ from yarl import URL
 from sidecar import telemetry
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
-from sidecar.upstream import proxies, redirects, tls
+from sidecar.upstream import proxies, redirects, sockets, tls
 from sidecar.upstream.message import Answer, Outgoing
 from sidecar.upstream.wires import NotConnected, Unreached, Wire, Wires
 from sidecar.waiting import within
@@ -77,6 +77,7 @@ class HttpUpstream:
         removed = re.compile("|".join(map(fnmatch.translate, map(str.lower, settings.headers.remove))) or r"(?!)")
         self._is_removed = lru_cache(1024)(lambda name: removed.fullmatch(name.lower()) is not None)
         encrypted, proxy = parsed.scheme == "https", proxies.chosen(settings.proxy, parsed)
+        self._proxy = proxy
         self._asked_proxy = None if encrypted else proxy  # a request in plain text is the proxy's to send on
         self._wires = Wires(
             parsed.raw_host or "",
@@ -90,6 +91,17 @@ class HttpUpstream:
     def send(self, request: Outgoing) -> AbstractAsyncContextManager[Answer]:
         """See `Upstream`."""
         return _Sending(self._begin(request))
+
+    def dial(
+        self, request: Outgoing, protocols: Sequence[str], most: int
+    ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
+        """See `Upstream`."""
+        url = URL(f"{self._origin}{self._path(request.target)}", encoded=True)
+        own = CIMultiDict(
+            (n, v) for n, v in self._headers(request).items() if not n.lower().startswith("sec-websocket-")
+        )
+        tls, patience = self._wires.tls, self._settings.connect_timeout
+        return sockets.dial(url, own, protocols, most=most, patience=patience, tls=tls, proxy=self._proxy)
 
     async def _begin(self, request: Outgoing) -> _HttpAnswer:
         try:

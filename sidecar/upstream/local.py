@@ -18,6 +18,7 @@ from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError
 from sidecar.upstream.http import HttpUpstream
 from sidecar.upstream.message import Answer, Outgoing
+from sidecar.upstream.sockets import NoSocket
 
 MODEL_NAME = "SmolLM2-135M-Instruct"
 START_TIMEOUT = 30.0
@@ -49,6 +50,10 @@ class LocalUpstream:
     def send(self, request: Outgoing) -> AbstractAsyncContextManager[Answer]:
         """See `Upstream`."""
         return self._forward.send(request)
+
+    def dial(self, _request: Outgoing, _protocols: Sequence[str], _most: int) -> NoSocket:
+        """See `Upstream`: the model's server has none."""
+        return NoSocket()
 
     async def close(self) -> None:
         """End the child and wait for it."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+import aiohttp
 from multidict import CIMultiDict, MultiMapping
 
 
@@ -56,6 +57,12 @@ class Upstream(Protocol):
 
         Raises `UpstreamError`: 502 when there is no (readable) answer, 504 when there is none in time.
         """
+        ...
+
+    def dial(
+        self, request: Outgoing, protocols: Sequence[str], most: int
+    ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
+        """Enter to open a websocket whose messages have `most` bytes; leave to close it. Raises `UpstreamError`."""
         ...
 
     async def close(self) -> None:

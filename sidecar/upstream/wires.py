@@ -69,7 +69,7 @@ class Wires:
         proxy: Proxy | None = None,
     ) -> None:
         self._host, self._port = host, port
-        self._tls, self._proxy = tls, proxy
+        self.tls, self._proxy = tls, proxy
         self._free = asyncio.Semaphore(most)
         self._patience = patience
         self._kept: list[tuple[Wire, float]] = []
@@ -124,7 +124,7 @@ class Wires:
         host, port = (self._proxy.host, self._proxy.port) if self._proxy else (self._host, self._port)
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         connected = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS)
-        if self._proxy and self._tls:
+        if self._proxy and self.tls:
             try:
                 await tunnel(connected, self._proxy, self._host, self._port)
             except BaseException:
@@ -134,10 +134,10 @@ class Wires:
 
     async def _on(self, connected: socket.socket) -> Wire:
         loop = asyncio.get_running_loop()
-        name = self._host if self._tls else None
+        name = self._host if self.tls else None
         try:
             _, wire = await loop.create_connection(
-                lambda: Wire(loop), sock=connected, ssl=self._tls, server_hostname=name
+                lambda: Wire(loop), sock=connected, ssl=self.tls, server_hostname=name
             )
         except BaseException:
             connected.close()

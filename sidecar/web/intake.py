@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from aiohttp import web
 
 from sidecar import jsons
-from sidecar.bodies import extraction, forms, reading
+from sidecar.bodies import extraction, forms, reading, socket_events
 from sidecar.bodies.extraction import Extraction
 from sidecar.bodies.reading import JsonValue
 from sidecar.bodies.routes import Route, RouteKind
@@ -69,6 +69,12 @@ class Intake:
         room = jsons.room_for(payload.body) if isinstance(payload.body, bytes) else jsons.MUCH
         return self._read_document(route, jsons.dumps(document, room), document, decoded=True)
 
+    def read_event(self, route: Route, raw: bytes, model: str | None) -> Payload:
+        """A message of a websocket that was opened for this model. Raises `BodyError` for what is refused."""
+        document = reading.parse(raw, depth=self._limits.depth)
+        texts = socket_events.read(document)
+        return self._checked(route, Payload(raw, replace(texts, model=texts.model or model), document))
+
     def opens(self, kind: str) -> bool:
         """Whether a body of which `kind` cannot be scanned goes up all the same."""
         return self._monitor or getattr(self._failure.input, kind, "block") == "allow"
@@ -81,7 +87,7 @@ class Intake:
     def _admit_route(self, request: web.Request, route: Route) -> str | None:
         """Refuse what policy refuses by its route alone; the cause if it goes up unscanned, else None."""
         if route.kind is RouteKind.WEBSOCKET or is_websocket(request.headers):
-            raise UpgradeRefused("Websockets are not served: use plain HTTP. What passes on a socket is not scanned.")
+            raise UpgradeRefused("Websockets are not served (inline.websockets): use plain HTTP.")
         if route.kind is RouteKind.UNKNOWN:
             if self._failure.unknown_route == "block" and not self._monitor:
                 raise RouteNotAllowed("This method and path are not served (inline.routes, failure.unknown_route).")

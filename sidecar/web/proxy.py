@@ -37,7 +37,7 @@ from sidecar.web.answers import (
 )
 from sidecar.web.call import NOTHING_FOUND, Call
 from sidecar.web.caller import caller, monitors
-from sidecar.web.headers import own_key
+from sidecar.web.headers import is_websocket, own_key
 from sidecar.web.history import MOST_PASSES, without_refused
 from sidecar.web.intake import Intake, Payload
 from sidecar.web.middleware import Gatekeeper, new_decision_id
@@ -48,6 +48,7 @@ from sidecar.web.refusals import refusal
 from sidecar.web.relay import relay
 from sidecar.web.screening import Screen, Screening
 from sidecar.web.server import ENDING, is_cut
+from sidecar.web.sockets import Sockets
 
 CLIENT_CLOSED = 499
 CLIENT_PATIENCE = 60.0
@@ -75,6 +76,11 @@ class Proxy:
         self._settings = settings
         self._gatekeeper = gatekeeper
         self._intake = Intake(settings, vocabularies)
+        self._sockets: Sockets | None = None
+        if settings.inline.websockets:
+            keeps, most = settings.upstream.api_key_file is None, settings.limits.body_bytes
+            judge, refuse = self._judge_event, self._refuse_event
+            self._sockets = Sockets(upstream, judge, refuse, self._record, most=most, keeps_key=keeps)
         self._redactor: Redactor | None = None
         self._screening: Screening | None = None
         if personal is not None:
@@ -108,6 +114,9 @@ class Proxy:
         call.route = self._classify(call.request)
         call.request[DIALECT] = call.dialect
         await self._admit(call.request)
+        if self._sockets is not None and call.route.kind is RouteKind.WEBSOCKET and is_websocket(call.request.headers):
+            outgoing = call.outgoing(call.route, plain=False)
+            return await self._sockets.serve(call, replace(outgoing, model=call.request.query.get("model")))
         call.payload = await self._intake.read(call.request, call.route)
         if self._redactor is not None and not monitors(call.request, self._settings):
             await self._redact(call, call.route, self._redactor)
@@ -127,6 +136,26 @@ class Proxy:
         if not self._journal.healthy:
             raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
 
+    async def _judge_event(self, call: Call, raw: bytes) -> None:
+        """Scan a message of a websocket, and decide."""
+        if call.route is not None:
+            call.payload = await asyncio.to_thread(
+                self._intake.read_event, call.route, raw, call.request.query.get("model")
+            )
+            await self._scan(call, call.route)
+
+    def _refuse_event(self, call: Call, error: RequestError | None) -> web.Response:
+        """The answer to a message that does not go up: an error in any case, since nobody reads a refusal there."""
+        if error is not None:
+            return self._refused(call, error)
+        block, said = (
+            self._settings.block,
+            refusal_message(self._settings.block.message, call.verdict, call.id, call.payload.document),
+        )
+        answer = blocked_response(call.verdict, call.id, block, call.dialect, said)
+        self._record(call, answer.status)
+        return answer
+
     async def _redact(self, call: Call, route: Route, redactor: Redactor) -> None:
         """Put names in place of personal data: what is scanned from here on is what goes up."""
         names = await redactor.redact(call.payload.document) if call.payload.document is not None else None
@@ -137,7 +166,8 @@ class Proxy:
     async def _scan(self, call: Call, route: Route) -> None:
         """Scan what there is to scan, and decide."""
         call.verdict = await self._judge(call)
-        if self._settings.history == "strip" and not monitors(call.request, self._settings):
+        is_turns = route.kind is not RouteKind.WEBSOCKET  # of whose turns a message holds the last alone
+        if is_turns and self._settings.history == "strip" and not monitors(call.request, self._settings):
             await self._strip(call, route)
         call.unscanned = ",".join((*call.payload.unscanned, *call.unread)) or None
         if any(self._objectionable(call)):

@@ -9,7 +9,7 @@ are off.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -20,6 +20,7 @@ from sidecar.engine import Engine
 from sidecar.errors import BodyError
 from sidecar.journal import Journal
 from sidecar.upstream import Answer, Outgoing
+from sidecar.upstream.sockets import NoSocket
 from sidecar.web.middleware import Gatekeeper
 from sidecar.web.proxy import Proxy
 
@@ -38,6 +39,10 @@ class Checked:
     async def send(self, _request: Outgoing) -> AsyncIterator[Answer]:
         """See `Upstream`."""
         yield self
+
+    def dial(self, _request: Outgoing, _protocols: Sequence[str], _most: int) -> NoSocket:
+        """See `Upstream`: what passes on a socket is no request that could be checked."""
+        return NoSocket()
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """See `Answer`: nothing."""
@@ -70,7 +75,10 @@ def for_envoy(settings: Settings) -> Settings:
     inline, block = settings.inline, settings.block
     places = {name: tuple(PREFIX + path for path in getattr(inline, name)) for name in ("prefixes", "routes")}
     cannot = {"history": "enforce", "pii": "block" if settings.pii == "redact" else settings.pii, "responses": "off"}
-    update = {"inline": inline.model_copy(update=places), "block": block.model_copy(update={"style": "error"})}
+    update = {
+        "inline": inline.model_copy(update={**places, "websockets": False}),
+        "block": block.model_copy(update={"style": "error"}),
+    }
     return settings.model_copy(update=update | cannot)
 
 

@@ -1,0 +1,75 @@
+"""Twin of sidecar/bodies/socket_events.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.bodies import socket_events
+from sidecar.errors import BodyError
+from sidecar.types import Source
+
+ITEM = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello there."}]}
+RESULT = {"type": "function_call_output", "call_id": "c", "output": "The file says so."}
+
+
+def said(event: Any) -> set[tuple[str, str, Source]]:
+    """Path, text and source of every text of an event."""
+    return {(one.path, one.text, one.source) for one in socket_events.read(event).segments}
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (
+            {"type": "session.update", "session": {"instructions": "Be brief.", "voice": "alloy"}},
+            ("session.instructions", "Be brief.", Source.APPLICATION),
+        ),
+        (
+            {"type": "conversation.item.create", "item": ITEM},
+            ("item.content.0.text", "Hello there.", Source.USER),
+        ),
+        (
+            {"type": "conversation.item.create", "item": RESULT},
+            ("item.output", "The file says so.", Source.UNTRUSTED),
+        ),
+        (
+            {"type": "response.create", "response": {"instructions": "Be brief.", "input": [ITEM]}},
+            ("response.input.0.content.0.text", "Hello there.", Source.USER),
+        ),
+        (
+            {"type": "response.create", "model": "m", "input": [ITEM]},
+            ("input.0.content.0.text", "Hello there.", Source.USER),
+        ),
+        ({"type": "something.new", "note": "Read this, too."}, ("note", "note\nRead this, too.", Source.USER)),
+    ],
+)
+def test_an_event_is_read_as_what_it_stands_for(event: Any, expected: tuple[str, str, Source]) -> None:
+    """Every text with its place in the event, and who wrote it."""
+    assert expected in said(event)
+
+
+def test_what_stands_beside_is_read_as_well() -> None:
+    """Nothing of an event is left out because its main part is known."""
+    texts = {text for _, text, _ in said({"type": "session.update", "session": {}, "note": "And this one here."})}
+    assert "note\nAnd this one here." in texts
+
+
+def test_sound_is_no_text() -> None:
+    """Pieces of sound are media; whatever else comes with them is read."""
+    found = socket_events.read({"type": "input_audio_buffer.append", "audio": "UklGRg" * 300, "x": "A word or two."})
+    assert [(one.kind, one.path) for one in found.unscannable] == [("media", "audio")]
+    assert [one.text for one in found.segments] == ["A word or two."]
+
+
+def test_the_model_of_a_request_is_known() -> None:
+    """In the websocket mode of `/responses` every event names it."""
+    assert socket_events.read({"type": "response.create", "model": "m", "input": "Hi"}).model == "m"
+
+
+@pytest.mark.parametrize("event", [[], "text", 1, None])
+def test_what_is_no_object_is_refused(event: Any) -> None:
+    """Both APIs have objects alone."""
+    with pytest.raises(BodyError):
+        socket_events.read(event)

@@ -1,0 +1,192 @@
+"""Twin of sidecar/web/sockets.py: a real client, the door, a real server behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import WSMsgType, web
+from aiohttp.test_utils import TestServer
+from door import ATTACK, Door, door, eventually
+
+from sidecar import config
+
+
+@dataclass
+class Behind:
+    """A server that keeps what it hears, and answers every message."""
+
+    heard: list[Any] = field(default_factory=list)
+    headers: list[Any] = field(default_factory=list)
+    closed: list[int | None] = field(default_factory=list)
+    url: str = ""
+
+    async def talk(self, request: web.Request) -> web.StreamResponse:
+        """One client."""
+        self.headers.append(request.headers.copy())
+        made = web.WebSocketResponse(protocols=["realtime"])
+        await made.prepare(request)
+        async for message in made:
+            self.heard.append(json.loads(message.data))
+            if message.data == '{"type": "end"}':
+                await made.close(code=4001)
+                break
+            await made.send_str(json.dumps({"type": "heard", "count": len(self.heard)}))
+            await made.send_bytes(b"sound")
+        self.closed.append(made.close_code)
+        return made
+
+
+@asynccontextmanager
+async def behind(**settings: Any) -> AsyncIterator[tuple[Behind, Door]]:
+    """The server and a door in front of it that passes websockets on."""
+    server, app = Behind(), web.Application()
+    app.router.add_get("/{tail:.*}", server.talk)
+    async with TestServer(app) as running:
+        server.url = str(running.make_url("/")).rstrip("/")
+        async with door(server.url, inline={"websockets": True}, **settings) as made:
+            yield server, made
+
+
+def item(text: str) -> str:
+    """An event that adds a user's turn."""
+    content = [{"type": "input_text", "text": text}]
+    turn = {"type": "message", "role": "user", "content": content}
+    return json.dumps({"type": "conversation.item.create", "item": turn})
+
+
+async def test_a_harmless_message_passes_as_it_is_and_so_does_what_comes_back() -> None:
+    """Text and binary frames, in order; each message has a decision, and so has the socket itself."""
+    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime?model=m") as socket:
+        for count in (1, 2):
+            await socket.send_str(item("Hello there."))
+            assert json.loads(await socket.receive_str()) == {"type": "heard", "count": count}
+            assert await socket.receive_bytes() == b"sound"
+        await eventually(lambda: len(made.journal.decisions) == 3)
+        assert server.heard == [json.loads(item("Hello there."))] * 2
+        assert [one.status for one in made.journal.decisions] == [101, 200, 200]
+        assert [one.model for one in made.journal.decisions[1:]] == ["m", "m"]
+
+
+async def test_an_attack_does_not_go_up_and_the_socket_stays_open() -> None:
+    """The client reads an error event that names place and decision; what it says next passes."""
+    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime?model=m") as socket:
+        await socket.send_str(item(ATTACK))
+        event = json.loads(await socket.receive_str())
+        await socket.send_str(item("Sorry, hello."))
+        assert json.loads(await socket.receive_str())["type"] == "heard"
+    assert (event["type"], event["status"], event["error"]["code"]) == ("error", 400, "content_filter")
+    assert event["error"]["param"] == "item.content.0.text"
+    assert len(server.heard) == 1
+    blocked = made.journal.decisions[1]
+    assert (blocked.action, event["error"]["sidecar"]["decision"]) == ("block", blocked.id)
+
+
+@pytest.mark.parametrize("sent", ["no json", "[1]", '{"a": 1, "a": 2}'])
+async def test_what_cannot_be_read_does_not_go_up(sent: str) -> None:
+    """Like a body of HTTP that is malformed."""
+    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/responses") as socket:
+        await socket.send_str(sent)
+        event = json.loads(await socket.receive_str())
+        assert (event["type"], event["status"]) == ("error", 400)
+        assert server.heard == []
+
+
+async def test_binary_messages_are_refused() -> None:
+    """Neither API has any, and nobody can read them."""
+    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+        await socket.send_bytes(b"EVIL")
+        assert json.loads(await socket.receive_str())["status"] == 400
+        assert server.heard == []
+
+
+async def test_a_scan_that_fails_closed_lets_nothing_up() -> None:
+    """Each message by itself: the next one may be scanned again."""
+    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+        made.scanner.cause = "timeout"
+        await socket.send_str(item("Hello."))
+        assert json.loads(await socket.receive_str())["status"] == 503
+        made.scanner.cause = None
+        await socket.send_str(item("Hello."))
+        assert json.loads(await socket.receive_str())["type"] == "heard"
+        assert len(server.heard) == 1
+
+
+async def test_either_sides_end_is_the_others() -> None:
+    """With its code."""
+    async with behind() as (server, made):
+        async with made.session.ws_connect(f"{made.url}/realtime") as socket:
+            await socket.send_str('{"type": "end"}')
+            assert (await socket.receive()).type is WSMsgType.CLOSE
+            assert socket.close_code == 4001
+        async with made.session.ws_connect(f"{made.url}/realtime") as socket:
+            await socket.close(code=4002)
+        await eventually(lambda: len(server.closed) == 2)
+        assert server.closed[1] == 4002
+
+
+async def test_a_drain_tells_the_client_that_it_goes() -> None:
+    """With the code for it, which libraries take as a reason to connect again; the upstream's socket is closed, too."""
+    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+        await socket.send_str(item("Hello."))
+        await socket.receive_str()
+        await socket.receive_bytes()
+        closing = asyncio.ensure_future(made.site.close(0.2))
+        assert (await socket.receive(timeout=10)).type is WSMsgType.CLOSE
+        assert socket.close_code == 1001
+        await closing
+        await eventually(lambda: bool(server.closed))
+
+
+async def test_a_key_of_ours_is_the_only_one_that_goes_up(tmp_path: Path) -> None:
+    """In a field or among the protocols, where browsers put it."""
+    (tmp_path / "key").write_text("ours")
+    asked = ["realtime", "openai-insecure-api-key.theirs"]
+    async with behind(upstream={"api_key_file": tmp_path / "key"}) as (server, made):
+        fields = {"Authorization": "Bearer theirs"}
+        async with made.session.ws_connect(f"{made.url}/realtime", protocols=asked, headers=fields) as socket:
+            assert socket.protocol == "realtime"
+    assert server.headers[0]["Authorization"] == "Bearer ours"
+    assert "theirs" not in str(server.headers[0])
+
+
+async def test_without_the_setting_it_is_426() -> None:
+    """Clients that can go on over HTTP do so."""
+    async with door() as made:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
+            await made.session.ws_connect(f"{made.url}/realtime")
+    assert raised.value.status == 426
+
+
+async def test_an_upstream_that_is_not_there_is_an_answer_over_http() -> None:
+    """Nothing is promised to the client before the upstream has taken the socket."""
+    async with door("http://127.0.0.1:9", inline={"websockets": True}) as made:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
+            await made.session.ws_connect(f"{made.url}/realtime")
+    assert raised.value.status == 502
+
+
+async def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
+    """The upstream's socket is closed with it."""
+    async with behind() as (server, made):
+        socket = await made.session.ws_connect(f"{made.url}/realtime")
+        await socket.send_str(item("Hello."))
+        await socket.receive_str()
+        assert socket._response.connection is not None
+        socket._response.connection.transport.abort()
+        await eventually(lambda: bool(server.closed), 5)
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("setting", [{"responses": "flag"}, {"pii": "redact"}])
+def test_settings_that_would_not_hold_there_are_refused(setting: dict[str, str]) -> None:
+    """Nobody shall believe that answers on a socket are looked at."""
+    with pytest.raises(ValueError, match=r"inline\.websockets"):
+        config.Settings.model_validate({"inline": {"websockets": True}, **setting})
