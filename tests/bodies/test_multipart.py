@@ -196,3 +196,21 @@ def test_no_bytes_raise_anything_else(raw: bytes) -> None:
     except BodyError:
         return
     assert parts
+
+
+@pytest.mark.parametrize(
+    ("charset", "data", "text"),
+    [
+        ("ISO-8859-1", b"whisper-1", True),
+        ("windows-1252", b"whisper-1", True),
+        ("ISO-8859-1", "Gr\u00fc\u00dfe".encode("latin-1"), False),
+        ("ISO-8859-1", "Gr\u00fc\u00dfe".encode(), False),
+        ("utf-16", b"whisper-1", False),
+    ],
+)
+def test_a_field_in_a_western_charset_is_text_while_it_is_ascii(charset: str, data: bytes, text: bool) -> None:
+    """Apache's HttpClient names ISO-8859-1 for every field; beyond ASCII servers would read it in two ways."""
+    head = f'Content-Disposition: form-data; name="model"\r\nContent-Type: text/plain; charset={charset}\r\n'
+    raw = b"--xyz\r\n" + head.encode() + b"Content-Transfer-Encoding: 8bit\r\n\r\n" + data + b"\r\n--xyz--\r\n"
+    (part,) = parse_form(raw, content_type=TYPE)
+    assert part.is_text is text
