@@ -1,0 +1,80 @@
+"""What takes long and ends well: silent streams, large events, slow uploads, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import openai
+import pytest
+from chaos.load import ROUNDS, SENTENCE, process_settings
+from recording import Received, recording, whole
+from support import SidecarProcess
+
+pytestmark = pytest.mark.timeout(1200)
+LONG = ROUNDS > 1
+SILENCE = 100.0 if LONG else 3.0
+"""Seconds between two events of the stream."""
+EVENTS = 7 if LONG else 3
+"""So that the whole stream takes ten minutes."""
+LARGE = 8 * 1024 * 1024
+RATE, UPLOAD = 16_000, 2_400_000 if LONG else 80_000
+"""Bytes a second, and in all: two and a half minutes."""
+
+
+def event(content: str) -> bytes:
+    """A chunk of a chat completion."""
+    choice = {"index": 0, "delta": {"role": "assistant", "content": content}, "finish_reason": None}
+    value = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+async def silent(_: Received, writer: asyncio.StreamWriter) -> None:
+    """A stream with long silences, and a large event at its end."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+    for number in range(EVENTS):
+        writer.write(event(f"{number} "))
+        await writer.drain()
+        await asyncio.sleep(SILENCE)
+    writer.write(event("x" * LARGE) + b"data: [DONE]\n\n")
+    await writer.drain()
+
+
+async def test_a_stream_with_silences_and_a_large_event_ends_well(tmp_path: Path) -> None:
+    """OpenAI's SDK with its own timeouts; at length ten minutes, a hundred seconds of silence between two events."""
+    async with recording(silent) as upstream:
+        running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
+        await asyncio.to_thread(running.start)
+        client = openai.AsyncOpenAI(base_url=f"{running.base}/v1", api_key="k", max_retries=0)
+        said = [{"role": "user", "content": SENTENCE}]
+        got = [chunk async for chunk in await client.chat.completions.create(model="m", messages=said, stream=True)]  # type: ignore[call-overload]
+        await asyncio.to_thread(running.stop, 60)
+    contents = [chunk.choices[0].delta.content for chunk in got]
+    assert contents[:-1] == [f"{number} " for number in range(EVENTS)]
+    assert len(contents[-1]) == LARGE
+    assert len(upstream.requests) == 1
+
+
+async def slowly(body: bytes) -> AsyncIterator[bytes]:
+    """A body at 16 kB a second."""
+    for at in range(0, len(body), RATE // 4):
+        yield body[at : at + RATE // 4]
+        await asyncio.sleep(0.25)
+
+
+async def test_a_slow_upload_is_read_to_its_end(tmp_path: Path) -> None:
+    """A request of a client on a bad line: it gets as long as it needs, and goes up whole."""
+    text = f"{SENTENCE} " * (UPLOAD // (len(SENTENCE) + 1))
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
+    async with recording(whole(b'{"ok": true}')) as upstream, aiohttp.ClientSession() as session:
+        running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
+        await asyncio.to_thread(running.start)
+        fields = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        url = f"{running.base}/v1/chat/completions"
+        async with session.post(url, data=slowly(body), headers=fields) as answer:
+            assert (answer.status, await answer.json()) == (200, {"ok": True})
+        await asyncio.to_thread(running.stop, 60)
+    assert upstream.bodies == [body]
