@@ -32,6 +32,7 @@ REFUSED = _counter("sidecar_refused_total", "Requests answered with an error, by
 NO_ROOM = _counter("sidecar_no_room_total", "Bodies and connections that the bounds had no room for.", ("what",))
 LOG_DROPPED = _counter("sidecar_log_dropped_total", "Decisions that the scan log had no room or no store for.")
 LOG_WRITTEN = _counter("sidecar_log_written_total", "Decisions written to the scan log.")
+LOG_TRIMMED = _counter("sidecar_log_trimmed_total", "Decisions deleted before their time: more than log.rows.")
 LIMITS_LOCAL = _counter("sidecar_limits_local_total", "Requests limited in this process because Redis was gone.")
 RELOADS = _counter("sidecar_reloads_total", "Reloads of settings and policies, by outcome.", ("outcome",))
 JUDGE_CALLS = _counter("sidecar_judge_calls_total", "Calls to the judge, by outcome.", ("outcome",))

@@ -149,6 +149,8 @@ class Log(Section):
     access: bool = False
     required: bool = False
     retention: Duration = 30 * 86400.0
+    rows: int | None = Field(default=None, ge=1_000)
+    bytes: Size = Field(default=768 * 1024 * 1024, ge=1024 * 1024)
 
 
 class Compat(Section):

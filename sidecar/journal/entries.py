@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import string
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ from sidecar.types import Channel, Decision, Finding, Label, LayerName, LayerRep
 
 UNREAD = "[not read to its end]"
 _LARGEST = 2**31 - 1
-_MOST_FINDINGS = 100
+MOST_FINDINGS, MOST_OF_A_RULE = 20, 3
+"""Findings of a row: a client can make a text in which one rule is met a hundred times."""
 _LONGEST_PART = 48
 _PLAIN = frozenset(string.ascii_letters + string.digits + "-._:*")
 _KNOWN = """
@@ -46,14 +48,27 @@ def entry(decision: Decision) -> Entry:
         failure=verdict.failure,
         unscanned=decision.unscanned,
         revision=verdict.revision,
-        findings=[_finding(finding) for finding in verdict.findings[:_MOST_FINDINGS]],
+        findings=[_finding(*one) for one in _kept(verdict.findings)],
         layers=[_layer(report) for report in verdict.reports],
         text=decision.text or None,
         reasoning=verdict.reasoning if decision.text else None,
     )
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _kept(findings: Sequence[Finding]) -> list[tuple[Finding, int]]:
+    """The first few findings of each rule; the first one with how many the rule has in all."""
+    count = Counter(finding.rule for finding in findings)
+    seen: Counter[str] = Counter()
+    kept: list[tuple[Finding, int]] = []
+    for finding in findings:
+        seen[finding.rule] += 1
+        if seen[finding.rule] <= MOST_OF_A_RULE and len(kept) < MOST_FINDINGS:
+            kept.append((finding, count[finding.rule] if seen[finding.rule] == 1 else 1))
+    return kept
+
+
+def _finding(finding: Finding, of: int) -> dict[str, Any]:
+    more = {"of": of} if of > MOST_OF_A_RULE else {}
     return {
         "rule": finding.rule,
         "label": str(finding.label),
@@ -66,6 +81,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "decides": finding.decides,
         "hint": finding.hint,
         "digest": finding.digest,
+        **more,
     }
 
 

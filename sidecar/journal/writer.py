@@ -27,6 +27,10 @@ from sidecar.types import Decision, Segment, Verdict
 SECRET = "scan_log"
 SECRET_LIFE = timedelta(days=30)
 HOUSEKEEPING = 3600.0
+CHECKED = 1_000
+"""Rows after which the bounds of the log are looked at."""
+LESS = 0.9
+"""Share of the rows that stay where the file has become too large."""
 RETRY_PAUSE = 1.0
 CLOSE_TIMEOUT = 5.0
 _SHOWN = tuple(name for name in Entry.__slots__ if name not in {"at", "findings", "layers", "text", "reasoning"})
@@ -45,6 +49,7 @@ class Journal:
         self._queue: deque[Entry] = deque()
         self._filled = asyncio.Event()
         self._failing = False
+        self._unchecked = 0
         self._background = Background()
         self._line = _log.bind()
 
@@ -124,7 +129,24 @@ class Journal:
             for _ in range(size):
                 self._queue.popleft()
             self._note_success(size)
+            await self._keep_bound(self._store, size)
         return True
+
+    async def _keep_bound(self, store: Store, written: int) -> None:
+        """Delete the oldest rows beyond the bounds, now and then."""
+        self._unchecked += written
+        if self._unchecked < CHECKED:
+            return
+        self._unchecked = 0
+        with suppress(StoreError):  # looked at again after the next rows
+            gone = 0 if self._log_settings.rows is None else await store.decisions.keep(self._log_settings.rows)
+            while (await store.decisions.bytes() or 0) > self._log_settings.bytes:
+                gone += (shorter := await store.decisions.keep(int(LESS * await store.decisions.count())))
+                if not shorter:
+                    break
+            if gone:
+                metrics.LOG_TRIMMED.inc(gone)
+                _log.warning("log_trimmed", rows=gone)
 
     def _note_failure(self, error: StoreError) -> None:
         if not self._failing:

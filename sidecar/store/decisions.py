@@ -97,7 +97,28 @@ class Decisions:
 
     async def purge(self, older_than: datetime) -> int:
         """Delete entries from before that moment, in short transactions; returns how many."""
-        oldest = select(table.c.id).where(table.c.at < older_than).limit(PURGE_BATCH)
+        return await self._delete(table.c.at < older_than)
+
+    async def keep(self, most: int) -> int:
+        """Delete the oldest entries beyond so many, in short transactions; returns how many."""
+        newest = select(table.c.at).order_by(table.c.at.desc()).offset(most).limit(1)
+        async with self._database.read() as connection:
+            beyond = (await connection.execute(newest)).scalar_one_or_none()
+        return 0 if beyond is None else await self._delete(table.c.at <= beyond)
+
+    async def bytes(self) -> int | None:
+        """What SQLite's file holds, without pages that are free again; None for another database."""
+        if not self._database.is_sqlite:
+            return None
+        async with self._database.read() as connection:
+            pages, free, size = [
+                int((await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one())
+                for name in ("page_count", "freelist_count", "page_size")
+            ]
+        return (pages - free) * size
+
+    async def _delete(self, condition: ColumnElement[bool]) -> int:
+        oldest = select(table.c.id).where(condition).limit(PURGE_BATCH)
         total = 0
         while True:
             async with self._database.write() as connection:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar import policy
-from sidecar.journal.entries import UNREAD, entry, redacted
+from sidecar.journal.entries import MOST_FINDINGS, UNREAD, entry, redacted
 from sidecar.layers.rules import RulesLayer
 from sidecar.types import (
     Action,
@@ -93,8 +93,12 @@ def test_numbers_that_databases_refuse_are_replaced() -> None:
 
 
 def test_many_findings_are_cut() -> None:
-    """One row stays small whatever a prompt holds."""
-    assert len(entry(decision(verdict(*[finding(0, 1)] * 5000))).findings) == 100
+    """One row stays small whatever a prompt holds: a few of each rule, and how many there were."""
+    others = [replace(finding(0, 1), rule=f"X-{n}") for n in range(50)]
+    kept = entry(decision(verdict(*[finding(0, 1)] * 5000, *others))).findings
+    assert len(kept) == MOST_FINDINGS
+    first = [(one["rule"], one.get("of")) for one in kept[:4]]
+    assert first == [("R-1", 5000), ("R-1", None), ("R-1", None), ("X-0", None)]
 
 
 def test_spans_are_replaced_by_their_label() -> None:

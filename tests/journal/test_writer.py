@@ -19,6 +19,7 @@ from prometheus_client.exposition import generate_latest
 
 from sidecar import config, logs
 from sidecar.journal import Journal
+from sidecar.journal.writer import CHECKED
 from sidecar.metrics import REGISTRY
 from sidecar.store import Filter, Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
@@ -178,6 +179,37 @@ async def test_replicas_share_the_secret_of_the_digests(store: Store) -> None:
     assert alone.digest("\ud800")
     for journal in (one, two, alone):
         await journal.close()
+
+
+async def test_the_log_has_a_bound_in_rows(store: Store) -> None:
+    """A flood of requests takes no more rows than the setting says: the oldest go, and are counted."""
+    trimmed = sample("sidecar_log_trimmed_total")
+    journal = Journal(store, QUICK, config.Log(rows=1000))
+    await journal.start()
+    for number in range(2500):
+        journal.record(decision(journal, number))
+    await journal.close()
+    left = await store.decisions.count()
+    assert 1000 <= left <= 1000 + CHECKED + QUICK.batch
+    assert sample("sidecar_log_trimmed_total") == trimmed + 2500 - left
+    assert await store.decisions.get("dec_2499") is not None
+    if (size := await store.decisions.bytes()) is not None:
+        assert size > left * 300
+
+
+async def test_a_file_of_the_log_has_a_bound_in_bytes(tmp_path: Path) -> None:
+    """SQLite's own pages are counted; what was deleted is room for the next rows, so the file stays as large."""
+    store = await Store.open(f"sqlite:///{tmp_path / 'log.db'}")
+    journal = Journal(store, QUICK, config.Log(bytes=1024 * 1024))
+    await journal.start()
+    for number in range(6000):
+        journal.record(decision(journal, number))
+    await journal.close()
+    left, size = await store.decisions.count(), await store.decisions.bytes()
+    await store.close()
+    assert size is not None
+    assert left < 6000
+    assert size < 3 * 1024 * 1024
 
 
 async def test_what_the_queue_cannot_hold_is_dropped_and_counted(store: Store) -> None:

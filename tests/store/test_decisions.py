@@ -111,3 +111,12 @@ async def test_retention_deletes_what_is_older_and_nothing_else(store: Store) ->
     await store.decisions.add([made(n) for n in range(many + 3)])
     assert await store.decisions.purge(NOW + timedelta(seconds=many)) == many
     assert await store.decisions.count() == 3
+
+
+async def test_beyond_a_bound_the_oldest_go(store: Store) -> None:
+    """Over several transactions when there is much; nothing goes while there is room."""
+    many = PURGE_BATCH + 5
+    await store.decisions.add([made(n) for n in range(many + 3)])
+    assert await store.decisions.keep(many + 3) == 0
+    assert await store.decisions.keep(3) == many
+    assert await ids(store) == [f"dec_{n}" for n in (many + 2, many + 1, many)]
