@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from sidecar import limits, logs, telemetry
 from sidecar.apikeys import KeyRing
@@ -29,6 +30,8 @@ from sidecar.tasks import Background
 from sidecar.web import openapi
 from sidecar.web.access import access_log
 from sidecar.web.admin import Dashboard, Parts
+from sidecar.web.admin.guard import host_of
+from sidecar.web.compat.envoy import PREFIX as ENVOY
 from sidecar.web.compat.routes import switched_on
 from sidecar.web.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
 from sidecar.web.hosts import only_for
@@ -135,7 +138,7 @@ class Sidecar:
             middlewares=[
                 *access_log(self.settings),
                 boundary(self._room),
-                only_for(self.settings.listen.hosts),
+                self._host_rule(),
                 only_from(self.settings.listen.origins, self.settings.listen.hosts),
             ]
         )
@@ -149,6 +152,11 @@ class Sidecar:
         app.router.add_route("*", "/{tail:.*}", rest)
         return app
 
+    def _host_rule(self) -> Middleware:
+        listen = self.settings.listen
+        but = f"{ENVOY}/" if self.settings.compat.envoy else None
+        return only_for(listen.hosts, listen=listen.host, but=but)
+
     def _admin_app(self, journal: Journal, limiter: limits.Limiter, exemptions: Exemptions) -> web.Application:
         parts = Parts(
             self.settings,
@@ -160,7 +168,9 @@ class Sidecar:
             exemptions,
         )
         dashboard = Dashboard(parts)
-        app = web.Application(middlewares=[boundary(traced=False), dashboard.middleware()])
+        admin = self.settings.admin
+        hosts = only_for([host for host in (host_of(admin.url or ""),) if host], listen=admin.host)
+        app = web.Application(middlewares=[boundary(traced=False), hosts, dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(admin_routes(self._readiness(journal)))
         app.add_routes(openapi.admin_routes(lambda: switched_on(self.settings)))

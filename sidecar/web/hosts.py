@@ -1,13 +1,15 @@
-"""The names that the data port answers to: what was meant for somebody else is refused, not handed to the model.
+"""Host allow-list: requests with another Host header get 421.
 
-Without `listen.hosts` every name is answered. A pod whose traffic is redirected here needs them: other services may
-listen on the model's port, and what is for them comes here as well. A web page whose name was made to point at
-loopback (DNS rebinding) is refused by the same token.
+A port that listens on loopback answers to loopback's names alone unless `listen.hosts` names more: a web page whose
+name was made to point at loopback (DNS rebinding) is refused. A port that listens elsewhere answers to every name
+unless there are `listen.hosts`. A pod whose traffic is redirected here needs them: other services may listen on the model's
+port, and what is for them comes here as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from ipaddress import ip_address
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -26,14 +28,31 @@ class Misdirected(RequestError):
     code = "misdirected_request"
 
 
-def only_for(hosts: Collection[str]) -> Middleware:
-    """Refuse whatever does not name one of `hosts` or loopback; no hosts: refuse nobody. Ports do not matter."""
-    names = OWN | {name.lower().rstrip(".") for name in hosts}
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on, or a name, is loopback's (RFC 6761, 6.3)."""
+    if host in OWN or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def only_for(hosts: Collection[str], *, listen: str = "", but: str | None = None) -> Middleware:
+    """Refuse what names neither one of `hosts` nor loopback. Ports do not matter.
+
+    Without hosts nobody is refused, unless `listen`, the address of the port, is loopback. `but`: a path whose requests
+    name the host that somebody else was asked for (Envoy's checks).
+    """
+    names = frozenset(name.lower().rstrip(".") for name in hosts)
+    checked = bool(names) or is_loopback(listen)
 
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if hosts and host_of(f"//{request.headers.get('Host', '')}") not in names:
-            raise Misdirected("This host is not served here (listen.hosts); nothing was forwarded.")
+        if checked and not (but and request.path.startswith(but)):
+            host = host_of(f"//{request.headers.get('Host', '')}") or ""
+            if host not in names and not is_loopback(host):
+                raise Misdirected("This host is not served here (listen.hosts); nothing was forwarded.")
         return await handler(request)
 
     return handle

@@ -42,7 +42,7 @@ PATIENCE = aiohttp.ClientTimeout(total=120)
 def head(length: int) -> bytes:
     """Of a chat."""
     return (
-        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {length}\r\n\r\n"
     ).encode()
 

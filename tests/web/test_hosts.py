@@ -15,9 +15,11 @@ async def fine(_request: web.Request) -> web.Response:
     return web.json_response({})
 
 
-async def ask(hosts: tuple[str, ...], name: str, path: str = "/v1/chat/completions") -> tuple[int, object]:
+async def ask(
+    hosts: tuple[str, ...], name: str, path: str = "/v1/chat/completions", **given: str
+) -> tuple[int, object]:
     """The answer of a server for `hosts` to a request that names `name`."""
-    app = web.Application(middlewares=[boundary(), only_for(hosts)])
+    app = web.Application(middlewares=[boundary(), only_for(hosts, **given)])
     app.router.add_route("*", "/{tail:.*}", fine)
     async with (
         TestServer(app) as server,
@@ -55,6 +57,22 @@ async def test_another_name_is_refused_in_the_doors_dialect(name: str) -> None:
     assert (await ask(("model.models.svc",), name, "/health"))[0] == 421
 
 
-async def test_without_names_everybody_is_answered() -> None:
-    """As it is by default."""
-    assert await ask((), "anything.example") == (200, {})
+async def test_without_names_a_public_port_answers_everybody() -> None:
+    """Whoever opens it to a network knows by which names it is called."""
+    assert await ask((), "anything.example", listen="0.0.0.0") == (200, {})  # noqa: S104
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1", "::1", "localhost", "127.0.0.53"])
+async def test_a_loopback_port_answers_to_loopbacks_names_alone(listen: str) -> None:
+    """A page whose name was made to point there (DNS rebinding) is refused; names in the settings are answered, too."""
+    for name in ("127.0.0.1:8080", "localhost", "[::1]:80", "chat.localhost:3000", "127.8.8.8"):
+        assert await ask((), name, listen=listen) == (200, {})
+    for name in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", ""):
+        assert (await ask((), name, listen=listen))[0] == 421
+    assert (await ask(("gateway.internal",), "gateway.internal", listen=listen))[0] == 200
+
+
+async def test_envoys_checks_name_the_host_that_envoy_was_asked_for() -> None:
+    """So their path is left out, and no other that only begins like it."""
+    assert (await ask((), "shop.example", "/envoy/v1/chat/completions", listen="127.0.0.1", but="/envoy/"))[0] == 200
+    assert (await ask((), "shop.example", "/envoyage", listen="127.0.0.1", but="/envoy/"))[0] == 421
