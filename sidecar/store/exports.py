@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal
@@ -18,6 +19,8 @@ from sidecar.store.decisions import Decisions, Entry, Filter
 Form = Literal["csv", "jsonl"]
 PAGE = 500
 CONTENT_TYPES: dict[Form, str] = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+# A terminal takes what follows these for an order to itself: colours, titles, the place of the cursor.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _NAMES = tuple(field.name for field in fields(Entry))
 # With one of these a spreadsheet takes a cell for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠")
@@ -65,5 +68,5 @@ def _cell(value: Any) -> str:
         return jsons.dumps(value).decode()
     if not isinstance(value, str):
         return str(value.isoformat())
-    clean = value.replace("\0", "")
+    clean = _CONTROLS.sub("\ufffd", value)
     return f"'{clean}" if clean.lstrip(" \ufeff\u00a0").startswith(_FORMULA) else clean

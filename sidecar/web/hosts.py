@@ -2,8 +2,8 @@
 
 A port that listens on loopback answers to loopback's names alone unless `listen.hosts` names more: a web page whose
 name was made to point at loopback (DNS rebinding) is refused. A port that listens elsewhere answers to every name
-unless there are `listen.hosts`. A pod whose traffic is redirected here needs them: other services may listen on the model's
-port, and what is for them comes here as well.
+unless there are `listen.hosts`. A pod whose traffic is redirected here needs them: other services may listen on the
+model's port, and what is for them comes here as well.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ from sidecar.metrics import LOG_DROPPED
 from sidecar.store import Store
 
 HALF = (
-    b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
 )
 CHAT = {"model": "m", "messages": [{"role": "user", "content": SENTENCE}]}
 pytestmark = pytest.mark.timeout(3600)

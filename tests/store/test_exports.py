@@ -79,3 +79,13 @@ async def test_an_empty_log_is_an_empty_file(store: Store) -> None:
     """A head, or nothing."""
     assert await exported(store, "jsonl") == b""
     assert (await exported(store, "csv")).startswith(b'"id","at"')
+
+
+async def test_a_cell_holds_nothing_that_moves_a_terminal(store: Store) -> None:
+    """Control characters of a client's text are shown as unknown ones; lines and tabs stay."""
+    hostile = "gpt\x1b[31m\x07\x9b2J\x00\ttab\nline"
+    await store.decisions.add([replace(PLAIN, model=hostile)])
+    said = (await exported(store, "csv")).decode()
+    assert not set(said) & {chr(code) for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
+    assert "gpt\ufffd[31m" in said
+    assert "\ttab\nline" in said
