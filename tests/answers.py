@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from urllib.parse import unquote
 
 from recording import Received, Script, stream, whole
 
@@ -98,6 +99,8 @@ def _plain(received: Received) -> dict:
         return {"text": "hello", "usage": {"type": "duration", "seconds": 1}}
     if path == "/models":
         return shapes.models()
+    if path.startswith("/models/"):
+        return {"id": unquote(path.removeprefix("/models/")), "object": "model", "created": 1, "owned_by": "x"}
     request = received.json()
     return {
         "/chat/completions": _chat,

@@ -58,7 +58,9 @@ async def test_own_paths_are_answered_by_themselves_and_by_no_upstream(tmp_path:
             ("POST", "/health"),
             ("HEAD", "/health"),
             ("POST", "/api/v1%2Fprompt/scan"),
+            ("GET", "/"),
+            ("HEAD", "/"),
         ):
             async with session.request(method, base + path) as answer:
                 found.append(answer.status)
-    assert found == [405, 404, 405, 200, 405]
+    assert found == [405, 404, 405, 200, 405, 404, 404]

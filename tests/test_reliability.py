@@ -20,7 +20,7 @@ def functions_of(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-@pytest.mark.parametrize("document", ["SECURITY.md", "docs/reliability.md", "docs/inline.md"])
+@pytest.mark.parametrize("document", ["SECURITY.md", "docs/reliability.md", "docs/inline.md", "docs/reports.md"])
 def test_every_test_that_is_named_exists(document: str) -> None:
     """`folder/test_module.py::test_name` below `tests/`; a claim cannot outlive its proof."""
     named = NAMED.findall((ROOT / document).read_text("utf-8"))
@@ -48,6 +48,14 @@ def test_every_class_of_bypass_names_a_test() -> None:
     """The same of the inline door."""
     found = rows("docs/inline.md", "What has been tried against it")
     assert len(found) > 30
+    assert [row for row in found if not NAMED.search(row)] == []
+
+
+@pytest.mark.parametrize(("heading", "count"), [("Classes of faults", 23), ("Reports", 46), ("What is asked for", 12)])
+def test_every_report_names_a_test(heading: str, count: int) -> None:
+    """Each class of fault, each report and each wish."""
+    found = rows("docs/reports.md", heading)
+    assert len(found) == count
     assert [row for row in found if not NAMED.search(row)] == []
 
 

@@ -7,6 +7,7 @@ refused; the ceilings are what was measured on 2026-11-26, to be lowered and nev
 from __future__ import annotations
 
 import json
+from itertools import cycle, islice, product
 from typing import Any
 
 import identifiers
@@ -74,6 +75,70 @@ async def test_no_identifier_is_refused(words: list[str], place: str) -> None:
     bodies = [identifiers.body(place, word) for word in words]
     found = await traffic.outcomes(bodies, DEFAULTS)
     assert len(traffic.refused(found)) <= (FIELDS_CEILING if place == "field" else 0)
+
+
+def chat(name: str, said: str, system: str = "", **more: Any) -> dict[str, Any]:
+    """A harmless chat request."""
+    turns = [{"role": "system", "content": system}] if system else []
+    messages = [*turns, {"role": "user", "content": said}, *more.pop("then", ())]
+    return {"id": name, "body": {"model": "m", "messages": messages, **more}, "dialect": "chat", "benign": True}
+
+
+def tool(name: str, *properties: str) -> dict[str, Any]:
+    """The definition of a tool."""
+    schema = {"type": "object", "properties": {one: {"type": "string"} for one in properties}}
+    return {"type": "function", "function": {"name": name, "description": "Does its work.", "parameters": schema}}
+
+
+WEATHER = "What is the weather in Bonn?"
+CALLED = [
+    {
+        "role": "assistant",
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "run_command", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "c", "name": "run_command", "content": "It rains."},
+]
+REPLY = {"name": "reply", "schema": {"type": "object", "properties": {"system_prompt": {}, "instructions": {}}}}
+REPORTED = [
+    chat(
+        "room",
+        "Can I complete the booking? I want to book a room for the night of 3 May.",
+        "You book a room for the night.",
+    ),
+    chat("fees", "Can you summarise the fees for accounts and cards?", "Explain the fees for accounts and cards."),
+    chat("next", "If you do not know it, please continue with the next question.", "If you do not know it, say so."),
+    chat("name", WEATHER, tools=[tool("run_command"), tool("get_prompt"), tool("set_role")]),
+    chat("property", WEATHER, tools=[tool("lookup", "prompt", "instructions"), tool("make_image", "prompt", "size")]),
+    chat(
+        "choice", WEATHER, tools=[tool("set_role")], tool_choice={"type": "function", "function": {"name": "set_role"}}
+    ),
+    chat("schema", WEATHER, response_format={"type": "json_schema", "json_schema": REPLY}),
+    chat("result", WEATHER, then=CALLED),
+]
+
+
+@pytest.mark.timeout(600)
+async def test_what_was_reported_of_other_scanners_passes() -> None:
+    """Words shared with the system prompt; names of tools, of their properties and of a schema's; a tool's result."""
+    assert traffic.refused(await traffic.outcomes(REPORTED, DEFAULTS)) == []
+
+
+WORDS = (
+    ("The board", "Our supplier in Lyon", "The harbour office", "The night shift", "The museum"),
+    ("has moved the date of", "wrote down the price of", "is still waiting for", "has paid for"),
+    ("the second lift", "the roof over the courtyard", "forty chairs", "the spring programme"),
+    ("on Monday", "after the holidays", "in the third week of May", "before noon"),
+)
+
+
+@pytest.mark.timeout(600)
+async def test_a_long_message_passes() -> None:
+    """Up to a quarter of a megabyte in one turn: neither too long, nor too much to be read closely."""
+    sentences = (f"{' '.join(words)}, says note {n}." for n, words in enumerate(cycle(product(*WORDS))))
+    notes = " ".join(islice(sentences, 4_000))
+    asked = [chat(f"{size}", notes[:size]) for size in (20_000, 60_000, 100_000, 150_000, 250_000)]
+    assert len(notes) > 250_000
+    assert traffic.refused(await traffic.outcomes(asked, DEFAULTS)) == []
 
 
 def test_what_did_not_pass_is_named() -> None:

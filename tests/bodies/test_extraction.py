@@ -23,6 +23,7 @@ TABLE: dict[str, dict[str, str]] = json.loads(
 PLACES = [(name, path) for name, paths in TABLE.items() for path in paths]
 PROSE = "seven herons crossed the quay"
 WORD = "heron7quay"
+SCHEMA = {"name": "reply", "schema": {"type": "object", "properties": {"system_prompt": {"type": "string"}}}}
 
 
 def document(path: str, leaf: str) -> dict[str, Any]:
@@ -97,6 +98,25 @@ def test_chat_roles() -> None:
         Source.UNTRUSTED, Source.UNTRUSTED,
         Source.USER, Source.USER, Source.USER, Source.USER,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operation", "dialect", "more"),
+    [
+        ("/chat/completions", "openai", {"tool_choice": {"type": "function", "function": {"name": "run_command"}}}),
+        ("/responses", "openai", {"tool_choice": {"type": "function", "name": "run_command"}}),
+        ("/messages", "anthropic", {"tool_choice": {"type": "tool", "name": "run_command"}}),
+        ("/chat/completions", "openai", {"response_format": {"type": "json_schema", "json_schema": SCHEMA}}),
+        ("/responses", "openai", {"text": {"format": {"type": "json_schema", **SCHEMA}}}),
+    ],
+)
+def test_a_chosen_tool_and_the_schema_of_an_answer_are_the_applications(
+    operation: str, dialect: str, more: dict[str, Any]
+) -> None:
+    """A user writes neither, whatever words their names are made of."""
+    found = segments(more, operation, dialect)
+    assert {"run_command", "system_prompt"} & {word for one in found.values() for word in one.text.split()}
+    assert {heard(one) for one in found.values()} == {Source.APPLICATION}
 
 
 def test_responses_items() -> None:

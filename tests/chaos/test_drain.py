@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from chaos.load import ROUNDS, SENTENCE, process_settings
 from chaos.world import patiently
-from recording import recording, stream
+from recording import Received, head, recording, stream
 from support import SidecarProcess
 
 from sidecar.web.server import ENDING
@@ -63,3 +63,33 @@ async def test_what_does_not_end_is_told_within_one_deadline(tmp_path: Path) -> 
         assert len(told) < len(EVENT) * 100
         assert json.loads(end.removesuffix("(cut)"))["error"]["message"] == ENDING
         assert end.endswith("(cut)")
+
+
+async def test_while_it_drains_it_is_not_ready_and_takes_nobody_in(tmp_path: Path) -> None:
+    """Balancers are told, connections are refused, and the stream that runs goes on to its end."""
+    seen = asyncio.Event()
+
+    async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(head("200 OK", "text/event-stream", "Connection: close") + EVENT)
+        await seen.wait()
+        writer.write(EVENT)
+        writer.close()
+
+    async with recording(script) as upstream, aiohttp.ClientSession() as session:
+        running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
+        await asyncio.to_thread(running.start)
+        talking = asyncio.ensure_future(streamed(session, running.base))
+
+        async def drains() -> bool:
+            async with session.get(f"{running.admin}/ready") as answer:
+                return answer.status == 503 and "draining" in await answer.text()
+
+        await patiently(lambda: len(upstream.requests) == 1)
+        assert running.process is not None
+        running.process.terminate()
+        await patiently(drains)
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.get(f"{running.base}/health")
+        seen.set()
+        assert await talking == EVENT.decode() * 2
+        assert await asyncio.to_thread(running.process.wait, 60) == 0

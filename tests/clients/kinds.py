@@ -91,6 +91,14 @@ def codex(place: Place, task: Task) -> Command:
     return [NODE / "codex", "exec", "--skip-git-repo-check", "--sandbox", "read-only", task.text]
 
 
+def codex_by_websocket(place: Place, task: Task) -> Command:
+    """Codex where its provider is said to speak websockets: it asks for one first."""
+    command = codex(place, task)
+    text = f"{CODEX}supports_websockets = true\n".format(model=MODEL, url=place.url)
+    place.write(".codex/config.toml", text)
+    return command
+
+
 def opencode(place: Place, task: Task) -> Command:
     """opencode, over chat completions."""
     provider = {"npm": "@ai-sdk/openai-compatible", "models": {MODEL: {"name": MODEL, "tool_call": True}}}

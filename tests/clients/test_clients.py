@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clients.kinds import CLIENTS, FILE, Client, Task
+from clients.kinds import CLIENTS, FILE, Client, Task, codex_by_websocket
 from clients.place import Outcome, Place
 from clients.scripted import ScriptedModel, scripted
 from support import SidecarProcess, StartSidecar
@@ -120,3 +121,14 @@ def test_a_refusal_is_tried_no_more_often_than_a_plain_400(trial: Trial, client:
     trial.model.begin(client.reading.steps, ORDER)
     trial.run(client, client.reading, PLANTED, url=trial.model.url)
     assert 0 < attempts <= trial.model.refused
+
+
+def test_codex_goes_on_over_http_where_it_asked_for_a_websocket(trial: Trial) -> None:
+    """426, once, is enough for it: it tries no second time, warns of nothing, and does its task."""
+    known = next(client for client in CLIENTS if client.name == "codex")
+    client = replace(known, command=codex_by_websocket)
+    trial.model.begin(client.first.steps)
+    outcome = trial.run(client, client.first)
+    assert [refusal["status"] for refusal in trial.refusals] == [426]
+    assert (outcome.code, "econnecting" in outcome.shown) == (0, False), outcome.shown[-2000:]
+    assert plain(client.first.answer) in plain(outcome.shown)

@@ -27,6 +27,7 @@ const calls = {
   responsesStream: async () => whole(await client.responses.create({ model: "m", input: message, stream: true })),
   embeddings: () => client.embeddings.create({ model: "m", input: [message] }),
   models: async () => (await client.models.list()).data,
+  model: () => client.models.retrieve("org/my model"),
   files: async () => client.files.create({ file: await toFile(Buffer.from(message), "f.txt"), purpose: "user_data" }),
 };
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
-from door import CHAT, door
+from door import CHAT, door, eventually
 from multidict import CIMultiDict
-from recording import recording, whole
+from recording import Received, recording, whole
 
 from sidecar import upstream
 from sidecar.config import ModelTerms
@@ -30,6 +31,26 @@ async def test_each_model_goes_to_its_provider() -> None:
                 assert answer.status == 200
     assert [json.loads(got.body)["model"] for got in default.requests if got.body] == ["gpt-4o"]
     assert [json.loads(got.body)["model"] for got in other.requests] == ["claude-x", "claude-y", "gpt-4o"]
+
+
+async def test_each_model_is_waited_for_as_its_entry_says() -> None:
+    """A model that thinks for long has its time; the others are given up as before."""
+    given_up = asyncio.Event()
+
+    async def script(received: Received, writer: asyncio.StreamWriter) -> None:
+        await (given_up.wait() if received.json()["model"] == "slow" else asyncio.sleep(3600))
+        await whole(b"{}")(received, writer)
+
+    models = {"slow": {"upstream": {"first_byte_timeout": "10m"}}}
+    async with (
+        recording(script) as behind,
+        door(behind.url, models=models, upstream={"first_byte_timeout": 0.3}) as made,
+    ):
+        slow = asyncio.ensure_future(made.ask(CHAT | {"model": "slow"}))
+        await eventually(lambda: behind.requests)
+        assert (await made.ask(CHAT)).status == 504
+        given_up.set()
+        assert (await slow).status == 200
 
 
 async def test_one_that_cannot_be_set_up_is_an_error_at_the_start() -> None:

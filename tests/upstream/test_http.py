@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anthropic
+import openai
 import pytest
 from aiohttp import web
 from door import eventually
@@ -379,6 +381,12 @@ def test_a_url_that_names_no_server_is_a_configuration_error(url: str) -> None:
         HttpUpstream(url, QUICK)
 
 
+def test_the_defaults_wait_as_long_as_the_sdks() -> None:
+    """Both before the first byte and between two: who waits less would end what the client still waits for."""
+    settings, theirs = Settings(), openai.DEFAULT_TIMEOUT.read
+    assert theirs == anthropic.DEFAULT_TIMEOUT.read == settings.first_byte_timeout == settings.idle_timeout
+
+
 @pytest.mark.parametrize(
     ("stated", "waits"), [("600", 600), ("0.2", 30), ("", 30), ("soon", 30), ("nan", 30), ("1e9", 3600), (None, 30)]
 )
@@ -392,6 +400,7 @@ async def test_what_concerns_the_clients_network_alone_stays_behind() -> None:
     """Cookies, addresses, a CDN's fields and names with underscores; what an operator adds takes the client's place."""
     kept = {"OpenAI-Beta": "a", "X-Title": "t", "cf-aig-authorization": "b", "HTTP-Referer": "app"}
     gone = {"Cookie": "s=1", "X-Forwarded-For": "10.0.0.7", "x-forwarded-host": "h", "CF-Ray": "7", "X_Mine": "1"}
+    gone |= dict.fromkeys(("X-Real-IP", "Forwarded", "CF-Connecting-IP", "Origin", "Referer", "Via"), "10.0.0.7")
     settings = Settings(headers=UpstreamHeaders(add={"OpenAI-Beta": "assistants=v2", "X-Team": "search"}))
     async with recording(whole(b"{}")) as upstream:
         for made in (Settings(), settings):

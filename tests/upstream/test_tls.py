@@ -68,6 +68,18 @@ async def test_both_sides_show_what_they_are(server: TestServer, tmp_path: Path)
     assert await ask(server, own) == "client@sidecar.test"
 
 
+async def test_the_environment_may_name_the_authorities(
+    server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`SSL_CERT_FILE`, as OpenSSL reads it; `REQUESTS_CA_BUNDLE` is for a library that is not here."""
+    own = UpstreamTls(certificate_file=tmp_path / "own.pem")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "ca.pem"))
+    with pytest.raises(UpstreamError, match="TLS failed"):
+        await ask(server, own)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    assert await ask(server, own) == "client@sidecar.test"
+
+
 async def test_a_failed_handshake_says_why_in_the_log(server: TestServer, capsys: pytest.CaptureFixture[str]) -> None:
     """The client learns that TLS failed, the operator that the authority is unknown."""
     with pytest.raises(UpstreamError, match="TLS failed"):

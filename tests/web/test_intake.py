@@ -11,9 +11,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import brotli
 import pytest
 from door import CHAT, EVIL, door, eventually
 from recording import Recording, recording, whole
+
+from sidecar.codings import zstd
 
 BODY = json.dumps(CHAT).encode()
 JSON = {"Content_Type": "application/json"}
@@ -100,10 +103,13 @@ async def test_what_is_beside_an_open_part_is_scanned_all_the_same() -> None:
     assert (reply.status, upstream.connections) == (400, 0)
 
 
-@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, "zstd": zstd.compress}
+
+
+@pytest.mark.parametrize("coding", PACK)
 async def test_a_compressed_body_goes_up_as_what_was_scanned(coding: str) -> None:
     """Plain, without its coding and with its true length."""
-    packed = gzip.compress(BODY) if coding == "gzip" else zlib.compress(BODY)
+    packed = PACK[coding](BODY)
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         reply = await made.ask(packed, **JSON, Content_Encoding=coding)
     assert (reply.status, upstream.bodies) == (200, [BODY])
@@ -112,11 +118,19 @@ async def test_a_compressed_body_goes_up_as_what_was_scanned(coding: str) -> Non
     assert made.scanner.texts[0] == CHAT["messages"][0]["content"]
 
 
-async def test_an_attack_in_a_compressed_body_is_seen() -> None:
+@pytest.mark.parametrize("coding", PACK)
+async def test_an_attack_in_a_compressed_body_is_seen(coding: str) -> None:
     """As in any other."""
     async with recording() as upstream, door(upstream.url) as made:
-        reply = await made.ask(gzip.compress(json.dumps(EVIL).encode()), **JSON, Content_Encoding="gzip")
+        reply = await made.ask(PACK[coding](json.dumps(EVIL).encode()), **JSON, Content_Encoding=coding)
     assert (reply.status, upstream.connections) == (400, 0)
+
+
+async def test_who_sends_another_coding_reads_which_are_taken() -> None:
+    """In the field that HTTP has for it (RFC 9110, 12.5.3), so that a client can send the body again."""
+    async with door() as made:
+        reply = await made.ask(BODY, **JSON, Content_Encoding="compress")
+    assert (reply.status, reply.headers["Accept-Encoding"]) == (415, "gzip, deflate, br, zstd")
 
 
 async def test_a_bomb_is_refused_without_being_inflated() -> None:
@@ -201,6 +215,24 @@ async def test_routes_of_the_operator_are_scanned() -> None:
         assert (await made.ask({"prompt": "EVIL"}, "/api/generate")).status == 400
         assert (await made.ask({"prompt": "fine"}, "/api/generate")).status == 200
     assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "rest"),
+    [
+        ("/v1/rerank", {"query": "Who?", "documents": ["Ann."]}),
+        ("/rerank", {"query": "Who?", "documents": [{"text": "Ann."}]}),
+        ("/v1/score", {"text_1": "Who?", "text_2": ["Ann."]}),
+        ("/tokenize", {"prompt": "Ann."}),
+    ],
+)
+async def test_rerankers_and_tokenizers_are_served_and_scanned(path: str, rest: dict[str, Any]) -> None:
+    """The routes that vLLM and others have beside OpenAI's, without a setting."""
+    body = json.dumps({"model": "m", **rest}).encode()
+    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+        assert (await made.ask(body, path, **JSON)).status == 200
+        assert (await made.ask(body.replace(b"Ann.", b"EVIL"), path, **JSON)).status == 400
+    assert upstream.bodies == [body]
 
 
 def form(**fields: str | bytes) -> tuple[bytes, str]:

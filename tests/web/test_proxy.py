@@ -162,10 +162,11 @@ async def test_an_upgrade_to_a_socket_is_refused_on_every_route() -> None:
     assert b"\r\nUpgrade: HTTP/1.1\r\n" in got
 
 
+@pytest.mark.parametrize("line", ["POST /v1/responses/resp_1/cancel", "DELETE /v1/responses/resp_1"])
 @pytest.mark.parametrize("body", [b"{}", b" {} ", b""])
-async def test_an_empty_object_is_no_body(body: bytes) -> None:
+async def test_an_empty_object_is_no_body(line: str, body: bytes) -> None:
     """Some libraries send one where there is nothing to say."""
-    head = f"POST /v1/responses/resp_1/cancel HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     async with recording(whole(ANSWER)) as upstream, door(upstream.url) as made:
         assert (await made.talk(head.encode() + body, until=b"\r\n\r\n")).split(b" ")[1] == b"200"
 

@@ -217,6 +217,25 @@ async def test_a_stream_that_outlives_a_shutdown_is_told_so(path: str, named: by
     assert not clean
 
 
+@pytest.mark.parametrize(("leaves", "logged"), [(True, "client_closed"), (False, "answer_cut")])
+async def test_the_log_tells_a_client_that_left_from_a_stream_that_was_cut(
+    leaves: bool, logged: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One is the client's doing, the other the shutdown's."""
+    patient = {"idle_timeout": 30.0}
+    async with recording(stream([EVENT], end="stall")) as upstream, door(upstream.url, upstream=patient) as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(post(STREAM))
+        await reader.readuntil(EVENT)
+        if leaves:
+            writer.close()
+            await upstream.left.wait()
+        await made.site.close()
+        writer.close()
+    said = "".join(capfd.readouterr())
+    assert [word for word in ("client_closed", "answer_cut") if word in said] == [logged]
+
+
 async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
     """The upstream may be at work: 504, not to be tried again; the record says forwarded, not blocked."""
     asked = asyncio.Event()

@@ -206,6 +206,7 @@ UNREADABLE = {
     "not gzip": whole(b"{}", "200 OK", "application/json", "Content-Encoding: gzip"),
     "cut gzip": whole(gzip.compress(b'{"a": 1}')[:-9], "200 OK", "application/json", "Content-Encoding: gzip"),
     "plain text": whole(b"Sure!", "200 OK", "text/plain"),
+    "lines of JSON": whole(b'{"a": 1}\n{"a": 2}\n', "200 OK", "application/x-ndjson"),
     "too large": whole(b'{"a": "' + b"x" * 5000 + b'"}', "200 OK", "application/json"),
     "bomb": whole(
         gzip.compress(b'{"a": "' + b"x" * 5000 + b'"}'), "200 OK", "application/json", "Content-Encoding: gzip"
@@ -301,6 +302,28 @@ async def test_errors_and_other_routes_pass_as_they_are() -> None:
         upstream.script = whole(b"not json", "200 OK", "application/json")
         assert (await made.ask({"model": "m", "input": "a"}, "/v1/embeddings")).body == b"not json"
         assert upstream.requests[-1].header("accept-encoding") != "identity"
+
+
+async def test_an_answer_of_an_operators_own_route_is_looked_at() -> None:
+    """Such as Ollama's, where it is one document: its words are the model's, too."""
+    asked = CHAT.request | {"stream": False}
+    terms = BLOCK | {"inline": {"routes": ["/api/chat"]}}
+    answer = json.dumps({"message": {"role": "assistant", "content": LEAK}, "done": True}).encode()
+    async with recording(whole(answer)) as upstream, door(upstream.url, **terms) as made:
+        reply = await made.ask(asked, "/api/chat")
+        upstream.script = whole(answer.replace(LEAK.encode(), b"Good morning."))
+        assert (await made.ask(asked, "/api/chat")).status == 200
+    assert (reply.status, reply.headers["x-sidecar-answer"]) == (400, "block")
+
+
+@pytest.mark.parametrize("kind", ["text/vtt", "application/x-subrip", "text/plain", "audio/mpeg"])
+@pytest.mark.parametrize("route", ["transcriptions", "speech"])
+async def test_subtitles_and_sound_pass_as_they_are(kind: str, route: str) -> None:
+    """No chat has written them; what cannot be read there is no failure."""
+    body = b"WEBVTT\n\n00:00.000 --> 00:01.000\nHello.\n\xff"
+    async with recording(whole(body, "200 OK", kind)) as upstream, door(upstream.url, **BLOCK) as made:
+        reply = await made.ask({"model": "m", "input": "Hello."}, f"/v1/audio/{route}")
+    assert (reply.status, reply.body, "x-sidecar-answer" in reply.headers) == (200, body, False)
 
 
 @pytest.mark.parametrize("end", ["cut", "reset"])

@@ -30,7 +30,10 @@ CALLS: dict[str, Call] = {
     "stream": lambda c: c.messages.create(**ASK, messages=BENIGN, stream=True),
     "tools": lambda c: c.messages.create(**ASK, messages=BENIGN, tools=[TOOL]),
     "count": lambda c: c.messages.count_tokens(model="m", messages=BENIGN),
+    "beta": lambda c: c.beta.messages.create(**ASK, messages=BENIGN, betas=["a-2026-01-01"]),
+    "beta count": lambda c: c.beta.messages.count_tokens(model="m", messages=BENIGN, extra_query={"beta": "true"}),
     "models": lambda c: c.models.list(),
+    "model": lambda c: c.models.retrieve("org/my model"),
 }
 ATTACKS: dict[str, Call] = {
     "message": lambda c: c.messages.create(**ASK, messages=EVIL),

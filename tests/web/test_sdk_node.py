@@ -64,7 +64,7 @@ def wire(recorder: Recording) -> list[tuple[str, bytes]]:
 
 async def test_the_sdk_gets_the_same_through_the_door_as_directly(node: str, upstream: Recording) -> None:
     """The same objects after one attempt each and the same bytes up, whether answers are looked at or not."""
-    names = (*TEXT_CALLS, "models", "files")
+    names = (*TEXT_CALLS, "models", "model", "files")
     direct = await run(node, f"{upstream.url}/v1", BENIGN, *names)
     seen = wire(upstream)
     assert [result["attempts"] for result in direct.values()] == [1] * len(names)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -11,9 +13,9 @@ import openai
 import pytest
 from answers import answer
 from door import ATTACK, door
-from openai import AsyncOpenAI, OpenAI
+from openai import AsyncAzureOpenAI, AsyncOpenAI, OpenAI
 from pydantic import BaseModel
-from recording import Received, Recording, head, raw, recording, stream
+from recording import Received, Recording, head, raw, recording, stream, whole
 
 BENIGN = [{"role": "user", "content": "What is the capital of France?"}]
 EVIL = [{"role": "user", "content": ATTACK}]
@@ -21,6 +23,7 @@ TOOL = {
     "type": "function",
     "function": {"name": "weather", "description": "Looks it up.", "parameters": {"type": "object", "properties": {}}},
 }
+UNLIKE_ECHO = {"files", "transcription", "images", "parse", "model"}
 PATIENT = {"first_byte_timeout": 20.0, "idle_timeout": 20.0}
 OURS = {"date", "server", "connection", "transfer-encoding", "content-length"}
 HOP = {"host", "connection", "content-length", "x-stainless-read-timeout"}
@@ -49,6 +52,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "files": lambda c: c.files.create(file=("f.txt", b"abc"), purpose="user_data"),
     "transcription": lambda c: c.audio.transcriptions.create(model="m", file=("a.wav", b"\x00\xff" * 9), prompt="Ann"),
     "models": lambda c: c.models.list(),
+    "model": lambda c: c.models.retrieve("org/my model"),
 }
 
 
@@ -216,6 +220,91 @@ async def test_a_body_that_is_cut_raises(kind: str) -> None:
             await run(kind, lambda c: CALLS["chat"](c.with_options(max_retries=0)), made.url)
 
 
+async def test_an_upstream_that_is_silent_is_asked_once(kind: str) -> None:
+    """504: it may be at work, and be paid for it; the SDK, which tries errors of a server again, does not."""
+
+    async def silent(_received: Received, _writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(3600)
+
+    late: Any = lambda c: CALLS["chat"](c.with_options(default_headers={"x-stainless-timeout": "0.1"}))  # noqa: E731
+    async with recording(silent) as upstream, door(upstream.url, upstream={"first_byte_timeout": 0.3}) as made:
+        with pytest.raises(openai.InternalServerError) as caught:
+            await run(kind, late, made.url)
+    assert (caught.value.status_code, len(upstream.requests)) == (504, 1)
+
+
+LARGE = "A" * 3 * 2**20
+PICTURES: dict[str, tuple[Callable[[Any], Any], dict[str, Any]]] = {
+    "images": (
+        lambda c: c.images.generate(model="m", prompt="A red house", stream=True, partial_images=1),
+        {"type": "image_generation.completed", "b64_json": LARGE},
+    ),
+    "chat": (
+        CALLS["chat stream"],
+        {"id": "1", "choices": [{"index": 0, "delta": {"images": [{"image_url": {"url": LARGE}}]}}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("responses", ["off", "block"])
+@pytest.mark.parametrize("name", PICTURES)
+async def test_a_picture_in_an_event_of_a_stream_arrives(kind: str, name: str, responses: str) -> None:
+    """Three megabytes in one event, as pictures of 1024 pixels are."""
+    call, large = PICTURES[name]
+    small = large | {"type": "image_generation.partial_image", "b64_json": "AAAA"}
+    parts = [f"data: {json.dumps(event)}\n\n".encode() for event in (small, large)]
+    async with recording(stream(parts)) as upstream:
+        direct = await run(kind, call, f"{upstream.url}/v1")
+        async with door(upstream.url, responses=responses, upstream=PATIENT) as made:
+            assert await run(kind, call, made.url) == direct
+    assert LARGE in json.dumps(direct)
+
+
+async def test_a_redirect_of_the_upstream_leads_back_to_the_sidecar(kind: str) -> None:
+    """The SDK follows it with the same body, which is scanned again; the upstream is not asked past the sidecar."""
+
+    async def script(received: Received, writer: asyncio.StreamWriter) -> None:
+        if received.target.endswith("?again"):
+            return await answer(received, writer)
+        there = f"Location: {upstream.url}/v1/chat/completions?again"
+        return await whole(b"{}", "307 Elsewhere", "application/json", there)(received, writer)
+
+    async with recording(script) as upstream, door(upstream.url) as made:
+        assert (await run(kind, CALLS["chat"], made.url))["choices"][0]["message"]["content"] == "Paris."
+        assert (len(made.scanner.scanned), len(upstream.requests)) == (2, 2)
+
+
+ELSEWHERE = ("azure", "/openai/v1", "/v1beta/openai", "")
+
+
+@pytest.mark.parametrize("place", ELSEWHERE)
+@pytest.mark.parametrize("name", ["chat", "chat stream", "responses", "embeddings", "models"])
+async def test_the_api_is_served_where_azure_gemini_and_others_have_it(place: str, name: str) -> None:
+    """By default: Azure's own client of the SDK, its path for the plain client, Gemini's, and none."""
+
+    def client(url: str) -> AsyncOpenAI:
+        if place == "azure":
+            return AsyncAzureOpenAI(azure_endpoint=url, api_key="sk-client", api_version="2025-04-01-preview")
+        return AsyncOpenAI(base_url=url + place, api_key="sk-client")
+
+    async def script(received: Received, writer: asyncio.StreamWriter) -> None:
+        plain = re.sub(
+            rb" (/openai/deployments/m|/openai/v1|/openai|/v1beta/openai)?/", b" /v1/", received.head, count=1
+        )
+        await answer(Received(plain, received.body), writer)
+
+    async def asked(url: str) -> Any:
+        async with client(url) as one:
+            made = await CALLS[name](one)
+            return [plain(event) async for event in made] if isinstance(made, openai.AsyncStream) else plain(made)
+
+    async with recording(script) as upstream, door(upstream.url) as made:
+        direct = await asked(upstream.url)
+        assert await asked(made.url.removesuffix("/v1")) == direct
+        assert len(made.scanner.scanned) == (name != "models")
+    assert upstream.requests[0].line == upstream.requests[1].line
+
+
 async def test_the_headers_of_the_verdict_can_be_read(upstream: Recording) -> None:
     """With the SDK's own means."""
     async with door(upstream.url) as made, AsyncOpenAI(api_key="sk-client", base_url=made.url) as client:
@@ -224,7 +313,7 @@ async def test_the_headers_of_the_verdict_can_be_read(upstream: Recording) -> No
     assert (got.headers["x-request-id"], got.headers["openai-version"]) == ("req_1", "2020-10-01")
 
 
-@pytest.mark.parametrize("name", [name for name in CALLS if name not in {"files", "transcription", "images", "parse"}])
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in UNLIKE_ECHO])
 async def test_the_built_in_echo_speaks_to_the_sdk(kind: str, name: str) -> None:
     """A newcomer's first request works without any upstream."""
     async with door("echo://") as made:

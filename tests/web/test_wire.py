@@ -101,6 +101,17 @@ async def test_a_client_that_waits_for_leave_is_scanned_all_the_same() -> None:
     assert upstream.requests[0].header("expect") is None
 
 
+async def test_who_would_rather_speak_http2_is_served_in_http1() -> None:
+    """`Upgrade: h2c`, as Java's client asks by itself: the body is read as it stands, scanned and forwarded."""
+    upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
+    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+        whole_or_not = [(BENIGN, ()), (chunked(BENIGN), (TE,)), (ATTACK, ()), (chunked(ATTACK), (TE,))]
+        got = [await made.talk(post(body, *upgrade, *more), until=b"}") for body, more in whole_or_not]
+    assert [answer.split(b" ")[1] for answer in got] == [b"200", b"200", b"400", b"400"]
+    assert bodies(upstream) == [BENIGN, BENIGN]
+    assert not any(b"h2c" in received.head or b"HTTP2" in received.head for received in upstream.requests)
+
+
 @pytest.mark.parametrize("target", ["http://other.example/v1/chat/completions", "//other.example/v1/chat/completions"])
 async def test_no_target_leads_to_another_host(target: str) -> None:
     """The upstream is the configured one or none."""

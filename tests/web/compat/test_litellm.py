@@ -59,6 +59,16 @@ async def test_roles_are_those_of_the_messages_and_loose_texts_are_the_users(tmp
     assert [segment.text for segment in door.scanner.scanned[1].segments] == [EVIL]
 
 
+async def test_tool_definitions_are_the_applications(tmp_path: Path) -> None:
+    """They come beside the messages, and no user has said them."""
+    function = {"name": "run_command", "description": "Runs it.", "parameters": {"properties": {"prompt": {}}}}
+    asked = RECORDED | {"structured_messages": [], "texts": [], "tools": [{"type": "function", "function": function}]}
+    async with counter(tmp_path, "litellm") as door:
+        _, said, _ = await door.ask(PATH, asked)
+    assert said == {"action": "NONE"}
+    assert {segment.source for segment in door.scanner.scanned[0].segments} == {Source.APPLICATION}
+
+
 async def test_pictures_go_by_the_failure_policy(tmp_path: Path) -> None:
     """Named where they may pass, refused where not."""
     asked = RECORDED | {"structured_messages": [], "texts": ["Hello"], "images": ["data:image/png;base64,AAAA"]}
