@@ -154,8 +154,15 @@ class SourceTerms(Section):
     threshold: Score | None = None
 
 
+class ApplicationTerms(SourceTerms):
+    """The same for what the application says: from a score that is nearly always right."""
+
+    layers: tuple[LayerName, ...] = (LayerName.RULES, LayerName.SEMANTIC)
+    threshold: Score | None = 0.9
+
+
 class RulesOnly(SourceTerms):
-    """The same for what the application and the model say: by rules that are nearly always right."""
+    """The same for what the model says: by rules that are nearly always right."""
 
     layers: tuple[LayerName, ...] = (LayerName.RULES,)
     threshold: Score | None = 0.9
@@ -166,7 +173,7 @@ class Sources(Section):
 
     user: SourceTerms = SourceTerms()
     untrusted: SourceTerms = SourceTerms()
-    application: RulesOnly = RulesOnly()
+    application: ApplicationTerms = ApplicationTerms()
     model: RulesOnly = RulesOnly()
 
     @property

@@ -52,19 +52,25 @@ class Rule:
     channels: tuple[Channel, ...] = (Channel.DIRECT, Channel.INDIRECT)
 
 
+CUT = Cut(8, 2)
+
+
 class TinyEncoder:
     """The features of a window are which words it holds. Counts its batches, and can be slow or fail."""
 
-    def __init__(self, *, pause: float = 0.0) -> None:
-        self.tokenizer = tokenizer()
-        self.pause = pause
+    def __init__(self, *, pause: float = 0.0, cut: Cut = CUT) -> None:
+        self.pause, self.cut = pause, cut
         self.batches: list[int] = []
         self.threads: set[str] = set()
         self.broken = False
 
-    def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
+    def windows(self, text: str) -> Iterator[Window]:
+        """Windows of eight words, two of them shared with the one before."""
+        return stream(tokenizer(), text, self.cut)
+
+    def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
         """One row a window."""
-        assert len(windows) == len(indirect)
+        assert len(windows) == len(channels)
         self.batches.append(len(windows))
         self.threads.add(threading.current_thread().name)
         time.sleep(self.pause)
@@ -76,18 +82,19 @@ class TinyEncoder:
         return found
 
 
-class TinyPieces:
-    """The words of the tiny model as pieces of a glance."""
+class TinyFirst:
+    """The tiny model as a first stage: it says what the head would say. Counts the windows that it read."""
 
-    unknown = 1
+    def __init__(self, *, pause: float = 0.0) -> None:
+        self.pause, self.read, self.broken = pause, 0, False
 
-    def __call__(self, text: str) -> tuple[int, ...]:
-        """Their numbers."""
-        return tuple(tokenizer().encode(text, add_special_tokens=False).ids)
-
-    def windows(self, text: str, size: int) -> Iterator[Window]:
-        """Windows of so many."""
-        return stream(tokenizer(), text, Cut(size, 0))
+    def __call__(self, window: Sequence[int], channel: int) -> Array:
+        """The attack logit."""
+        self.read += 1
+        time.sleep(self.pause)
+        if self.broken:
+            raise RuntimeError("secret text")
+        return head().logits(TinyEncoder().features([window], [channel]))[:, :1]
 
 
 def manifest(**changes: object) -> Manifest:

@@ -178,6 +178,20 @@ def insert(document: str, sentence: str, rng: Random) -> tuple[str, tuple[int, i
     return text, (start, start + len(sentence))
 
 
+def wrapped(line: str, kind: str, rng: Random) -> str:
+    """The line as a document of this kind hides it at times: in a comment, in an element that is not shown."""
+    if rng.random() < 0.35:
+        return line
+    if kind.startswith("code_") or kind in {"patch", "build_file", "terraform", "yaml", "k8s_yaml", "toml"}:
+        return rng.choice(["# %s", "// %s", "/* %s */"]) % line
+    if kind in {"html_page", "xml", "svg", "docs_markdown", "readme", "webpage_text", "email"}:
+        return (
+            rng.choice(["<!-- %s -->", "<p>%s</p>", '<div style="display:none">%s</div>', "> %s", "**Note:** %s"])
+            % line
+        )
+    return rng.choice(["%s", "%s", "- %s", "(%s)", "[%s]"]) % line
+
+
 def _gap(document: str, rng: Random) -> int:
     gaps = [i + 1 for i, c in enumerate(document) if c in ".\n。!?" and 0 < i < len(document) - 1]
     return rng.choice(gaps) if gaps else len(document)

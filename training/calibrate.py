@@ -1,8 +1,8 @@
-"""Calibration without flattery: on the families that are held back from training, never on `dev`.
+"""Calibration without flattery: on families, documents and conversations that are held back from training.
 
-A logistic curve on the worst logit, made smaller for texts of many windows (the highest of many is high by
-chance); then the curve is moved until the threshold of the sidecar lets through no more of the held-back
-harmless rows than the target.
+A logistic curve on the worst logit of the held-back rows; then it is moved until no more of the held-back harmless rows
+and of the held-back documents reach the threshold of the sidecar than their targets. Where the first stage may settle
+a window is chosen on the same texts: as high as hardly any attack that the second stage catches is lost.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ import numpy as np
 import torch
 
 from sidecar.layers.artefact import Calibration
-from training.scores import Floats, Score
+from training.scores import Floats, Score, threshold
 
-THRESHOLD = 0.6
-TARGET = 0.025
-"""Share of held-back harmless rows at or above the threshold. Nearly all of them are near neighbours of attacks, many
-the twin of one; of the harmless texts of `dev`, where this was looked up, a fifth as many reach it."""
-LENGTH = 0.7
-"""Logits that a text must show more for every e-fold of windows: with `MOST_WINDOWS` chosen on long harmless documents
-(1.1 % of conversations and at most 2.2 % of any size class refused) and on attacks planted in them."""
-MOST_WINDOWS = 20
-"""Windows from which more ask no more. Without an end no logit is high enough in 100 kB. Of 136 attacks planted in
-documents of 32 to 200 kB 32 are found with it."""
+THRESHOLD, APPLICATION_THRESHOLD = 0.6, 0.9
+"""Scores from which texts block: in general, and the application's own."""
+ROWS = 0.015
+"""Share of held-back harmless rows at or above the threshold: nearly all of them are the twin of an attack."""
+DOCUMENTS, APPLICATION_DOCUMENTS = 0.01, 0.002
+"""The same of held-back documents and conversations, and of the application's texts among them."""
+MARGIN = 0.5
+"""Logits by which the application's texts may block earlier at the most: few of them are held back, and of 350 system
+prompts of blind set A none reaches the limit that this leaves."""
+LOST = 0.01
+"""Share of windows that the second stage takes for an attack which the first may settle."""
 
 
-def fit(scores: Sequence[Score], target: float = TARGET) -> Calibration:
-    """The curve, then its offset for the target."""
-    strength = torch.tensor(_strength(scores), dtype=torch.float32)
-    attack = torch.tensor([float(s.row.attack) for s in scores])
+def fit(rows: Sequence[Score], limit: float, block: float = THRESHOLD) -> Calibration:
+    """The curve, moved so that the score `block` lies at the logit `limit`."""
+    strength = torch.tensor([s.logit for s in rows], dtype=torch.float32)
+    attack = torch.tensor([float(s.row.attack) for s in rows])
     curve = torch.tensor([0.7, 0.0], requires_grad=True)
     optimiser = torch.optim.LBFGS([curve], max_iter=200)
 
@@ -41,18 +42,20 @@ def fit(scores: Sequence[Score], target: float = TARGET) -> Calibration:
         return value
 
     optimiser.step(loss)
-    slope, offset = (float(value) for value in curve.detach())
-    excess = slope * _reached(scores, target) + offset - float(np.log(THRESHOLD / (1 - THRESHOLD)))
-    offset -= max(0.0, excess)
-    return Calibration(slope=slope, offset=offset, per_log_windows=-LENGTH * slope, most_windows=MOST_WINDOWS)
+    slope = float(curve.detach()[0])
+    return Calibration(slope=slope, offset=_logit(block) - slope * limit)
 
 
-def _strength(scores: Sequence[Score]) -> Floats:
-    """Logits, less what many windows add by chance."""
-    return np.array([s.logit - LENGTH * float(np.log(max(1, min(s.windows, MOST_WINDOWS)))) for s in scores])
+def limit(rows: Sequence[Score], documents: Floats, share: float = DOCUMENTS) -> float:
+    """The logit that no more harmless rows and documents reach than the targets allow; the worst of each document."""
+    harmless = np.array([s.logit for s in rows if not s.row.attack])
+    return max(threshold(harmless, ROWS), threshold(documents, share)) + 1e-3
 
 
-def _reached(scores: Sequence[Score], target: float) -> float:
-    """The strength that at most this share of harmless rows reaches."""
-    harmless = [strength for strength, s in zip(_strength(scores), scores, strict=True) if not s.row.attack]
-    return float(np.quantile(harmless, 1 - target))
+def settles(first: Floats, second: Floats, limit: float) -> float:
+    """The highest logit of the first stage below which at most `LOST` of the windows lie that reach the limit."""
+    return float(np.quantile(first[second >= limit], LOST))
+
+
+def _logit(chance: float) -> float:
+    return float(np.log(chance / (1 - chance)))

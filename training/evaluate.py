@@ -14,31 +14,26 @@ import click
 import numpy as np
 import orjson
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from sidecar.layers.artefact import SHIPPED, Artefact
-from sidecar.layers.scorer import Scorer
-from sidecar.layers.windows import Window, batches
-from training.rows import Row, read
+from training.rows import CHANNELS, Row, read
 from training.scores import Floats, Score, auc, ece, recall_at, score
 
 THRESHOLD = 0.6
+NAMES = {number: name for name, number in CHANNELS.items()}
 
 
-def measure(path: Path, folder: Path, threads: int = 1, every: int = 1) -> dict[str, Any]:
+def measure(path: Path, folder: Path, processes: int = 2, every: int = 1) -> dict[str, Any]:
     """All figures as plain data, from every so manyth row."""
     rows = [row for row in read(path) if row.attack or not row.pii]
-    return figures(*judged(rows[::every], folder, threads))
+    return figures(*judged(rows[::every], folder, processes))
 
 
-def judged(rows: Sequence[Row], folder: Path, threads: int) -> tuple[list[Score], Floats]:
+def judged(rows: Sequence[Row], folder: Path, processes: int = 2) -> tuple[list[Score], Floats]:
     """What a model folder says of rows: scores, and the probabilities that it makes of them."""
-    artefact = Artefact.read(folder)
-    scorer = Scorer.open(artefact, threads)
-    scores = score(rows, lambda text, _: list(scorer.windows(text)), lambda found: logits(found, scorer))
-    chance = artefact.manifest.calibration.probability
-    return scores, np.array([chance(s.logit, s.windows) for s in scores])
+    scores, manifest = score(rows, folder, processes), Artefact.read(folder).manifest
+    return scores, np.array([manifest.calibration_of(s.row.channel).probability(s.logit) for s in scores])
 
 
 def figures(scores: Sequence[Score], chances: Floats) -> dict[str, Any]:
@@ -51,7 +46,7 @@ def figures(scores: Sequence[Score], chances: Floats) -> dict[str, Any]:
     keys: dict[str, Callable[[Score], str]] = {
         "source": lambda s: s.row.source,
         "language": lambda s: s.row.lang or "?",
-        "channel": lambda s: "indirect" if s.row.indirect else "direct",
+        "channel": lambda s: NAMES[s.row.channel],
         "windows": lambda s: "1" if s.windows < 2 else "2-4" if s.windows < 5 else "5-16" if s.windows < 17 else "17+",
     }
     groups = {name: _groups(scores, chances, key) for name, key in keys.items()}
@@ -84,15 +79,6 @@ def _groups(scores: Sequence[Score], chances: Floats, key: Callable[[Score], str
     }
 
 
-def logits(found: Sequence[tuple[Window, bool]], scorer: Scorer) -> list[float]:
-    """The attack logit of each window, from a finished model."""
-    out = [0.0] * len(found)
-    for batch in track(list(batches([w for w, _ in found], 4096)), "scoring", transient=True):
-        for index, said in zip(batch, scorer([found[i][0] for i in batch], [found[i][1] for i in batch]), strict=True):
-            out[index] = float(said.logits[scorer.head.attack])
-    return out
-
-
 def show(measured: dict[str, Any]) -> None:
     """Tables on the terminal."""
     console = Console()
@@ -113,11 +99,11 @@ def _cells(part: dict[str, float] | None) -> tuple[str, str]:
 @click.argument("path", type=click.Path(path_type=Path, exists=True))
 @click.option("--model", type=click.Path(path_type=Path, exists=True), default=SHIPPED["onnx"])
 @click.option("--json", "out", type=click.Path(path_type=Path), help="also write the figures to this file")
-@click.option("--threads", default=1)
+@click.option("--processes", default=2, show_default=True)
 @click.option("--every", default=1, help="measure on every so manyth row only")
-def main(path: Path, model: Path, out: Path | None, threads: int, every: int) -> None:
+def main(path: Path, model: Path, out: Path | None, processes: int, every: int) -> None:
     """Measure a model folder."""
-    measured = measure(path, model, threads, every)
+    measured = measure(path, model, processes, every)
     if out:
         out.write_bytes(orjson.dumps(measured, option=orjson.OPT_INDENT_2))
     show(measured)

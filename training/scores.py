@@ -1,20 +1,30 @@
-"""Scores rows with a network or with a finished model, and states how well attacks and benign texts come apart."""
+"""Scores texts with a finished model as it is served, and states how well attacks and harmless texts come apart."""
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from rich.progress import track
 
-from sidecar.layers.windows import Cut, Window
+from sidecar.layers.artefact import Artefact
+from sidecar.layers.inference import Reader, Text
+from sidecar.layers.scorer import Scorer
 from training.rows import Row
 
 Floats = npt.NDArray[np.float64]
-Cutter = Callable[[str, Cut], list[Window]]
-Scorer = Callable[[Sequence[tuple[Window, bool]]], Sequence[float]]
+NONE = -20.0
+"""The logit of a text that has no window."""
+EVERYTHING = 100_000
+"""Readings of one text: measurements have no budget."""
+PART = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +36,41 @@ class Score:
     windows: int
 
 
-def score(rows: Sequence[Row], windows: Cutter, scorer: Scorer, most: int = 256) -> list[Score]:
-    """Every row by its worst window; at most so many windows of it, evenly spread."""
-    cut, owner = [], []
-    for number, row in enumerate(rows):
-        found = spread(windows(row.text, Cut()), most)
-        cut.extend((window, row.indirect) for window in found)
-        owner.extend([number] * len(found))
-    worst, count = np.full(len(rows), -20.0), np.bincount(owner, minlength=len(rows))
-    np.maximum.at(worst, owner, scorer(cut))
-    return [Score(row, float(worst[i]), int(count[i])) for i, row in enumerate(rows)]
+def score(rows: Sequence[Row], folder: Path, processes: int = 2) -> list[Score]:
+    """Every row by its worst window, as the semantic layer reads it."""
+    found = logits([Text(row.text, row.channel) for row in rows], folder, processes)
+    return [Score(row, *one) for row, one in zip(rows, found, strict=True)]
 
 
-def spread(found: Sequence[Window], most: int) -> list[Window]:
-    """At most so many windows, evenly over the text, first and last included."""
-    if len(found) <= most:
-        return list(found)
-    if most == 1:
-        return [found[0]]
-    return [found[round(i * (len(found) - 1) / (most - 1))] for i in range(most)]
+def logits(texts: Sequence[Text], folder: Path, processes: int = 2) -> list[tuple[float, int]]:
+    """The attack logit of each text's worst window, and how many windows it has."""
+    parts = [texts[at : at + PART] for at in range(0, len(texts), PART)]
+    with ProcessPoolExecutor(processes) as pool:
+        found = track(pool.map(_part, [folder] * len(parts), parts), "scoring", len(parts), transient=True)
+        return [one for part in found for one in part]
+
+
+def _part(folder: Path, texts: Sequence[Text]) -> list[tuple[float, int]]:
+    return asyncio.run(_read(folder, texts))
+
+
+async def _read(folder: Path, texts: Sequence[Text]) -> list[tuple[float, int]]:
+    scorer = opened(folder)
+    manifest = Artefact.read(folder).manifest
+    chance = lambda logit, channel: manifest.calibration_of(channel).probability(logit)  # noqa: E731
+    reader = Reader(scorer, budget=EVERYTHING, chance=chance)
+    try:
+        readings = [await reader.read([text]) for text in texts]
+    finally:
+        await reader.close()
+    attack = scorer.head.attack
+    return [(max((float(one.logits[attack]) for one in r.read), default=NONE), r.windows[0]) for r in readings]
+
+
+@cache
+def opened(folder: Path) -> Scorer:
+    """The model folder, opened once in a process, on one thread."""
+    return Scorer.open(Artefact.read(folder), 1)
 
 
 def auc(attacks: Floats, benign: Floats) -> float:
@@ -69,3 +95,20 @@ def ece(chances: Floats, attacks: npt.NDArray[np.bool_], bins: int = 10) -> floa
     """Expected calibration error over equal bins."""
     number = np.minimum((chances * bins).astype(int), bins - 1)
     return float(sum(abs((chances - attacks)[number == b].sum()) for b in range(bins)) / len(chances))
+
+
+def second_stage(windows: Sequence[tuple[tuple[int, ...], int]], folder: Path, processes: int = 2) -> Floats:
+    """What the second stage alone says of windows of pieces and their channels: attack logits."""
+    parts = [windows[at : at + 8 * PART] for at in range(0, len(windows), 8 * PART)]
+    with ProcessPoolExecutor(processes) as pool:
+        found = track(pool.map(_windows, [folder] * len(parts), parts), "teaching", len(parts), transient=True)
+        return np.array([one for part in found for one in part])
+
+
+def _windows(folder: Path, windows: Sequence[tuple[tuple[int, ...], int]]) -> list[float]:
+    return list(_said(opened(folder), windows))
+
+
+def _said(scorer: Scorer, windows: Sequence[tuple[tuple[int, ...], int]]) -> Iterator[float]:
+    for ids, channel in windows:
+        yield float(scorer.head.logits(scorer.encoder.features([ids], [channel]))[0, scorer.head.attack])

@@ -1,239 +1,173 @@
-"""Trains the network: rounds of rows, seeded, resumable between rounds.
+"""Trains the network: one pass over rows drawn once, in a fixed order, with checkpoints.
 
-Each round draws rows by their weights, adds made ones, and goes through them in chunks: all windows of
-the longer texts are scored first, and only the worst window of each text is learnt from, which is a loss on
-the highest window at the price of one.
+Rows are drawn by how often each is to be seen, made ones are added, all are shuffled and taken in chunks. What a chunk
+is made into depends on the seed and its number alone (and on the network, which chooses the worst windows), so a
+training that was stopped goes on where its last checkpoint was written.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import click
 import torch
-from tokenizers import Tokenizer
 from torch.nn import functional
 
-from sidecar.layers.embedding import Padding
-from sidecar.layers.windows import Cut, Window, batches, prepared, windows
+from sidecar.layers.pieces import Pieces
+from sidecar.layers.windows import Window
 from training import expand
 from training import rows as data
-from training.network import SIMILARITY, Network, base, base_folder, pooled, torch_batch
-from training.rows import OUTPUTS, Row
-from training.scores import spread
-
-CUT = Cut()
+from training.documents import Documents
+from training.network import Network, batch, half
+from training.rows import Row
+from training.windowing import SIZE, Example, examples
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how fast. `draws` counts rows over all rounds, made ones not included."""
+    """How much and how fast."""
 
-    draws: int = 8_000
-    rounds: int = 2
-    rate: float = 3e-4
+    documents: int = 14_000
+    """Stretches of long documents among the rows."""
+    rate: float = 1.2e-4
+    """The highest rate of learning, after the first 4 %; it falls to a twentieth in a line."""
+    tokens: int = 4_096
+    """Of a batch, padding included."""
     chunk: int = 512
-    tokens: int = 2048
-    frozen: int = 2
     seed: int = 7
-    own: float = 2.0
-    smooth: float = 0.02
-    bag: int = 5
-    """Windows of a long attack that are scored to find the one to learn from."""
-    calm_bag: int = 3
-    """The same for a harmless text, whose windows are drawn."""
-    keep: float = 0.5
-    """Weight of staying close to the original embedding, on every fourth batch."""
-
-
-@dataclass(frozen=True)
-class Example:
-    """A window to learn from."""
-
-    window: Window
-    indirect: bool
-    goal: tuple[float, ...]
-    known: tuple[float, ...]
-
-
-def half() -> torch.autocast:
-    """Half precision where the processor multiplies it: elsewhere it is emulated, ten times as slow as whole floats."""
-    can = torch.cpu.get_capabilities()
-    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=bool(can.get("avx512_bf16") or can.get("amx_bf16")))
+    minutes: float = 10.0
+    """Between two checkpoints."""
 
 
 class Trainer:
-    """One training run; `state` and `restore` make it resumable between rounds."""
+    """One training run."""
 
-    def __init__(self, rows: Sequence[Row], plan: Plan) -> None:
-        torch.manual_seed(plan.seed)
-        self.plan, self.rows = plan, rows
-        self.weights = data.weights(rows, own=plan.own)
-        self.pools = expand.Pools.of(rows)
-        self.tokenizer = prepared(Tokenizer.from_file(str(base_folder() / "tokenizer.json")))
-        self.pad = Padding.of(self.tokenizer, channels=True)
-        self.done, self.step = 0, 0
-        self._take(self.begin())
+    def __init__(
+        self, network: Network, pieces: Pieces, rows: Sequence[Row], long: Documents, plan: Plan | None = None
+    ) -> None:
+        self.plan = plan or Plan()
+        self.network, self.pieces = network, pieces
+        self._rows, self._long = rows, long
+        self._pools = expand.Pools.of(rows, long)
+        self._optimiser = torch.optim.AdamW(network.groups(self.plan.rate), weight_decay=0.01, fused=True)
+        self._rates = [group["lr"] for group in self._optimiser.param_groups]
+        self._order = self._drawn(Random(self.plan.seed))
+        self.done = 0
 
-    def begin(self) -> Network:
-        """The network before it has learnt anything."""
-        self.original = base()
-        return Network(self.plan.frozen)
+    def __len__(self) -> int:
+        """Rows of the whole run."""
+        return len(self._order)
 
-    def load(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Begin at these weights."""
-        self.network.load_state_dict(dict(weights))
-
-    def _take(self, network: Network) -> None:
-        self.network = network
-        self.optimiser = torch.optim.AdamW(network.groups(self.plan.rate), weight_decay=0.01, fused=True)
-        self.rates = [group["lr"] for group in self.optimiser.param_groups]
-
-    def state(self) -> dict[str, object]:
-        """Everything needed to go on after the last round."""
-        return {
-            "network": self.network.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "done": self.done,
-            "step": self.step,
-        }
-
-    def restore(self, path: Path) -> None:
-        """Go on where a checkpoint was written."""
-        state = torch.load(path, weights_only=True)
-        self.load(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.done, self.step = state["done"], state["step"]
-
-    def run(self, checkpoint: Path | None = None, name: str = "training") -> Network:
-        """All rounds that are left; a checkpoint is written after each."""
-        while self.done < self.plan.rounds:
-            self._round(name)
-            self.done += 1
-            if checkpoint:
-                torch.save(self.state(), checkpoint)
+    def run(self, checkpoint: Path | None = None) -> Network:
+        """All chunks that are left."""
+        if checkpoint and checkpoint.exists():
+            self._restore(checkpoint)
+        began, first, losses, saved = time.monotonic(), self.done, deque([0.0], maxlen=80), time.monotonic()
+        while self.done < len(self):
+            losses.extend(self._chunk())
+            self._say(sum(losses) / len(losses), first, time.monotonic() - began)
+            if checkpoint and (time.monotonic() - saved > 60 * self.plan.minutes or self.done >= len(self)):
+                self._save(checkpoint)
+                saved = time.monotonic()
         return self.network.eval()
 
-    def _round(self, name: str) -> None:
-        rng = Random(f"{self.plan.seed}/{self.done}")
-        torch.manual_seed(self.plan.seed * 1000 + self.done)
-        drawn = self.draw(rng)
-        began, losses = time.monotonic(), deque([0.0], maxlen=40)
-        for start in range(0, len(drawn), self.plan.chunk):
-            share = start / len(drawn)
-            self._say(name, share, sum(losses) / len(losses), began)
-            chunk = drawn[start : start + self.plan.chunk]
-            losses.extend(self._learn(self.examples(chunk, rng), rng, (self.done + share) / self.plan.rounds))
-
-    def _say(self, name: str, share: float, loss: float, began: float) -> None:
-        left = (time.monotonic() - began) / share * (self.plan.rounds - self.done - share) / 60 if share else 0.0
-        told = (
-            f"{name}: round {self.done + 1}/{self.plan.rounds}, {share:4.0%}, loss {loss:.3f}, {left:.0f} minutes left"
-        )
-        click.echo(told, err=True)
-
-    def draw(self, rng: Random) -> list[Row]:
-        """Rows of one round: each as often as its weight says, and the made ones, shuffled."""
-        each = self.plan.draws / self.plan.rounds / len(self.rows)
-        drawn = []
-        for row, weight in zip(self.rows, self.weights, strict=True):
-            share = weight * each
-            times = int(share) + (rng.random() < share % 1)
-            drawn.extend(expand.touched(row, rng) for _ in range(times))
-        drawn.extend(expand.made(self.pools, len(drawn), rng))
-        rng.shuffle(drawn)
-        return drawn
-
-    def examples(self, chunk: Sequence[Row], rng: Random) -> list[Example]:
-        """The windows worth learning from: where the attack is known to stand, or the worst by the network so far."""
-        chosen: list[Example] = []
-        unsure: list[tuple[Row, list[Window]]] = []
-        for row in chunk:
-            found = windows(self.tokenizer, row.text, CUT)
-            if len(found) < 2:
-                chosen.extend(self._example(row, window) for window in found)
-            elif not row.attack:
-                unsure.append((row, rng.sample(found, min(self.plan.calm_bag, len(found)))))
-            elif row.place:
-                chosen.extend(self._placed(row, row.place, found, rng))
-            else:
-                unsure.append((row, spread(found, self.plan.bag)))
-        return [*chosen, *self._worst(unsure)]
-
-    def _placed(self, row: Row, place: tuple[int, int], found: Sequence[Window], rng: Random) -> Iterator[Example]:
-        """A window that holds the attack, and at times one that holds none of it and is harmless therefore."""
-        shared = [min(w.end, place[1]) - max(w.start, place[0]) for w in found]
-        yield self._example(row, rng.choice([w for w, n in zip(found, shared, strict=True) if n >= 0.8 * max(shared)]))
-        if (calm := [w for w, n in zip(found, shared, strict=True) if n <= 0]) and row.own and rng.random() < 0.5:
-            yield self._example(replace(row, labels=frozenset()), rng.choice(calm))
-
-    def _worst(self, unsure: Sequence[tuple[Row, Sequence[Window]]]) -> Iterator[Example]:
-        logits = iter(self.scores([(window, row.indirect) for row, found in unsure for window in found]))
-        for row, found in unsure:
-            yield self._example(row, found[max((next(logits), at) for at in range(len(found)))[1]])
-
-    def scores(self, found: Sequence[tuple[Window, bool]]) -> list[float]:
-        """The attack logit of each window, with dropout off."""
-        self.network.eval()
+    def scores(self, found: Sequence[tuple[Window, int]]) -> list[float]:
+        """The attack logit of each window in its channel, with nothing dropped."""
         out = [0.0] * len(found)
+        self.network.eval()
         with torch.inference_mode(), half():
-            for batch in batches([w for w, _ in found], self.plan.tokens):
-                tensors = self.tensors([found[i][0] for i in batch], [found[i][1] for i in batch])
-                logits = self.network(*tensors)[0][:, 0].float().tolist()
-                for index, logit in zip(batch, logits, strict=True):
+            for group in _grouped([len(window.ids) for window, _ in found], 2 * self.plan.tokens):
+                made = batch([found[i][0].ids for i in group], [found[i][1] for i in group])
+                for index, logit in zip(group, self.network(*made)[0][:, 0].float().tolist(), strict=True):
                     out[index] = logit
         self.network.train()
         return out
 
-    def tensors(self, found: Sequence[Window], indirect: Sequence[bool]) -> list[torch.Tensor]:
-        """What the network takes, for windows and whether each is only read."""
-        return torch_batch(self.pad([window.ids for window in found], indirect))
+    def windows(self, most: int) -> list[tuple[tuple[int, ...], int]]:
+        """So many windows of the rows that were drawn, and their channels: of each text two at the most."""
+        rng, found = Random(self.plan.seed + 1), list[tuple[tuple[int, ...], int]]()
+        while len(found) < most:
+            row = self._row(rng.choice(self._order), rng)
+            cut = list(self.pieces.windows(row.text, SIZE))
+            found.extend((window.ids, row.channel) for window in rng.sample(cut, min(2, len(cut))))
+        return found[:most]
 
-    def _example(self, row: Row, window: Window) -> Example:
-        low, high = self.plan.smooth, 1 - self.plan.smooth
-        names = ("attack" if row.attack else "", *row.labels)
-        goal = tuple(high if name in names else low for name in OUTPUTS)
-        return Example(window, row.indirect, goal, (1.0, *([0.3 if row.fine else 0.0] * (len(OUTPUTS) - 1))))
+    def scores_of(self, windows: Sequence[tuple[tuple[int, ...], int]]) -> list[float]:
+        """The attack logits of windows of pieces."""
+        return self.scores([(Window(ids, 0, 0, ""), channel) for ids, channel in windows])
 
-    def _learn(self, examples: Sequence[Example], rng: Random, progress: float) -> Iterator[float]:
-        groups = list(batches([example.window for example in examples], self.plan.tokens))
+    def _drawn(self, rng: Random) -> list[Row | str | None]:
+        """The rows of the run in their order; None is a stretch of a document, a name a row that is made."""
+        drawn: list[Row | str | None] = []
+        for row, share in zip(self._rows, data.times(self._rows), strict=True):
+            drawn.extend([row] * (int(share) + (rng.random() < share % 1)))
+        drawn.extend([None] * self.plan.documents)
+        drawn.extend(name for name, share in expand.shares().items() for _ in range(round(share * len(drawn))))
+        rng.shuffle(drawn)
+        return drawn
+
+    def _chunk(self) -> list[float]:
+        rng = Random(f"{self.plan.seed}/{self.done}")
+        torch.manual_seed(self.plan.seed + self.done)
+        rows = [self._row(one, rng) for one in self._order[self.done : self.done + self.plan.chunk]]
+        found = examples(rows, self.pieces, self.scores, rng)
+        groups = list(_grouped([len(one.ids) for one in found], self.plan.tokens))
         rng.shuffle(groups)
-        for group in groups:
-            self._pace(progress)
-            yield self._update([examples[i] for i in group])
+        self._pace(self.done / len(self))
+        losses = [self._update([found[i] for i in group]) for group in groups]
+        self.done += len(rows)
+        return losses
+
+    def _row(self, one: Row | str | None, rng: Random) -> Row:
+        if isinstance(one, Row):
+            return expand.touched(one, rng)
+        return self._long.stretch(rng) if one is None else expand.make(one, self._pools, rng)
 
     def _pace(self, progress: float) -> None:
-        """Warm up over the first 4 %, then fall in a line to a twentieth."""
-        factor = min(1.0, progress / 0.04 + 0.02) if progress < 0.04 else max(0.05, (1 - progress) / 0.96)
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = rate * factor
+        factor = progress / 0.04 + 0.02 if progress < 0.04 else max(0.05, (1 - progress) / 0.96)
+        for group, rate in zip(self._optimiser.param_groups, self._rates, strict=True):
+            group["lr"] = rate * min(1.0, factor)
 
     def _update(self, group: Sequence[Example]) -> float:
-        tensors = self.tensors([e.window for e in group], [e.indirect for e in group])
         goal, known = torch.tensor([e.goal for e in group]), torch.tensor([e.known for e in group])
         with half():
-            logits, found = self.network(*tensors)
+            logits, _ = self.network(*batch([e.ids for e in group], [e.channel for e in group]))
         losses = functional.binary_cross_entropy_with_logits(logits.float(), goal, reduction="none")
         loss = (losses * known).sum(1).mean()
-        total = loss + self._drift(tensors, found) if self.plan.keep and self.step % 4 == 0 else loss
-        self.optimiser.zero_grad(set_to_none=True)
-        total.backward()
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimiser.step()
-        self.step += 1
+        self._optimiser.step()
         return float(loss.detach())
 
-    def _drift(self, tensors: Sequence[torch.Tensor], found: torch.Tensor) -> torch.Tensor:
-        """How far the embedding has moved from the original one, as one minus the cosine."""
-        with torch.no_grad(), half():
-            hidden = self.original(input_ids=tensors[0], attention_mask=tensors[1]).last_hidden_state
-            before = pooled(hidden, tensors[1])
-        part = slice(*SIMILARITY)
-        return (
-            self.plan.keep * (1 - functional.cosine_similarity(found[:, part].float(), before[:, part].float())).mean()
-        )
+    def _save(self, path: Path) -> None:
+        state = {"network": self.network.state_dict(), "optimiser": self._optimiser.state_dict(), "done": self.done}
+        torch.save(state, path.with_suffix(".new"))
+        path.with_suffix(".new").replace(path)
+
+    def _restore(self, path: Path) -> None:
+        state = torch.load(path, weights_only=True)
+        self.network.load_state_dict(state["network"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self.done = state["done"]
+
+    def _say(self, loss: float, first: int, seconds: float) -> None:
+        left = seconds / max(1, self.done - first) * (len(self) - self.done) / 60
+        click.echo(f"{self.done:,} of {len(self):,} rows, loss {loss:.3f}, {left:.0f} minutes left", err=True)
+
+
+def _grouped(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Indices, short ones together, each group at most so many tokens once padded; a longer one is alone."""
+    group: list[int] = []
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if group and (len(group) + 1) * (lengths[index] + 2) > tokens:
+            yield group
+            group = []
+        group.append(index)
+    if group:
+        yield group

@@ -1,8 +1,8 @@
 """Reads a model folder: `model.json` (what it is, digests of its files, calibration) and the trained head.
 
 A folder is complete or it is refused: every file that `model.json` names must be there with its SHA-256.
-The weights are `model.onnx` (engine `onnx`), a sentence-transformers model in the same folder, or the
-package that `weights` names (engine `sentence-transformers`).
+The weights are `model.onnx` with its vocabulary `pieces.model` and, before it, `first.onnx` (engine `onnx`), a
+sentence-transformers model in the same folder, or the package that `weights` names (engine `sentence-transformers`).
 """
 
 from __future__ import annotations
@@ -27,59 +27,22 @@ MODELS = Path(__file__).resolve().parent.parent / "models"
 SHIPPED: dict[Engine, Path] = {"onnx": MODELS / "guard", "sentence-transformers": MODELS / "minilm"}
 
 
-ABROAD, MIXED = 0.1, 0.02
-"""Share of characters beyond ASCII from which a text counts as wholly foreign to the encoder, and as another language
-than English."""
+APPLICATION = 2
+"""The token type of the application's own texts."""
 
 
 class Calibration(BaseModel):
-    """Logit of the worst window -> probability, corrected for how many windows had a chance to be it."""
+    """Logit of the worst window -> probability that the text is an attack. The length of the text changes nothing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slope: float = 1.0
     offset: float = 0.0
-    per_log_windows: float = 0.0
-    most_windows: int | None = Field(default=None, ge=1)
-    """Windows from which more of them change nothing."""
 
-    def log_windows(self, windows: int) -> float:
-        """The logarithm of how many windows had a chance."""
-        return math.log(max(1, windows if self.most_windows is None else min(windows, self.most_windows)))
-
-    def probability(self, logit: float, windows: int) -> float:
-        """The calibrated probability that a text of so many windows is an attack."""
-        z = self.slope * logit + self.offset + self.per_log_windows * self.log_windows(windows)
+    def probability(self, logit: float) -> float:
+        """The calibrated probability."""
+        z = self.slope * logit + self.offset
         return 1 / (1 + math.exp(-max(-40.0, min(40.0, z))))
-
-
-class Mixture(BaseModel):
-    """How the small model in the folder `glance` and the one it stands before make up one logit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    share: float = Field(ge=0, le=1)
-    """Weight of its logits where all letters are ASCII; the rest is the encoder's, which has hardly read any other."""
-    share_abroad: float = Field(ge=0, le=1)
-    """The same where a tenth of the characters or more are not ASCII; between the two in proportion."""
-    lift: float = Field(default=0.0, ge=0)
-    """Added to the mean where a fiftieth of the characters or more are not ASCII: both are shyer there than need be."""
-    settles: float
-    """Attack logit of the glance below which a window is not read by the encoder."""
-    settles_per_log_windows: float = Field(default=0.0, ge=0)
-    """How much higher that is for every e-fold of windows that the text has: of many, only a strong one can decide."""
-    settled: float
-    """What the encoder's logits are taken to be for such a window."""
-
-    def weigh(self, text: str) -> tuple[float, float]:
-        """The weight of its logits for this text, and what is added to the mean.
-
-        Dashes, quotes and emoji count, too: with letters alone 0.4 points less of `dev`'s attacks are caught.
-        """
-        text = "".join(text.split())  # neither model sees more than one space
-        other = (len(text) - len(text.encode("ascii", "ignore"))) / max(1, len(text))
-        share = self.share + (self.share_abroad - self.share) * min(1.0, other / ABROAD)
-        return share, self.lift * min(1.0, other / MIXED)
 
 
 class Manifest(BaseModel):
@@ -94,16 +57,23 @@ class Manifest(BaseModel):
     window: int = Field(default=126, ge=8, le=510)
     overlap: int = Field(default=32, ge=0)
     channels: bool = False
-    """Whether token type 1 marks text that the model reads and nobody said (documents, tool results)."""
+    """Whether token types say who wrote the text: 0 the user, 1 a third party, 2 the application."""
     outputs: tuple[str, ...]
     similarity: tuple[int, int]
     """Which part of the features is the embedding for `similar_to` rules."""
     similar_from: float = 0.55
     """Cosine from which a text counts as similar to an example."""
-    glance: Mixture | None = None
+    settles: float | None = None
+    """Logit of the first stage (`first.onnx`) below which it settles a window; None: there is no first stage."""
     calibration: Calibration
+    application: Calibration | None = None
+    """That of the application's own texts, which are hardly ever attacks and block from another score."""
     files: dict[str, str]
     made_by: str = ""
+
+    def calibration_of(self, channel: int) -> Calibration:
+        """The calibration of texts that this channel wrote."""
+        return self.application if channel == APPLICATION and self.application else self.calibration
 
 
 class Head:

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from sidecar.errors import ModelError
 from sidecar.layers.artefact import Array, Artefact
-from sidecar.layers.windows import prepared
+from sidecar.layers.pieces import FILE, Pieces
+from sidecar.layers.windows import Cut, Window, prepared, stream
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 import onnxruntime  # looks at the environment once, when it is loaded
@@ -28,20 +31,15 @@ import onnxruntime  # looks at the environment once, when it is loaded
 Tokens = dict[str, npt.NDArray[np.int64]]
 
 
-class Network(Protocol):
-    """Features for windows of tokens."""
+class Encoder(Protocol):
+    """Windows of a text, and features for them."""
 
-    def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
-        """(windows, features), for windows without special tokens and whether each was only read."""
+    def windows(self, text: str) -> Iterator[Window]:
+        """The text in windows, first to last, one by one."""
         ...
 
-
-class Encoder(Network, Protocol):
-    """The same with the tokenizer that makes the tokens."""
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Cuts text into tokens, without truncation and padding."""
+    def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
+        """(windows, features), for windows without special tokens and who wrote each (token types)."""
         ...
 
 
@@ -63,7 +61,7 @@ class Padding:
         pad = next((number for number in known if number is not None), 0)
         return cls(tuple(dressed[:at]), tuple(dressed[at + len(bare) :]), pad, channels)
 
-    def __call__(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Tokens:
+    def __call__(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Tokens:
         """The arrays that a BERT-like model takes."""
         rows = [[*self.before, *window, *self.after] for window in windows]
         shape = (len(rows), max(len(row) for row in rows))
@@ -71,36 +69,43 @@ class Padding:
         for index, row in enumerate(rows):
             ids[index, : len(row)] = row
             mask[index, : len(row)] = 1
-            types[index] = int(self.channels and indirect[index])
+            types[index] = channels[index] if self.channels else 0
         return {"input_ids": ids.astype(np.int64), "attention_mask": mask, "token_type_ids": types}
 
 
-class OnnxNetwork:
-    """`model.onnx` of a folder on onnxruntime; needs no torch."""
+class OnnxEncoder:
+    """`model.onnx` of a folder on onnxruntime, with `pieces.model` beside it; needs no torch."""
 
-    def __init__(self, artefact: Artefact, pad: Padding, threads: int) -> None:
-        self.pad = pad
-        self._session = _session(artefact.folder / "model.onnx", threads)
+    def __init__(self, artefact: Artefact, threads: int) -> None:
+        self.pieces = Pieces.read(artefact.folder / FILE)
+        self._size = artefact.manifest.window
+        self._run = Session(artefact.folder / "model.onnx", "features", self.pieces, threads)
 
-    def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
+    def windows(self, text: str) -> Iterator[Window]:
+        """The text in windows of its pieces."""
+        return self.pieces.windows(text, self._size)
+
+    def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
         """One run of the session for each window, at its exact length.
 
         The int8 products take the scale of their input from all that is in a run: in a batch a window's features
         would depend on its neighbours (a score of .57 became .60). At 126 tokens a batch is no faster.
         """
-        rows = [self._run(self.pad([window], [read])) for window, read in zip(windows, indirect, strict=True)]
-        return np.concatenate(rows)
-
-    def _run(self, tokens: Tokens) -> Array:
-        return np.asarray(self._session.run(["features"], tokens)[0], dtype=np.float32)
+        return np.concatenate([self._run(window, read) for window, read in zip(windows, channels, strict=True)])
 
 
-class OnnxEncoder(OnnxNetwork):
-    """The same with the `tokenizer.json` beside it."""
+class Session:
+    """A file of onnxruntime that takes one window of pieces."""
 
-    def __init__(self, artefact: Artefact, threads: int) -> None:
-        self.tokenizer = _tokenizer(artefact.folder / "tokenizer.json")
-        super().__init__(artefact, Padding.of(self.tokenizer, channels=artefact.manifest.channels), threads)
+    def __init__(self, path: Path, output: str, pieces: Pieces, threads: int) -> None:
+        self._pieces, self._output = pieces, output
+        self._session = _session(path, threads)
+
+    def __call__(self, window: Sequence[int], channel: int) -> Array:
+        """(1, numbers): what it says of a window that this channel wrote."""
+        ids = np.array([self._pieces.marked(window)], dtype=np.int64)
+        tokens = {"input_ids": ids, "token_type_ids": np.full_like(ids, channel)}
+        return np.asarray(self._session.run([self._output], tokens)[0], dtype=np.float32)
 
 
 class SentenceTransformersEncoder:
@@ -109,13 +114,20 @@ class SentenceTransformersEncoder:
     def __init__(self, artefact: Artefact, threads: int) -> None:
         self._torch, self._model = _sentence_transformer(artefact)
         self._torch.set_num_threads(threads)
-        self.tokenizer = prepared(Tokenizer.from_str(self._model.tokenizer.backend_tokenizer.to_str()))
-        self.pad = Padding.of(self.tokenizer, channels=artefact.manifest.channels)
+        self._cut = Cut(artefact.manifest.window, artefact.manifest.overlap)
+        from tokenizers import Tokenizer  # noqa: PLC0415 - 4 MB that the shipped model does not need
 
-    def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
+        self._tokenizer = prepared(Tokenizer.from_str(self._model.tokenizer.backend_tokenizer.to_str()))
+        self._pad = Padding.of(self._tokenizer, channels=artefact.manifest.channels)
+
+    def windows(self, text: str) -> Iterator[Window]:
+        """The text in overlapping windows of its tokens."""
+        return stream(self._tokenizer, text, self._cut)
+
+    def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
         """One forward pass through all modules of the model."""
         with self._torch.inference_mode():
-            tokens, device = self.pad(windows, indirect), self._model.device
+            tokens, device = self._pad(windows, channels), self._model.device
             found = self._model({name: self._torch.from_numpy(rows).to(device) for name, rows in tokens.items()})
         return np.asarray(found["sentence_embedding"].float().cpu().numpy(), dtype=np.float32)
 
@@ -125,13 +137,6 @@ def open_encoder(artefact: Artefact, threads: int) -> Encoder:
     if artefact.manifest.engine == "onnx":
         return OnnxEncoder(artefact, threads)
     return SentenceTransformersEncoder(artefact, threads)
-
-
-def _tokenizer(path: Path) -> Tokenizer:
-    try:
-        return prepared(Tokenizer.from_file(str(path)))
-    except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
-        raise ModelError(f"{path}: is not a tokenizer ({error})") from None
 
 
 def _session(path: Path, threads: int) -> Any:

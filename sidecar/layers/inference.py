@@ -1,7 +1,9 @@
 """One worker thread that reads texts for many requests, so that the event loop never computes.
 
 A request is read in steps of some milliseconds: all windows by the first stage, then those that it has not settled by
-the second, the most suspicious first, within a budget. The requests in hand take turns, new ones first, so a short
+the second, the most suspicious first, within a budget. A window of a longer text that the second stage takes for an
+attack is read with two other borders, and the two highest readings are averaged: what is only the chance of a border
+falls, and an attack stays one wherever it stands. The requests in hand take turns, new ones first, so a short
 prompt does not wait for a long document. A text is read in stretches and its windows are made one by one: what is held
 of it are the windows that wait for the second stage. A request is answered with its last window, or after one that was
 enough for its caller. One whose caller has left is read no further; what was read is kept for when it comes again.
@@ -16,8 +18,10 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from sidecar.errors import LayerError
 from sidecar.layers.artefact import Array, Calibration
@@ -28,6 +32,8 @@ from sidecar.views import View, encodable, views
 
 SLICE = 0.05
 """Seconds that one request is read before the others have their turn."""
+ALARM = 0.25
+"""Probability from which a window of a longer text is read with other borders."""
 STRETCH = 32_768
 """Characters of a text whose hidden readings are made at once."""
 _EVERYDAY = frozenset({"url", "leet"})
@@ -35,10 +41,10 @@ _EVERYDAY = frozenset({"url", "leet"})
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One text to read, and whether the model only reads it (nobody said it)."""
+    """One text to read, and who wrote it: 0 the user, 1 a third party, 2 the application."""
 
     text: str
-    indirect: bool = False
+    channel: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,6 @@ class _Open:
     order: int
     part: Part = field(compare=False)
     window: Window = field(compare=False)
-    glimpse: Glimpse = field(compare=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -122,7 +127,8 @@ class _Job:
 class Reader:
     """Reads texts in its own thread. `close` when done; afterwards every reading fails.
 
-    `budget`: windows that the second stage reads of one request, and `share` of its windows more.
+    `budget`: readings of the second stage for one request. `chance`: the probability that a logit of a window stands
+    for, by the channel that wrote the text.
     """
 
     def __init__(
@@ -130,13 +136,13 @@ class Reader:
         scorer: Scorer,
         *,
         budget: int = 256,
-        share: float = 0.0,
-        calibration: Calibration | None = None,
+        chance: Callable[[float, int], float] | None = None,
         waiting: int = 512,
         kept: Kept | None = None,
     ) -> None:
-        self._scorer, self._calibration = scorer, calibration or Calibration()
-        self._budget, self._share = budget, share
+        self._scorer = scorer
+        self._probability = chance or (lambda logit, _: Calibration().probability(logit))
+        self._budget = budget
         self._kept = kept or Kept()
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waiting, self._hand = waiting, deque[_Job]()
@@ -218,18 +224,17 @@ class Reader:
 
     def _first(self, job: _Job, part: Part) -> Iterator[None]:
         """All windows of one part by the first stage."""
-        indirect = job.texts[part.text].indirect
+        channel = job.texts[part.text].channel
         for window in self._scorer.windows(part.view.text):
             job.windows[part.text] += 1
-            glimpse = self._glimpse(window, indirect=indirect)
-            settled = self._scorer.settles(glimpse, job.windows[part.text])
-            leave = self._settle if settled else self._shelve
+            glimpse = self._glimpse(window, channel)
+            leave = self._settle if self._scorer.settles(glimpse) else self._shelve
             leave(job, part, window, glimpse)
             yield
 
     def _settle(self, job: _Job, part: Part, window: Window, glimpse: Glimpse) -> None:
         """Of the windows that are settled, the worst of each text is kept."""
-        said, attack = self._scorer.settled(window, glimpse), self._scorer.head.attack
+        said, attack = self._scorer.settled(glimpse), self._scorer.head.attack
         known = job.settled.get(part.text)
         if known is None or said.logits[attack] > known.logits[attack]:
             job.settled[part.text] = Read(part, window.start, window.end, said.logits)
@@ -237,49 +242,61 @@ class Reader:
     def _shelve(self, job: _Job, part: Part, window: Window, glimpse: Glimpse) -> None:
         """Leave a window to the second stage; what is beyond the budget in any case is only counted."""
         job.unsettled[part.text] += 1
-        order, shelved = -sum(job.windows), self._scorer.shelved(window)
-        heapq.heappush(job.open, _Open(glimpse.suspicion, order, part, shelved, glimpse))
-        if len(job.open) > self._room(job):
+        heapq.heappush(job.open, _Open(glimpse.suspicion, -sum(job.windows), part, window))
+        if len(job.open) > self._budget:
             heapq.heappop(job.open)
 
-    def _room(self, job: _Job) -> int:
-        return self._budget + int(self._share * sum(job.windows))
-
     def _second(self, job: _Job) -> Iterator[None]:
-        """The windows that are not settled now that their number is known, the most suspicious first."""
-        spent, room = 0, self._room(job)
-        for window in sorted(job.open, reverse=True):
-            if self._scorer.settles(window.glimpse, job.windows[window.part.text]):
-                job.unsettled[window.part.text] -= 1
-                self._settle(job, window.part, window.window, window.glimpse)
-                continue
-            if spent >= room:
+        """The windows that are not settled, the most suspicious first."""
+        spent = 0
+        for one in sorted(job.open, reverse=True):
+            if spent >= self._budget:
                 return
-            said = self._said(window, indirect=job.texts[window.part.text].indirect)
+            part, window, channel = one.part, one.window, job.texts[one.part.text].channel
+            said = self._said(window, channel)
             spent += said.cost
-            job.unsettled[window.part.text] -= 1
-            read = Read(window.part, window.window.start, window.window.end, said.logits, said.features, True)
+            if self._is_alarm(said, window, part.view.text, channel):
+                yield
+                said, cost = self._again(said, window, part.view.text, channel)
+                spent += cost
+            job.unsettled[part.text] -= 1
+            read = Read(part, window.start, window.end, said.logits, said.features, True)
             job.read.append(read)
-            if self.probability(read, job.windows[window.part.text]) >= job.enough:
+            if self.probability(read, channel) >= job.enough:
                 job.satisfied = True
                 return
             yield
 
-    def probability(self, read: Read, windows: int) -> float:
-        """The calibrated probability that a text of so many windows is an attack, by this one of them."""
-        return self._calibration.probability(float(read.logits[self._scorer.head.attack]), windows)
+    def _is_alarm(self, said: Said, window: Window, text: str, channel: int) -> bool:
+        longer = bool(text[: window.start].strip() or text[window.end :].strip())
+        return longer and self._chance(said.logits, channel) >= ALARM
 
-    def _glimpse(self, window: Window, *, indirect: bool) -> Glimpse:
-        key = self._kept.key(b"first", window, indirect=indirect)
+    def _again(self, said: Said, window: Window, text: str, channel: int) -> tuple[Said, int]:
+        """The mean of the two highest of this reading and those with other borders, and what those cost."""
+        others = [self._said(other, channel) for other in self._scorer.around(text, window)]
+        attack = self._scorer.head.attack
+        best = sorted([said, *others], key=lambda one: float(one.logits[attack]), reverse=True)[:2]
+        mean = np.asarray(sum(one.logits for one in best) / len(best), dtype=np.float32)
+        return replace(best[0], logits=mean), sum(one.cost for one in others)
+
+    def probability(self, read: Read, channel: int) -> float:
+        """The calibrated probability that a text of this channel is an attack, by this one of its windows."""
+        return self._chance(read.logits, channel)
+
+    def _chance(self, logits: Array, channel: int) -> float:
+        return self._probability(float(logits[self._scorer.head.attack]), channel)
+
+    def _glimpse(self, window: Window, channel: int) -> Glimpse:
+        key = self._kept.key(b"first", window, channel)
         if not isinstance(found := self._kept.get(key), Glimpse):
-            found = self._scorer.glimpse(window, indirect=indirect)
+            found = self._scorer.glimpse(window, channel)
             self._kept.put(key, found)
         return found
 
-    def _said(self, window: _Open, *, indirect: bool) -> Said:
-        key = self._kept.key(b"second", window.window, indirect=indirect)
+    def _said(self, window: Window, channel: int) -> Said:
+        key = self._kept.key(b"second", window, channel)
         if not isinstance(found := self._kept.get(key), Said):
-            found = self._scorer.read(window.window, window.glimpse, indirect=indirect)
+            found = self._scorer.read(window, channel)
             self._kept.put(key, found)
         return found
 

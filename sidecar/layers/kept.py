@@ -28,9 +28,9 @@ class Kept:
         self._secret = secrets.token_bytes(16)
         self._found: OrderedDict[bytes, Glimpse | Said] = OrderedDict()
 
-    def key(self, stage: bytes, window: Window, *, indirect: bool) -> bytes:
+    def key(self, stage: bytes, window: Window, channel: int) -> bytes:
         """What a window is known by."""
-        known = hashlib.blake2b(stage + bytes([indirect]), digest_size=16, key=self._secret)
+        known = hashlib.blake2b(stage + bytes([channel]), digest_size=16, key=self._secret)
         known.update(array("q", window.ids).tobytes())
         known.update(window.text.encode("utf-8", "surrogatepass"))
         return known.digest()

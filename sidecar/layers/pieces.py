@@ -1,8 +1,7 @@
-"""Takes text into pieces of words of many languages: the tokenizer of the glance.
+"""Takes text into pieces of words of many languages: the tokenizer of the shipped model.
 
-sentencepiece keeps 36,000 of them in 5 MB and reads a text of 600 characters in 20 microseconds; the same vocabulary
-took 27 MB and 147 microseconds with `tokenizers` (1,777 rows of the corpus). It normalises by itself: NFKC, and one
-space for many.
+sentencepiece reads text several times as fast as `tokenizers`, and in a fifth of the memory. It normalises by itself:
+NFKC, and one space for many.
 
 A long text is cut into runs of a few words, which end at white space where there is some, and windows are made of
 whole runs: so the text is tokenised once, in small steps, and offsets are known without asking for those of each
@@ -12,14 +11,13 @@ piece. Of figures and encoded data that go on over several runs only the first r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
 from sidecar.errors import ModelError
-from sidecar.layers.embedding import Padding
 from sidecar.layers.prose import is_noise
 from sidecar.layers.windows import Window
 from sidecar.views.folding import unhidden
@@ -59,10 +57,9 @@ class Pieces:
         """The number that stands for what it has no piece for."""
         return int(self._processor.unk_id())
 
-    def padding(self, *, channels: bool) -> Padding:
-        """How windows of pieces become arrays."""
-        marks = self._processor
-        return Padding((marks.bos_id(),), (marks.eos_id(),), marks.unk_id(), channels)
+    def marked(self, ids: Sequence[int]) -> list[int]:
+        """The pieces of a window between the marks for begin and end."""
+        return [int(self._processor.bos_id()), *ids, int(self._processor.eos_id())]
 
     def __call__(self, text: str) -> tuple[int, ...]:
         """The numbers of its pieces, without marks for begin and end."""

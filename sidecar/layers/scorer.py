@@ -1,43 +1,39 @@
-"""What a model folder says of windows: a glance settles the clear ones, the encoder reads the rest.
+"""What a model folder says of windows: a first stage settles the clear ones, the second reads the rest.
 
-The glance is a second, small model in the folder `glance/` of the first. It knows other languages than the encoder and
-costs a fifth of it. Where it knows the letters and finds nothing at all, the window is settled; elsewhere the logits
-are a weighted mean of both, and the glance weighs more where letters are not ASCII. Without a glance, or where features
-are needed of every window, the encoder reads everything.
+The first stage is a small network of n-grams that has learnt what the second would say, and costs a thirtieth of it.
+Where it knows the letters and finds nothing, the window is settled as harmless. Both are spared what shows nothing, and
+read a disguised window also as a reader would take it. Without a first stage, or where features are needed of every
+window, the second reads everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import re2
 
-from sidecar.errors import ModelError
-from sidecar.layers.artefact import Array, Artefact, Calibration, Head, Mixture
-from sidecar.layers.embedding import Encoder, Network, OnnxNetwork, open_encoder
-from sidecar.layers.pieces import FILE, Pieces
+from sidecar.layers.artefact import Array, Artefact, Head
+from sidecar.layers.embedding import Encoder, OnnxEncoder, Session, open_encoder
 from sidecar.layers.prose import is_prose
-from sidecar.layers.windows import Cut, Window, stream, windows
+from sidecar.layers.windows import Window
 from sidecar.views.folding import folded, unhidden
 
-FOLDER = "glance"
+FILE = "first.onnx"
 UNKNOWN = 0.2
-"""Share of pieces that the glance does not know from which it settles nothing: a word of Bengali is one. All windows of
-Bengali, Tamil and Hindi in the held-back rows have more, one in two of Urdu, hardly any of English or Chinese."""
+"""Share of pieces that the vocabulary does not know from which the first stage settles nothing."""
 WESTERN = 0.9
 """Share of ASCII letters from which a text without accents and look-alikes is what a reader would take it for; of a
 Russian one it is about 0.7, of a Greek one 0.8."""
 ALONE = 24
-"""Western letters in a text of others from which they are read alone, too: behind a line of Chinese the glance took an
-English attack for harmless."""
+"""Western letters in a text of others from which they are read alone, too."""
 FEW = 3
 """Capitals, or signs that part words, that any text may have."""
 CAPITALS = 0.12
-"""Share of capitals among letters, which the glance minds: a harmless row of the corpus has 0.03 in English and 0.07 in
-German (medians; one in 25 has more than this), Words Like These 0.24."""
+"""Share of capitals among letters: a harmless row of the corpus has 0.03 in English and 0.07 in German (medians; one in
+25 has more than this), Words Like These 0.24."""
 NOTHING = -20.0
 """The logits of a window that says nothing."""
 _PARTS = str.maketrans(dict.fromkeys("_-./|+~*=:;,\n", " "))
@@ -47,69 +43,25 @@ _FOREIGN = re2.compile(r"[^\x00-\x7f]+")
 
 @dataclass(frozen=True, slots=True)
 class Glimpse:
-    """What the first stage says of a window; no logits if it has not read it, because there is none or no need.
+    """What the first stage says of a window: how suspicious it is, and whether it may settle it if it is not."""
 
-    `known`: it may settle the window by itself, if it is not suspicious (`Scorer.settles`).
-    """
-
-    logits: Array | None
-    known: bool
     suspicion: float
+    known: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The logits of a window, its features if the encoder read it, and how many windows that were to the encoder."""
+    """The logits of a window, its features if the second stage read it, and how many readings that took."""
 
     logits: Array
     features: Array | None = None
     cost: int = 0
 
 
-class Vocabulary(Protocol):
-    """What the glance needs of `Pieces`."""
+class First(Protocol):
+    """A window of pieces, and who wrote it -> (1, 1): the attack logit."""
 
-    @property
-    def unknown(self) -> int: ...  # noqa: D102 - see `Pieces`
-    def __call__(self, text: str) -> tuple[int, ...]: ...  # noqa: D102
-    def windows(self, text: str, size: int) -> Iterator[Window]: ...  # noqa: D102
-
-
-class Glance:
-    """The small model. It cuts a text by pieces of its own.
-
-    The encoder's tokenizer drops what shows nothing, and marks of all scripts. The glance is spared what shows nothing,
-    too. Marks make the word in many of its languages: a western text that has some, or look-alikes, is read with and
-    without, and the worse answer counts; of a text in other letters the western part is read alone. What is written
-    Like This or_like_this is also read as it would usually be.
-    """
-
-    def __init__(self, pieces: Vocabulary, network: Network, head: Head, mixture: Mixture, size: int = 126) -> None:
-        self._pieces, self._network, self._head = pieces, network, head
-        self._size = size
-        self.mixture = mixture
-
-    @classmethod
-    def open(cls, artefact: Artefact, mixture: Mixture, threads: int) -> Glance:
-        """Load its weights. Raises `ModelError` that names the file."""
-        pieces = Pieces.read(artefact.folder / FILE)
-        pad = pieces.padding(channels=artefact.manifest.channels)
-        network = OnnxNetwork(artefact, pad, threads)
-        return cls(pieces, network, artefact.head, mixture, artefact.manifest.window)
-
-    def windows(self, text: str) -> Iterator[Window]:
-        """The text in windows of its pieces, one by one."""
-        return self._pieces.windows(text, self._size)
-
-    def knows(self, window: Window) -> bool:
-        """Whether it has read so much of the window that it may settle it."""
-        return window.ids.count(self._pieces.unknown) <= UNKNOWN * len(window.ids)
-
-    def logits(self, window: Window, *, indirect: bool) -> Array:
-        """(outputs): the worst of its readings."""
-        pieces = [window.ids, *map(self._pieces, other_readings(window.text))]
-        found = self._head.logits(self._network.features(pieces, [indirect] * len(pieces)))
-        return np.asarray(found[found[:, self._head.attack].argmax()])
+    def __call__(self, window: Sequence[int], channel: int) -> Array: ...  # noqa: D102
 
 
 def other_readings(text: str) -> list[str]:
@@ -156,89 +108,73 @@ class Scorer:
         self,
         encoder: Encoder,
         head: Head,
-        glance: Glance | None = None,
+        first: First | None = None,
         *,
-        cut: Cut | None = None,
-        settles: bool = True,
+        settles: float = NOTHING,
+        unknown: int = -1,
         readable: Callable[[str], bool] = lambda _: True,
-        calibration: Calibration | None = None,
     ) -> None:
-        """`readable`: what is worth reading at all. `calibration`: that of the texts whose windows are read."""
-        self.encoder, self.head, self._readable = encoder, head, readable
-        self._cut = cut or Cut()
-        self._glance, self._settles = glance, settles
-        self._calibration = calibration or Calibration()
+        """The limit of the first stage, the piece that it does not know, and what is worth reading at all."""
+        self.encoder, self.head = encoder, head
+        self._first, self._settles, self._unknown = first, settles, unknown
+        self._readable = readable
 
     @classmethod
     def open(cls, artefact: Artefact, threads: int, *, settles: bool = True) -> Scorer:
         """Load the weights; without `settles` every window has features. Raises `ModelError` that names the file."""
-        encoder, manifest = open_encoder(artefact, threads), artefact.manifest
-        cut, glance = Cut(manifest.window, manifest.overlap), None
-        if manifest.glance is not None:
-            small = Artefact.read(artefact.folder / FOLDER)
-            if small.manifest.outputs != manifest.outputs:
-                raise ModelError(f"{small.folder}: has other outputs than the model that it stands before")
-            glance = Glance.open(small, manifest.glance, threads)
-        known = manifest.calibration
-        return cls(encoder, artefact.head, glance, cut=cut, settles=settles, readable=is_prose, calibration=known)
+        encoder, limit = open_encoder(artefact, threads), artefact.manifest.settles
+        if not (settles and limit is not None and isinstance(encoder, OnnxEncoder)):
+            return cls(encoder, artefact.head, readable=is_prose)
+        first = Session(artefact.folder / FILE, "logit", encoder.pieces, threads)
+        unknown = encoder.pieces.unknown
+        return cls(encoder, artefact.head, first, settles=limit, unknown=unknown, readable=is_prose)
 
     def windows(self, text: str) -> Iterator[Window]:
-        """The text in the windows of the first stage, one by one."""
-        return stream(self.encoder.tokenizer, text, self._cut) if self._glance is None else self._glance.windows(text)
+        """The text in windows, one by one."""
+        return self.encoder.windows(text)
 
-    def glimpse(self, window: Window, *, indirect: bool) -> Glimpse:
+    def around(self, text: str, window: Window) -> list[Window]:
+        """The window with two other borders: moved back and on by a quarter, or shorter where the text ends."""
+        length = window.end - window.start
+        move, short = length // 4, length * 3 // 5
+        before = (window.start - move, window.end - move) if window.start >= move else (0, window.start + short)
+        behind = (window.start + move, window.end + move)
+        if behind[1] > len(text):
+            behind = (window.end - short, window.end)
+        found = [next(self.encoder.windows(text[start:end]), None) for start, end in (before, behind)]
+        return [one for one in found if one is not None and one.ids != window.ids]
+
+    def glimpse(self, window: Window, channel: int) -> Glimpse:
         """What the first stage says. A window that is not readable is settled: nothing in it can be judged."""
         if not self._readable(window.text):
-            return Glimpse(None, known=True, suspicion=-np.inf)
-        if self._glance is None:
-            return Glimpse(None, known=False, suspicion=0.0)
-        first = self._glance.logits(window, indirect=indirect)
-        return Glimpse(first, self._settles and self._glance.knows(window), float(first[self.head.attack]))
+            return Glimpse(NOTHING, known=True)
+        if self._first is None:
+            return Glimpse(0.0, known=False)
+        found = [float(self._first(ids, channel)[0, 0]) for ids in self._readings(window)]
+        return Glimpse(max(found), window.ids.count(self._unknown) <= UNKNOWN * len(window.ids))
 
-    def settles(self, glimpse: Glimpse, windows: int = 1) -> bool:
-        """Whether the second stage need not read a window of a text that has so many."""
-        if not glimpse.known or self._glance is None:
-            return glimpse.known
-        mixture = self._glance.mixture
-        limit = mixture.settles + mixture.settles_per_log_windows * self._calibration.log_windows(windows)
-        return glimpse.suspicion < limit
+    def settles(self, glimpse: Glimpse) -> bool:
+        """Whether the second stage need not read the window."""
+        return glimpse.known and (self._first is None or glimpse.suspicion < self._settles)
 
-    def settled(self, window: Window, glimpse: Glimpse) -> Said:
+    def settled(self, glimpse: Glimpse) -> Said:
         """What is said of a window that the first stage has settled."""
-        return Said(self._both(window, glimpse, None))
+        logits = np.full(len(self.head.outputs), NOTHING, np.float32)
+        logits[self.head.attack] = min(glimpse.suspicion, self._settles)
+        return Said(logits)
 
-    def shelved(self, window: Window) -> Window:
-        """The window with no more than the second stage needs of it."""
-        return window if self._glance is None else replace(window, ids=())
+    def read(self, window: Window, channel: int) -> Said:
+        """What the second stage says: the worst of the window's readings.
 
-    def read(self, window: Window, glimpse: Glimpse, *, indirect: bool) -> Said:
-        """What both stages say. Raises `ArithmeticError` if a number is not finite."""
-        cut = [window.ids] if self._glance is None else [w.ids for w in self._encoded(window.text)]
-        if not cut:
-            return Said(self._both(window, glimpse, None))
-        features = self.encoder.features(cut, [indirect] * len(cut))
+        Raises `ArithmeticError` if a number is not finite.
+        """
+        readings = self._readings(window)
+        features = self.encoder.features(readings, [channel] * len(readings))
         found = self.head.logits(features)
         worst = int(found[:, self.head.attack].argmax())
-        return Said(self._both(window, glimpse, found[worst]), features[worst], len(cut))
+        return Said(found[worst], features[worst], len(readings))
 
-    def __call__(self, found: Sequence[Window], indirect: Sequence[bool]) -> list[Said]:
-        """Both stages, one answer a window, in order: for measurements."""
-        return [self._one(window, indirect=read) for window, read in zip(found, indirect, strict=True)]
-
-    def _one(self, window: Window, *, indirect: bool) -> Said:
-        glimpse = self.glimpse(window, indirect=indirect)
-        if not self.settles(glimpse):
-            return self.read(window, glimpse, indirect=indirect)
-        return self.settled(window, glimpse)
-
-    def _encoded(self, text: str) -> list[Window]:
-        return windows(self.encoder.tokenizer, text, self._cut)
-
-    def _both(self, window: Window, glimpse: Glimpse, second: Array | None) -> Array:
-        """The weighted mean of both stages."""
-        if glimpse.logits is None or self._glance is None:
-            return np.full(len(self.head.outputs), NOTHING, np.float32) if second is None else second
-        first, mixture = glimpse.logits, self._glance.mixture
-        last = np.full(len(self.head.outputs), mixture.settled, np.float32) if second is None else second
-        share, lift = mixture.weigh(window.text)
-        return np.asarray(share * first + (1 - share) * last + lift, dtype=np.float32)
+    def _readings(self, window: Window) -> list[tuple[int, ...]]:
+        """The pieces of the window, and of what a reader may take it for if that is something else."""
+        plain = (next(self.encoder.windows(text), None) for text in other_readings(window.text))
+        return [window.ids, *(one.ids for one in plain if one is not None)]

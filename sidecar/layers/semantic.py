@@ -25,6 +25,8 @@ from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanR
 
 FLOOR = 0.1
 """Findings below this score say nothing worth a line."""
+CHANNELS = {Channel.DIRECT: 0, Channel.INDIRECT: 1, Channel.APPLICATION: 2}
+"""The token type by which the model knows who wrote a text."""
 FEW = 64
 """Segments whose reports are put together on the event loop."""
 
@@ -48,7 +50,7 @@ class SemanticLayer:
         reader = Reader(
             scorer,
             budget=settings.budget,
-            calibration=manifest.calibration,
+            chance=lambda logit, channel: manifest.calibration_of(channel).probability(logit),
         )
         return cls(artefact, reader, Neighbours(rules, scorer.encoder, manifest))
 
@@ -63,24 +65,24 @@ class SemanticLayer:
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Read every segment whole. Raises `LayerError` if that cannot be done."""
-        texts = [Text(s.text, s.channel is not Channel.DIRECT) for s in request.segments]
+        texts = [Text(s.text, CHANNELS[s.channel]) for s in request.segments]
         reading = await self._reader.read(texts, request.enough)
         if len(texts) <= FEW:
             return self._report(request, reading)
         return await asyncio.to_thread(self._report, request, reading)
 
     def _report(self, request: ScanRequest, reading: Reading) -> LayerReport:
-        facts = zip(request.segments, reading.by_text(), reading.windows, reading.unsettled, strict=True)
-        each = [self._segment(segment, reads, windows, whole=not left) for segment, reads, windows, left in facts]
+        facts = zip(request.segments, reading.by_text(), reading.unsettled, strict=True)
+        each = [self._segment(segment, reads, whole=not left) for segment, reads, left in facts]
         left = sum(reading.unsettled)
         settled = sum(reading.windows) - sum(read.second for read in reading.read) - left
         detail = {"windows": sum(reading.windows), "windows_settled": settled, "windows_left": left}
         report = LayerReport.over(self.name, each, detail)
         return replace(report, failure="budget") if left and not reading.enough else report
 
-    def _segment(self, segment: Segment, reads: Sequence[Read], windows: int, *, whole: bool) -> SegmentReport:
+    def _segment(self, segment: Segment, reads: Sequence[Read], *, whole: bool) -> SegmentReport:
         worst = self._worst(reads)
-        chances = [self._reader.probability(read, windows) for read in worst]
+        chances = [self._reader.probability(read, CHANNELS[segment.channel]) for read in worst]
         trained = (f for read, chance in zip(worst, chances, strict=True) for f in self._trained(segment, read, chance))
         findings = (*trained, *self._similar(segment, reads))
         score = max([0.0, *chances, *(f.score for f in findings if f.decides)])

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 
 from sidecar.layers.artefact import Array, Manifest
 from sidecar.layers.embedding import Encoder
-from sidecar.layers.windows import Cut, windows
 from sidecar.types import Channel, Label
 
 
@@ -50,8 +50,7 @@ class Neighbours:
     def __init__(self, rules: Sequence[SimilarRule], encoder: Encoder, manifest: Manifest) -> None:
         self._part, self._near = slice(*manifest.similarity), manifest.similar_from
         self._rules = [rule for rule in rules if rule.similar_to and rule.status != "retired"]
-        cut = Cut(manifest.window, manifest.overlap)
-        vectors = [self._embed(encoder, rule.similar_to, cut) for rule in self._rules]
+        vectors = [self._embed(encoder, rule.similar_to) for rule in self._rules]
         self._owner = np.repeat(np.arange(len(vectors)), [len(v) for v in vectors])
         self._examples = np.concatenate(vectors) if vectors else None
 
@@ -69,9 +68,9 @@ class Neighbours:
         window = int(nearest.argmax())
         return Hit(rule, window, float(nearest[window])) if nearest[window] >= self._near else None
 
-    def _embed(self, encoder: Encoder, examples: Sequence[str], cut: Cut) -> Array:
-        ids = [window.ids for example in examples for window in windows(encoder.tokenizer, example, cut)[:1]]
-        return _unit(encoder.features(ids, [False] * len(ids))[:, self._part])
+    def _embed(self, encoder: Encoder, examples: Sequence[str]) -> Array:
+        ids = [window.ids for example in examples for window in islice(encoder.windows(example), 1)]
+        return _unit(encoder.features(ids, [0] * len(ids))[:, self._part])
 
 
 def _unit(vectors: Array) -> Array:

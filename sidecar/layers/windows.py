@@ -12,8 +12,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from tokenizers import Regex, Tokenizer, pre_tokenizers
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 STRETCH = 8192
 """Characters tokenised at once."""
@@ -47,6 +49,8 @@ class Cut:
 
 def prepared(tokenizer: Tokenizer) -> Tokenizer:
     """The tokenizer without truncation and padding, and with endless words cut. Changes it in place."""
+    from tokenizers import Regex, pre_tokenizers  # noqa: PLC0415 - 4 MB that the shipped model does not need
+
     tokenizer.no_truncation()
     tokenizer.no_padding()
     pieces = pre_tokenizers.Split(Regex(f".{{1,{_WORD}}}"), "isolated")

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 import pytest
 import tiny_model
-from tiny_model import TinyEncoder, TinyPieces
+from tiny_model import TinyEncoder, TinyFirst
 
 from sidecar.errors import LayerError
-from sidecar.layers.artefact import SHIPPED, Array, Artefact, Calibration, Mixture
+from sidecar.layers.artefact import SHIPPED, Array, Artefact, Calibration
 from sidecar.layers.inference import Reader, Reading, Text
 from sidecar.layers.kept import Kept
-from sidecar.layers.scorer import Glance, Scorer
+from sidecar.layers.scorer import Scorer
 from sidecar.layers.windows import Cut
 
-CUT = Cut(size=8, overlap=2)
 Make = Callable[..., Reader]
 
 
@@ -31,7 +30,7 @@ async def make() -> AsyncIterator[Make]:
 
     def one(encoder: TinyEncoder, **options: object) -> Reader:
         settings: dict[str, object] = {"kept": Kept(0), "budget": 10_000} | options
-        made.append(Reader(Scorer(encoder, tiny_model.head(), cut=CUT), **settings))  # type: ignore[arg-type]
+        made.append(Reader(Scorer(encoder, tiny_model.head()), **settings))  # type: ignore[arg-type]
         return made[-1]
 
     yield one
@@ -46,10 +45,10 @@ class Remembering(TinyEncoder):
         super().__init__(pause=pause)
         self.read: list[list[int]] = []
 
-    def features(self, windows: Sequence[Sequence[int]], indirect: Sequence[bool]) -> Array:
+    def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
         """One row a window."""
         self.read.extend(list(window) for window in windows)
-        return super().features(windows, indirect)
+        return super().features(windows, channels)
 
 
 def words(count: int, last: str = "calm") -> str:
@@ -96,7 +95,7 @@ async def test_a_window_that_is_enough_ends_the_reading(make: Make) -> None:
     text = [Text("attack " + words(500))]
     reading = await make(TinyEncoder()).read(text, enough=0.9)
     assert (len(reading.read), reading.enough, sum(reading.unsettled)) == (1, True, reading.windows[0] - 1)
-    weak = make(TinyEncoder(), calibration=Calibration(slope=0.1))
+    weak = make(TinyEncoder(), chance=lambda logit, _: Calibration(slope=0.1).probability(logit))
     assert len((await weak.read(text, enough=0.9)).read) == reading.windows[0]
 
 
@@ -197,7 +196,7 @@ class Staged:
     """A reader on two tiny models, the first of which settles what is calm, and is sure of what is an attack."""
 
     reader: Reader
-    first: TinyEncoder
+    first: TinyFirst
     second: TinyEncoder
 
 
@@ -206,15 +205,11 @@ async def staged() -> AsyncIterator[Callable[..., Staged]]:
     """Makes them, and closes them at the end."""
     made: list[Staged] = []
 
-    def one(
-        *, first: TinyEncoder | None = None, second: TinyEncoder | None = None, rise: float = 0.0, **options: object
-    ) -> Staged:
-        small, large = first or TinyEncoder(), second or TinyEncoder()
-        mixture = Mixture(share=0.5, share_abroad=0.5, settles=-1.0, settled=-4.0, settles_per_log_windows=rise)
-        glance = Glance(TinyPieces(), small, tiny_model.head(), mixture, CUT.size)
+    def one(*, pause: float = 0.0, **options: object) -> Staged:
+        first, second = TinyFirst(pause=pause), TinyEncoder(pause=pause, cut=Cut(8, 0))
         settings: dict[str, object] = {"kept": Kept(0)} | options
-        reader = Reader(Scorer(large, tiny_model.head(), glance, cut=CUT), **settings)  # type: ignore[arg-type]
-        made.append(Staged(reader, small, large))
+        scorer = Scorer(second, tiny_model.head(), first, settles=-1.0, unknown=1)
+        made.append(Staged(Reader(scorer, **settings), first, second))  # type: ignore[arg-type]
         return made[-1]
 
     yield one
@@ -225,13 +220,18 @@ async def staged() -> AsyncIterator[Callable[..., Staged]]:
 DECOY, ATTACK = "doubt " * 8, "attack " * 8
 
 
+def unalarmed(logit: float, _: int) -> float:
+    """What is doubtful is no alarm, and is not read with other borders."""
+    return Calibration(offset=-3.0).probability(logit)
+
+
 async def test_decoys_hide_no_attack(staged: Callable[..., Staged]) -> None:
     """Of 200 windows that are a little suspicious and one that is more so, that one is read, wherever it stands."""
     for place in (0, 100, 200):
-        both = staged(budget=20)
+        both = staged(budget=20, chance=unalarmed)
         reading = await both.reader.read([Text(DECOY * place + ATTACK + DECOY * (200 - place))])
-        assert (len(both.first.batches), len(both.second.batches)) == (201, 20)
-        assert (reading.windows, reading.unsettled) == ((201,), (181,))
+        assert (both.first.read, reading.windows) == (201, (201,))
+        assert sum(both.second.batches) <= 20
         assert reading.read[0].logits[0] > 0
 
 
@@ -242,21 +242,40 @@ async def test_what_the_first_stage_has_settled_counts_as_read(staged: Callable[
     assert (reading.windows, reading.unsettled, both.second.batches) == ((375, 1), (0, 0), [])
 
 
-async def test_what_many_windows_settle_costs_nothing_of_the_budget(staged: Callable[..., Staged]) -> None:
-    """The first windows of a text were shelved before their number was known: they are settled at the end."""
-    both = staged(budget=20, rise=0.5)
-    reading = await both.reader.read([Text(DECOY * 100 + ATTACK)])
-    assert (sum(reading.unsettled), len(both.second.batches)) == (0, 1)
-    assert reading.read[0].logits[0] > 0
-
-
-async def test_the_budget_is_of_the_request_and_grows_with_its_windows(staged: Callable[..., Staged]) -> None:
-    """All texts share it, the most suspicious windows of any of them come first."""
-    both = staged(budget=3, share=0.1)
+async def test_the_budget_is_of_the_request(staged: Callable[..., Staged]) -> None:
+    """All texts share it, the most suspicious windows of any of them come first; the rest is left and counted."""
+    both = staged(budget=6, chance=lambda logit, _: Calibration(offset=-9.0).probability(logit))
     reading = await both.reader.read([Text(DECOY * 15), Text(DECOY * 14 + ATTACK)])
     assert len(both.second.batches) == 6
     assert sum(reading.unsettled) == 24
     assert reading.read[0].part.text == 1
+
+
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+async def test_an_attack_stays_one_with_other_borders(staged: Callable[..., Staged], place: str) -> None:
+    """Wherever it stands in a longer text, two of three readings hold it, and their mean is as sure."""
+    calm, attack = "calm " * 40, "attack calm "
+    text = {"first": attack + calm, "middle": calm + "calm calm " + attack + calm, "last": calm + attack}[place]
+    both = staged()
+    reading = await both.reader.read([Text(text)])
+    assert len(both.second.batches) > 1
+    assert max(float(read.logits[0]) for read in reading.read) == pytest.approx(5.0)
+
+
+class Fickle(TinyEncoder):
+    """Takes only that very window for an attack in which `doubt` is the first word."""
+
+    def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
+        """Attack or calm, by the first word."""
+        return super().features([[6] if window[0] == 5 else [4] for window in windows], channels)
+
+
+async def test_the_chance_of_a_border_is_no_alarm(make: Make) -> None:
+    """What looks like an attack between two borders alone is the mean of that and the better of the others."""
+    reading = await make(Fickle(cut=Cut(8, 0))).read([Text("calm " * 8 + "doubt " + "calm " * 20)])
+    assert max(float(read.logits[0]) for read in reading.read) == pytest.approx(0.0)
+    alone = await make(Fickle()).read([Text("doubt calm calm")])
+    assert float(alone.read[0].logits[0]) == 5.0
 
 
 async def test_a_score_depends_on_nothing_that_shares_the_request() -> None:
@@ -289,7 +308,7 @@ def _worst(reading: Reading, text: int) -> float:
 
 async def test_a_reading_that_was_given_up_goes_on_where_it_ended(staged: Callable[..., Staged]) -> None:
     """What both stages said of a window is kept, so that each try gets further and reads nothing twice."""
-    both = staged(first=TinyEncoder(pause=0.005), second=TinyEncoder(pause=0.005), kept=Kept())
+    both = staged(pause=0.005, kept=Kept(), chance=unalarmed)
     text, tries = [Text("".join(f"doubt {n} " + "calm " * 6 for n in range(120)))], 0
     while True:
         tries += 1
@@ -300,7 +319,7 @@ async def test_a_reading_that_was_given_up_goes_on_where_it_ended(staged: Callab
         break
     assert tries > 1
     assert sum(reading.unsettled) == 0
-    assert len(both.first.batches) <= sum(reading.windows)
+    assert both.first.read <= sum(reading.windows)
     assert len(both.second.batches) <= sum(reading.windows)
 
 

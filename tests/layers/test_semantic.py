@@ -19,7 +19,6 @@ from sidecar.layers.inference import Reader
 from sidecar.layers.scorer import Scorer
 from sidecar.layers.semantic import SemanticLayer
 from sidecar.layers.similar import Neighbours
-from sidecar.layers.windows import Cut
 from sidecar.types import Label, LayerReport, ScanRequest, Segment, Source
 
 CALM, ATTACK = "calm " * 20, "calm " * 20 + "attack " + "calm " * 20
@@ -28,7 +27,7 @@ CALM, ATTACK = "calm " * 20, "calm " * 20 + "attack " + "calm " * 20
 def layer_of(*rules: Rule) -> SemanticLayer:
     """A layer on the tiny model."""
     encoder, manifest = TinyEncoder(), tiny_model.manifest(similar_from=0.9)
-    reader = Reader(Scorer(encoder, tiny_model.head(), cut=Cut(8, 2)), budget=100)
+    reader = Reader(Scorer(encoder, tiny_model.head()), budget=100)
     return SemanticLayer(Artefact(Path(), manifest, tiny_model.head()), reader, Neighbours(rules, encoder, manifest))
 
 

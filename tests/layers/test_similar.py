@@ -14,8 +14,8 @@ def hits(*rules: Rule, texts: tuple[str, ...], channel: Channel = Channel.DIRECT
     """Which rules the texts meet, and with which of them."""
     encoder = TinyEncoder()
     neighbours = Neighbours(rules, encoder, tiny_model.manifest(similar_from=0.9))
-    ids = [encoder.tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
-    features = encoder.features(ids, [False] * len(ids)) if ids else np.zeros((0, 8), np.float32)
+    ids = [next(encoder.windows(text)).ids for text in texts]
+    features = encoder.features(ids, [0] * len(ids)) if ids else np.zeros((0, 8), np.float32)
     return [(hit.rule.id, hit.window) for hit in neighbours.hits(features, [channel] * len(texts))]
 
 

@@ -4,46 +4,70 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 
+from sidecar.layers.artefact import Calibration
 from training import calibrate
 from training.rows import Row
 from training.scores import Score
 
 
-def scored(logit: float, windows: int = 1, *, attack: bool, source: str = "own_west") -> Score:
+def scored(logit: float, *, attack: bool) -> Score:
     """A score with what the fit looks at."""
     labels = frozenset({"jailbreak"} if attack else ())
-    return Score(Row("i", "t", labels, indirect=False, source=source, group="g"), logit, windows)
+    return Score(Row("i", "t", labels, 0, source="own_west", group="g"), logit, 1)
 
 
-def scores(spread: float = 1.5, drift: float = 0.0) -> list[Score]:
-    """Attacks around +2, harmless texts around -2, the long ones higher by `drift` for each doubling."""
-    rng, made = Random(4), []
-    for number in range(3000):
-        long = number % 3 == 0
-        mean = (2 if number % 2 else -2) + (4 * drift if long else 0)
-        made.append(scored(rng.gauss(mean, spread), 16 if long else 1, attack=bool(number % 2)))
-    return made
+def scores(spread: float = 1.5) -> list[Score]:
+    """Attacks around +2, harmless texts around -2."""
+    rng = Random(4)
+    return [scored(rng.gauss(2 if n % 2 else -2, spread), attack=bool(n % 2)) for n in range(3000)]
+
+
+CALM = np.full(200, -4.0)
+"""Documents in which there is nothing."""
+
+
+def over(fitted: Calibration, logits: list[float]) -> float:
+    """The share that reaches the threshold."""
+    return sum(fitted.probability(logit) >= calibrate.THRESHOLD for logit in logits) / len(logits)
 
 
 def test_the_threshold_lets_through_the_target_share() -> None:
-    """At most the stated share of harmless texts reaches the threshold, and not far fewer."""
+    """At most the stated share of harmless rows reaches the threshold, and not far fewer."""
     made = scores()
-    fitted = calibrate.fit(made, target=0.01)
-    over = [fitted.probability(s.logit, s.windows) >= calibrate.THRESHOLD for s in made if not s.row.attack]
-    assert 0.005 <= sum(over) / len(over) <= 0.011
+    share = over(calibrate.fit(made, calibrate.limit(made, CALM)), [s.logit for s in made if not s.row.attack])
+    assert calibrate.ROWS - 0.003 <= share <= calibrate.ROWS
 
 
-def test_long_texts_must_show_more() -> None:
-    """Where more windows mean higher maxima, the same logit is worth less in a longer text."""
-    fitted = calibrate.fit(scores(drift=0.3), target=0.01)
-    assert fitted.probability(3, 16) < fitted.probability(3, 2) < fitted.probability(3, 1)
-    assert fitted.per_log_windows == pytest.approx(-calibrate.LENGTH * fitted.slope)
+def test_documents_move_the_threshold_where_they_score_higher() -> None:
+    """Of documents, too, no more than their target reach it."""
+    documents = np.array([5.0] * 10 + [-4.0] * 190)
+    made = scores()
+    assert over(calibrate.fit(made, calibrate.limit(made, documents)), documents.tolist()) == 0
+    few = np.array([5.0] * 2 + [-4.0] * 198)
+    assert over(calibrate.fit(made, calibrate.limit(made, few)), few.tolist()) == 0.01
 
 
-def test_scores_that_are_sure_already_are_left_alone() -> None:
-    """With no harmless text near the threshold nothing is moved, and attacks stay caught."""
-    fitted = calibrate.fit(scores(spread=0.1), target=0.01)
-    assert fitted.probability(2, 1) > 0.9
-    assert fitted.probability(-2, 1) < 0.1
+def test_the_curve_says_how_often_it_is_an_attack() -> None:
+    """Logits that part the rows well make probabilities near one and zero."""
+    made = scores(spread=0.3)
+    fitted = calibrate.fit(made, calibrate.limit(made, CALM))
+    assert fitted.probability(2) > 0.9
+    assert fitted.probability(-2) < 0.1
+
+
+def test_the_first_stage_settles_hardly_an_attack() -> None:
+    """Of what the second stage catches, a hundredth at the most lies below; what it does not catch does not matter."""
+    first, second = np.arange(1000.0), np.full(1000, 5.0)
+    second[:500] = -1.0
+    limit = calibrate.settles(first, second, 2.0)
+    assert ((first < limit) & (second >= 2.0)).sum() == 5
+
+
+def test_the_applications_texts_block_from_a_score_of_their_own() -> None:
+    """At the same logit the score is the one that is asked for."""
+    made = scores()
+    for block in (calibrate.THRESHOLD, calibrate.APPLICATION_THRESHOLD):
+        assert calibrate.fit(made, 1.5, block).probability(1.5) == pytest.approx(block)

@@ -10,10 +10,10 @@ from training.rows import Row
 from training.scores import Score
 
 
-def scored(source: str, windows: int, *, attack: bool, indirect: bool = False) -> Score:
+def scored(source: str, windows: int, *, attack: bool, channel: int = 0) -> Score:
     """A score with what the figures are grouped by."""
     labels = frozenset({"jailbreak"} if attack else ())
-    return Score(Row("i", "t", labels, indirect=indirect, source=source, group="g", lang="en"), 0.0, windows)
+    return Score(Row("i", "t", labels, channel, source=source, group="g", lang="en"), 0.0, windows)
 
 
 SCORES = [
@@ -21,7 +21,7 @@ SCORES = [
     scored("a", 1, attack=True),
     scored("a", 1, attack=False),
     scored("b", 3, attack=False),
-    scored("b", 30, attack=False, indirect=True),
+    scored("b", 30, attack=False, channel=1),
 ]
 CHANCES = np.array([0.9, 0.3, 0.1, 0.7, 0.2])
 

@@ -1,55 +1,74 @@
-"""Twin of training/export.py: the exported model gives what the network gives, through the engines themselves."""
+"""Twin of training/export.py: what is exported says what the networks say, through the runtime that serves it."""
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 import torch
-from tiny_model import OUTPUTS
 
-from sidecar.layers.artefact import Artefact, Calibration, Head, Manifest
-from sidecar.layers.embedding import Encoder, open_encoder
-from training import export, frozen
-from training import rows as data
-from training.network import SIMILARITY, Network, base_folder
+from sidecar.layers.artefact import SHIPPED
+from sidecar.layers.embedding import Session
+from sidecar.layers.pieces import FILE, Pieces
+from training import export, first
+from training.base import BLOCK
+from training.network import WIDTH, Network, batch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore")]
-TEXTS = 500
+WORDS = 500
+PIECES = Pieces.read(SHIPPED["onnx"] / FILE)
 
 
-def encoder(folder: Path, engine: str, network: Network) -> Encoder:
-    """A model folder for one of the engines, opened by it."""
-    folder.mkdir()
-    if engine == "onnx":
-        export.export(network, folder / "model.onnx")
-        (folder / "tokenizer.json").write_bytes((base_folder() / "tokenizer.json").read_bytes())
-    else:
-        export.reference(network, folder)
-    head = Head(network.head.weight.detach().numpy(), network.head.bias.detach().numpy(), OUTPUTS)
-    values = {"name": "t", "version": "1", "engine": engine, "channels": True, "outputs": OUTPUTS}
-    described = Manifest(**values, similarity=SIMILARITY, calibration=Calibration(), files={})  # type: ignore[arg-type]
-    frozen.write(folder, head, described)
-    return open_encoder(Artefact.read(folder), 1)
+class Words:
+    """A base of which nothing but the words is asked for."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(1)
+        self.codes = rng.integers(0, 16, (2 * WORDS, WIDTH), dtype=np.uint8)
+        self.scales = rng.uniform(0.005, 0.02, (2 * WORDS, WIDTH // BLOCK)).astype(np.float16)
+
+    def words(self) -> tuple[object, object]:
+        """Codes and scales."""
+        return self.codes, self.scales
+
+    def vectors(self) -> torch.Tensor:
+        """The same as floats."""
+        whole = np.repeat(self.scales.astype(np.float32), BLOCK, axis=1)
+        return torch.from_numpy((self.codes.astype(np.float32) - 8) * whole)
 
 
-def test_both_engines_agree_on_five_hundred_texts(tmp_path: Path) -> None:
-    """int8 on onnxruntime against full precision on torch: nearly the same features in either channel."""
+def windows() -> list[tuple[list[int], int]]:
+    """Windows of all lengths, in every channel."""
+    rng = Random(2)
+    return [([rng.randrange(4, WORDS) for _ in range(1 + n * 3)], n % 3) for n in range(41)]
+
+
+def test_the_second_stage_is_nearly_the_network(tmp_path: Path) -> None:
+    """Eight bits against whole numbers: nearly the same features at every length, in every channel."""
     torch.manual_seed(1)
-    network = Network().eval()
+    words, network, numbers = Words(), Network(WORDS, layers=2, frozen=1).eval(), np.arange(WORDS) * 2
+    torch.nn.init.normal_(network.types.weight, std=0.5)
     with torch.no_grad():
-        network.bert.embeddings.token_type_embeddings.weight[1] += 0.05
-    light, full = (encoder(tmp_path / engine, engine, network) for engine in ("onnx", "sentence-transformers"))
-    rows = sorted(data.corpus(), key=lambda row: sha256(row.id.encode()).digest())[:TEXTS]  # whatever files there are
-    read = [(light.tokenizer.encode(row.text, add_special_tokens=False).ids[:126], row.indirect) for row in rows]
-    read.sort(key=lambda text: len(text[0]))  # padding would be most of the work
-    cosines = []
-    for start in range(0, len(read), 10):
-        ids, indirect = map(list, zip(*read[start : start + 10], strict=True))
-        one, other = (e.features(ids, indirect) for e in (light, full))
-        cosines.extend((one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1))
-    assert len(cosines) == TEXTS
-    assert float(np.mean(cosines)) > 0.985
-    assert min(cosines) > 0.95
+        network.words.weight.copy_(words.vectors()[numbers])
+    export.export(network, words, numbers, tmp_path / "model.onnx")  # type: ignore[arg-type]
+    run, cosines = Session(tmp_path / "model.onnx", "features", PIECES, 1), []
+    for ids, channel in windows():
+        with torch.inference_mode():
+            one = network.features(*batch([ids], [channel]))[0].numpy()
+        other = run(ids, channel)[0]
+        cosines.append(float(one @ other / np.linalg.norm(one) / np.linalg.norm(other)))
+    assert min(cosines) > 0.98
+
+
+def test_the_first_stage_is_the_network(tmp_path: Path) -> None:
+    """Only its words are rounded."""
+    torch.manual_seed(1)
+    made = first.begin(torch.randn(WORDS, 96)).eval()
+    export.export_first(made, tmp_path / "first.onnx")
+    run = Session(tmp_path / "first.onnx", "logit", PIECES, 1)
+    for ids, channel in windows():
+        with torch.inference_mode():
+            said = made(*batch([ids], [channel]))
+        assert float(run(ids, channel)[0, 0]) == pytest.approx(float(said), abs=0.03)

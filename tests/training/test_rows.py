@@ -6,15 +6,13 @@ import gzip
 import json
 from pathlib import Path
 
-import pytest
-
 from training import rows as data
 from training.rows import Row
 
 
 def row(text: str, *labels: str, source: str = "own_a", group: str = "", own: bool = True) -> Row:
     """A row with what the tests look at."""
-    return Row(text, text, frozenset(labels), indirect=False, source=source, group=group or text, own=own)
+    return Row(text, text, frozenset(labels), 0, source=source, group=group or text, own=own)
 
 
 def written(folder: Path, *values: dict[str, object]) -> Path:
@@ -64,16 +62,18 @@ def test_texts_with_nothing_in_common_have_no_place() -> None:
     assert data.difference("completely other words", ["nothing alike"]) is None
 
 
-def test_weights_damp_large_sources_and_double_our_own() -> None:
-    """A row of a source four times as large is drawn half as often; one of ours twice as often."""
-    rows = [
-        *(row(str(n), source="big", own=False) for n in range(40)),
-        *(row(f"s{n}", source="small", own=False) for n in range(10)),
-    ]
-    rows += [row(f"o{n}", source="own_b") for n in range(10)]
-    weights = data.weights(rows)
-    assert weights[45] / weights[0] == pytest.approx(2)
-    assert weights[55] / weights[45] == pytest.approx(2)
+def test_large_sources_are_damped_and_the_newest_files_come_more_often() -> None:
+    """A public source of four times `LARGE` rows is drawn half; our files by what they hold."""
+    rows = [row(str(n), source="big", own=False) for n in range(4 * data.LARGE)]
+    rows += [row("s", source="small", own=False), row("o", source="corpus_x")]
+    rows += [row("n", source="corpus_turns_of_coding_agents")]
+    found = data.times(rows)
+    assert (found[0], *found[-3:]) == (0.5, 1.0, data.ONCE, data.TIMES)
+
+
+def test_the_newest_files_are_there() -> None:
+    """No name in the list is a slip of the pen."""
+    assert {path.stem for path in data.CORPUS.glob("*.jsonl")} >= data.NEWEST
 
 
 def test_the_corpus_is_well_formed() -> None:

@@ -1,0 +1,68 @@
+"""How much a hint of the rules weighs beside the model: `python -m training.combine` prints what held-back rows say.
+
+The combiner (`sidecar.fusion`) adds the evidence of hints to the model's, times one weight. The weight is the one that
+makes the probabilities of held-back rows likeliest; beside it stands how well they part attacks from harmless rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import click
+import numpy as np
+from rich.progress import track
+
+from sidecar import fusion
+from sidecar.config import Settings
+from sidecar.pipeline import pipeline
+from sidecar.types import SOURCE_OF, Channel, LayerReport, ScanRequest, Segment
+from training import held_back
+from training import rows as data
+from training.rows import CHANNELS, Row
+from training.scores import auc, recall_at
+
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+_CHANNELS = {number: Channel(name) for name, number in CHANNELS.items()}
+Reports = Sequence[tuple[LayerReport, LayerReport]]
+
+
+async def reports(rows: Sequence[Row]) -> Reports:
+    """What rules and model say of each row, each by itself."""
+    found = []
+    async with pipeline(Settings(), prove=False) as built:
+        rules, model = (stage.layer for stage in built.engine.stages[:2])
+        for row in track(rows, "scanning", transient=True):
+            request = ScanRequest((Segment(row.text, SOURCE_OF[_CHANNELS[row.channel]]),))
+            found.append((await rules.scan(request, ()), await model.scan(request, ())))
+    return found
+
+
+def chances(found: Reports, weight: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The probabilities of the combiner with this weight."""
+    return np.array([fusion.fused(model, [rules], weight).score or 0.0 for rules, model in found])
+
+
+def loss(
+    chance: np.ndarray[tuple[int], np.dtype[np.float64]], attack: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> float:
+    """Mean negative logarithm of what came true."""
+    right = np.where(attack, chance, 1 - chance)
+    return float(-np.log(np.clip(right, 1e-6, 1)).mean())
+
+
+@click.command()
+@click.option("--every", default=1, help="only every so manyth row")
+def main(every: int) -> None:
+    """Print a line for each weight."""
+    rows = held_back.kept(data.corpus())[::every]
+    found, attack = asyncio.run(reports(rows)), np.array([row.attack for row in rows])
+    for weight in WEIGHTS:
+        chance = chances(found, weight)
+        a, b = chance[attack], chance[~attack]
+        at = "  ".join(f"{rate:.1%}: {recall_at(a, b, rate):.3f}" for rate in (0.005, 0.01, 0.02))
+        click.echo(f"weight {weight:4.2f}: loss {loss(chance, attack):.4f}, AUC {auc(a, b):.4f}, caught at {at}")
+
+
+if __name__ == "__main__":
+    main()
