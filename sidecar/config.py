@@ -24,6 +24,7 @@ from sidecar.sections import (
     Compat,
     Drain,
     Duration,
+    Inline,
     Limits,
     Listen,
     Log,
@@ -119,29 +120,6 @@ class ModelTerms(Section):
             shared -= {"api_key_file", "tls"}
             said.setdefault("headers", UpstreamHeaders(remove=default.headers.remove))
         return Upstream.model_construct(**{name: getattr(default, name) for name in shared} | said)
-
-
-class Inline(Section):
-    """What the inline door serves beside the routes that it knows."""
-
-    prefixes: tuple[str, ...] = (
-        "/v1",
-        "/openai/deployments/{deployment}",
-        "/openai/v1",
-        "/openai",
-        "/v1beta/openai",
-        "",
-    )
-    routes: tuple[str, ...] = ()
-    files: Literal["scan_jsonl", "allow", "deny"] = "deny"
-    vocabularies: dict[str, Path] = Field(default={})
-    websockets: bool = False
-
-    @model_validator(mode="after")
-    def _paths(self) -> Inline:
-        if wrong := [path for path in (*self.prefixes, *self.routes) if path and not path.startswith("/")]:
-            raise ValueError(f"{wrong[0]!r} is no path: it must begin with a slash, without a method")
-        return self
 
 
 class SourceTerms(Section):

@@ -92,6 +92,29 @@ class Store(Section):
     flush: Duration = Field(default=0.5, ge=0.01)
 
 
+class Inline(Section):
+    """What the inline door serves beside the routes that it knows."""
+
+    prefixes: tuple[str, ...] = (
+        "/v1",
+        "/openai/deployments/{deployment}",
+        "/openai/v1",
+        "/openai",
+        "/v1beta/openai",
+        "",
+    )
+    routes: tuple[str, ...] = ()
+    files: Literal["scan_jsonl", "allow", "deny"] = "deny"
+    vocabularies: dict[str, Path] = Field(default={})
+    websockets: bool = False
+
+    @model_validator(mode="after")
+    def _paths(self) -> Inline:
+        if wrong := [path for path in (*self.prefixes, *self.routes) if path and not path.startswith("/")]:
+            raise ValueError(f"{wrong[0]!r} is no path: it must begin with a slash, without a method")
+        return self
+
+
 class Limits(Section):
     """Bounds on what clients may send."""
 
