@@ -21,9 +21,6 @@ ROWS = 0.015
 """Share of held-back harmless rows at or above the threshold: nearly all of them are the twin of an attack."""
 DOCUMENTS, APPLICATION_DOCUMENTS = 0.01, 0.002
 """The same of held-back documents and conversations, and of the application's texts among them."""
-MARGIN = 0.5
-"""Logits by which the application's texts may block earlier at the most: few of them are held back, and of 350 system
-prompts of blind set A none reaches the limit that this leaves."""
 LOST = 0.01
 """Share of windows that the second stage takes for an attack which the first may settle."""
 
