@@ -45,7 +45,7 @@ def test_what_no_layer_reads_is_named() -> None:
 @pytest.mark.parametrize(
     ("layers", "read"),
     [
-        ({"rules": {"enabled": False}}, {Source.USER, Source.UNTRUSTED}),
+        ({"rules": {"enabled": False}}, {Source.USER, Source.UNTRUSTED, Source.APPLICATION}),
         ({"semantic": {"enabled": False}}, set(Source)),
         ({"rules": {"enabled": False}, "semantic": {"enabled": False}}, set()),
     ],

@@ -29,7 +29,6 @@ from sidecar.layers.rules import RulesLayer
 from sidecar.layers.scorer import Scorer
 from sidecar.layers.semantic import SemanticLayer
 from sidecar.layers.similar import Neighbours
-from sidecar.layers.windows import Cut
 from sidecar.store import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.web.api import ScanApi
@@ -62,7 +61,7 @@ def semantic(*, broken: bool = False, pause: float = 0.0) -> SemanticLayer:
     made = tiny_model.manifest(similar_from=0.9)
     neighbours = Neighbours((), encoder, made)
     encoder.broken = broken
-    reader = Reader(Scorer(encoder, tiny_model.head(), cut=Cut(8, 2)))
+    reader = Reader(Scorer(encoder, tiny_model.head()))
     return SemanticLayer(Artefact(Path(), made, tiny_model.head()), reader, neighbours)
 
 
