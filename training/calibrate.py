@@ -21,7 +21,7 @@ ROWS = 0.015
 """Share of held-back harmless rows at or above the threshold: nearly all of them are the twin of an attack."""
 DOCUMENTS, APPLICATION_DOCUMENTS = 0.01, 0.002
 """The same of held-back documents and conversations, and of the application's texts among them."""
-LOST = 0.01
+LOST = 0.02
 """Share of windows that the second stage takes for an attack which the first may settle."""
 
 

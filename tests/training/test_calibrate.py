@@ -59,11 +59,11 @@ def test_the_curve_says_how_often_it_is_an_attack() -> None:
 
 
 def test_the_first_stage_settles_hardly_an_attack() -> None:
-    """Of what the second stage catches, a hundredth at the most lies below; what it does not catch does not matter."""
+    """Of what the second stage catches, no more than that share lies below; what it does not catch does not matter."""
     first, second = np.arange(1000.0), np.full(1000, 5.0)
     second[:500] = -1.0
     limit = calibrate.settles(first, second, 2.0)
-    assert ((first < limit) & (second >= 2.0)).sum() == 5
+    assert ((first < limit) & (second >= 2.0)).sum() == calibrate.LOST * 500
 
 
 def test_the_applications_texts_block_from_a_score_of_their_own() -> None:
