@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from sidecar import __version__, app, config, console, coverage, logs, memory, policy
+from sidecar import __version__, app, config, console, coverage, logs, memory, policy, proof
 from sidecar.admin import admin
 from sidecar.bodies.tokens import Vocabularies
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
-from sidecar.errors import ConfigError, SidecarError
+from sidecar.errors import ConfigError, PolicyError, SidecarError
 from sidecar.eval_command import evaluate, run
 from sidecar.evaluation import Scanner
 from sidecar.keys import keys
@@ -101,21 +102,40 @@ async def _greet(running: app.Sidecar) -> None:
 @CONFIG
 @entry
 async def check(covered: Path | None, as_json: bool, config_file: Path | None) -> int:
-    """Validate the configuration and prove the policies; start nothing."""
+    """Validate the configuration and prove the policies; start nothing.
+
+    A pattern that no match line meets is an error in a shipped rule, and a warning in one of your own.
+    """
     settings = load_settings(config_file)
     rows = coverage.read(covered) if covered else []
     Vocabularies(settings.inline.vocabularies)
     async with pipeline(settings) as built:
+        warnings = console.warnings(settings) + (await _unproved(built.policy) if settings.layers.rules.enabled else [])
         found = (
             coverage.report(built.policy, await run(Scanner(built.engine.scan, settings), rows, 1)) if covered else {}
         )
     if as_json:
-        emit({"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": found or None})
+        shape = {"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": found or None}
+        emit({**shape, "warnings": warnings})
         return 0
-    console.show_settings(settings, built.policy)
+    console.show_settings(settings, built.policy, warnings)
     if found:
         console.show_coverage(found)
     return 0
+
+
+async def _unproved(rules: policy.Policy, shipped: Callable[[], policy.Policy] = policy.load) -> list[str]:
+    """Patterns of one's own rules that no `match` line meets. Raises `PolicyError` for those of shipped rules."""
+    found = [(rule, problem) for rule in rules.rules for problem in await proof.unproved(rule)]
+    ours = {_proved_part(rule) for rule in shipped().rules} if found else set()
+    if problems := [problem for rule, problem in found if _proved_part(rule) in ours]:
+        raise PolicyError("shipped policies are not proved in every pattern", problems)
+    return [problem for _, problem in found]
+
+
+def _proved_part(rule: policy.Rule) -> tuple[object, ...]:
+    """What settings do not change."""
+    return rule.id, rule.patterns, rule.match
 
 
 @main.command()

@@ -92,15 +92,15 @@ def _day(moment: datetime | None) -> str:
     return moment.strftime("%Y-%m-%d %H:%M") if moment else "-"
 
 
-def show_settings(settings: Settings, policy: Policy) -> None:
-    """What `check` confirms: layers, rules, and what happens on each kind of bad day."""
+def show_settings(settings: Settings, policy: Policy, warned: Iterable[str]) -> None:
+    """The result of `check`: rules, behaviour on failure, and warnings."""
     out.print(f"[green]ok[/]  {len(policy.rules)} rules proved, policy {policy.revision}")
     table = Table("situation", "policy", box=None, padding=(0, 2))
     for name, value in failure_lines(settings):
         table.add_row(name, f"[{'green' if value in {'block', 'deny'} else 'yellow'}]{value}[/]")
     out.print(table)
-    for warning in warnings(settings):
-        out.print(f"[yellow]warning[/]  {warning}")
+    for warning in warned:
+        out.print(f"[yellow]warning[/]  {escape(warning)}")
 
 
 def failure_lines(settings: Settings) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from sidecar import policy
 from sidecar.errors import LayerError
 from sidecar.layers.rules import RulesLayer
 from sidecar.policy import Policy, Rule
-from sidecar.proof import canary, prove
+from sidecar.proof import canary, prove, unproved
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
 
 IDS = Path(__file__).parent / "data" / "rule_ids.txt"
@@ -42,6 +42,32 @@ def made(**changes: object) -> Policy:
 async def test_the_shipped_policies_prove_themselves(shipped: Policy) -> None:
     """Every match is met, every no_match and every known gap is not."""
     assert await prove(shipped, [RulesLayer(shipped)]) == []
+
+
+async def test_every_shipped_pattern_is_met_by_a_match_line(shipped: Policy) -> None:
+    """A typing error in any one of them fails the proof of its rule."""
+    assert [problem for rule in shipped.rules for problem in await unproved(rule)] == []
+
+
+async def test_a_pattern_that_no_match_line_meets_is_named() -> None:
+    """With the rule, its number and its beginning."""
+    rule = made(patterns=[r"\bbanana\b", r"\bbananna\b", "x" * 70]).rules[0]
+    assert await unproved(rule) == [
+        r"T-1: pattern 2 of 3 is met by no match line (\bbananna\b)",
+        f"T-1: pattern 3 of 3 is met by no match line ({'x' * 60}...)",
+    ]
+
+
+async def test_a_hit_that_is_no_order_proves_no_pattern() -> None:
+    """A pattern is proved as the status of its rule says: a quotation does not block."""
+    quoted = 'Phrases such as "one banana please" are attacks.'
+    assert len(await unproved(made(match=[quoted]).rules[0])) == 1
+    assert await unproved(made(match=[quoted], status="test").rules[0]) == []
+
+
+async def test_no_pattern_of_a_retired_rule_is_asked_for() -> None:
+    """It is not looked for any more."""
+    assert await unproved(made(match=["No fruit."], status="retired").rules[0]) == []
 
 
 async def test_each_rule_is_proved_by_itself_alone(shipped: Policy) -> None:
