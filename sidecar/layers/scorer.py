@@ -1,6 +1,6 @@
 """What a model folder says of windows: a first stage settles the clear ones, the second reads the rest.
 
-The first stage is a small network of n-grams that has learnt what the second would say, and costs a thirtieth of it.
+The first stage is a small network of n-grams that has learnt what the second would say, and costs a fortieth of it.
 Where it knows the letters and finds nothing, the window is settled as harmless. Both are spared what shows nothing, and
 read a disguised window also as a reader would take it. Without a first stage, or where features are needed of every
 window, the second reads everything.

@@ -66,7 +66,7 @@ async def slowly(body: bytes) -> AsyncIterator[bytes]:
 
 
 async def test_a_slow_upload_is_read_to_its_end(tmp_path: Path) -> None:
-    """A request of a client on a bad line: it gets as long as it needs, and goes up whole."""
+    """A request of a client on a bad line: it gets as long as it needs, and is forwarded whole."""
     text = f"{SENTENCE} " * (UPLOAD // (len(SENTENCE) + 1))
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
     async with recording(whole(b'{"ok": true}')) as upstream, aiohttp.ClientSession() as session:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from training.base import Base
+from training.base import Base, verify
 
 PIECES = ("<s>", "<pad>", "</s>", "<unk>", "\u2581calm")
 
@@ -57,3 +58,12 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"something else altogether")
     with pytest.raises(ValueError, match="other"):
         Base(tmp_path / "other")
+
+
+def test_only_the_file_of_the_recipe_is_trained_on(tmp_path: Path) -> None:
+    """The package comes over the network; another file is refused by name."""
+    (tmp_path / "base").write_bytes(b"abc")
+    known = hashlib.sha256(b"abc").hexdigest()
+    assert verify(tmp_path / "base", known) == tmp_path / "base"
+    with pytest.raises(ValueError, match="base: is not the file"):
+        verify(tmp_path / "base")

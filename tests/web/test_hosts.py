@@ -58,7 +58,7 @@ async def test_another_name_is_refused_in_the_doors_dialect(name: str) -> None:
 
 
 async def test_without_names_a_public_port_answers_everybody() -> None:
-    """Whoever opens it to a network knows by which names it is called."""
+    """Its operator knows by which names it is called; `listen.hosts` can say them."""
     assert await ask((), "anything.example", listen="0.0.0.0") == (200, {})  # noqa: S104
 
 
