@@ -30,11 +30,11 @@ from sidecar.tasks import Background
 from sidecar.web import openapi
 from sidecar.web.access import access_log
 from sidecar.web.admin import Dashboard, Parts
-from sidecar.web.admin.guard import host_of
+from sidecar.web.admin.guard import allowed_hosts
 from sidecar.web.compat.envoy import PREFIX as ENVOY
 from sidecar.web.compat.routes import switched_on
 from sidecar.web.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
-from sidecar.web.hosts import only_for
+from sidecar.web.hosts import is_loopback, only_for
 from sidecar.web.middleware import boundary, no_server_header
 from sidecar.web.origins import Telling, only_from
 from sidecar.web.server import Site
@@ -169,8 +169,9 @@ class Sidecar:
         )
         dashboard = Dashboard(parts)
         admin = self.settings.admin
-        hosts = only_for([host for host in (host_of(admin.url or ""),) if host], listen=admin.host)
-        app = web.Application(middlewares=[boundary(traced=False), hosts, dashboard.middleware()])
+        # Probes and scrapes name an address of the pod: only a loopback port has nothing but names of its own.
+        guarded = [only_for(allowed_hosts(admin))] if is_loopback(admin.host) else []
+        app = web.Application(middlewares=[boundary(traced=False), *guarded, dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(admin_routes(self._readiness(journal)))
         app.add_routes(openapi.admin_routes(lambda: switched_on(self.settings)))

@@ -49,6 +49,17 @@ async def test_a_sidecar_serves_both_ports_and_stops_clean(tmp_path: Path) -> No
         await asyncio.open_connection("127.0.0.1", running.data_port)
 
 
+@pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 421), ("0.0.0.0", 200)])  # noqa: S104
+async def test_the_admin_port_is_guarded_where_it_listens_on_loopback(tmp_path: Path, host: str, status: int) -> None:
+    """Probes and scrapes name an address of the pod; `admin.url` is a name more, not the only one."""
+    named = settings(tmp_path, admin={"port": 0, "host": host, "url": "https://sidecar.example"})
+    async with Sidecar(named) as running, ClientSession() as session:
+        for name, expected in (("sidecar.example", 200), ("localhost", 200), ("10.1.2.3:9090", status)):
+            url = f"http://127.0.0.1:{running.admin_port}/ready"
+            async with session.get(url, headers={"Host": name}) as answer:
+                assert answer.status == expected
+
+
 async def test_the_port_for_envoy_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
     """A check over gRPC is answered by the whole application; without the setting there is no such port."""
     wanted = settings(tmp_path, listen={"port": 0, "grpc_port": 0}, compat={"envoy": True})

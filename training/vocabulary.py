@@ -55,6 +55,7 @@ def model(base: Base, numbers: Numbers) -> bytes:
     for name, number in (("bos_id", 0), ("pad_id", 1), ("eos_id", 2), ("unk_id", UNKNOWN)):
         setattr(made.trainer_spec, name, number)
     made.trainer_spec.vocab_size = len(made.pieces)
+    made.trainer_spec.ClearField("input")  # a temporary path, which would differ from run to run
     return bytes(made.SerializeToString())
 
 

@@ -251,7 +251,19 @@ REFERENCE_LISTS = frozenset({"mcp_servers"})
 """Lists whose items do so by their `url`."""
 
 MEDIA = frozenset(
-    {"image_url", "file_data", "data", "b64_json", "image", "images", "result", "partial_image_b64", "prompt_embeds"}
+    {
+        "audio",
+        "b64_json",
+        "data",
+        "file_data",
+        "image",
+        "image_url",
+        "images",
+        "partial_image_b64",
+        "prompt_embeds",
+        "result",
+        "video",
+    }
 )
 """Fields that hold base64 or the address of media; the value decides, not the name."""
 

@@ -113,6 +113,11 @@ def parse(raw: bytes, *, depth: int) -> JsonValue:
     return value
 
 
+def check(value: JsonValue, *, depth: int) -> None:
+    """Refuse a part of a parsed body whose names, read as the API's, can be mistaken for known ones."""
+    _survey(value, depth)
+
+
 def _survey(value: JsonValue, depth: int) -> bool:
     """Look at every container, level by level: its depth, and names that can be mistaken for known ones.
 

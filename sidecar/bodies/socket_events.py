@@ -1,60 +1,58 @@
-"""An event that a client sends over a websocket, as the request body that it stands for.
+"""An event that a client sends over a websocket, as the request bodies that it stands for.
 
 `/realtime` (OpenAI, Realtime API, client events) sends settings of the session, items of the conversation and wishes
-for a response apart; `/responses` in its websocket mode sends whole requests. Each is read as the same thing is read
-over HTTP; what is not known is read as a whole, as the user's.
+for a response apart; `/responses` in its websocket mode sends whole requests. Each part is read as the same thing is
+read over HTTP, and everything else as the user's.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
-from sidecar.bodies.extraction import Extraction, Unscannable, extract
+from sidecar.bodies import reading
+from sidecar.bodies.extraction import Extraction, extract
 from sidecar.bodies.reading import JsonValue
 from sidecar.errors import BodyError
 
-_OF_SOUND = frozenset({"input_audio_buffer.append", "input_video_buffer.append"})
-_SOUND = ("audio", "video", "image")
+_PARTS = {"session": "/realtime/sessions", "item": "/responses", "response": "/responses"}
+"""The objects that an event may hold, and the operation as whose body each is read."""
+_ITEM = "input.0"
+_KIND = re.compile(r"[a-z]+(?:[._][a-z]+){0,5}")
 
 
-def read(event: JsonValue) -> Extraction:
-    """Every text of an event. Raises `BodyError` for one that is no object."""
+def read(event: JsonValue, *, depth: int) -> Extraction:
+    """Every text of an event. Raises `BodyError` for one that is no object, or has names with two readings."""
     if not isinstance(event, dict):
         raise BodyError("malformed", "An event must be a JSON object.")
-    kind = event.get("type")
-    if kind in _OF_SOUND:
-        return _sound({name: value for name, value in event.items() if name not in _SOUND})
-    if isinstance(session := event.get("session"), dict):
-        return _with(event, "session", extract(session, "/realtime/sessions", "openai"))
-    if isinstance(event.get("item"), dict):
-        item = extract({"input": [event["item"]]}, "/responses", "openai")
-        return _with(event, "item", _moved(item, "input.0", "item"))
-    if isinstance(response := event.get("response"), dict):
-        return _with(event, "response", extract(response, "/responses", "openai"))
-    return extract(_without(event, "type"), "/responses", "openai")
+    parts = [(name, part) for name in _PARTS if isinstance(part := event.get(name), dict)]
+    rest = dict(event)
+    for name, _ in parts:
+        del rest[name]
+    if isinstance(kind := rest.get("type"), str) and _KIND.fullmatch(kind):
+        del rest["type"]
+    found = extract(rest, "/responses", "openai")
+    for name, part in parts:
+        found = _both(found, _part(name, part, depth))
+    return found
 
 
-def _sound(rest: dict[str, JsonValue]) -> Extraction:
-    """Sound as it comes in pieces: no layer reads it."""
-    found = extract(_without(rest, "type"), "/responses", "openai")
-    return replace(found, unscannable=(*found.unscannable, Unscannable("media", "audio")))
+def _part(name: str, part: dict[str, JsonValue], depth: int) -> Extraction:
+    reading.check(part, depth=depth)  # inside the event some of these names are the client's own
+    if name == "item":
+        return _moved(extract({"input": [part]}, _PARTS[name], "openai"), _ITEM, name)
+    return _moved(extract(part, _PARTS[name], "openai"), "", name)
 
 
-def _with(event: dict[str, JsonValue], name: str, inner: Extraction) -> Extraction:
-    """What stands under a name, and whatever else the event holds."""
-    rest = extract(_without(_without(event, name), "type"), "/responses", "openai")
-    if name != "item":
-        inner = _moved(inner, "", name)
+def _both(one: Extraction, other: Extraction) -> Extraction:
     return replace(
-        inner,
-        segments=(*inner.segments, *rest.segments),
-        joined=(*inner.joined, *rest.joined),
-        unscannable=(*inner.unscannable, *rest.unscannable),
+        one,
+        segments=(*one.segments, *other.segments),
+        joined=(*one.joined, *other.joined),
+        unscannable=(*one.unscannable, *other.unscannable),
+        system_prompt="\n\n".join(filter(None, (one.system_prompt, other.system_prompt))) or None,
+        model=one.model or other.model,
     )
-
-
-def _without(event: dict[str, JsonValue], name: str) -> dict[str, JsonValue]:
-    return {key: value for key, value in event.items() if key != name}
 
 
 def _moved(found: Extraction, before: str, after: str) -> Extraction:

@@ -31,6 +31,8 @@ CHECKED = 1_000
 """Rows after which the bounds of the log are looked at."""
 LESS = 0.9
 """Share of the rows that stay where the file has become too large."""
+LEAST = 1_000
+"""Rows that stay however large the file is."""
 RETRY_PAUSE = 1.0
 CLOSE_TIMEOUT = 5.0
 _SHOWN = tuple(name for name in Entry.__slots__ if name not in {"at", "findings", "layers", "text", "reasoning"})
@@ -129,21 +131,25 @@ class Journal:
             for _ in range(size):
                 self._queue.popleft()
             self._note_success(size)
-            await self._keep_bound(self._store, size)
+            self._unchecked += size
+            if self._unchecked >= CHECKED:
+                await self._keep_bound(self._store)
         return True
 
-    async def _keep_bound(self, store: Store, written: int) -> None:
-        """Delete the oldest rows beyond the bounds, now and then."""
-        self._unchecked += written
-        if self._unchecked < CHECKED:
-            return
-        self._unchecked = 0
-        with suppress(StoreError):  # looked at again after the next rows
-            gone = 0 if self._log_settings.rows is None else await store.decisions.keep(self._log_settings.rows)
+    async def _keep_bound(self, store: Store) -> None:
+        """Delete the oldest rows beyond the bounds. The newest stay: other tables may fill the file."""
+        self._unchecked, gone = 0, 0
+        try:
+            if self._log_settings.rows is not None:
+                gone += await store.decisions.keep(self._log_settings.rows)
             while (await store.decisions.bytes() or 0) > self._log_settings.bytes:
-                gone += (shorter := await store.decisions.keep(int(LESS * await store.decisions.count())))
+                left = max(LEAST, int(LESS * await store.decisions.count()))
+                gone += (shorter := await store.decisions.keep(left))
                 if not shorter:
                     break
+        except StoreError as error:
+            _log.warning("log_not_trimmed", error=error)  # looked at again after the next rows
+        finally:
             if gone:
                 metrics.LOG_TRIMMED.inc(gone)
                 _log.warning("log_trimmed", rows=gone)
@@ -161,7 +167,7 @@ class Journal:
         metrics.LOG_QUEUE.set(len(self._queue))
 
     async def _keep_house(self) -> None:
-        """Renew the secret when it is due, and delete what is older than the retention."""
+        """Renew the secret when it is due; delete what is older than the retention or beyond the bounds."""
         if self._store is None:
             return
         await self._renew_secret(self._store)
@@ -169,6 +175,7 @@ class Journal:
         if gone := await self._store.decisions.purge(horizon):
             _log.info("log_purged", rows=gone)
         await self._store.secrets.purge(SECRET, horizon - SECRET_LIFE)
+        await self._keep_bound(self._store)
 
     async def _renew_secret(self, store: Store) -> None:
         self._secret = await store.secrets.current(SECRET, datetime.now(UTC), SECRET_LIFE)

@@ -42,6 +42,8 @@ FIELD_BYTES, FIELDS = 64 * 1024, 1000
 CREDENTIALS = ("Authorization", "X-API-Key", "Api-Key")
 ACCOUNTS = ("OpenAI-Organization", "OpenAI-Project")
 """Whose account a client's key is of: with a key of ours they are another's."""
+IN_PROTOCOLS = ("openai-insecure-api-key.", "openai-organization.", "openai-project.")
+"""The same among the protocols of a websocket."""
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _SAFE = frozenset({"GET", "HEAD"})
 
@@ -97,11 +99,11 @@ class HttpUpstream:
     ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
         """See `Upstream`."""
         url = URL(f"{self._origin}{self._path(request.target)}", encoded=True)
-        own = CIMultiDict(
-            (n, v) for n, v in self._headers(request).items() if not n.lower().startswith("sec-websocket-")
-        )
-        tls, patience = self._wires.tls, self._settings.connect_timeout
-        return sockets.dial(url, own, protocols, most=most, patience=patience, tls=tls, proxy=self._proxy)
+        fields = telemetry.upward(self._headers(request)).items()
+        own = CIMultiDict((name, value) for name, value in fields if not name.lower().startswith("sec-websocket-"))
+        names = [name for name in protocols if self._credential is None or not name.startswith(IN_PROTOCOLS)]
+        patience = self._settings.connect_timeout + self._settings.first_byte_timeout
+        return sockets.dial(url, own, names, most=most, patience=patience, tls=self._wires.tls, proxy=self._proxy)
 
     async def _begin(self, request: Outgoing) -> _HttpAnswer:
         try:

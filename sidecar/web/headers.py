@@ -39,7 +39,10 @@ _NOT_UP = HOP_BY_HOP | _OVERRIDES | _OURS
 OWN_PREFIX = "x-sidecar-"
 KEY_PREFIX = "psk_"
 KEY_HEADERS = ("X-API-Key", "Authorization", "Api-Key")
-_CREDENTIALS = frozenset(name.lower() for name in KEY_HEADERS)
+PROTOCOLS = "Sec-WebSocket-Protocol"
+KEY_PROTOCOL = "openai-insecure-api-key."
+"""How browsers hand over a key with a websocket: among the protocols that they speak."""
+_CREDENTIALS = frozenset(name.lower() for name in (*KEY_HEADERS, PROTOCOLS))
 
 
 def upward(received: MultiMapping[str], *, decoded: bool) -> CIMultiDict[str]:
@@ -88,11 +91,18 @@ def is_websocket(received: MultiMapping[str]) -> bool:
     return "Upgrade" in received and any("websocket" in value.lower() for value in received.getall("Upgrade", ()))
 
 
+def protocols(received: MultiMapping[str]) -> list[str]:
+    """The protocols that a client speaks on a websocket."""
+    return [name for value in received.getall(PROTOCOLS, ()) for part in value.split(",") if (name := part.strip())]
+
+
 def _credentials(received: MultiMapping[str]) -> Iterator[str]:
     for name in KEY_HEADERS:
         if name not in received:
             continue
         yield from (_bare(value) for value in received.getall(name, ()))
+    if PROTOCOLS in received:
+        yield from (name.removeprefix(KEY_PROTOCOL) for name in protocols(received) if name.startswith(KEY_PROTOCOL))
 
 
 def _bare(value: str) -> str:

@@ -69,10 +69,29 @@ class Intake:
         room = jsons.room_for(payload.body) if isinstance(payload.body, bytes) else jsons.MUCH
         return self._read_document(route, jsons.dumps(document, room), document, decoded=True)
 
-    def read_event(self, route: Route, raw: bytes, model: str | None) -> Payload:
-        """A message of a websocket that was opened for this model. Raises `BodyError` for what is refused."""
+    async def read_event(self, request: web.Request, route: Route, message: str | bytes, model: str | None) -> Payload:
+        """A message of a websocket that was opened for this model.
+
+        Raises `BodyError` for what is refused, `Unavailable` for want of room.
+        """
+        raw = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
+        try:
+            await make_room(request, raw)
+            return await _aside(len(raw), self._read_event, route, message, raw, model)
+        except NoRoom:
+            raise Unavailable("The scanner is busy.", retry_after=1) from None
+        except BodyError as error:
+            if not self.opens(error.kind):
+                raise
+            return Payload(raw, unscanned=(error.kind,))
+
+    def _read_event(self, route: Route, message: str | bytes, raw: bytes, model: str | None) -> Payload:
+        if isinstance(message, bytes):
+            raise BodyError("encoding", "Binary messages cannot be scanned.", status=415)
         document = reading.parse(raw, depth=self._limits.depth)
-        texts = socket_events.read(document)
+        texts = socket_events.read(document, depth=self._limits.depth)
+        if model and texts.model and texts.model != model:
+            raise BodyError("malformed", "The event names another model than the websocket was opened for.")
         return self._checked(route, Payload(raw, replace(texts, model=texts.model or model), document))
 
     def opens(self, kind: str) -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 
 from aiohttp import web
 
-from sidecar import logs
+from sidecar import by_model, logs
 from sidecar.bodies import routes
 from sidecar.bodies.routes import Route, RouteKind
 from sidecar.bodies.tokens import NONE, Vocabularies
@@ -78,9 +78,8 @@ class Proxy:
         self._intake = Intake(settings, vocabularies)
         self._sockets: Sockets | None = None
         if settings.inline.websockets:
-            keeps, most = settings.upstream.api_key_file is None, settings.limits.body_bytes
-            judge, refuse = self._judge_event, self._refuse_event
-            self._sockets = Sockets(upstream, judge, refuse, self._record, most=most, keeps_key=keeps)
+            judge, refuse, most = self._judge_event, self._refuse_event, settings.limits.body_bytes
+            self._sockets = Sockets(upstream, judge, refuse, self._record, most=most)
         self._redactor: Redactor | None = None
         self._screening: Screening | None = None
         if personal is not None:
@@ -136,13 +135,24 @@ class Proxy:
         if not self._journal.healthy:
             raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
 
-    async def _judge_event(self, call: Call, raw: bytes) -> None:
-        """Scan a message of a websocket, and decide."""
-        if call.route is not None:
-            call.payload = await asyncio.to_thread(
-                self._intake.read_event, call.route, raw, call.request.query.get("model")
-            )
+    async def _judge_event(self, call: Call, message: str | bytes) -> None:
+        """Scan a message of a websocket, and decide. Each is admitted by itself, as a request is."""
+        if call.route is None:
+            return
+        await self._admit(call.request)
+        opened_for = call.request.query.get("model")
+        try:
+            call.payload = await self._intake.read_event(call.request, call.route, message, opened_for)
+            if self._upstream_of(call.texts.model) != self._upstream_of(opened_for):
+                raise BodyError("malformed", "This model is another upstream's than the websocket was opened for.")
             await self._scan(call, call.route)
+        finally:
+            call.request[LEASE].shrink(0)
+
+    def _upstream_of(self, model: str | None) -> int:
+        """Which of the settings' upstreams serves a model."""
+        others = {name: at for at, (name, terms) in enumerate(self._settings.models.items(), 1) if terms.upstream}
+        return by_model.find(others, model) or 0
 
     def _refuse_event(self, call: Call, error: RequestError | None) -> web.Response:
         """The answer to a message that does not go up: an error in any case, since nobody reads a refusal there."""

@@ -50,7 +50,7 @@ ENDING = "The sidecar is shutting down."
 class Connection(RequestHandler):
     """One client connection; errors below the handlers are answered in JSON and logged in one line."""
 
-    __slots__ = ("_body", "_head", "cut")
+    __slots__ = ("_body", "_head", "cut", "upgraded")
 
     def __init__(self, manager: _Server, **given: Any) -> None:
         super().__init__(manager, **given)
@@ -58,6 +58,8 @@ class Connection(RequestHandler):
         self._head = 0
         self.cut = False
         """Whether a drain has ended what runs here: its cancellation is no client's leaving."""
+        self.upgraded = False
+        """Whether it is a websocket by now: what comes are frames, which have bounds of their own."""
 
     async def shutdown(self, timeout: float | None = 15.0) -> None:  # noqa: ASYNC109 - aiohttp's
         """Let what runs end within `timeout`, cut and answer what does not. Aiohttp's own waits for it twice."""
@@ -103,7 +105,7 @@ class Connection(RequestHandler):
         super().data_received(data)
         if self._request_count != seen:
             self._body, self._head = self._messages[-1][1], 0
-        elif not of_a_body:
+        elif not of_a_body and not self.upgraded:
             self._head += len(data)
             if self._head > HEAD_BYTES and self.transport is not None:
                 _log.warning("request_unreadable", status=431, kind="HeadersTooLarge")
@@ -276,6 +278,12 @@ class Site:
         if left is not None:
             self._runner._shutdown_timeout = left  # noqa: SLF001 - it is known when a drain begins
         await self._runner.cleanup()
+
+
+def upgraded(request: web.Request) -> None:
+    """From now on this connection is a websocket."""
+    if isinstance(request.protocol, Connection):
+        request.protocol.upgraded = True
 
 
 def is_cut(request: web.Request) -> bool:

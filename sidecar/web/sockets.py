@@ -8,26 +8,25 @@ client that sends faster than they are scanned waits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import aiohttp
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from sidecar import jsons
-from sidecar.errors import RequestError
+from sidecar.errors import BodyError, RequestError
 from sidecar.upstream import Outgoing, Upstream
 from sidecar.web.answers import error_body
 from sidecar.web.call import Call
+from sidecar.web.headers import KEY_PREFIX, protocols
 from sidecar.web.middleware import new_decision_id
-from sidecar.web.server import ENDING, is_cut
+from sidecar.web.server import ENDING, is_cut, upgraded
 
 HEARTBEAT = 30.0
-"""Seconds between two pings; who does not answer one is gone."""
-_SECRET = "openai-insecure-api-key."
-"""How browsers hand over a key: among the protocols that they speak."""
+"""Seconds between two pings; a peer that does not answer one is gone."""
 
-Judge = Callable[[Call, bytes], Awaitable[None]]
+Judge = Callable[[Call, str | bytes], Awaitable[None]]
 Refuse = Callable[[Call, RequestError | None], web.Response]
 
 
@@ -35,75 +34,67 @@ class Sockets:
     """Passes websockets on.
 
     `judge` scans a message; `refuse` makes the answer to one that may not go up, and records it; `record` keeps the
-    decision of one that may. `most`: bytes of a message; `keeps_key`: whether the client's own key goes up.
+    decision of one that may. `most`: bytes of a message.
     """
 
     def __init__(
-        self,
-        upstream: Upstream,
-        judge: Judge,
-        refuse: Refuse,
-        record: Callable[[Call, int], None],
-        *,
-        most: int,
-        keeps_key: bool,
+        self, upstream: Upstream, judge: Judge, refuse: Refuse, record: Callable[[Call, int], None], *, most: int
     ) -> None:
-        self._upstream, self._judge, self._refuse, self._record = upstream, judge, refuse, record
-        self._most, self._keeps_key = most, keeps_key
+        self._upstream, self._judge, self._refuse, self._record, self._most = upstream, judge, refuse, record, most
 
     async def serve(self, call: Call, outgoing: Outgoing) -> web.WebSocketResponse:
         """Until either side closes. Raises `UpstreamError` if the upstream does not take the socket."""
-        async with self._upstream.dial(outgoing, self._protocols(call), self._most) as up:
+        if not web.WebSocketResponse().can_prepare(call.request):
+            raise BodyError("malformed", "The request is no handshake of a websocket (RFC 6455, 4.2.1).")
+        spoken = [name for name in protocols(call.request.headers) if KEY_PREFIX not in name]
+        async with self._upstream.dial(outgoing, spoken, self._most) as up:
             chosen = [up.protocol] if up.protocol else []
             down = web.WebSocketResponse(protocols=chosen, max_msg_size=self._most, heartbeat=HEARTBEAT)
             down.headers.update(call.headers)
             await down.prepare(call.request)
+            upgraded(call.request)
             call.answered = True
             self._record(call, 101)
             back = asyncio.ensure_future(_pass_back(up, down))
             try:
                 await self._pass_up(call, down, up)
             finally:
-                await _unhurried(_end(call.request, back, up, down))
+                await _to_its_end(_close(call.request, back, up, down))
             return down
-
-    def _protocols(self, call: Call) -> Sequence[str]:
-        asked = ",".join(call.request.headers.getall("Sec-WebSocket-Protocol", ())).split(",")
-        names = [name.strip() for name in asked if name.strip()]
-        return [name for name in names if self._keeps_key or not name.startswith(_SECRET)]
 
     async def _pass_up(self, opened: Call, down: web.WebSocketResponse, up: aiohttp.ClientWebSocketResponse) -> None:
         async for message in down:
-            if message.type is WSMsgType.TEXT:
-                answer = await self._refused(opened, message.data.encode("utf-8", "surrogatepass"))
-            elif message.type is WSMsgType.BINARY:
-                answer = _event({"error": {"message": "Binary messages are not scanned, and not passed on."}}, 400)
-            else:
+            if message.type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
                 break
-            if answer is not None:
-                await down.send_str(answer.decode())
+            refused = await self._refused(opened, message.data)
+            if refused is not None:
+                await down.send_str(refused.decode())
             elif up.closed:
                 break
-            else:
+            elif message.type is WSMsgType.TEXT:
                 await up.send_str(message.data)
+            else:
+                await up.send_bytes(message.data)
 
-    async def _refused(self, opened: Call, raw: bytes) -> bytes | None:
+    async def _refused(self, opened: Call, message: str | bytes) -> bytes | None:
         """Scan one message; the event that the client gets in its stead if it may not go up."""
         call = Call(opened.request, new_decision_id(), opened.route)
         try:
-            await self._judge(call, raw)
+            await self._judge(call, message)
         except RequestError as error:
             answer = self._refuse(call, error)
-            return _event(error_body(error, "openai"), answer.status)
+            body = error_body(error, "openai")
+            body["error"]["sidecar"] = {"decision": call.id}
+            return _event(call, body, answer.status)
         if call.action == "block":
             answer = self._refuse(call, None)
-            return _event(jsons.loads(answer.text or ""), answer.status)
+            return _event(call, jsons.loads(answer.text or ""), answer.status)
         self._record(call, 200)
         return None
 
 
 async def _pass_back(up: aiohttp.ClientWebSocketResponse, down: web.WebSocketResponse) -> None:
-    """What the upstream says, as it says it; its end is the client's."""
+    """What the upstream says, as it says it; when it closes, so does the client's socket."""
     async for message in up:
         if message.type is WSMsgType.TEXT:
             await down.send_str(message.data)
@@ -112,19 +103,20 @@ async def _pass_back(up: aiohttp.ClientWebSocketResponse, down: web.WebSocketRes
     await down.close(code=_sendable(up.close_code))
 
 
-async def _end(
+async def _close(
     request: web.Request, back: asyncio.Task[None], up: aiohttp.ClientWebSocketResponse, down: web.WebSocketResponse
 ) -> None:
-    """Tell both sides: the client, if it is the sidecar that goes, and the upstream what the client has said."""
-    back.cancel()
+    """Close both sides: the client's with the reason if the sidecar stops, the upstream's with the client's code."""
+    if not up.closed:  # else its last messages are on their way to the client
+        back.cancel()
     await asyncio.gather(back, return_exceptions=True)
     if is_cut(request):
         await down.close(code=WSCloseCode.GOING_AWAY, message=ENDING.encode())
     await up.close(code=_sendable(down.close_code))
 
 
-async def _unhurried(work: Coroutine[Any, Any, None]) -> None:
-    """Do it to its end, which is bounded, though whoever waits for it is cancelled: a client leaves as it says so."""
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do bounded work to its end although the caller is cancelled, as it is when its client leaves."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)
@@ -138,6 +130,6 @@ def _sendable(code: int | None) -> int:
     return code if code is not None and code not in {1005, 1006, 1015} and 1000 <= code < 5000 else 1000
 
 
-def _event(body: Any, status: int) -> bytes:
+def _event(call: Call, body: Any, status: int) -> bytes:
     """An error event as both APIs have it."""
-    return jsons.dumps({"type": "error", "event_id": f"event_{new_decision_id()}", "status": status, **body})
+    return jsons.dumps({"type": "error", "event_id": f"event_{call.id}", "status": status, **body})

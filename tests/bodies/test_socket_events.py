@@ -16,7 +16,7 @@ RESULT = {"type": "function_call_output", "call_id": "c", "output": "The file sa
 
 def said(event: Any) -> set[tuple[str, str, Source]]:
     """Path, text and source of every text of an event."""
-    return {(one.path, one.text, one.source) for one in socket_events.read(event).segments}
+    return {(one.path, one.text, one.source) for one in socket_events.read(event, depth=64).segments}
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,45 @@ def test_what_stands_beside_is_read_as_well() -> None:
     assert "note\nAnd this one here." in texts
 
 
+def test_every_part_of_an_event_is_read() -> None:
+    """One part hides no other, and `type` is left out only where it is a word of the API."""
+    event = {"type": "Do as it says", "session": {}, "item": ITEM, "response": {"instructions": "Be brief."}}
+    texts = said(event)
+    assert {
+        ("item.content.0.text", "Hello there."),
+        ("response.instructions", "Be brief."),
+        ("type", "Do as it says"),
+    } <= {(path, text) for path, text, _ in texts}
+
+
+@pytest.mark.parametrize("kind", [["x"], {"Read this": 1}, None, 7])
+def test_a_type_that_is_no_word_hides_nothing(kind: Any) -> None:
+    """Whatever stands there."""
+    assert ("item.content.0.text", "Hello there.", Source.USER) in said({"type": kind, "item": ITEM})
+
+
+def test_names_with_two_readings_are_refused_in_every_part() -> None:
+    """Beside an item other names may be the client's own, in it they are the API's."""
+    with pytest.raises(BodyError):
+        said({"type": "conversation.item.create", "item": ITEM | {"Content": "else"}})
+
+
 def test_sound_is_no_text() -> None:
     """Pieces of sound are media; whatever else comes with them is read."""
-    found = socket_events.read({"type": "input_audio_buffer.append", "audio": "UklGRg" * 300, "x": "A word or two."})
+    found = socket_events.read(
+        {"type": "input_audio_buffer.append", "audio": "UklGRg" * 300, "x": "A word or two."}, depth=64
+    )
     assert [(one.kind, one.path) for one in found.unscannable] == [("media", "audio")]
     assert [one.text for one in found.segments] == ["A word or two."]
 
 
 def test_the_model_of_a_request_is_known() -> None:
     """In the websocket mode of `/responses` every event names it."""
-    assert socket_events.read({"type": "response.create", "model": "m", "input": "Hi"}).model == "m"
+    assert socket_events.read({"type": "response.create", "model": "m", "input": "Hi"}, depth=64).model == "m"
 
 
 @pytest.mark.parametrize("event", [[], "text", 1, None])
 def test_what_is_no_object_is_refused(event: Any) -> None:
     """Both APIs have objects alone."""
     with pytest.raises(BodyError):
-        socket_events.read(event)
+        socket_events.read(event, depth=64)

@@ -19,7 +19,7 @@ from prometheus_client.exposition import generate_latest
 
 from sidecar import config, logs
 from sidecar.journal import Journal
-from sidecar.journal.writer import CHECKED
+from sidecar.journal.writer import CHECKED, LEAST
 from sidecar.metrics import REGISTRY
 from sidecar.store import Filter, Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
@@ -210,6 +210,21 @@ async def test_a_file_of_the_log_has_a_bound_in_bytes(tmp_path: Path) -> None:
     assert size is not None
     assert left < 6000
     assert size < 3 * 1024 * 1024
+
+
+async def test_a_bound_in_bytes_leaves_the_newest_rows(tmp_path: Path) -> None:
+    """Other tables may fill the file: nothing is won by deleting the whole log, and housekeeping looks as well."""
+    store = await Store.open(f"sqlite:///{tmp_path / 'log.db'}")
+    journal = Journal(store, QUICK, config.Log(bytes=1024 * 1024, rows=5000))
+    for number in range(1500):
+        journal.record(decision(journal, number))
+    await journal.close()
+    assert await store.decisions.count() == 1500
+    object.__setattr__(journal._log_settings, "bytes", 1)
+    await journal._keep_house()
+    assert await store.decisions.count() == LEAST
+    assert await store.decisions.get("dec_1499") is not None
+    await store.close()
 
 
 async def test_what_the_queue_cannot_hold_is_dropped_and_counted(store: Store) -> None:

@@ -55,6 +55,7 @@ def test_the_coding_of_a_decoded_body_does_not_go_up() -> None:
         ("Authorization", "Bearer psk_1"),
         ("Authorization", "bearer   psk_1"),
         ("Authorization", "psk_1"),
+        ("Sec-WebSocket-Protocol", "realtime, openai-insecure-api-key.psk_1"),
     ],
 )
 def test_keys_of_the_sidecar_are_found_and_stay_here(name: str, value: str) -> None:

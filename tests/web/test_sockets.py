@@ -100,11 +100,115 @@ async def test_what_cannot_be_read_does_not_go_up(sent: str) -> None:
 
 
 async def test_binary_messages_are_refused() -> None:
-    """Neither API has any, and nobody can read them."""
+    """Neither API has any, and nobody can read them; the refusal has a decision like any other."""
     async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
         await socket.send_bytes(b"EVIL")
+        event = json.loads(await socket.receive_str())
+        assert (event["status"], event["event_id"]) == (415, f"event_{made.journal.decisions[1].id}")
+        assert event["error"]["sidecar"]["decision"] == made.journal.decisions[1].id
+        assert server.heard == []
+
+
+async def test_what_cannot_be_scanned_goes_up_where_the_operator_says_so() -> None:
+    """Text and binary messages alike, as they were sent, and named in the decision."""
+    opened = {"input": {"encoding": "allow", "malformed": "allow"}}
+    async with behind(failure=opened) as (_, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+        await socket.send_bytes(b'{"type": "sound"}')
+        assert json.loads(await socket.receive_str())["type"] == "heard"
+        await socket.receive_bytes()
+        await socket.send_str('{"a": 1, "a": 2}')
+        assert json.loads(await socket.receive_str())["type"] == "heard"
+        assert [one.unscanned for one in made.journal.decisions[1:]] == ["encoding", "malformed"]
+
+
+async def test_monitor_lets_everything_up_and_says_what_it_found() -> None:
+    """As over HTTP."""
+    async with behind(mode="monitor") as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+        for sent in (item(ATTACK), '{"a": 1, "a": 2}'):
+            await socket.send_str(sent)
+            assert json.loads(await socket.receive_str())["type"] == "heard"
+            await socket.receive_bytes()
+        assert [one.action for one in made.journal.decisions[1:]] == ["monitor", "monitor"]
+        assert len(server.heard) == 2
+
+
+async def test_many_and_large_messages_pass() -> None:
+    """More bytes than the head of a request may have; and nothing is held when they are through."""
+    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+        for text in ("word " * 20_000, *(["Hello there."] * 200)):
+            await socket.send_str(item(text))
+            assert json.loads(await socket.receive_str())["type"] == "heard"
+            await socket.receive_bytes()
+        assert len(server.heard) == 201
+
+
+async def test_a_message_is_admitted_like_a_request() -> None:
+    """While the log that is required cannot be written nothing goes up."""
+    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+        made.journal.broken = True
+        await socket.send_str(item("Hello."))
+        assert json.loads(await socket.receive_str())["status"] == 503
+        assert server.heard == []
+
+
+async def test_sound_follows_its_line() -> None:
+    """Pieces of sound are media, in a buffer and in an item."""
+    piece = "UklGRg" * 300
+    kinds = {"input": {"media": "block"}}
+    told = {"type": "message", "role": "user", "content": [{"type": "input_audio", "audio": piece}]}
+    async with behind(failure=kinds) as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+        for event in (
+            {"type": "input_audio_buffer.append", "audio": piece},
+            {"type": "conversation.item.create", "item": told},
+        ):
+            await socket.send_str(json.dumps(event))
+            assert json.loads(await socket.receive_str())["status"] == 422
+        assert server.heard == []
+
+
+@pytest.mark.parametrize(
+    ("query", "event"),
+    [
+        ("?model=m", {"type": "response.create", "model": "n", "input": "Hi"}),
+        ("", {"type": "response.create", "model": "theirs", "input": "Hi"}),
+    ],
+)
+async def test_a_model_that_is_served_elsewhere_is_refused(query: str, event: dict[str, str]) -> None:
+    """The socket leads to one upstream, whose terms hold."""
+    models = {"theirs": {"upstream": {"url": "http://127.0.0.1:9"}}}
+    async with (
+        behind(models=models) as (server, made),
+        made.session.ws_connect(f"{made.url}/responses{query}") as socket,
+    ):
+        await socket.send_str(json.dumps(event))
         assert json.loads(await socket.receive_str())["status"] == 400
         assert server.heard == []
+
+
+async def test_what_the_upstream_said_last_arrives() -> None:
+    """Messages that came before its end, though the client speaks at the same time."""
+    async with behind() as (_, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+        await socket.send_str(item("Hello."))
+        await socket.send_str('{"type": "end"}')
+        await socket.send_str(item("Too late."))
+        kinds = [(await socket.receive()).type for _ in range(3)]
+        assert kinds == [WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.CLOSE]
+        assert socket.close_code == 4001
+
+
+async def test_a_request_that_is_no_handshake_is_refused() -> None:
+    """Before the upstream is asked."""
+    async with behind() as (server, made):
+        answer = await made.ask(None, "/v1/realtime", "GET", Upgrade="websocket", Connection="Upgrade")
+        assert answer.status == 400
+        assert server.headers == []
+
+
+async def test_the_sidecars_own_key_stays_here() -> None:
+    """Among the protocols, where browsers put it, as in a field."""
+    async with behind() as (server, made):
+        await made.session.ws_connect(f"{made.url}/realtime", protocols=["realtime", "x.psk_nobody"])
+        assert "psk_" not in str(server.headers[0])
 
 
 async def test_a_scan_that_fails_closed_lets_nothing_up() -> None:
@@ -171,6 +275,28 @@ async def test_an_upstream_that_is_not_there_is_an_answer_over_http() -> None:
         with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
             await made.session.ws_connect(f"{made.url}/realtime")
     assert raised.value.status == 502
+
+
+async def test_an_upstream_that_is_silent_or_leads_elsewhere_is_an_answer_over_http() -> None:
+    """A handshake has the time of a request, and a redirect could lead credentials to another host."""
+
+    async def silent(_: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def elsewhere(_: web.Request) -> web.Response:
+        raise web.HTTPTemporaryRedirect("http://127.0.0.1:9/")
+
+    app = web.Application()
+    app.add_routes([web.get("/v1/realtime", silent), web.get("/v1/responses", elsewhere)])
+    terms = {"connect_timeout": 0.2, "first_byte_timeout": 0.2}
+    async with TestServer(app) as running:
+        url = str(running.make_url("/")).rstrip("/")
+        async with door(url, inline={"websockets": True}, upstream=terms) as made:
+            for path, status in (("realtime", 504), ("responses", 502)):
+                with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
+                    await made.session.ws_connect(f"{made.url}/{path}")
+                assert raised.value.status == status
 
 
 async def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
