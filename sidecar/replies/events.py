@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
 from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
+from sidecar.errors import UpstreamError
 from sidecar.replies.texts import Piece, pieces
 
 DONE = b"[DONE]"
+EVENT_BYTES = 1024 * 1024
+"""Bytes of an event up to which it is held until it is whole, where nothing looks at it."""
 _END = re.compile(rb"\n\n|\n\r\n|\r\r")
+_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+_LONGEST_END = 3
 _LINE = re.compile(rb"\r\n|\n|\r")
 _LAST = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed"})
 
@@ -49,6 +54,37 @@ class Event:
             return self.raw
         kept = [line for line in _LINE.split(self.raw) if line and not line.startswith(b"data:")]
         return b"\n".join([*kept, b"data: " + dumped(self.document), b"", b""])
+
+
+async def whole_events(chunks: AsyncIterator[bytes], most: int | None = None) -> AsyncIterator[bytes]:
+    """The same bytes, cut behind the end of an event. What follows the last event comes at the end.
+
+    An event of more bytes than `most` raises `UpstreamError`; where `most` is None, one over `EVENT_BYTES` passes in
+    pieces. Raises whatever `chunks` raises, having swallowed the event that was not complete.
+    """
+    held = bytearray()
+    async for chunk in chunks:
+        if not held and chunk.endswith(b"\n\n"):  # whole, as nearly all come
+            yield chunk
+            continue
+        seen = max(0, len(held) - 3)
+        held += chunk
+        if end := max(_behind(held, mark, seen) for mark in _ENDS):
+            yield bytes(held[:end])
+            del held[:end]
+        if len(held) > (most or EVENT_BYTES):
+            if most:
+                raise UpstreamError("The upstream sent an event that is too large (answers.body_bytes).")
+            yield bytes(held[:-_LONGEST_END])  # what may be half an end is seen with what comes next
+            del held[:-_LONGEST_END]
+    if held:
+        yield bytes(held)
+
+
+def _behind(held: bytearray, mark: bytes, start: int) -> int:
+    """The offset behind the last `mark` at or after `start`; 0 if there is none."""
+    found = held.rfind(mark, start)
+    return found + len(mark) if found >= 0 else 0
 
 
 def cut(data: bytes) -> Iterator[bytes]:

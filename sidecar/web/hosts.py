@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.errors import RequestError
-from sidecar.web.admin.guard import host_of
 
 OWN = frozenset({"localhost", "127.0.0.1", "::1"})
 """Who asks loopback means the sidecar."""
@@ -36,6 +36,14 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def host_of(url: str) -> str:
+    """The host of an address, without port; empty if there is none."""
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
 
 
 def only_for(hosts: Collection[str], *, listen: str = "", but: str | None = None) -> Middleware:

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from sidecar import jsons, logs
 from sidecar.errors import UpstreamError
+from sidecar.replies.events import whole_events
 from sidecar.upstream import Answer
 from sidecar.waiting import within
 from sidecar.web.answers import DECISION_ID, error_body
@@ -24,12 +25,8 @@ from sidecar.web.headers import downward
 from sidecar.web.keepalive import Keepalive
 from sidecar.web.server import ENDING, is_cut
 
-EVENT_BYTES = 1024 * 1024
-"""Bytes of an event up to which it is held until it is whole, where nothing looks at it."""
 SMALL = 32 * 1024
 """Bytes of an answer that is awaited, and then written in one go with its headers."""
-_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
-_LONGEST_END = 3
 _RESET = struct.pack("ii", 1, 0)
 _log = logs.get("relay")
 
@@ -109,37 +106,6 @@ def is_event_stream(answer: Answer) -> bool:
     """Whether the body is server-sent events that can be read: not compressed."""
     content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     return content_type == "text/event-stream" and "Content-Encoding" not in answer.headers
-
-
-async def whole_events(chunks: AsyncIterator[bytes], most: int | None = None) -> AsyncIterator[bytes]:
-    """The same bytes, cut behind the end of an event. What follows the last event comes at the end.
-
-    An event of more bytes than `most` raises `UpstreamError`; where `most` is None, one over `EVENT_BYTES` passes in
-    pieces. Raises whatever `chunks` raises, having swallowed the event that was not complete.
-    """
-    held = bytearray()
-    async for chunk in chunks:
-        if not held and chunk.endswith(b"\n\n"):  # whole, as nearly all come
-            yield chunk
-            continue
-        seen = max(0, len(held) - 3)
-        held += chunk
-        if end := max(_behind(held, mark, seen) for mark in _ENDS):
-            yield bytes(held[:end])
-            del held[:end]
-        if len(held) > (most or EVENT_BYTES):
-            if most:
-                raise UpstreamError("The upstream sent an event that is too large (answers.body_bytes).")
-            yield bytes(held[:-_LONGEST_END])  # what may be half an end is seen with what comes next
-            del held[:-_LONGEST_END]
-    if held:
-        yield bytes(held)
-
-
-def _behind(held: bytearray, mark: bytes, start: int) -> int:
-    """The offset behind the last `mark` at or after `start`; 0 if there is none."""
-    found = held.rfind(mark, start)
-    return found + len(mark) if found >= 0 else 0
 
 
 def _parts(answer: Answer) -> AsyncIterator[bytes]:

@@ -24,7 +24,7 @@ from sidecar.errors import AnswerBlocked, Unavailable, UpstreamError
 from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import ANSWERS
 from sidecar.replies.decoding import decoded, is_known
-from sidecar.replies.events import Event, Unreadable, cut, dumped, loaded, read
+from sidecar.replies.events import Event, Unreadable, cut, dumped, loaded, read, whole_events
 from sidecar.replies.placeholders import LONGEST, Placeholders
 from sidecar.replies.texts import Piece, pieces
 from sidecar.replies.window import Free, Window
@@ -37,7 +37,6 @@ from sidecar.web.endings import Ending
 from sidecar.web.findings import Finder, Text
 from sidecar.web.receive import THREAD_BYTES
 from sidecar.web.refusals import refusal
-from sidecar.web.relay import whole_events
 
 UNSEEN = "The answer cannot be looked at, so it is not passed (failure.answer)."
 PAUSE = 1.0

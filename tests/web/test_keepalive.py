@@ -11,8 +11,8 @@ from aiohttp import web
 from door import CHAT, door, eventually, post
 from recording import Received, head, recording, stream
 
+from sidecar.replies.events import EVENT_BYTES
 from sidecar.web.keepalive import COMMENT, PING, Keepalive
-from sidecar.web.relay import EVENT_BYTES
 
 STREAM = CHAT | {"stream": True, "max_tokens": 9}
 EVENT = b'data: {"n": 1}\n\n'

@@ -26,6 +26,7 @@ from sidecar.web.address import address_of
 from sidecar.web.admin.cookies import Cookies, csrf, digest, new_token
 from sidecar.web.admin.forms import Form, query, read, refused
 from sidecar.web.admin.pages import Pages
+from sidecar.web.hosts import host_of
 from sidecar.web.middleware import where
 
 PROBES = frozenset({"/health", "/ready", "/startup", "/metrics", "/openapi.json"})
@@ -231,14 +232,6 @@ def allowed_hosts(settings: Admin) -> frozenset[str]:
     """The names under which the dashboard answers: this machine's own, the bound address, and `admin.url`."""
     named = {"localhost", "127.0.0.1", "::1", settings.host.lower()}
     return frozenset(named | ({host_of(settings.url)} if settings.url else set())) - {"0.0.0.0", "::", ""}  # noqa: S104
-
-
-def host_of(url: str) -> str:
-    """The host of an address, without port; empty if there is none."""
-    try:
-        return (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
 
 
 def _check_origin(request: web.Request) -> None:
