@@ -30,7 +30,7 @@ from support import SidecarProcess
 from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.config import Auth
 from sidecar.store import Filter, Store
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 PROCESSES, KEYS, BURST = 4, 10, 60
 ALLOWANCE = 1.01

@@ -21,12 +21,13 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from sidecar import config, limits, logs
+from sidecar import config, limits
 from sidecar.apikeys import KeyRing, digest
 from sidecar.journal import Journal
 from sidecar.store import Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Verdict
-from sidecar.units import Rate
+from sidecar.util import logs
+from sidecar.util.units import Rate
 
 ROWS = 10_000
 ROUNDS = 5

@@ -30,9 +30,9 @@ from rich.table import Table
 
 from benchmarks import traffic_sample
 from benchmarks.proxy import free_port, wait_for
-from sidecar import jsons
 from sidecar.console import progress
 from sidecar.evaluation import Row, Share, bodies, read_rows, rows
+from sidecar.util import json as jsons
 
 SECONDS = 120.0
 """For one request; whoever takes longer could not be scanned."""

@@ -21,12 +21,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar, get_args
 
-from sidecar import logs
 from sidecar.config import Auth
 from sidecar.errors import ConfigError, NoSuchKey, RequestError, StoreError, Unauthorized, Unavailable
 from sidecar.store import LONGEST_CHANGES, LONGEST_NAME, ApiKey, KeyState, Mode, OwnTerms, Store, Terms
-from sidecar.tasks import Background
-from sidecar.units import Rate, parse_switches, show_rate
+from sidecar.util import logs
+from sidecar.util.tasks import Background
+from sidecar.util.units import Rate, parse_switches, show_rate
 
 __all__ = ["ApiKey", "KeyRing", "KeyState", "differences", "digest", "generate", "well_formed"]
 

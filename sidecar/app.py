@@ -13,7 +13,7 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from sidecar import limits, logs, telemetry
+from sidecar import limits, telemetry
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
@@ -26,7 +26,8 @@ from sidecar.pipeline import Serving
 from sidecar.policy import Policy
 from sidecar.reload import Reloader, files_behind, settled
 from sidecar.store import Store
-from sidecar.tasks import Background
+from sidecar.util import logs
+from sidecar.util.tasks import Background
 from sidecar.web import openapi
 from sidecar.web.access import access_log
 from sidecar.web.admin import Dashboard, Parts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from sidecar import __version__, app, config, console, coverage, logs, memory, policy, proof
+from sidecar import __version__, app, config, console, coverage, memory, policy, proof
 from sidecar.admin import admin
 from sidecar.bodies.tokens import Vocabularies
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
@@ -25,6 +25,7 @@ from sidecar.redirect import redirect_command
 from sidecar.review import review
 from sidecar.switches import switched
 from sidecar.types import Action, ScanRequest, Segment
+from sidecar.util import logs
 from sidecar.web.admin import base_url, bootstrap
 from sidecar.web.api import explanation, result
 from sidecar.workers import spread

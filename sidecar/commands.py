@@ -12,10 +12,11 @@ from typing import Any, ParamSpec
 import click
 import uvloop
 
-from sidecar import config, console, jsons, logs
+from sidecar import config, console
 from sidecar.config import Settings
 from sidecar.errors import SidecarError
-from sidecar.units import parse_duration
+from sidecar.util import json, logs
+from sidecar.util.units import parse_duration
 
 P = ParamSpec("P")
 CONFIG = click.option(
@@ -63,4 +64,4 @@ def load_settings(path: Path | None) -> Settings:
 
 def emit(value: object) -> None:
     """JSON on standard output."""
-    click.echo(jsons.dumps(value, option=jsons.INDENTED).decode())
+    click.echo(json.dumps(value, option=json.INDENTED).decode())

@@ -39,7 +39,7 @@ from sidecar.sections import (
     UpstreamTls,
 )
 from sidecar.types import LayerName, Source
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 __all__ = [
     "Admin",

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from sidecar import by_model
 from sidecar.bodies.joining import without
 from sidecar.errors import LayerError
 from sidecar.fusion import fused
@@ -47,7 +46,8 @@ from sidecar.types import (
     SegmentReport,
     Verdict,
 )
-from sidecar.waiting import within
+from sidecar.util import by_model
+from sidecar.util.timeouts import within
 
 __all__ = ["ALWAYS", "ANYBODY", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
 

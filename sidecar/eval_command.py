@@ -10,13 +10,14 @@ from pathlib import Path
 
 import click
 
-from sidecar import config, console, evaluation, jsons, opinions
+from sidecar import config, console, evaluation, opinions
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row, Scanner
 from sidecar.pipeline import pipeline
 from sidecar.report_tables import show_report
+from sidecar.util import json
 
 
 @click.command("eval")
@@ -68,7 +69,7 @@ async def evaluate(
 
 def _write_rows(path: Path, outcomes: list[Outcome]) -> None:
     try:
-        path.write_bytes(b"".join(jsons.dumps(outcome.line()) + b"\n" for outcome in outcomes))
+        path.write_bytes(b"".join(json.dumps(outcome.line()) + b"\n" for outcome in outcomes))
     except OSError as error:
         raise ConfigError("--out", [f"{path}: {error.strerror}"]) from None
 

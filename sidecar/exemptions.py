@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from sidecar import logs
 from sidecar.errors import RequestError, StoreError
 from sidecar.store import Exemption, Store
 from sidecar.store.notices import EVERYTHING
-from sidecar.tasks import Background
 from sidecar.types import Segment
+from sidecar.util import logs
+from sidecar.util.tasks import Background
 
 SECRET = TOPIC = "exceptions"
 FOR_EVER = timedelta(days=36_500)

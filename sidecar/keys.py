@@ -16,7 +16,7 @@ from sidecar.apikeys import ENVIRONMENTS, ApiKey, KeyRing, differences
 from sidecar.commands import CONFIG, JSON, Duration, emit, entry
 from sidecar.errors import RequestError
 from sidecar.store import OwnTerms, Store, Terms
-from sidecar.units import parse_duration, parse_rate
+from sidecar.util.units import parse_duration, parse_rate
 
 NONE = "none"
 """What `change` takes for a term that the key is to have no more."""

@@ -20,7 +20,7 @@ from sidecar.config import JudgeLayer
 from sidecar.evaluation import Outcome, Row, Share, auc, quantiles
 from sidecar.standing import rounded
 from sidecar.types import LayerName, LayerReport
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 CHANCE = 0.05
 _ENDLESS = Rate(10**12, 60.0)

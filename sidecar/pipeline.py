@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sidecar import __version__, limits, logs, policy, proof, proven, shadow, verdicts
+from sidecar import __version__, limits, policy, proof, proven, shadow, verdicts
 from sidecar.config import Settings
 from sidecar.engine import ALWAYS, Engine, Exempting, Stage, Terms
 from sidecar.errors import ModelError, PolicyError
@@ -20,6 +20,7 @@ from sidecar.policy import Policy, Rule
 from sidecar.store import Disagreements
 from sidecar.switches import switched
 from sidecar.types import Action, LayerName
+from sidecar.util import logs
 from sidecar.verdicts import Remembering, Verdicts
 
 if TYPE_CHECKING:

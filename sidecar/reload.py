@@ -19,12 +19,12 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from sidecar import logs
 from sidecar.config import Settings
 from sidecar.errors import ProblemsError, SidecarError
 from sidecar.metrics import GENERATION, RELOADS
 from sidecar.overrides import ENV_PREFIX
-from sidecar.tasks import Background
+from sidecar.util import logs
+from sidecar.util.tasks import Background
 
 PAUSE = 0.25
 """Seconds between two looks at the files."""

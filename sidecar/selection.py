@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sidecar import by_model
 from sidecar.bodies.extraction import Extraction
 from sidecar.config import Settings
 from sidecar.types import LayerName, ScanRequest, Segment, Source
+from sidecar.util import by_model
 
 
 @dataclass(frozen=True, slots=True)

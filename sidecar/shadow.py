@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from sidecar import config, logs
+from sidecar import config
 from sidecar.engine import Caller, Engine
 from sidecar.errors import StoreError
 from sidecar.metrics import SHADOW
 from sidecar.store import Disagreement, Disagreements
-from sidecar.tasks import Background
 from sidecar.types import Finding, LayerName, ScanRequest, Verdict
+from sidecar.util import logs
+from sidecar.util.tasks import Background
 
 PENDING = 64
 WAITING = 1_000

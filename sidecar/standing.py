@@ -23,7 +23,7 @@ from sidecar.types import (
     SegmentReport,
     Source,
 )
-from sidecar.units import Switch
+from sidecar.util.units import Switch
 
 
 @dataclass(frozen=True, slots=True)

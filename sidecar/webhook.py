@@ -13,11 +13,11 @@ from pathlib import Path
 
 from aiohttp import web
 
-from sidecar import logs
 from sidecar.errors import ConfigError, SidecarError
 from sidecar.inject import Options
 from sidecar.inject.review import answer
 from sidecar.reload import Reloader
+from sidecar.util import logs
 from sidecar.web.health import health
 from sidecar.web.middleware import boundary
 

@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass
 from time import monotonic
 
-from sidecar import logs
+from sidecar.util import logs
 
 _log = logs.get("workers")
 FIRST_PAUSE = 0.2

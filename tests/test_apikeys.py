@@ -32,7 +32,7 @@ from sidecar.apikeys import (
 from sidecar.config import Auth
 from sidecar.errors import ConfigError, NoSuchKey, RequestError, Unauthorized, Unavailable
 from sidecar.store import Store, Terms
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 QUICK = Auth(cache=0.2)
 

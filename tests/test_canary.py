@@ -30,7 +30,7 @@ from sidecar.app import Sidecar
 from sidecar.config import Compat, Settings
 from sidecar.metrics import REGISTRY
 from sidecar.store import Filter, Store, export
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 from sidecar.web.admin import bootstrap
 
 WORD = f"heron{secrets.token_hex(8)}"

@@ -20,7 +20,7 @@ from sidecar.limits.shared import RedisLimiter
 from sidecar.metrics import LIMITS_LOCAL
 from sidecar.store import Filter, Store
 from sidecar.types import Action, Decision, LayerName, Verdict
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 REQUESTS = 250
 KEYS = 10

@@ -15,7 +15,7 @@ from sidecar.apikeys import KeyRing, well_formed
 from sidecar.config import Auth
 from sidecar.keys import keys
 from sidecar.store import Store
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 
 @pytest.fixture

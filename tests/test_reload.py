@@ -16,7 +16,7 @@ from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar
 from sidecar.config import Settings
 from sidecar.errors import PolicyError
 from sidecar.reload import Reloader, State, files_behind, settled
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 PATIENCE = 60.0
 """Seconds that a busy machine may take for what takes two."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sidecar.standing import Caller, Case, Standing, Terms, culprit, exempted, rounded, switched, threats
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
-from sidecar.units import Switch
+from sidecar.util.units import Switch
 
 
 def case(*segments: Segment) -> Case:

@@ -25,7 +25,7 @@ from sidecar.app import Sidecar
 from sidecar.config import Settings
 from sidecar.policy import Policy
 from sidecar.store import Disagreement, Entry, Role, Store
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 from sidecar.web.admin import bootstrap
 from sidecar.web.admin.invitations import invite
 

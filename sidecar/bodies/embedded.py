@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
+from sidecar.util import json
 
 LONGEST_JSON = 1024 * 1024
 _HEADER = re.compile(r"[A-Za-z0-9!#$&^_.+/-]*(?:;[A-Za-z0-9_-]+=[\w.+%-]*)*(?:;base64)?", re.IGNORECASE | re.ASCII)
@@ -116,7 +116,7 @@ def json_value(value: str) -> JsonValue:
     if "\\" not in value or len(value) > LONGEST_JSON or value.lstrip()[:1] not in {"{", "["}:
         return None
     try:
-        found: JsonValue = jsons.loads(value)
-    except jsons.DecodeError:
+        found: JsonValue = json.loads(value)
+    except json.DecodeError:
         return None
     return found

@@ -17,9 +17,10 @@ from collections import Counter
 from itertools import chain
 from typing import TypeAlias
 
-from sidecar import codings, jsons
 from sidecar.bodies.paths import KNOWN, is_free, mistakable
 from sidecar.errors import BodyError
+from sidecar.util import codings
+from sidecar.util import json as jsons
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from sidecar import jsons
 from sidecar.bodies import reading
 from sidecar.bodies.extraction import extract
 from sidecar.bodies.tokens import Vocabularies
@@ -17,6 +16,7 @@ from sidecar.evaluation.bodies import Body
 from sidecar.evaluation.rows import Row
 from sidecar.selection import select
 from sidecar.types import Action, LayerName, ScanRequest, Verdict
+from sidecar.util import json
 
 Scan = Callable[[ScanRequest], Awaitable[Verdict]]
 NOTHING = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
@@ -120,7 +120,7 @@ class Scanner:
         return await self._asked(request) if request.segments else (NOTHING, "")
 
     def _read(self, body: Body, operation: str) -> ScanRequest:
-        raw, limits = jsons.dumps(body), self._settings.limits
+        raw, limits = json.dumps(body), self._settings.limits
         if len(raw) > limits.body_bytes:
             raise BodyError("oversize", "The body is larger than limits.body_bytes.")
         document = reading.parse(raw, depth=limits.depth)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sidecar import jsons
 from sidecar.errors import BodyError, ConfigError
 from sidecar.evaluation import bodies
 from sidecar.evaluation.bodies import Body
 from sidecar.types import SOURCE_OF, Channel, Label, ScanRequest, Segment
+from sidecar.util import json
 
 ATTACKS = frozenset(Label) - {Label.PII_DETECTED}
 Form = Literal["row", "document", "conversation"]
@@ -89,7 +89,7 @@ def read_rows(path: Path) -> list[Row]:
     try:
         for number, line in _lines(path):
             try:
-                rows.append(row(jsons.loads(line), number))
+                rows.append(row(json.loads(line), number))
             except (ValueError, TypeError, KeyError, AttributeError, BodyError) as error:
                 problems.append(f"line {number}: {type(error).__name__}: {error}"[:200])
     except (OSError, EOFError, zlib.error) as error:

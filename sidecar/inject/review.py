@@ -8,11 +8,11 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from sidecar import jsons
 from sidecar.errors import BodyError, InjectError
 from sidecar.inject.objects import inject
 from sidecar.inject.options import Options
 from sidecar.inject.patch import json_patch
+from sidecar.util import json
 
 Review = dict[str, Any]
 
@@ -30,8 +30,8 @@ def answer(raw: bytes, options: Options, *, own_namespace: str | None = None) ->
 
 def _request(raw: bytes) -> Review:
     try:
-        review = jsons.loads(raw)
-    except jsons.DecodeError:
+        review = json.loads(raw)
+    except json.DecodeError:
         raise BodyError("malformed", "The body is not JSON.") from None
     if not isinstance(review, dict) or review.get("apiVersion") != "admission.k8s.io/v1":
         raise BodyError("malformed", "The body is no AdmissionReview of admission.k8s.io/v1.")
@@ -53,4 +53,4 @@ def _ruling(subject: Review, request: Review, options: Options) -> Review:
         return {"allowed": False, "status": {"code": 422, "message": str(error), "reason": "Invalid"}}
     if not patch:
         return {}
-    return {"patchType": "JSONPatch", "patch": base64.b64encode(jsons.dumps(patch)).decode()}
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch)).decode()}

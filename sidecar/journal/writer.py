@@ -16,13 +16,14 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sidecar import config, logs, metrics, telemetry
+from sidecar import config, metrics, telemetry
 from sidecar.errors import StoreError
 from sidecar.journal.entries import entry, redacted
 from sidecar.metrics import count_of, times_of
 from sidecar.store import Entry, Secret, Store
-from sidecar.tasks import Background
 from sidecar.types import Decision, Segment, Verdict
+from sidecar.util import logs
+from sidecar.util.tasks import Background
 
 SECRET = "scan_log"
 SECRET_LIFE = timedelta(days=30)

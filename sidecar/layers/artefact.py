@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sidecar import jsons
 from sidecar.errors import ModelError
 from sidecar.types import Label
+from sidecar.util import json
 
 Array = npt.NDArray[np.float32]
 Engine = Literal["onnx", "sentence-transformers"]
@@ -112,10 +112,10 @@ class Artefact:
 
 def _manifest(path: Path) -> Manifest:
     try:
-        return Manifest.model_validate(jsons.loads(path.read_bytes()))
+        return Manifest.model_validate(json.loads(path.read_bytes()))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValidationError, jsons.DecodeError) as error:
+    except (ValidationError, json.DecodeError) as error:
         raise ModelError(f"{path}: is not a model description: {error}") from None
 
 

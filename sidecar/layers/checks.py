@@ -17,8 +17,8 @@ from itertools import pairwise
 import re2
 from stdnum import bitcoin, iban, luhn
 
-from sidecar import jsons
 from sidecar.layers.phones import digits, international, national, north_american, spoken_of
+from sidecar.util import json
 
 Check = Callable[[str], bool]
 BRANDS = (
@@ -127,7 +127,7 @@ def _claims(text: str) -> dict[str, object]:
     """What a token says of itself; nothing if it cannot be read."""
     part = ("." + text).split(".")[-2]
     try:
-        claims = jsons.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except ValueError:
         return {}
     return claims if isinstance(claims, dict) else {}

@@ -19,11 +19,12 @@ from typing import Any
 import aiohttp
 import tenacity
 
-from sidecar import jsons, metrics
+from sidecar import metrics
 from sidecar.config import JudgeLayer
 from sidecar.errors import ConfigError, LayerError
 from sidecar.layers.judge_limits import Breaker, Budget, Places, RetryBudget
 from sidecar.layers.judge_prompt import Message
+from sidecar.util import json
 
 MAX_ANSWER_BYTES = 1 << 20
 OUTPUT_TOKENS = 400
@@ -136,7 +137,7 @@ class JudgeClient:
         body: dict[str, Any] = {"model": self._settings.model, "messages": messages}
         for part in sorted(_DIALECTS[dialect]):
             body |= {"response_format": self._schema} if part == "schema" else _PARTS[part]
-        return jsons.dumps(body, jsons.MUCH)
+        return json.dumps(body, json.MUCH)
 
     async def _persist(self, body: bytes, ends: float) -> Reply:
         """Try, and try again while attempts, time and the retry budget last."""
@@ -192,7 +193,7 @@ class JudgeClient:
             async with self._open().post(self._url, data=body, headers=self._headers, allow_redirects=False) as answer:
                 raw = await _bounded(answer)
                 _check_status(answer.status, answer.headers)
-            envelope = jsons.loads(raw)
+            envelope = json.loads(raw)
         except (aiohttp.ClientError, OSError) as error:
             raise _AgainError(type(error).__name__) from None
         except ValueError:

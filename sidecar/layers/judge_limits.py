@@ -10,9 +10,9 @@ import time
 from collections import deque
 from types import TracebackType
 
-from sidecar import logs
 from sidecar.errors import LayerError
-from sidecar.units import Rate
+from sidecar.util import logs
+from sidecar.util.units import Rate
 
 _log = logs.get("llm_judge")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sidecar import jsons
+from sidecar.util import json
 
 ENTRY_BYTES = 300
 GRADE_BYTES = 24
@@ -46,10 +46,10 @@ def size(opinion: Opinion) -> int:
 
 def dump(opinion: Opinion) -> bytes:
     """For replicas: what was graded, and whether an acquittal was tested."""
-    return jsons.dumps([opinion.controlled, *opinion.grades])
+    return json.dumps([opinion.controlled, *opinion.grades])
 
 
 def load(body: bytes) -> Opinion:
     """From what `dump` made."""
-    controlled, *grades = jsons.loads(body)
+    controlled, *grades = json.loads(body)
     return Opinion(tuple(grades), None, controlled=controlled)

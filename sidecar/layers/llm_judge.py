@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sidecar import __version__, jsons, metrics
+from sidecar import __version__, metrics
 from sidecar.config import JudgeLayer
 from sidecar.errors import LayerError
 from sidecar.layers import judge_answer, judge_prompt
@@ -24,6 +24,7 @@ from sidecar.layers.judge_excerpt import Excerpt, excerpt
 from sidecar.layers.judge_memory import Opinion, Opinions
 from sidecar.layers.judge_prompt import QuestionRule
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
+from sidecar.util import json
 
 YES = 0.5
 CONTROLS = (
@@ -95,7 +96,7 @@ class LlmJudgeLayer:
         task = judge_prompt.messages(self._questions, "", "", None)
         who = (__version__, str(self._settings.url), self._settings.model, *(part["content"] for part in task))
         digest = hashlib.blake2b(digest_size=16, key=secret[: hashlib.blake2b.MAX_KEY_SIZE], person=b"judge")
-        digest.update(jsons.dumps(who))
+        digest.update(json.dumps(who))
         return digest
 
     def _key(self, text: Excerpt, system_prompt: str | None) -> bytes:

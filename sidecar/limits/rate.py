@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from typing import Protocol
 
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 LARGEST = 100_000
 _ROUNDING = 1e-6

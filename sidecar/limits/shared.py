@@ -16,11 +16,11 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from sidecar import logs
 from sidecar.errors import ConfigError
 from sidecar.limits.rate import Limiter
 from sidecar.metrics import LIMITS_LOCAL
-from sidecar.units import Rate
+from sidecar.util import logs
+from sidecar.util.units import Rate
 
 TIMEOUT = 1.0
 PAUSE = 1.0

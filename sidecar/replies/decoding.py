@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from sidecar import codings
 from sidecar.replies.events import Unreadable
+from sidecar.util import codings
 
 PIECE = 64 * 1024
 

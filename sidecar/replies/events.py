@@ -7,10 +7,10 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
-from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
 from sidecar.errors import UpstreamError
 from sidecar.replies.texts import Piece, pieces
+from sidecar.util import json as jsons
 
 DONE = b"[DONE]"
 EVENT_BYTES = 1024 * 1024

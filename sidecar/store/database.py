@@ -21,9 +21,9 @@ from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from sidecar import jsons
 from sidecar.errors import StoreError
 from sidecar.store import migration
+from sidecar.util import json
 
 TIMEOUT = 5.0
 MIGRATION_TIMEOUT = 60.0
@@ -158,7 +158,7 @@ def _postgresql(url: str, within: float) -> Database:
 def _json(value: object) -> str:
     """What a decision rests on: bounded, and mostly next to nothing."""
     few = isinstance(value, list) and len(value) <= FEW
-    return jsons.dumps(value, jsons.LEAST if few else jsons.MUCH).decode()
+    return json.dumps(value, json.LEAST if few else json.MUCH).decode()
 
 
 def _name(url: str) -> str:

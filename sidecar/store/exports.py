@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal
 
-from sidecar import jsons
 from sidecar.store.decisions import Decisions, Entry, Filter
+from sidecar.util import json
 
 Form = Literal["csv", "jsonl"]
 PAGE = 500
@@ -41,7 +41,7 @@ async def export(
 
 
 def _lines(entries: Sequence[Entry]) -> bytes:
-    return b"".join(jsons.dumps(_values(entry)) + b"\n" for entry in entries)
+    return b"".join(json.dumps(_values(entry)) + b"\n" for entry in entries)
 
 
 def _values(entry: Entry) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, list):
-        return jsons.dumps(value).decode()
+        return json.dumps(value).decode()
     if not isinstance(value, str):
         return str(value.isoformat())
     clean = _CONTROLS.sub("\ufffd", value)

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sidecar.store.database import Database
 from sidecar.store.schema import keys as table
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 LOOK_UP_TIMEOUT = 2.0
 Mode = Literal["enforce", "monitor"]
@@ -45,7 +45,7 @@ class ApiKey:
     threshold: float | None = None
     mode: Mode | None = None
     rules: str | None = None
-    """What it changes of rules, as `sidecar.units.parse_switches` reads it."""
+    """What it changes of rules, as `sidecar.util.units.parse_switches` reads it."""
 
     def state(self, now: datetime) -> KeyState:
         """Its condition at `now`, by the wall clock."""

@@ -13,10 +13,10 @@ from contextlib import suppress
 
 from sqlalchemy import text
 
-from sidecar import logs
 from sidecar.errors import StoreError
 from sidecar.store.database import Database
-from sidecar.tasks import Background
+from sidecar.util import logs
+from sidecar.util.tasks import Background
 
 CHANNEL = "sidecar"
 PAUSE = 1.0

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 
 import aiohttp
 
-from sidecar import by_model
 from sidecar.upstream.message import Answer, Outgoing, Upstream
+from sidecar.util import by_model
 
 
 class ChosenUpstream:

@@ -13,10 +13,10 @@ from typing import Any
 
 from multidict import CIMultiDict
 
-from sidecar import jsons
 from sidecar.upstream import echo_shapes as shapes
 from sidecar.upstream.message import Answer, Outgoing
 from sidecar.upstream.sockets import NoSocket
+from sidecar.util import json
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -85,11 +85,11 @@ def _answer(method: str, path: str, raw: bytes) -> _EchoAnswer:
 
 def _parse(raw: bytes) -> dict[str, Any] | None:
     try:
-        document = jsons.loads(raw)
-    except jsons.DecodeError:
+        document = json.loads(raw)
+    except json.DecodeError:
         return None
     return document if isinstance(document, dict) else None
 
 
 def _json(status: int, value: object) -> _EchoAnswer:
-    return _EchoAnswer(status, JSON, iter([jsons.dumps(value)]))
+    return _EchoAnswer(status, JSON, iter([json.dumps(value)]))

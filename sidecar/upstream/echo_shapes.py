@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from sidecar import jsons
+from sidecar.util import json
 
 Json = dict[str, Any]
 MODEL = "echo"
@@ -156,7 +156,7 @@ def tokens(text: str) -> list[str]:
 
 
 def _vector(item: object, size: int, *, packed: bool) -> list[float] | str:
-    digest = hashlib.shake_256(jsons.dumps(item)).digest(size)
+    digest = hashlib.shake_256(json.dumps(item)).digest(size)
     numbers = [byte / 127.5 - 1.0 for byte in digest]
     return base64.b64encode(struct.pack(f"<{size}f", *numbers)).decode() if packed else numbers
 
@@ -214,7 +214,7 @@ def _text(content: object) -> str:
 
 
 def _count(document: Json) -> int:
-    return len(tokens(jsons.dumps(document.get("messages") or document.get("input") or "").decode()))
+    return len(tokens(json.dumps(document.get("messages") or document.get("input") or "").decode()))
 
 
 def _usage(document: Json, text: str) -> Json:
@@ -240,7 +240,7 @@ def _last_usage(document: Json, head: Json, text: str) -> Iterator[bytes]:
 
 
 def _data(value: Json) -> bytes:
-    return b"data: " + jsons.dumps(value) + b"\n\n"
+    return b"data: " + json.dumps(value) + b"\n\n"
 
 
 def _event(name: str, fields: Json) -> bytes:

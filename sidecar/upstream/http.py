@@ -32,7 +32,7 @@ from sidecar.errors import ConfigError, UpstreamError
 from sidecar.upstream import proxies, redirects, sockets, tls
 from sidecar.upstream.message import Answer, Outgoing
 from sidecar.upstream.wires import NotConnected, Unreached, Wire, Wires
-from sidecar.waiting import within
+from sidecar.util.timeouts import within
 
 ATTEMPTS = 3
 LONGEST_WAIT = 3600.0

@@ -14,8 +14,8 @@ import time
 from aiohappyeyeballs import start_connection
 from aiohttp.client_proto import ResponseHandler
 
-from sidecar import logs
 from sidecar.upstream.proxies import Proxy, Refused, tunnel
+from sidecar.util import logs
 
 _log = logs.get("upstream")
 

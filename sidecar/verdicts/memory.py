@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from sidecar import jsons
 from sidecar.types import Finding, Label, LayerName, SegmentReport
+from sidecar.util import json
 
 ENTRY_BYTES = 350
 """What an entry costs beside its findings, key and place in the table included."""
@@ -119,11 +119,11 @@ def _size(report: SegmentReport) -> int:
 
 
 def _dump(report: SegmentReport) -> bytes:
-    return jsons.dumps([report.score, [_plain(finding) for finding in report.findings]])
+    return json.dumps([report.score, [_plain(finding) for finding in report.findings]])
 
 
 def _load(body: bytes) -> SegmentReport:
-    score, findings = jsons.loads(body)
+    score, findings = json.loads(body)
     return SegmentReport(score, tuple(_finding(plain) for plain in findings))
 
 

@@ -20,9 +20,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from sidecar import logs
 from sidecar.errors import ConfigError
 from sidecar.metrics import CACHE
+from sidecar.util import logs
 from sidecar.verdicts.memory import LocalMemory
 
 TIMEOUT = 0.1

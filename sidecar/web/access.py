@@ -14,9 +14,9 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from sidecar import logs
 from sidecar.config import Settings
 from sidecar.journal.entries import plain_route
+from sidecar.util import logs
 from sidecar.web.address import address_of
 from sidecar.web.answers import DECISION_ID, KEY_ID
 from sidecar.web.middleware import UNTRACED

@@ -7,10 +7,10 @@ from typing import Any
 
 from aiohttp import web
 
-from sidecar import codings, jsons
 from sidecar.config import Block
 from sidecar.errors import RequestError, UpgradeRefused
 from sidecar.types import Verdict
+from sidecar.util import codings, json
 
 # What is known of a request while it is handled.
 DECISION_ID = web.RequestKey("decision_id", str)
@@ -108,4 +108,4 @@ def _anthropic_type(status: int) -> str:
 
 
 def _json(status: int, value: object, headers: Mapping[str, str]) -> web.Response:
-    return web.Response(status=status, body=jsons.dumps(value), content_type=JSON, headers=headers)
+    return web.Response(status=status, body=json.dumps(value), content_type=JSON, headers=headers)

@@ -12,13 +12,13 @@ from typing import Any
 
 from aiohttp import web
 
-from sidecar import jsons
 from sidecar.bodies import reading, scan_request
 from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.errors import BodyError
 from sidecar.journal import Journal
 from sidecar.types import Finding, LayerReport, Verdict
+from sidecar.util import json
 from sidecar.web.answers import DECISION, DECISION_ID
 from sidecar.web.compat.texts import Question, chat
 from sidecar.web.desk import Desk, Ruling
@@ -136,4 +136,4 @@ def _answer(ruling: Ruling, shape: Callable[[Verdict], dict[str, object]]) -> we
 
 
 def _json(value: object, headers: dict[str, str]) -> web.Response:
-    return web.Response(body=jsons.dumps(value), content_type="application/json", headers=headers)
+    return web.Response(body=json.dumps(value), content_type="application/json", headers=headers)

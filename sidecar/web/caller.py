@@ -10,7 +10,7 @@ from aiohttp import web
 from sidecar.apikeys import ApiKey
 from sidecar.config import Settings
 from sidecar.engine import Caller
-from sidecar.units import Switch, parse_switches
+from sidecar.util.units import Switch, parse_switches
 from sidecar.web.answers import DECISION_ID
 
 API_KEY = web.RequestKey("api_key", ApiKey)

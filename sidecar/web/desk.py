@@ -23,7 +23,7 @@ from sidecar.layers.rules import RulesLayer
 from sidecar.limits import NoRoom
 from sidecar.metrics import ANSWERS
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
-from sidecar.waiting import within
+from sidecar.util.timeouts import within
 from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, TOO_SUSPICIOUS, UNSCANNED
 from sidecar.web.call import NOTHING_FOUND
 from sidecar.web.caller import caller, monitors

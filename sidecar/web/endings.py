@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
+from sidecar.util import json
 
 Json = dict[str, Any]
 _HEAD = ("id", "object", "created", "model", "system_fingerprint")
@@ -57,7 +57,7 @@ class Ending:
     def _choices_end(self, nothing: Json) -> list[bytes]:
         ended = {**nothing, "logprobs": None, "finish_reason": "content_filter"}
         choices = [{"index": index, **ended} for index in sorted(self._choices or {0})]
-        return [b"data: " + jsons.dumps(self._head | {"choices": choices}) + b"\n\n", b"data: [DONE]\n\n"]
+        return [b"data: " + json.dumps(self._head | {"choices": choices}) + b"\n\n", b"data: [DONE]\n\n"]
 
     def _response(self) -> list[bytes]:
         why: Json = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": []}
@@ -73,7 +73,7 @@ class Ending:
 
 
 def _event(name: str, fields: Mapping[str, Any]) -> bytes:
-    return f"event: {name}\ndata: ".encode() + jsons.dumps({"type": name, **fields}) + b"\n\n"
+    return f"event: {name}\ndata: ".encode() + json.dumps({"type": name, **fields}) + b"\n\n"
 
 
 _MAKERS: dict[str, Callable[[Ending], list[bytes]]] = {

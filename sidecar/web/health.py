@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from sidecar import jsons
 from sidecar.metrics import READY, REGISTRY
+from sidecar.util import json
 
 Problems = Callable[[], Sequence[str]]
 LOOPBACK = {"127.0.0.1", "::1"}
@@ -56,7 +56,7 @@ class Readiness:
             "policy_revision": self._revision(),
             **self._more(),
         }
-        return web.Response(status=503 if problems else 200, body=jsons.dumps(body), content_type="application/json")
+        return web.Response(status=503 if problems else 200, body=json.dumps(body), content_type="application/json")
 
     async def startup(self, _request: web.Request) -> web.Response:
         """200 once models and policies are loaded and proved and the doors are open, whatever happens later."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
 from sidecar.types import Finding, Verdict
+from sidecar.util import json
 
 MOST_PASSES = 4
 """Scans of one shortened conversation after another: a layer may stop at the first turn that it finds."""
@@ -39,7 +39,7 @@ def without_refused(document: JsonValue, verdict: Verdict, threshold: float) -> 
 
 
 def _written(turn: JsonValue) -> bytes:
-    return jsons.dumps(turn, jsons.MUCH, option=jsons.SORTED)
+    return json.dumps(turn, json.MUCH, option=json.SORTED)
 
 
 def _turns(document: JsonValue) -> tuple[str, list[JsonValue]]:

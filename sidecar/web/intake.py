@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from sidecar import jsons
 from sidecar.bodies import extraction, forms, reading, socket_events
 from sidecar.bodies.extraction import Extraction
 from sidecar.bodies.reading import JsonValue
@@ -22,6 +21,7 @@ from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RouteNotAllowed, Unavailable, UpgradeRefused
 from sidecar.limits import NoRoom
+from sidecar.util import json
 from sidecar.web.headers import is_websocket
 from sidecar.web.receive import THREAD_BYTES, Oversize, content_coding, make_room, receive, unpack
 
@@ -66,8 +66,8 @@ class Intake:
 
     def rewrite(self, route: Route, payload: Payload, document: JsonValue) -> Payload:
         """The payload with this document, no larger than its own, in place of what the client sent."""
-        room = jsons.room_for(payload.body) if isinstance(payload.body, bytes) else jsons.MUCH
-        return self._read_document(route, jsons.dumps(document, room), document, decoded=True)
+        room = json.room_for(payload.body) if isinstance(payload.body, bytes) else json.MUCH
+        return self._read_document(route, json.dumps(document, room), document, decoded=True)
 
     async def read_event(self, request: web.Request, route: Route, message: str | bytes, model: str | None) -> Payload:
         """A message of a websocket that was opened for this model.

@@ -17,12 +17,13 @@ from aiohttp import web
 from aiohttp.http import SERVER_SOFTWARE
 from aiohttp.typedefs import Handler, Middleware
 
-from sidecar import logs, telemetry
+from sidecar import telemetry
 from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.config import Limits, Settings
 from sidecar.errors import RateLimited, RequestError, Unauthorized, Unavailable
 from sidecar.limits import Limiter, Room
 from sidecar.metrics import REFUSED
+from sidecar.util import logs
 from sidecar.web.address import address_of, neighbourhood
 from sidecar.web.answers import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
 from sidecar.web.caller import API_KEY

@@ -15,7 +15,8 @@ import yaml
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from sidecar import __version__, jsons
+from sidecar import __version__
+from sidecar.util import json
 
 HERE = Path(__file__).parent
 ADMIN = "admin"
@@ -57,7 +58,7 @@ def admin_routes(on: Switches) -> list[web.RouteDef]:
 
 @lru_cache(maxsize=8)
 def _raw(on: frozenset[str]) -> bytes:
-    return jsons.dumps(document(on))
+    return json.dumps(document(on))
 
 
 @lru_cache(maxsize=8)

@@ -14,7 +14,6 @@ from functools import partial
 
 from aiohttp import web
 
-from sidecar import by_model, logs
 from sidecar.bodies import routes
 from sidecar.bodies.routes import Route, RouteKind
 from sidecar.bodies.tokens import NONE, Vocabularies
@@ -27,6 +26,7 @@ from sidecar.metrics import REDACTED, REFUSED
 from sidecar.selection import select
 from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
 from sidecar.upstream import Answer, Upstream
+from sidecar.util import by_model, logs
 from sidecar.web.answers import (
     DECISION_ID,
     DIALECT,

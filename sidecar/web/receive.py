@@ -11,7 +11,7 @@ from sidecar.bodies import reading
 from sidecar.config import Limits
 from sidecar.errors import BodyError
 from sidecar.limits import Lease, NoRoom
-from sidecar.waiting import within
+from sidecar.util.timeouts import within
 
 LEASE = web.RequestKey("lease", Lease)
 """What this request holds of the memory for all bodies (`limits.bodies`)."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from sidecar import jsons
+from sidecar.util import json
 
 Json = dict[str, Any]
 _Made = tuple[Json, list[bytes]]
@@ -24,7 +24,7 @@ def refusal(operation: str, text: str, *, decision_id: str, model: str, stream: 
         return None
     whole, events = make(text, decision_id.removeprefix("dec_"), model)
     if not stream:
-        return web.Response(body=jsons.dumps(whole), content_type="application/json")
+        return web.Response(body=json.dumps(whole), content_type="application/json")
     headers = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
     return web.Response(body=b"".join(events), headers=headers)
 
@@ -97,7 +97,7 @@ def _message(text: str, name: str, model: str) -> _Made:
 
 
 def _data(value: Json) -> bytes:
-    return b"data: " + jsons.dumps(value) + b"\n\n"
+    return b"data: " + json.dumps(value) + b"\n\n"
 
 
 def _event(name: str, fields: Json) -> bytes:

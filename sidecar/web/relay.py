@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Mapping
 
 from aiohttp import web
 
-from sidecar import jsons, logs
 from sidecar.errors import UpstreamError
 from sidecar.replies.events import whole_events
 from sidecar.upstream import Answer
-from sidecar.waiting import within
+from sidecar.util import json, logs
+from sidecar.util.timeouts import within
 from sidecar.web.answers import DECISION_ID, error_body
 from sidecar.web.changed import Changed
 from sidecar.web.headers import downward
@@ -138,7 +138,7 @@ async def _say(
         return
     name = b"event: error\n" if dialect == "anthropic" else b""
     try:
-        await _write(response, name + b"data: " + jsons.dumps(error_body(error, dialect)) + b"\n\n", patience)
+        await _write(response, name + b"data: " + json.dumps(error_body(error, dialect)) + b"\n\n", patience)
     except (TimeoutError, ConnectionError):
         return
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from sidecar import logs
 from sidecar.bodies.extraction import Extraction
 from sidecar.bodies.reading import JsonValue
 from sidecar.bodies.routes import Route, RouteKind
@@ -30,7 +29,8 @@ from sidecar.replies.texts import Piece, pieces
 from sidecar.replies.window import Free, Window
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.upstream import Answer
-from sidecar.waiting import paused, within
+from sidecar.util import logs
+from sidecar.util.timeouts import paused, within
 from sidecar.web.answers import NO_RETRY, blocked_response, error_response
 from sidecar.web.changed import Changed, and_rest
 from sidecar.web.endings import Ending

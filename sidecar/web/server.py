@@ -17,10 +17,10 @@ from aiohttp import web
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler
 
-from sidecar import jsons, logs
 from sidecar.config import Limits
 from sidecar.errors import SidecarError
 from sidecar.metrics import CONNECTIONS, NO_ROOM
+from sidecar.util import json, logs
 
 _log = logs.get("server")
 FIELD_BYTES = 32 * 1024
@@ -305,4 +305,4 @@ def _whole(status: int, message: str, more: str = "") -> bytes:
 def _body(message: str, status: int) -> bytes:
     kind = "invalid_request_error" if status < 500 else "server_error"
     envelope = {"message": message, "type": kind, "param": None, "code": "invalid_http"}
-    return jsons.dumps({"detail": message, "error": envelope})
+    return json.dumps({"detail": message, "error": envelope})

@@ -14,9 +14,9 @@ from typing import Any
 import aiohttp
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from sidecar import jsons
 from sidecar.errors import BodyError, RequestError
 from sidecar.upstream import Outgoing, Upstream
+from sidecar.util import json
 from sidecar.web.answers import error_body
 from sidecar.web.call import Call
 from sidecar.web.headers import KEY_PREFIX, protocols
@@ -88,7 +88,7 @@ class Sockets:
             return _event(call, body, answer.status)
         if call.action == "block":
             answer = self._refuse(call, None)
-            return _event(call, jsons.loads(answer.text or ""), answer.status)
+            return _event(call, json.loads(answer.text or ""), answer.status)
         self._record(call, 200)
         return None
 
@@ -132,4 +132,4 @@ def _sendable(code: int | None) -> int:
 
 def _event(call: Call, body: Any, status: int) -> bytes:
     """An error event as both APIs have it."""
-    return jsons.dumps({"type": "error", "event_id": f"event_{call.id}", "status": status, **body})
+    return json.dumps({"type": "error", "event_id": f"event_{call.id}", "status": status, **body})

@@ -19,8 +19,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.bodies.reading import decode, inflate, parse
-from sidecar.codings import zstd
 from sidecar.errors import BodyError
+from sidecar.util.codings import zstd
 
 LIMIT = 1000
 

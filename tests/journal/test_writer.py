@@ -17,12 +17,13 @@ import pytest
 import servers
 from prometheus_client.exposition import generate_latest
 
-from sidecar import config, logs
+from sidecar import config
 from sidecar.journal import Journal
 from sidecar.journal.writer import CHECKED, LEAST
 from sidecar.metrics import REGISTRY
 from sidecar.store import Filter, Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
+from sidecar.util import logs
 
 QUICK = config.Store(flush=0.05)
 CANARY = "canary-4711-prompt"

@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.errors import LayerError
 from sidecar.layers.judge_limits import Breaker, Budget, Places, RetryBudget
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 
 async def test_places_are_given_back_when_a_waiter_leaves() -> None:

@@ -11,7 +11,7 @@ import servers
 from sidecar import limits
 from sidecar.errors import ConfigError
 from sidecar.limits import Limiter, MemoryLimiter
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 SLOW = Rate(6, 3600.0)  # one in ten minutes: no test lasts long enough to earn one
 

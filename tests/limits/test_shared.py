@@ -17,14 +17,14 @@ from sidecar import limits
 from sidecar.limits import MemoryLimiter
 from sidecar.limits.shared import RedisLimiter
 from sidecar.metrics import LIMITS_LOCAL
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 SLOW = Rate(6, 3600.0)
 TAKE = """
 import asyncio, sys
 from sidecar.limits import MemoryLimiter
 from sidecar.limits.shared import RedisLimiter
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 async def main():
     limiter = RedisLimiter(sys.argv[1], MemoryLimiter(), timeout=30.0)

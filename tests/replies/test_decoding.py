@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import brotli
 import pytest
 
-from sidecar.codings import KNOWN, zstd
 from sidecar.replies.decoding import PIECE, decoded, is_known
 from sidecar.replies.events import Unreadable
+from sidecar.util.codings import KNOWN, zstd
 
 TEXT = b"Breakfast is served from six to ten. " * 9000
 PACKED = {

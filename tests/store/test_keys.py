@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sidecar.store import ApiKey, KeyState, Store
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 FULL = ApiKey(

@@ -12,9 +12,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from sidecar import logs
 from sidecar.config import Settings
 from sidecar.errors import Unauthorized
+from sidecar.util import logs
 from sidecar.web.access import access_log
 from sidecar.web.answers import DECISION, KEY_ID
 from sidecar.web.middleware import boundary

@@ -16,7 +16,7 @@ import pytest
 from door import CHAT, EVIL, door, eventually
 from recording import Recording, recording, whole
 
-from sidecar.codings import zstd
+from sidecar.util.codings import zstd
 
 BODY = json.dumps(CHAT).encode()
 JSON = {"Content_Type": "application/json"}

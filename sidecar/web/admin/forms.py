@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 
 from sidecar.errors import RequestError
-from sidecar.units import Rate, parse_duration, parse_rate
+from sidecar.util.units import Rate, parse_duration, parse_rate
 
 MOST_FIELDS = 50
 SECONDS = 15.0

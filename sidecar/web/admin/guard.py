@@ -18,10 +18,10 @@ from urllib.parse import quote, urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from sidecar import logs
 from sidecar.config import Admin
 from sidecar.errors import RequestError, StoreError
 from sidecar.store import Event, Role, Session, Store
+from sidecar.util import logs
 from sidecar.web.address import address_of
 from sidecar.web.admin.cookies import Cookies, csrf, digest, new_token
 from sidecar.web.admin.forms import Form, query, read, refused

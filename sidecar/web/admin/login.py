@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from sidecar import logs
 from sidecar.errors import RateLimited, RequestError
 from sidecar.limits import Limiter
 from sidecar.store import Admin, Role, valid_name
-from sidecar.units import Rate
+from sidecar.util import logs
+from sidecar.util.units import Rate
 from sidecar.web.address import neighbourhood
 from sidecar.web.admin.cookies import digest, new_token
 from sidecar.web.admin.forms import Form, refused

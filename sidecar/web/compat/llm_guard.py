@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.types import Label, ScanRequest, Segment
+from sidecar.util import json
 from sidecar.web.compat.texts import obj, scores, strings
 from sidecar.web.desk import Desk
 
@@ -64,5 +64,5 @@ def error(failed: RequestError) -> web.Response:
     """An error as theirs; a body that is not theirs is 422 there."""
     status = 422 if isinstance(failed, BodyError) else failed.status
     headers = {} if failed.retry_after is None else {"Retry-After": str(failed.retry_after)}
-    body = jsons.dumps({"message": failed.detail, "details": None})
+    body = json.dumps({"message": failed.detail, "details": None})
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)

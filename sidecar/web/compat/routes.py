@@ -9,7 +9,6 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from sidecar import jsons
 from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.engine import Engine
@@ -17,6 +16,7 @@ from sidecar.errors import RequestError
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import REFUSED
+from sidecar.util import json
 from sidecar.web.answers import DECISION, DECISION_ID
 from sidecar.web.compat import agentgateway, lakera, litellm, llm_guard, moderations
 from sidecar.web.desk import Desk
@@ -78,6 +78,6 @@ def _handler(adapter: Adapter, desk: Desk) -> Handler:
             refused = adapter.error(failed)
             refused.headers.setdefault(DECISION, request[DECISION_ID])
             return refused
-        return web.Response(body=jsons.dumps(body), content_type="application/json", headers=headers)
+        return web.Response(body=json.dumps(body), content_type="application/json", headers=headers)
 
     return handle

@@ -9,7 +9,7 @@ from dashboard import Desk
 
 from sidecar.apikeys import well_formed
 from sidecar.errors import Unauthorized
-from sidecar.units import Rate
+from sidecar.util.units import Rate
 
 HOSTILE = ["<script>alert(1)</script>", "=cmd()|'x'", "'; DROP TABLE api_keys; --", '"><img src=x>']
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/logs.py."""
+"""Twin of sidecar/util/logs.py."""
 
 from __future__ import annotations
 

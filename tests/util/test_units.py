@@ -1,10 +1,10 @@
-"""Twin of sidecar/units.py."""
+"""Twin of sidecar/util/units.py."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar.units import Rate, Switch, parse_duration, parse_rate, parse_size, parse_switches, show_rate
+from sidecar.util.units import Rate, Switch, parse_duration, parse_rate, parse_size, parse_switches, show_rate
 
 
 @pytest.mark.parametrize(

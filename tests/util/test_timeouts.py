@@ -1,4 +1,4 @@
-"""Twin of sidecar/waiting.py: a bound that works, is passed on, and sets no timer where nothing waits."""
+"""Twin of sidecar/util/timeouts.py: a bound that works, is passed on, and sets no timer where nothing waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import pytest
 
-from sidecar.waiting import paused, within
+from sidecar.util.timeouts import paused, within
 
 
 async def test_what_does_not_wait_is_not_timed() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from sidecar import logs
+from sidecar.util import logs
 
 T = TypeVar("T")
 AFTER_ERROR = 1.0

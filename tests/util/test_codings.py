@@ -1,4 +1,4 @@
-"""Twin of sidecar/codings.py."""
+"""Twin of sidecar/util/codings.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.codings import KNOWN, Damaged, decoder, zstd
+from sidecar.util.codings import KNOWN, Damaged, decoder, zstd
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,

@@ -1,4 +1,4 @@
-"""Twin of sidecar/jsons.py."""
+"""Twin of sidecar/util/json.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sidecar import jsons
+from sidecar.util import json
 
 STARVED = """
 import resource, sys
@@ -46,14 +46,14 @@ def test_without_memory_there_is_an_error_and_the_process_lives(given: str) -> N
 def test_what_is_no_json_is_a_decode_error() -> None:
     """That is another matter than having no memory for it."""
     for raw in (b"{", b"\xff", "\ud800"):
-        with pytest.raises(jsons.DecodeError):
-            jsons.loads(raw)
-    with pytest.raises(jsons.EncodeError):
-        jsons.dumps({1})
+        with pytest.raises(json.DecodeError):
+            json.loads(raw)
+    with pytest.raises(json.EncodeError):
+        json.dumps({1})
 
 
 def test_the_room_for_reading_grows_with_what_is_dense() -> None:
     """A list of empty lists takes many times its bytes, a text a few."""
     text, dense = b'["' + b"a" * 9_996 + b'"]', b"[" + b"[]," * 3_332 + b"[]]"
-    assert 10 * len(text) < jsons.room_for(text) - jsons.LEAST < 30 * len(text)
-    assert jsons.room_for(dense) > 100 * len(dense)
+    assert 10 * len(text) < json.room_for(text) - json.LEAST < 30 * len(text)
+    assert json.room_for(dense) > 100 * len(dense)

@@ -1,4 +1,4 @@
-"""Twin of sidecar/by_model.py: the table of models, from the settings to upstreams, thresholds and layers."""
+"""Twin of sidecar/util/by_model.py: the table of models, from the settings to upstreams, thresholds and layers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from door import CHAT
 
-from sidecar import by_model
 from sidecar.bodies.extraction import extract
 from sidecar.bodies.routes import classify
 from sidecar.config import ModelTerms, Settings
@@ -17,6 +16,7 @@ from sidecar.console import warnings
 from sidecar.reload import files_behind
 from sidecar.selection import select
 from sidecar.types import Source
+from sidecar.util import by_model
 
 TABLE = {"gpt-4*": 1, "gpt-4o": 2, "claude-*": 3, "*/*": 4}
 

@@ -15,7 +15,7 @@ from typing import Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from sidecar import jsons
+from sidecar.util import json as jsons
 
 AGAIN = 1.0
 """Seconds until a library may say the same again: a loop without memory said it thousands of times a second."""

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sidecar.tasks import Background
+from sidecar.util.tasks import Background
 
 
 async def repeated(error: Exception) -> None:

@@ -1,0 +1,1 @@
+"""Helpers without a domain: JSON, logging, background tasks, timeouts, units."""
