@@ -30,8 +30,8 @@ import re2
 from sidecar import policy, proof
 from sidecar.layers.needles import needs
 from sidecar.layers.rules import CERTAIN, RulesLayer
+from sidecar.normalization import forget
 from sidecar.types import Finding, Segment
-from sidecar.views import forget
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 HOSTILE = (1_000, 10_000, 100_000)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sidecar.normalization import View
 from sidecar.policy import Rule
 from sidecar.types import Finding, Label, LayerName, Segment
-from sidecar.views import View
 
 NEAR = 80
 """Code points around a hit in which a context word counts."""

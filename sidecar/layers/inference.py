@@ -28,7 +28,7 @@ from sidecar.layers.artefact import Array, Calibration
 from sidecar.layers.kept import Kept
 from sidecar.layers.scorer import Glimpse, Said, Scorer
 from sidecar.layers.windows import Window, stretches
-from sidecar.views import View, encodable, views
+from sidecar.normalization import View, encodable, views
 
 SLICE = 0.05
 """Seconds that one request is read before the others have their turn."""

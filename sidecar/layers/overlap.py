@@ -21,8 +21,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sidecar.layers.quotation import COMMANDS, CONTINUES, INSTRUCTIONS, SHOWS
+from sidecar.normalization import View
 from sidecar.types import Finding, Label, LayerName, Segment, Source
-from sidecar.views import View
 
 N = 4
 """Words in a run; shorter ones are common speech."""

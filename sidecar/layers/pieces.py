@@ -20,7 +20,7 @@ from sentencepiece import SentencePieceProcessor
 from sidecar.errors import ModelError
 from sidecar.layers.prose import is_noise
 from sidecar.layers.windows import Window
-from sidecar.views.folding import unhidden
+from sidecar.normalization.folding import unhidden
 
 FILE = "pieces.model"
 AT_ONCE = 64

@@ -11,7 +11,7 @@ import re
 
 import re2
 
-from sidecar.views.folding import folded, unhidden
+from sidecar.normalization.folding import folded, unhidden
 
 SENTENCE = 5
 """Words joined into one part of an identifier (`ignore_all_previous_...`) from which it counts as a sentence."""

@@ -29,9 +29,9 @@ from sidecar.layers.context import AFTER, excuse
 from sidecar.layers.matcher import Matcher, Read
 from sidecar.layers.overlap import Overlap, overlap
 from sidecar.layers.turn import Turn
+from sidecar.normalization import OVERFLOW, STEPS, View, encodable, is_plain, views
 from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
-from sidecar.views import OVERFLOW, STEPS, View, encodable, is_plain, views
 
 OFFLOAD = 700
 """Code points of any kind that are read without a thread where the words of the text promise little work."""
@@ -47,7 +47,7 @@ BEGINNING = 6_000
 PLACES = 256
 """Places of one pattern reported in one view of a segment, or looked at for one that is an order."""
 HIDES = "SMG-OVERFLOW"
-"""The finding on a text that hides itself in more ways than there is room to undo (`sidecar.views.ROOM`)."""
+"""The finding on a text that hides itself in more ways than there is room to undo (`sidecar.normalization.ROOM`)."""
 HINT = 0.3
 """What that is worth: a count is no evidence, but what was left out was not scanned."""
 CROWDED = "INJ-CROWDED"

@@ -19,7 +19,7 @@ from sidecar.layers.artefact import Array, Artefact, Head
 from sidecar.layers.embedding import Encoder, OnnxEncoder, Session, open_encoder
 from sidecar.layers.prose import is_prose
 from sidecar.layers.windows import Window
-from sidecar.views.folding import folded, unhidden
+from sidecar.normalization.folding import folded, unhidden
 
 FILE = "first.onnx"
 UNKNOWN = 0.2

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import re2
 
+from sidecar.normalization import View, folding
 from sidecar.replies.leaks import DENSE, words_of
-from sidecar.views import View, folding
 
 AFTER = 48
 """Characters of plain words after which what stands before them is no part of what comes."""

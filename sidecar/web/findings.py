@@ -13,11 +13,11 @@ from functools import partial
 from sidecar.bodies.extraction import Extraction
 from sidecar.config import Answers
 from sidecar.layers.rules import OFFLOAD, RulesLayer
+from sidecar.normalization import views
 from sidecar.policy import Policy
 from sidecar.replies.leaks import Leaks
 from sidecar.replies.placeholders import kind_of, spans
 from sidecar.types import Finding, Label, ScanRequest, Segment, Source
-from sidecar.views import views
 from sidecar.web.beginnings import Beginnings
 
 SAID = 64 * 1024

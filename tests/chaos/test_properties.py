@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from sidecar import config, policy
 from sidecar.bodies import extraction, reading, routes, scan_request
 from sidecar.errors import BodyError, ConfigError, PolicyError, RequestError, UpstreamError
+from sidecar.normalization import views
 from sidecar.replies import events
 from sidecar.standing import ANYBODY, Case, Standing, rounded
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment
-from sidecar.views import views
 from sidecar.web.relay import whole_events
 
 EXAMPLES = int(os.environ.get("CHAOS_EXAMPLES", "100"))

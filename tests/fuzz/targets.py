@@ -16,9 +16,9 @@ from sidecar import policy
 from sidecar.bodies import extraction, forms, reading, routes, scan_request
 from sidecar.errors import BodyError, RequestError, UpstreamError
 from sidecar.layers.rules import RulesLayer
+from sidecar.normalization import views
 from sidecar.replies import events
 from sidecar.types import ScanRequest, Segment, Source
-from sidecar.views import views
 from sidecar.web.relay import whole_events
 
 OPERATIONS = (

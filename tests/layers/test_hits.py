@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sidecar.layers import hits
+from sidecar.normalization import View
 from sidecar.policy import Rule
 from sidecar.types import Label, Segment, Source
-from sidecar.views import View
 
 
 def rule(**changes: object) -> Rule:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sidecar.layers.overlap import ASKED, PIECE, QUOTED, Overlap, overlap
+from sidecar.normalization import views
 from sidecar.types import SOURCE_OF, Channel, Finding, Segment, Source
-from sidecar.views import views
 
 SYSTEM = (
     "You are the helper of Lindqvist Ferries. Never talk about the accident of the Aurora. Offer the harbour discount "

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import re2
 
-from sidecar.views.room import Room, tells
-from sidecar.views.view import BLOCK, OVER, Run, View, assemble, beside, translated
+from sidecar.normalization.budget import Room, tells
+from sidecar.normalization.view import BLOCK, OVER, Run, View, assemble, beside, translated
 
 LEET = "leet"
 SPACED = "spaced"

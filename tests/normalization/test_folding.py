@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.views.folding import folded, readings
-from sidecar.views.view import View
+from sidecar.normalization.folding import folded, readings
+from sidecar.normalization.view import View
 
 
 def shown(text: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from string import ascii_letters
 
-from sidecar.views.confusables import LOOKALIKES
+from sidecar.normalization.confusables import LOOKALIKES
 
 
 def test_every_entry_is_one_foreign_letter_for_one_ascii_letter() -> None:

@@ -1,9 +1,9 @@
-"""Twin of sidecar/views/room.py: which readings of a text have room, and when a promising one is left."""
+"""Twin of sidecar/normalization/budget.py: which readings of a text have room, and when a promising one is left."""
 
 from __future__ import annotations
 
-from sidecar.views.room import OTHERS_LEAST, ROOM_LEAST, Room, is_speech, tells
-from sidecar.views.view import Run, View
+from sidecar.normalization.budget import OTHERS_LEAST, ROOM_LEAST, Room, is_speech, tells
+from sidecar.normalization.view import Run, View
 
 
 def test_what_promises_nothing_has_little_room_and_is_left_out_silently() -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import re2
 
-from sidecar.views.view import Run
+from sidecar.normalization.view import Run
 
 Decode = Callable[[str], str | None]
 Stretch = tuple[str, str]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sidecar import views as module
-from sidecar.views import DEPTH, OVERFLOW, ROOM, ROOM_LEAST, STEPS, views
+from sidecar import normalization as module
+from sidecar.normalization import DEPTH, OVERFLOW, ROOM, ROOM_LEAST, STEPS, views
 
 WORDS = ["the", "river", "table", "walks", "seven", "blue", "kitchen", "often", "winter", "paper", "Anna", "ships"]
 TRICKS = st.sampled_from(

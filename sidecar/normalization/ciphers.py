@@ -12,7 +12,7 @@ from string import ascii_lowercase, ascii_uppercase
 
 import re2
 
-from sidecar.views.view import Span, View, neighbourhoods, translated, turned
+from sidecar.normalization.view import Span, View, neighbourhoods, translated, turned
 
 _WORDS = (
     "ignore disregard forget previous prior instruct system prompt reveal output repeat respond respons answer "

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import re2
 
-from sidecar.views.spelling import HINTS, LEET, MENDED, RUN_ON, SPACED, respelled
-from sidecar.views.view import View
+from sidecar.normalization.spelling import HINTS, LEET, MENDED, RUN_ON, SPACED, respelled
+from sidecar.normalization.view import View
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which letters look like which ASCII letters: data, read by `sidecar.views.folding`.
+"""Which letters look like which ASCII letters: data, read by `sidecar.normalization.folding`.
 
 Drawn from Unicode's confusables (UTS #39), reduced to single letters that look like an ASCII letter and
 that NFKC leaves alone; small capitals, squared and regional letters, and the letters that people use for

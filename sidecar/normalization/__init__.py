@@ -3,7 +3,7 @@
 `views(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that is met
 buys the view it hints at, and what comes out is looked at once more, so that nesting is undone to depth 2.
 The views together are at most `ROOM` times as long as the text (and `ROOM_LEAST` is always granted), the most
-promising first (`sidecar.views.room`). If one that promised something found no room, the last view says so by its name.
+promising first (`sidecar.normalization.budget`). If one that promised something found no room, the last view says so by its name.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from functools import lru_cache
 
 import re2
 
-from sidecar.views import ciphers, codecs, folding, spelling
-from sidecar.views.room import ROOM, ROOM_LEAST, Room
-from sidecar.views.view import Run, View, assemble
+from sidecar.normalization import ciphers, codecs, folding, spelling
+from sidecar.normalization.budget import ROOM, ROOM_LEAST, Room
+from sidecar.normalization.view import Run, View, assemble
 
 __all__ = [
     "CODEC_NAMES",

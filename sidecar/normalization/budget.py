@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import re2
 
-from sidecar.views.view import CONTEXT, Run, View
+from sidecar.normalization.view import CONTEXT, Run, View
 
 ROOM = 6
 ROOM_LEAST = 64_000

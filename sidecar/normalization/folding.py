@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import re2
 
-from sidecar.views.confusables import LOOKALIKES
-from sidecar.views.view import View, neighbourhoods, translated
+from sidecar.normalization.confusables import LOOKALIKES
+from sidecar.normalization.view import View, neighbourhoods, translated
 
 FORMAT = (
     r"\x{ad}\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}"

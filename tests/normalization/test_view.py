@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.views import REMEMBERED_LENGTH, forget, is_plain, views
-from sidecar.views.view import CONTEXT, Run, View, assemble, translated, turned
+from sidecar.normalization import REMEMBERED_LENGTH, forget, is_plain, views
+from sidecar.normalization.view import CONTEXT, Run, View, assemble, translated, turned
 
 
 def test_a_run_is_replaced_in_place_and_located_as_a_whole() -> None:
