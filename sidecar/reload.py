@@ -20,9 +20,9 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from sidecar.config import Settings
+from sidecar.config.sources import ENV_PREFIX
 from sidecar.errors import ProblemsError, SidecarError
 from sidecar.metrics import GENERATION, RELOADS
-from sidecar.overrides import ENV_PREFIX
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
+from sidecar.config.sections import UpstreamTls
 from sidecar.errors import ConfigError
-from sidecar.sections import UpstreamTls
 
 
 def context(settings: UpstreamTls) -> ssl.SSLContext:

@@ -17,8 +17,8 @@ from recording import Received, Recording, Script, raw, recording, stream, whole
 from support import free_port
 
 from sidecar.config import Upstream as Settings
+from sidecar.config.sections import UpstreamHeaders
 from sidecar.errors import ConfigError, UpstreamError
-from sidecar.sections import UpstreamHeaders
 from sidecar.upstream.http import ATTEMPTS, HttpUpstream, _patience, read_credential
 from sidecar.upstream.message import Outgoing
 

@@ -19,8 +19,8 @@ from support import end
 from yarl import URL
 
 from sidecar.config import Upstream as Settings
+from sidecar.config.sections import UpstreamTls
 from sidecar.errors import ConfigError, UpstreamError
-from sidecar.sections import UpstreamTls
 from sidecar.upstream import proxies
 from sidecar.upstream.http import HttpUpstream
 from sidecar.upstream.message import Outgoing

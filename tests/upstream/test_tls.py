@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from multidict import CIMultiDict
 
 from sidecar.config import Upstream as Settings
+from sidecar.config.sections import UpstreamTls
 from sidecar.errors import ConfigError, UpstreamError
-from sidecar.sections import UpstreamTls
 from sidecar.upstream import tls
 from sidecar.upstream.http import HttpUpstream
 from sidecar.upstream.message import Outgoing

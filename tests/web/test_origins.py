@@ -8,7 +8,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from sidecar.sections import Listen
+from sidecar.config.sections import Listen
 from sidecar.web.middleware import boundary
 from sidecar.web.origins import Telling, only_from
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/config.py."""
+"""Twin of sidecar/config/settings.py."""
 
 from __future__ import annotations
 

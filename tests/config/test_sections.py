@@ -1,11 +1,11 @@
-"""Twin of sidecar/sections.py: what every section of the settings holds to."""
+"""Twin of sidecar/config/sections.py: what every section of the settings holds to."""
 
 from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
 
-from sidecar.sections import Limits, Listen
+from sidecar.config.sections import Limits, Listen
 
 
 def test_a_section_is_strict_and_frozen() -> None:

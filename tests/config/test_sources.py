@@ -1,4 +1,4 @@
-"""Twin of sidecar/overrides.py: a file, the environment over it, and secrets from files of their own."""
+"""Twin of sidecar/config/sources.py: a file, the environment over it, and secrets from files of their own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from sidecar.config.sources import override, read_file
 from sidecar.errors import ConfigError
-from sidecar.overrides import override, read_file
 
 
 class Part(BaseModel):

@@ -2,7 +2,7 @@
 
 Everything is checked before anything starts, and all problems are reported in one go. Unknown
 settings are errors, in the file and in the environment alike. The sections about scanning are below, the
-others in `sidecar.sections`; how they are filled is in `load`.
+others in `sidecar.config.sections`; how they are filled is in `load`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from sidecar.errors import ConfigError
-from sidecar.overrides import override, read_file
-from sidecar.sections import (
+from sidecar.config.sections import (
     Admin,
     Answers,
     Auth,
@@ -38,6 +36,8 @@ from sidecar.sections import (
     UpstreamHeaders,
     UpstreamTls,
 )
+from sidecar.config.sources import override, read_file
+from sidecar.errors import ConfigError
 from sidecar.types import LayerName, Source
 from sidecar.util.units import Rate
 
