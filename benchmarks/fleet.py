@@ -29,7 +29,7 @@ from support import SidecarProcess
 
 from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.config import Auth
-from sidecar.store import Filter, Store
+from sidecar.storage import Filter, Store
 from sidecar.util.units import Rate
 
 PROCESSES, KEYS, BURST = 4, 10, 60

@@ -34,7 +34,7 @@ async def steps() -> AsyncIterator[str]:
     from sidecar import policy  # noqa: PLC0415
     from sidecar.config import Settings  # noqa: PLC0415
     from sidecar.layers.rules import RulesLayer  # noqa: PLC0415
-    from sidecar.store import Store  # noqa: PLC0415
+    from sidecar.storage import Store  # noqa: PLC0415
 
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from sidecar import config, limits
 from sidecar.apikeys import KeyRing, digest
 from sidecar.journal import Journal
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.util import logs
 from sidecar.util.units import Rate

@@ -4,7 +4,7 @@ A value is `psk_`, 8 characters of id, 43 characters of secret (256 random bits)
 CRC32, all base 62. What fails its checksum is refused without asking the store. At rest there is the
 SHA-256 of the value (HMAC-SHA256 where `auth.pepper_file` is set): 256 random bits need no slow hash.
 A key found valid is believed for at most 5 s, which bounds how long a revocation made by another
-process goes unnoticed (where the store can, word of it comes at once: `sidecar.store.notices`); an
+process goes unnoticed (where the store can, word of it comes at once: `sidecar.storage.notices`); an
 expiry needs no look-up and holds at once.
 """
 
@@ -23,7 +23,7 @@ from typing import TypeVar, get_args
 
 from sidecar.config import Auth
 from sidecar.errors import ConfigError, NoSuchKey, RequestError, StoreError, Unauthorized, Unavailable
-from sidecar.store import LONGEST_CHANGES, LONGEST_NAME, ApiKey, KeyState, Mode, OwnTerms, Store, Terms
+from sidecar.storage import LONGEST_CHANGES, LONGEST_NAME, ApiKey, KeyState, Mode, OwnTerms, Store, Terms
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 from sidecar.util.units import Rate, parse_switches, show_rate

@@ -25,7 +25,7 @@ from sidecar.metrics import POLICY
 from sidecar.pipeline import Serving
 from sidecar.policy import Policy
 from sidecar.reload import Reloader, files_behind, settled
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 from sidecar.web import openapi

@@ -17,8 +17,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from sidecar.errors import RequestError, StoreError
-from sidecar.store import Exemption, Store
-from sidecar.store.notices import EVERYTHING
+from sidecar.storage import Exemption, Store
+from sidecar.storage.notices import EVERYTHING
 from sidecar.types import Segment
 from sidecar.util import logs
 from sidecar.util.tasks import Background

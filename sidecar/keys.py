@@ -15,7 +15,7 @@ from sidecar.admin import note, open_store
 from sidecar.apikeys import ENVIRONMENTS, ApiKey, KeyRing, differences
 from sidecar.commands import CONFIG, JSON, Duration, emit, entry
 from sidecar.errors import RequestError
-from sidecar.store import OwnTerms, Store, Terms
+from sidecar.storage import OwnTerms, Store, Terms
 from sidecar.util.units import parse_duration, parse_rate
 
 NONE = "none"

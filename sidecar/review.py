@@ -25,7 +25,7 @@ from sidecar.config import JudgeLayer, Settings
 from sidecar.errors import ConfigError, LayerError
 from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.standing import rounded
-from sidecar.store import Entry, Filter, Store
+from sidecar.storage import Entry, Filter, Store
 from sidecar.switches import switched
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 

@@ -15,7 +15,7 @@ from sidecar import config
 from sidecar.engine import Caller, Engine
 from sidecar.errors import StoreError
 from sidecar.metrics import SHADOW
-from sidecar.store import Disagreement, Disagreements
+from sidecar.storage import Disagreement, Disagreements
 from sidecar.types import Finding, LayerName, ScanRequest, Verdict
 from sidecar.util import logs
 from sidecar.util.tasks import Background

@@ -16,7 +16,7 @@ from sidecar import policy
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
 from sidecar.limits import MemoryLimiter
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.web.compat.envoy import ExtAuthz
 from sidecar.web.compat.routes import routes
 from sidecar.web.findings import personal_rules

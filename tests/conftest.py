@@ -10,7 +10,7 @@ import servers
 import structlog
 from support import RULES_ONLY, SidecarProcess, StartSidecar
 
-from sidecar.store import Store
+from sidecar.storage import Store
 
 
 @pytest.fixture(autouse=True)

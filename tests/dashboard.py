@@ -21,7 +21,7 @@ from sidecar.engine import Engine, Stage, Terms
 from sidecar.exemptions import Exemptions
 from sidecar.layers.rules import RulesLayer
 from sidecar.limits import Concurrency, MemoryLimiter
-from sidecar.store import Entry, Role, Store
+from sidecar.storage import Entry, Role, Store
 from sidecar.web.admin import Dashboard, Parts, bootstrap
 from sidecar.web.admin.invitations import invite
 from sidecar.web.server import Site

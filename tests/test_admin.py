@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from dashboard import PASSWORD, Desk
 
 from sidecar.admin import admin
-from sidecar.store import Role, Store
+from sidecar.storage import Role, Store
 
 
 @pytest.fixture

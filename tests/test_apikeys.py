@@ -31,7 +31,7 @@ from sidecar.apikeys import (
 )
 from sidecar.config import Auth
 from sidecar.errors import ConfigError, NoSuchKey, RequestError, Unauthorized, Unavailable
-from sidecar.store import Store, Terms
+from sidecar.storage import Store, Terms
 from sidecar.util.units import Rate
 
 QUICK = Auth(cache=0.2)
@@ -455,7 +455,7 @@ import asyncio, sys
 from datetime import timedelta
 from sidecar.apikeys import KeyRing
 from sidecar.config import Auth
-from sidecar.store import Store
+from sidecar.storage import Store
 
 async def main():
     store = await Store.open(sys.argv[1])

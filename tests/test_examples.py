@@ -51,7 +51,7 @@ async def serve():
 asyncio.run(serve())
 """
 ACCOUNT = """import asyncio, datetime
-from sidecar.store import Invitation, Role, Store
+from sidecar.storage import Invitation, Role, Store
 async def make():
     now = datetime.datetime.now(datetime.UTC)
     store = await Store.open("sqlite:///sidecar.db")

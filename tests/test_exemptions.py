@@ -17,7 +17,7 @@ from sidecar.engine import Caller, Engine, Stage, Terms
 from sidecar.errors import RequestError
 from sidecar.exemptions import Exemptions
 from sidecar.limits import Concurrency
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 
 MONTH = timedelta(days=30)

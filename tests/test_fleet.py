@@ -18,7 +18,7 @@ from sidecar.errors import StoreError
 from sidecar.journal import Journal
 from sidecar.limits.shared import RedisLimiter
 from sidecar.metrics import LIMITS_LOCAL
-from sidecar.store import Filter, Store
+from sidecar.storage import Filter, Store
 from sidecar.types import Action, Decision, LayerName, Verdict
 from sidecar.util.units import Rate
 

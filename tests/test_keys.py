@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from sidecar.apikeys import KeyRing, well_formed
 from sidecar.config import Auth
 from sidecar.keys import keys
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.util.units import Rate
 
 

@@ -18,7 +18,7 @@ from layers.judge_server import JudgeServer
 from sidecar.app import Sidecar
 from sidecar.cli import main
 from sidecar.config import Settings
-from sidecar.store import Entry, Store
+from sidecar.storage import Entry, Store
 
 POLICY = """\
 family: prompt_injection

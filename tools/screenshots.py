@@ -24,7 +24,7 @@ from playwright.async_api import BrowserContext, Page, async_playwright
 from sidecar.app import Sidecar
 from sidecar.config import Settings
 from sidecar.policy import Policy
-from sidecar.store import Disagreement, Entry, Role, Store
+from sidecar.storage import Disagreement, Entry, Role, Store
 from sidecar.util.units import Rate
 from sidecar.web.admin import bootstrap
 from sidecar.web.admin.invitations import invite

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sidecar.store import LONGEST_NAME, Entry, storable
+from sidecar.storage import LONGEST_NAME, Entry, storable
 from sidecar.types import Channel, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
 
 UNREAD = "[not read to its end]"

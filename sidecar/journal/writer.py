@@ -20,7 +20,7 @@ from sidecar import config, metrics, telemetry
 from sidecar.errors import StoreError
 from sidecar.journal.entries import entry, redacted
 from sidecar.metrics import count_of, times_of
-from sidecar.store import Entry, Secret, Store
+from sidecar.storage import Entry, Secret, Store
 from sidecar.types import Decision, Segment, Verdict
 from sidecar.util import logs
 from sidecar.util.tasks import Background

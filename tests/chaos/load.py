@@ -17,10 +17,10 @@ import aiohttp
 from chaos.world import ATTACK, POLICY, World
 from sqlalchemy import select
 
-from sidecar.store import Filter
-from sidecar.store.database import Database
-from sidecar.store.decisions import conditions
-from sidecar.store.schema import decisions
+from sidecar.storage import Filter
+from sidecar.storage.database import Database
+from sidecar.storage.decisions import conditions
+from sidecar.storage.schema import decisions
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
 """How often each part is killed: once in `make test`, 50 in `make chaos`."""

@@ -27,7 +27,7 @@ from support import SidecarProcess
 from sidecar.apikeys import KeyRing
 from sidecar.config import Auth
 from sidecar.metrics import LOG_DROPPED
-from sidecar.store import Store
+from sidecar.storage import Store
 
 ALLOWED_LOSS = 100
 ALLOWED_SECONDS = 1.0

@@ -29,7 +29,7 @@ from sidecar.layers.rules import RulesLayer
 from sidecar.layers.scorer import Scorer
 from sidecar.layers.semantic import SemanticLayer
 from sidecar.layers.similar import Neighbours
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.web.api import ScanApi
 from sidecar.web.middleware import Gatekeeper, boundary

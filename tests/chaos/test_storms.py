@@ -22,7 +22,7 @@ from support import SidecarProcess
 from sidecar.apikeys import KeyRing
 from sidecar.config import Auth
 from sidecar.metrics import LOG_DROPPED
-from sidecar.store import Store
+from sidecar.storage import Store
 
 HALF = (
     b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"

@@ -18,7 +18,7 @@ from recording import Recording
 
 from sidecar.app import Sidecar
 from sidecar.config import Settings
-from sidecar.store import Filter, Store
+from sidecar.storage import Filter, Store
 
 ANSWER = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[]}'
 NO_SEMANTIC = {"enabled": False}

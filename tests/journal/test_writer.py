@@ -21,7 +21,7 @@ from sidecar import config
 from sidecar.journal import Journal
 from sidecar.journal.writer import CHECKED, LEAST
 from sidecar.metrics import REGISTRY
-from sidecar.store import Filter, Store
+from sidecar.storage import Filter, Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
 from sidecar.util import logs
 

@@ -17,7 +17,7 @@ from sidecar.engine import Engine, Stage, Terms
 from sidecar.errors import LayerError
 from sidecar.journal import Journal
 from sidecar.limits import Concurrency, MemoryLimiter
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.web.api import ScanApi
 from sidecar.web.middleware import Gatekeeper, boundary

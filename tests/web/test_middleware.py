@@ -17,7 +17,7 @@ from sidecar.apikeys import KeyRing, generate
 from sidecar.config import Settings
 from sidecar.errors import Unavailable
 from sidecar.limits import Limiter, MemoryLimiter, Room
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.web.answers import KEY_ID
 from sidecar.web.middleware import Gatekeeper, boundary
 

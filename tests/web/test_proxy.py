@@ -17,7 +17,7 @@ from sidecar.apikeys import KeyRing
 from sidecar.config import Auth, Settings
 from sidecar.limits import MemoryLimiter
 from sidecar.metrics import REGISTRY
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.types import Segment
 from sidecar.web.middleware import Gatekeeper
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sidecar.store import Bucket
+from sidecar.storage import Bucket
 
 WIDTH, HEIGHT = 760, 190
 LEFT, BOTTOM, TOP = 44, 22, 8

@@ -14,7 +14,7 @@ from sidecar.engine import Engine
 from sidecar.exemptions import Exemptions
 from sidecar.limits import Limiter
 from sidecar.policy import Policy
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.web.admin.decisions import Decisions
 from sidecar.web.admin.exceptions import Exceptions
 from sidecar.web.admin.guard import Guard

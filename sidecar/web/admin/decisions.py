@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from sidecar.policy import Policy, Rule
-from sidecar.store import Entry, Filter, export
-from sidecar.store.exports import CONTENT_TYPES
-from sidecar.store.exports import Form as FileForm
+from sidecar.storage import Entry, Filter, export
+from sidecar.storage.exports import CONTENT_TYPES
+from sidecar.storage.exports import Form as FileForm
 from sidecar.types import Label, LayerName
 from sidecar.web.admin.exceptions import exceptable, suggestion
 from sidecar.web.admin.forms import Form, refused

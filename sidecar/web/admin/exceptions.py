@@ -12,7 +12,7 @@ from aiohttp import web
 from sidecar.errors import RequestError
 from sidecar.exemptions import Exemptions
 from sidecar.policy import Policy
-from sidecar.store import Entry, Exemption, Role
+from sidecar.storage import Entry, Exemption, Role
 from sidecar.web.admin.forms import Form, refused
 from sidecar.web.admin.guard import Route, Visit, to
 from sidecar.web.admin.pages import is_hidden

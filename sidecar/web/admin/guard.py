@@ -20,7 +20,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.config import Admin
 from sidecar.errors import RequestError, StoreError
-from sidecar.store import Event, Role, Session, Store
+from sidecar.storage import Event, Role, Session, Store
 from sidecar.util import logs
 from sidecar.web.address import address_of
 from sidecar.web.admin.cookies import Cookies, csrf, digest, new_token

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from sidecar.apikeys import ENVIRONMENTS, ApiKey, KeyRing, differences
 from sidecar.errors import RequestError
-from sidecar.store import Mode, OwnTerms, Role, Terms
+from sidecar.storage import Mode, OwnTerms, Role, Terms
 from sidecar.util.units import show_rate
 from sidecar.web.admin.forms import Form, refused
 from sidecar.web.admin.guard import Route, Visit, to

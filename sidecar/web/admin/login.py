@@ -17,7 +17,7 @@ from aiohttp import web
 
 from sidecar.errors import RateLimited, RequestError
 from sidecar.limits import Limiter
-from sidecar.store import Admin, Role, valid_name
+from sidecar.storage import Admin, Role, valid_name
 from sidecar.util import logs
 from sidecar.util.units import Rate
 from sidecar.web.address import neighbourhood

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from aiohttp import web
 
 from sidecar.policy import Policy
-from sidecar.store import Filter, Group
+from sidecar.storage import Filter, Group
 from sidecar.web.admin.charts import over_time, share, stretch
 from sidecar.web.admin.guard import Route, Visit
 

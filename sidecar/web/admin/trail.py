@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from sidecar.store import Role
+from sidecar.storage import Role
 from sidecar.web.admin.guard import Route, Visit
 
 PAGE = 100

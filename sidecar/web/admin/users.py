@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from aiohttp import web
 
 from sidecar.errors import RequestError
-from sidecar.store import Change, Role, valid_name
+from sidecar.storage import Change, Role, valid_name
 from sidecar.web.admin.forms import refused
 from sidecar.web.admin.guard import Route, Visit, to
 from sidecar.web.admin.invitations import invite

@@ -8,7 +8,7 @@ from pathlib import Path
 import dashboard
 import pytest
 
-from sidecar.store import Store
+from sidecar.storage import Store
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from dashboard import Desk, Seen, Visitor
 
-from sidecar.store import Role, Store
+from sidecar.storage import Role, Store
 from sidecar.web.admin import Dashboard
 from sidecar.web.admin.invitations import invite
 from sidecar.web.admin.login import FAILURE_TAKES

@@ -7,7 +7,7 @@ from pathlib import Path
 import dashboard
 from dashboard import Desk
 
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.web.admin.cookies import csrf, digest, new_token
 
 

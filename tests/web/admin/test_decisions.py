@@ -8,7 +8,7 @@ import pytest
 from dashboard import FINDING, NOW, Desk, entry
 
 from sidecar.errors import RequestError
-from sidecar.store import Filter
+from sidecar.storage import Filter
 from sidecar.web.admin.decisions import LIVE_SECONDS, link_of, read_filter
 from sidecar.web.admin.forms import Form
 

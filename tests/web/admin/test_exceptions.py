@@ -9,7 +9,7 @@ import pytest
 import yaml
 from dashboard import FINDING, Desk, entry
 
-from sidecar.store import Exemption
+from sidecar.storage import Exemption
 from sidecar.web.admin.exceptions import exceptable, state, suggestion
 from sidecar.web.admin.pages import visible
 

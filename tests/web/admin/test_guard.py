@@ -11,7 +11,7 @@ from dashboard import Desk
 from sqlalchemy import text
 
 from sidecar.config import Admin
-from sidecar.store import Role, Store
+from sidecar.storage import Role, Store
 from sidecar.web.admin.cookies import digest
 from sidecar.web.admin.guard import allowed_hosts
 

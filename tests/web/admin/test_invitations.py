@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sidecar.config import Settings
-from sidecar.store import Store
+from sidecar.storage import Store
 from sidecar.web.admin.cookies import digest
 from sidecar.web.admin.invitations import LIFE, base_url, bootstrap
 

@@ -9,7 +9,7 @@ import dashboard
 import pytest
 from dashboard import PASSWORD, Desk
 
-from sidecar.store import Invitation, Role, Store
+from sidecar.storage import Invitation, Role, Store
 from sidecar.web.admin import bootstrap
 from sidecar.web.admin.cookies import digest
 from sidecar.web.admin.invitations import invite

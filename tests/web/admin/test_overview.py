@@ -9,7 +9,7 @@ import dashboard
 import pytest
 from dashboard import Desk, entry
 
-from sidecar.store import Store
+from sidecar.storage import Store
 
 
 async def fill(store: Store) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboard import NOW, Desk
 
-from sidecar.store import Disagreement
+from sidecar.storage import Disagreement
 
 
 async def test_disagreements_are_shown_with_both_sides(desk: Desk) -> None:

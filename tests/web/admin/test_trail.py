@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from dashboard import Desk
 
-from sidecar.store import Event
+from sidecar.storage import Event
 
 HOSTILE = "<script>alert(1)</script>\r\n=cmd()|'x'\x00\u202e"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dashboard import PASSWORD, Desk
 
-from sidecar.store import Role
+from sidecar.storage import Role
 
 
 def link_in(text: str) -> str:

@@ -1,0 +1,88 @@
+"""Keys, decisions, secrets and the people of the dashboard in one database: SQLite by default, PostgreSQL for replicas.
+
+`schema` names the tables, `database` opens and migrates them; each of the other modules serves one.
+"""
+
+from __future__ import annotations
+
+from sidecar.storage.admins import Admin, Admins, Change, Invitation, Role, valid_name
+from sidecar.storage.analytics import Analytics, Bucket, Group, Totals
+from sidecar.storage.audit import Audit, Event
+from sidecar.storage.database import Database
+from sidecar.storage.decisions import Decisions, Entry, Filter
+from sidecar.storage.disagreements import Disagreement, Disagreements
+from sidecar.storage.exceptions import Exceptions, Exemption
+from sidecar.storage.exports import export
+from sidecar.storage.keys import ApiKey, Keys, KeyState, Mode, OwnTerms, Terms
+from sidecar.storage.notices import Notices
+from sidecar.storage.schema import LONGEST_CHANGES, LONGEST_NAME, storable
+from sidecar.storage.secrets import Secret, Secrets
+from sidecar.storage.sessions import Session, Sessions
+
+__all__ = [
+    "LONGEST_CHANGES",
+    "LONGEST_NAME",
+    "Admin",
+    "Admins",
+    "Analytics",
+    "ApiKey",
+    "Audit",
+    "Bucket",
+    "Change",
+    "Disagreement",
+    "Disagreements",
+    "Entry",
+    "Event",
+    "Exceptions",
+    "Exemption",
+    "Filter",
+    "Group",
+    "Invitation",
+    "KeyState",
+    "Keys",
+    "Mode",
+    "Notices",
+    "OwnTerms",
+    "Role",
+    "Secret",
+    "Secrets",
+    "Session",
+    "Sessions",
+    "Store",
+    "Terms",
+    "Totals",
+    "export",
+    "storable",
+    "valid_name",
+]
+
+
+class Store:
+    """The open store. Whatever is asked of it may raise `StoreError`, which never shows a password."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.keys = Keys(database)
+        self.decisions = Decisions(database)
+        self.secrets = Secrets(database)
+        self.admins = Admins(database)
+        self.sessions = Sessions(database)
+        self.audit = Audit(database)
+        self.notices = Notices(database)
+        self.analytics = Analytics(database)
+        self.exceptions = Exceptions(database)
+        self.disagreements = Disagreements(database)
+
+    @classmethod
+    async def open(cls, url: str) -> Store:
+        """Connect to `sqlite:///FILE` or `postgresql://...` and bring the tables up to date."""
+        return cls(await Database.open(url))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._database.close()
+
+    @property
+    def name(self) -> str:
+        """Which database it is, without credentials."""
+        return self._database.name

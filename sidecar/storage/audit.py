@@ -1,0 +1,58 @@
+"""The audit trail: who changed what, when and from where. Entries are added and read, never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, select
+
+from sidecar.storage.database import Database
+from sidecar.storage.schema import audit as table
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry. `action` is a constant `noun_verb`; `target` and `detail` may hold text that people wrote."""
+
+    at: datetime
+    actor: str
+    address: str
+    action: str
+    target: str = ""
+    detail: str = ""
+    id: int = 0
+
+
+class Audit:
+    """The table of events. Every method may raise `StoreError`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, event: Event) -> None:
+        """Write an entry; it is on disk when this returns."""
+        row = {name: getattr(event, name) for name in ("at", "actor", "address", "action", "target", "detail")}
+        async with self._database.write() as connection:
+            await connection.execute(table.insert(), row)
+
+    async def query(
+        self, *, actor: str | None = None, action: str | None = None, before: int | None = None, limit: int = 100
+    ) -> list[Event]:
+        """The newest entries that match, at most `limit`; `before` is the id of the last one of the page before."""
+        conditions: list[ColumnElement[bool]] = []
+        if actor:
+            conditions.append(table.c.actor == actor)
+        if action:
+            conditions.append(table.c.action == action)
+        if before is not None:
+            conditions.append(table.c.id < before)
+        newest = select(table).where(*conditions).order_by(table.c.id.desc()).limit(limit)
+        async with self._database.read() as connection:
+            return [Event(**row) for row in (await connection.execute(newest)).mappings()]
+
+    async def actions(self) -> list[str]:
+        """Which kinds of entries there are."""
+        async with self._database.read() as connection:
+            rows = await connection.execute(select(table.c.action).distinct().order_by(table.c.action))
+            return [row.action for row in rows]

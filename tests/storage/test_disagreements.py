@@ -1,0 +1,43 @@
+"""Twin of sidecar/storage/disagreements.py, on both databases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from sidecar.storage import Disagreement, Store
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ONE = Disagreement("dec_0", NOW, None, "r1", "block", 0.9, ["INJ-100"], "r2", "allow", 0.1, [])
+MANY = [
+    replace(ONE, decision=f"dec_{number}", at=NOW + timedelta(seconds=number // 2), key_id="k1234567")
+    for number in range(6)
+]
+
+
+async def test_the_newest_come_first_page_by_page(store: Store) -> None:
+    """Each once, also where two share a moment; a retry of the same batch adds nothing."""
+    for _ in range(2):
+        await store.disagreements.add(MANY)
+    found = await store.disagreements.query(limit=3)
+    found += await store.disagreements.query(limit=3, before=found[-1])
+    assert found == MANY[::-1]
+
+
+async def test_they_are_counted_by_what_would_have_changed(store: Store) -> None:
+    """What would be let through, and what would be refused."""
+    await store.disagreements.add([*MANY, replace(ONE, decision="dec_9", action="allow", other_action="block")])
+    assert await store.disagreements.count() == {("block", "allow"): 6, ("allow", "block"): 1}
+
+
+async def test_only_those_of_one_policy_set_are_asked_for(store: Store) -> None:
+    """A set that was changed starts afresh."""
+    await store.disagreements.add([ONE, replace(ONE, decision="dec_9", other_revision="r3")])
+    assert [one.decision for one in await store.disagreements.query(other_revision="r3")] == ["dec_9"]
+
+
+async def test_no_more_than_the_newest_are_kept(store: Store) -> None:
+    """The table is bounded."""
+    await store.disagreements.add(MANY)
+    assert await store.disagreements.keep(2) == 4
+    assert await store.disagreements.query() == MANY[:3:-1]

@@ -1,0 +1,157 @@
+"""Key records on every store: written, read, revoked, rotated by several at once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sidecar.storage import ApiKey, KeyState, Store
+from sidecar.util.units import Rate
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+FULL = ApiKey(
+    id="abcdefgh",
+    name="=cmd() <script> '; DROP TABLE api_keys",
+    environment="production",
+    created_at=NOW,
+    expires_at=NOW + timedelta(days=90),
+    rate=Rate(10, 60.0),
+    burst=3,
+    threshold=0.4,
+    mode="monitor",
+)
+
+
+def heir(key_id: str) -> ApiKey:
+    """What a rotation brings: an identity and a birth, the rest is inherited."""
+    return ApiKey(key_id, "", "", NOW + timedelta(days=1))
+
+
+async def test_a_key_comes_back_as_it_was_stored(store: Store) -> None:
+    """All fields, full and empty, and the digest."""
+    bare = ApiKey("12345678", "bare", "staging", NOW - timedelta(days=1))
+    await store.keys.add(FULL, b"\x00" * 31 + b"\xff")
+    await store.keys.add(bare, bytes(32))
+    assert await store.keys.get("abcdefgh") == (FULL, b"\x00" * 31 + b"\xff")
+    assert await store.keys.list() == [bare, FULL]
+    assert await store.keys.get("unknown") is None
+
+
+@pytest.mark.parametrize("hostile", ["' OR 1=1 --", "a\x00b", "\ud800", "x" * 100_000])
+async def test_hostile_ids_find_nothing(store: Store, hostile: str) -> None:
+    """An id is a value, never a part of a statement."""
+    await store.keys.add(FULL, bytes(32))
+    assert await store.keys.get(hostile) is None
+    assert not await store.keys.delete(hostile)
+    assert await store.keys.list() == [FULL]
+
+
+async def test_a_valid_key_takes_other_terms(store: Store) -> None:
+    """Those that are named, and nothing else of it; `None` gives one up."""
+    await store.keys.add(FULL, b"d" * 32)
+    done = await store.keys.change(FULL.id, {"rate": Rate(7, 3600.0), "burst": None, "expires_at": None}, NOW)
+    changed = replace(FULL, rate=Rate(7, 3600.0), burst=None, expires_at=None)
+    assert done == (FULL, changed)
+    assert await store.keys.get(FULL.id) == (changed, b"d" * 32)
+    assert await store.keys.change(FULL.id, {}, NOW) == (changed, changed)
+
+
+async def test_a_key_that_has_ended_takes_no_other_terms(store: Store) -> None:
+    """Expired, revoked or unknown: an end is an end."""
+    await store.keys.add(FULL, bytes(32))
+    await store.keys.add(replace(FULL, id="12345678"), bytes(32))
+    await store.keys.revoke("12345678", NOW)
+    later = NOW + timedelta(days=90)
+    for key_id, now in ((FULL.id, later), ("12345678", NOW), ("unknown", NOW)):
+        assert await store.keys.change(key_id, {"expires_at": None, "rate": None}, now) is None
+    assert await store.keys.get(FULL.id) == (FULL, bytes(32))
+
+
+async def test_the_first_revocation_stays(store: Store) -> None:
+    """Revoking twice keeps the first moment; an unknown id is told apart."""
+    await store.keys.add(FULL, bytes(32))
+    assert await store.keys.revoke(FULL.id, NOW)
+    assert await store.keys.revoke(FULL.id, NOW + timedelta(hours=1))
+    assert not await store.keys.revoke("unknown", NOW)
+    found = await store.keys.get(FULL.id)
+    assert found is not None
+    assert found[0].revoked_at == NOW
+
+
+async def test_a_deleted_key_is_gone(store: Store) -> None:
+    """Deleting answers whether there was something."""
+    await store.keys.add(FULL, bytes(32))
+    assert await store.keys.delete(FULL.id)
+    assert not await store.keys.delete(FULL.id)
+    assert await store.keys.list() == []
+
+
+async def test_a_successor_inherits_and_the_old_key_expires(store: Store) -> None:
+    """Name, limits and length of life go over; the old key ends at the given moment, never later than before."""
+    await store.keys.add(FULL, bytes(32))
+    made = await store.keys.rotate(FULL.id, heir("ijklmnop"), b"\x01" * 32, NOW + timedelta(days=2))
+    assert made is not None
+    assert (made.name, made.rate, made.burst, made.mode) == (FULL.name, FULL.rate, FULL.burst, FULL.mode)
+    assert made.expires_at == made.created_at + timedelta(days=90)
+    old = await store.keys.get(FULL.id)
+    assert old is not None
+    assert (old[0].expires_at, old[0].successor) == (NOW + timedelta(days=2), "ijklmnop")
+    later = await store.keys.rotate("ijklmnop", heir("qrstuvwx"), b"\x02" * 32, NOW + timedelta(days=900))
+    middle = await store.keys.get("ijklmnop")
+    assert later is not None
+    assert middle is not None
+    assert middle[0].expires_at == made.expires_at
+
+
+async def test_only_a_valid_key_without_successor_is_rotated(store: Store) -> None:
+    """Revoked, expired, rotated and unknown keys stay as they are."""
+    await store.keys.add(FULL, bytes(32))
+    expired = ApiKey("expired0", "n", "staging", NOW, expires_at=NOW + timedelta(seconds=1))
+    revoked = ApiKey("revoked0", "n", "staging", NOW, revoked_at=NOW)
+    for key in (expired, revoked):
+        await store.keys.add(key, bytes(32))
+    assert await store.keys.rotate(FULL.id, heir("ijklmnop"), bytes(32), NOW) is not None
+    for number, key_id in enumerate((FULL.id, "expired0", "revoked0", "unknown")):
+        assert await store.keys.rotate(key_id, heir(f"{number:08}"), bytes(32), NOW) is None
+    assert len(await store.keys.list()) == 4
+
+
+async def test_of_several_rotations_at_once_one_wins(store_url: str) -> None:
+    """Two stores on one database, ten rotations of one key: exactly one successor."""
+    stores = [await Store.open(store_url), await Store.open(store_url)]
+    await stores[0].keys.add(FULL, bytes(32))
+    made = await asyncio.gather(
+        *(stores[n % 2].keys.rotate(FULL.id, heir(f"{n:08}"), bytes(32), NOW + timedelta(days=2)) for n in range(10))
+    )
+    assert len([key for key in made if key]) == 1
+    assert len(await stores[1].keys.list()) == 2
+    for store in stores:
+        await store.close()
+
+
+async def test_last_uses_are_noted_together(store: Store) -> None:
+    """Known keys get their moment; a key deleted in the meantime is no error."""
+    await store.keys.add(FULL, bytes(32))
+    await store.keys.touch({FULL.id: NOW, "unknown": NOW})
+    found = await store.keys.get(FULL.id)
+    assert found is not None
+    assert found[0].last_used_at == NOW
+
+
+def test_states_follow_the_wall_clock() -> None:
+    """Expired from the very moment on; revoked weighs more than expired."""
+    key = ApiKey("12345678", "n", "staging", NOW, expires_at=NOW + timedelta(days=1))
+    assert key.state(NOW) is KeyState.VALID
+    assert key.state(NOW + timedelta(days=1)) is KeyState.EXPIRED
+    revoked = ApiKey("12345678", "n", "staging", NOW, expires_at=NOW, revoked_at=NOW)
+    assert revoked.state(NOW) is KeyState.REVOKED
+
+
+def test_the_dictionary_is_for_people() -> None:
+    """The rate is a text, and there is no digest in it."""
+    shown = FULL.as_dict()
+    assert shown["rate"] == "10 per 60 s"
+    assert "digest" not in shown

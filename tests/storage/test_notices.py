@@ -1,0 +1,100 @@
+"""Twin of sidecar/storage/notices.py: word between replicas on PostgreSQL, and none on SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import servers
+
+from sidecar.apikeys import KeyRing
+from sidecar.config import Auth
+from sidecar.errors import Unauthorized
+from sidecar.exemptions import Exemptions
+from sidecar.storage import Store
+from sidecar.types import Segment
+
+_DAY = timedelta(days=1)
+PATIENCE = 4.0
+"""Less than a key is believed for, so that waiting alone would not do."""
+
+
+async def until(true: Callable[[], bool]) -> float:
+    """Seconds until it is true."""
+    began = time.monotonic()
+    while not true():
+        assert time.monotonic() - began < PATIENCE
+        await asyncio.sleep(0.01)
+    return time.monotonic() - began
+
+
+@pytest.fixture
+def url(postgres: servers.PostgreSql) -> str:
+    """An empty database."""
+    return postgres.new_database()
+
+
+async def test_a_revocation_holds_on_another_replica_at_once(url: str) -> None:
+    """Word comes before what the other one believes expires."""
+    here, there = await Store.open(url), await Store.open(url)
+    ours, theirs = KeyRing(here, Auth()), KeyRing(there, Auth())
+    await there.notices.start()
+    heard: list[str] = []
+    there.notices.subscribe("keys", heard.append)
+    await until(lambda: bool(heard))
+    key, value = await ours.create("shared")
+    await theirs.authenticate(value)
+    await ours.revoke(key.id)
+    assert await until(lambda: key.id in heard) < PATIENCE
+    with pytest.raises(Unauthorized):
+        await theirs.authenticate(value)
+    await there.notices.close()
+    for store in (here, there):
+        await store.close()
+
+
+async def test_an_exception_holds_on_another_replica_at_once(url: str) -> None:
+    """As soon as it is made, and no longer than until it is revoked."""
+    here, there = await Store.open(url), await Store.open(url)
+    ours, theirs = Exemptions(here), Exemptions(there)
+    await there.notices.start()
+    for one in (ours, theirs):
+        await one.start()
+    await ours.add("T-1", ours.digest("text"), lasts=_DAY, reason="r", author="anna")
+    await until(lambda: theirs.of([Segment("text")], None) == (frozenset({"T-1"}),))
+    for one in (ours, theirs):
+        await one.close()
+    await there.notices.close()
+    for store in (here, there):
+        await store.close()
+
+
+async def test_a_connection_that_breaks_is_made_again_and_everything_forgotten(
+    url: str, postgres: servers.PostgreSql
+) -> None:
+    """What was said in between is lost, so nothing is believed any more."""
+    store = await Store.open(url)
+    heard: list[str] = []
+    store.notices.subscribe("keys", heard.append)
+    await store.notices.start()
+    await until(lambda: heard == [""])
+    postgres.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ILIKE 'LISTEN%'")
+    await until(lambda: heard == ["", ""])
+    await store.notices.close()
+    await store.close()
+
+
+async def test_without_a_way_to_tell_nothing_is_told_and_nothing_fails(tmp_path: Path) -> None:
+    """SQLite has no notices: what is cached expires."""
+    store = await Store.open(f"sqlite:///{tmp_path}/store.db")
+    heard: list[str] = []
+    store.notices.subscribe("keys", heard.append)
+    await store.notices.start()
+    await store.notices.publish("keys", "k1")
+    await store.notices.close()
+    await store.close()
+    assert heard == []
