@@ -21,9 +21,9 @@ from sidecar.kubernetes import inject_command, quit_command, webhook_command
 from sidecar.layers.rules import RulesLayer
 from sidecar.manual import completion_command, show_examples
 from sidecar.pipeline import pipeline
+from sidecar.policy.switches import switched
 from sidecar.redirect import redirect_command
 from sidecar.review import review
-from sidecar.switches import switched
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
 from sidecar.web.admin import base_url, bootstrap

@@ -17,8 +17,8 @@ from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
+from sidecar.policy.switches import switched
 from sidecar.storage import Disagreements
-from sidecar.switches import switched
 from sidecar.types import Action, LayerName
 from sidecar.util import logs
 from sidecar.verdicts import Remembering, Verdicts

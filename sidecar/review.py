@@ -24,9 +24,9 @@ from sidecar.commands import CONFIG, JSON, Duration, emit, entry, load_settings
 from sidecar.config import JudgeLayer, Settings
 from sidecar.errors import ConfigError, LayerError
 from sidecar.layers.llm_judge import LlmJudgeLayer
+from sidecar.policy.switches import switched
 from sidecar.standing import rounded
 from sidecar.storage import Entry, Filter, Store
-from sidecar.switches import switched
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
 PAGE = 500

@@ -1,9 +1,9 @@
 """Views of a text: what a reader sees and what a model would decode, each with the way back.
 
-`views(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that is met
-buys the view it hints at, and what comes out is looked at once more, so that nesting is undone to depth 2.
-The views together are at most `ROOM` times as long as the text (and `ROOM_LEAST` is always granted), the most
-promising first (`sidecar.normalization.budget`). If one that promised something found no room, the last view says so by its name.
+`views(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that is met buys the
+view it hints at, and what comes out is looked at once more, so that nesting is undone to depth 2. The views together
+are at most `ROOM` times as long as the text (and `ROOM_LEAST` is always granted), the most promising first
+(`sidecar.normalization.budget`). If one that promised something found no room, the last view says so by its name.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def program_size(pattern: str) -> int:
 
 def shipped() -> Path:
     """The folder of the policies that come with the program: in the wheel, else at the root of the checkout."""
-    here = Path(__file__).parent
+    here = Path(__file__).parent.parent
     inside = here / "_policies"
     return inside if inside.is_dir() else here.parent / "policies"
 

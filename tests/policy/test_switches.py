@@ -10,7 +10,7 @@ from sidecar import policy
 from sidecar.config import RuleSwitch, Settings
 from sidecar.errors import PolicyError
 from sidecar.pipeline import pipeline
-from sidecar.switches import switched
+from sidecar.policy.switches import switched
 from sidecar.types import Channel, ScanRequest, Segment
 from tests.support import ONE_RULE
 
