@@ -11,11 +11,11 @@ import click
 
 from sidecar import __version__, app, config, console, coverage, memory, policy, proof
 from sidecar.admin import admin
-from sidecar.bodies.tokens import Vocabularies
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
 from sidecar.errors import ConfigError, PolicyError, SidecarError
 from sidecar.eval_command import evaluate, run
 from sidecar.evaluation import Scanner
+from sidecar.extraction.token_ids import Vocabularies
 from sidecar.keys import keys
 from sidecar.kubernetes import inject_command, quit_command, webhook_command
 from sidecar.layers.rules import RulesLayer

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from sidecar.bodies.joining import without
 from sidecar.errors import LayerError
+from sidecar.extraction.joining import without
 from sidecar.fusion import fused
 from sidecar.limits import Concurrency, QueueFull
 from sidecar.standing import (

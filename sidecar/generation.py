@@ -14,8 +14,8 @@ from aiohttp import web
 
 from sidecar import limits, upstream
 from sidecar.apikeys import KeyRing
-from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.config import Settings
+from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.journal import Journal
 from sidecar.pipeline import Pipeline, Serving, pipeline
 from sidecar.web import openapi

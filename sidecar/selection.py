@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sidecar.bodies.extraction import Extraction
 from sidecar.config import Settings
+from sidecar.extraction.extraction import Extraction
 from sidecar.types import LayerName, ScanRequest, Segment, Source
 from sidecar.util import by_model
 

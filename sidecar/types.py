@@ -85,11 +85,11 @@ class Segment:
     source: Source = Source.USER
     path: str = "prompt"
     joined: bool = field(default=False, compare=False)
-    """Whether it repeats other segments, read in a row (`sidecar.bodies.joining`)."""
+    """Whether it repeats other segments, read in a row (`sidecar.extraction.joining`)."""
     rules_only: bool = field(default=False, compare=False)
-    """Whether the other layers read its parts instead, which are segments, too (`sidecar.bodies.framing`)."""
+    """Whether the other layers read its parts instead, which are segments, too (`sidecar.extraction.framing`)."""
     pieces: tuple[tuple[int, str], ...] = field(default=(), compare=False)
-    """Of a packed segment (`sidecar.bodies.packing`): the offset at which each piece begins, and its path."""
+    """Of a packed segment (`sidecar.extraction.packing`): the offset at which each piece begins, and its path."""
 
     @property
     def channel(self) -> Channel:

@@ -16,8 +16,8 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from sidecar import config, policy, upstream
-from sidecar.bodies.tokens import Vocabularies
 from sidecar.engine import ANYBODY, Caller
+from sidecar.extraction.token_ids import Vocabularies
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from sidecar import exemptions
-from sidecar.bodies import extraction
 from sidecar.engine import Caller, Engine, Stage, Terms
 from sidecar.errors import RequestError
 from sidecar.exemptions import Exemptions
+from sidecar.extraction import extraction
 from sidecar.limits import Concurrency
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.bodies.extraction import extract
 from sidecar.config import Settings
+from sidecar.extraction.extraction import extract
 from sidecar.selection import select, sources_read
 from sidecar.types import Segment, Source
 

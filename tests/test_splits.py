@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.bodies import extraction
 from sidecar.config import Settings
+from sidecar.extraction import extraction
 from sidecar.pipeline import Pipeline, Serving, pipeline
 from sidecar.selection import select
 from sidecar.types import Action

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sidecar.bodies import routes
-from sidecar.bodies.routes import RouteKind
+from sidecar.extraction import routes
+from sidecar.extraction.routes import RouteKind
 
 Body = Mapping[str, Any]
 OPERATIONS = {

@@ -6,14 +6,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from sidecar.bodies import reading
-from sidecar.bodies.extraction import extract
-from sidecar.bodies.tokens import Vocabularies
 from sidecar.config import Settings
 from sidecar.errors import BodyError
 from sidecar.evaluation import bodies
 from sidecar.evaluation.bodies import Body
 from sidecar.evaluation.rows import Row
+from sidecar.extraction import json_body
+from sidecar.extraction.extraction import extract
+from sidecar.extraction.token_ids import Vocabularies
 from sidecar.selection import select
 from sidecar.types import Action, LayerName, ScanRequest, Verdict
 from sidecar.util import json
@@ -123,7 +123,7 @@ class Scanner:
         raw, limits = json.dumps(body), self._settings.limits
         if len(raw) > limits.body_bytes:
             raise BodyError("oversize", "The body is larger than limits.body_bytes.")
-        document = reading.parse(raw, depth=limits.depth)
+        document = json_body.parse(raw, depth=limits.depth)
         found = self._vocabularies.read(extract(document, operation, bodies.dialect(operation)))
         for part in found.unscannable:
             if getattr(self._settings.failure.input, part.kind) == "block":

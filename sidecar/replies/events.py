@@ -7,8 +7,8 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
-from sidecar.bodies.reading import JsonValue
 from sidecar.errors import UpstreamError
+from sidecar.extraction.json_body import JsonValue
 from sidecar.replies.texts import Piece, pieces
 from sidecar.util import json as jsons
 

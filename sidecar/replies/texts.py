@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sidecar.bodies.reading import JsonValue
+from sidecar.extraction.json_body import JsonValue
 
 _SILENT = """
     id object model type role status finish_reason stop_reason system_fingerprint service_tier obfuscation item_id

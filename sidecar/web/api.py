@@ -12,10 +12,10 @@ from typing import Any
 
 from aiohttp import web
 
-from sidecar.bodies import reading, scan_request
 from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.errors import BodyError
+from sidecar.extraction import json_body, scan_request
 from sidecar.journal import Journal
 from sidecar.types import Finding, LayerReport, Verdict
 from sidecar.util import json
@@ -25,7 +25,7 @@ from sidecar.web.desk import Desk, Ruling
 from sidecar.web.middleware import Gatekeeper, new_decision_id
 
 KEY_HEADER = "X-API-Key"
-Parse = Callable[[reading.JsonValue], Any]
+Parse = Callable[[json_body.JsonValue], Any]
 
 
 class ScanApi:
@@ -59,7 +59,7 @@ class ScanApi:
         asked: Question = await self._read(request, self._chat)
         return _answer(await self._desk.judge(request, asked.wanted, unread=asked.unread), result)
 
-    def _chat(self, document: reading.JsonValue) -> Question:
+    def _chat(self, document: json_body.JsonValue) -> Question:
         """Read as on the inline door."""
         said = scan_request.parse_chat(document)
         asked = chat(self._desk.settings, said.body)

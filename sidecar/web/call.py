@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from sidecar.bodies.extraction import Extraction
-from sidecar.bodies.routes import Route
+from sidecar.extraction.extraction import Extraction
+from sidecar.extraction.routes import Route
 from sidecar.journal import Journal
 from sidecar.replies.placeholders import Placeholders
 from sidecar.types import Action, Decision, LayerName, Segment, Source, Verdict

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from sidecar.bodies import reading
-from sidecar.bodies.extraction import Extraction
 from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
+from sidecar.extraction import json_body
+from sidecar.extraction.extraction import Extraction
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
 from sidecar.limits import NoRoom
@@ -76,7 +76,7 @@ class Desk:
         self._engine, self._journal, self._gatekeeper = engine, journal, gatekeeper
         self._door, self._obeyed = door, obeyed
 
-    async def read(self, request: web.Request, key: str | None, parse: Callable[[reading.JsonValue], T]) -> T:
+    async def read(self, request: web.Request, key: str | None, parse: Callable[[json_body.JsonValue], T]) -> T:
         """What the body asks, once the key and the rate are in order. Raises `RequestError`."""
         await self._gatekeeper.admit(request, key)
         if not self._journal.healthy:
@@ -87,7 +87,7 @@ class Desk:
             plain = await unpack(request, raw, request.headers.get("Content-Type"), limits)
         except NoRoom:
             raise _busy() from None
-        return parse(reading.parse(plain, depth=limits.depth))
+        return parse(json_body.parse(plain, depth=limits.depth))
 
     async def judge(
         self, request: web.Request, wanted: ScanRequest, *, unread: str | None = None, thorough: bool = False

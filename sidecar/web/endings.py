@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sidecar.bodies.reading import JsonValue
+from sidecar.extraction.json_body import JsonValue
 from sidecar.util import json
 
 Json = dict[str, Any]

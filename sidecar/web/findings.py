@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from sidecar.bodies.extraction import Extraction
 from sidecar.config import Answers
+from sidecar.extraction.extraction import Extraction
 from sidecar.layers.rules import OFFLOAD, RulesLayer
 from sidecar.normalization import views
 from sidecar.policy import Policy

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from sidecar.bodies.reading import JsonValue
+from sidecar.extraction.json_body import JsonValue
 from sidecar.types import Finding, Verdict
 from sidecar.util import json
 

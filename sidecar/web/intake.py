@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from sidecar.bodies import extraction, forms, reading, socket_events
-from sidecar.bodies.extraction import Extraction
-from sidecar.bodies.reading import JsonValue
-from sidecar.bodies.routes import Route, RouteKind
-from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RouteNotAllowed, Unavailable, UpgradeRefused
+from sidecar.extraction import extraction, forms, json_body, socket_events
+from sidecar.extraction.extraction import Extraction
+from sidecar.extraction.json_body import JsonValue
+from sidecar.extraction.routes import Route, RouteKind
+from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.limits import NoRoom
 from sidecar.util import json
 from sidecar.web.headers import is_websocket
@@ -88,7 +88,7 @@ class Intake:
     def _read_event(self, route: Route, message: str | bytes, raw: bytes, model: str | None) -> Payload:
         if isinstance(message, bytes):
             raise BodyError("encoding", "Binary messages cannot be scanned.", status=415)
-        document = reading.parse(raw, depth=self._limits.depth)
+        document = json_body.parse(raw, depth=self._limits.depth)
         texts = socket_events.read(document, depth=self._limits.depth)
         if model and texts.model and texts.model != model:
             raise BodyError("malformed", "The event names another model than the websocket was opened for.")
@@ -152,7 +152,7 @@ class Intake:
             return Payload(raw, unscanned=(error.kind,))
 
     def _read_json(self, route: Route, plain: bytes, decoded: bool) -> Payload:
-        return self._read_document(route, plain, reading.parse(plain, depth=self._limits.depth), decoded=decoded)
+        return self._read_document(route, plain, json_body.parse(plain, depth=self._limits.depth), decoded=decoded)
 
     def _read_document(self, route: Route, plain: bytes, document: JsonValue, *, decoded: bool) -> Payload:
         texts = extraction.extract(document, route.operation, route.dialect)

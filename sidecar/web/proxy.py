@@ -14,12 +14,12 @@ from functools import partial
 
 from aiohttp import web
 
-from sidecar.bodies import routes
-from sidecar.bodies.routes import Route, RouteKind
-from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
+from sidecar.extraction import routes
+from sidecar.extraction.routes import Route, RouteKind
+from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import REDACTED, REFUSED

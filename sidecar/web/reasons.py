@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from sidecar.bodies.reading import JsonValue
+from sidecar.extraction.json_body import JsonValue
 from sidecar.types import Label, Verdict
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")

@@ -7,9 +7,9 @@ from functools import partial
 
 from aiohttp import StreamReader, web
 
-from sidecar.bodies import reading
 from sidecar.config import Limits
 from sidecar.errors import BodyError
+from sidecar.extraction import json_body
 from sidecar.limits import Lease, NoRoom
 from sidecar.util.timeouts import within
 
@@ -79,12 +79,12 @@ async def unpack(request: web.Request, raw: bytes, content_type: str | None, lim
     """
     coding = content_coding(request)
     if coding is None:
-        plain = reading.decode(raw, content_type=content_type, content_encoding=None, limit=limits.body_bytes)
+        plain = json_body.decode(raw, content_type=content_type, content_encoding=None, limit=limits.body_bytes)
     else:
         decode = partial(
-            reading.decode, raw, content_type=content_type, content_encoding=coding, limit=limits.body_bytes
+            json_body.decode, raw, content_type=content_type, content_encoding=coding, limit=limits.body_bytes
         )
-        await request[LEASE].hold(2 * len(raw) + reading.most_inflated(raw, coding, limits.body_bytes))
+        await request[LEASE].hold(2 * len(raw) + json_body.most_inflated(raw, coding, limits.body_bytes))
         plain = await asyncio.to_thread(decode)
     await make_room(request, plain, len(raw))
     return plain
@@ -93,7 +93,7 @@ async def unpack(request: web.Request, raw: bytes, content_type: str | None, lim
 async def make_room(request: web.Request, body: bytes, besides: int = 0) -> None:
     """Room for reading `body` beside `besides` bytes. Raises `BodyError` (413) if there can be none, or `NoRoom`."""
     large = len(body) > THREAD_BYTES
-    size = besides + (await asyncio.to_thread(reading.footprint, body) if large else reading.footprint(body))
+    size = besides + (await asyncio.to_thread(json_body.footprint, body) if large else json_body.footprint(body))
     if size > request[LEASE].largest:
         raise BodyError("oversize", "Reading the body would take too much memory (limits.bodies).", status=413)
     await request[LEASE].hold(size)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from sidecar.bodies.reading import JsonValue
-from sidecar.bodies.strings import Slot, slots
 from sidecar.errors import BodyError
+from sidecar.extraction.json_body import JsonValue
+from sidecar.extraction.strings import Slot, slots
 from sidecar.layers.rules import RulesLayer
 from sidecar.replies.placeholders import Placeholders, spans
 from sidecar.types import Finding, ScanRequest, Segment

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from sidecar.bodies.extraction import Extraction
-from sidecar.bodies.reading import JsonValue
-from sidecar.bodies.routes import Route, RouteKind
 from sidecar.config import Settings
 from sidecar.errors import AnswerBlocked, Unavailable, UpstreamError
+from sidecar.extraction.extraction import Extraction
+from sidecar.extraction.json_body import JsonValue
+from sidecar.extraction.routes import Route, RouteKind
 from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import ANSWERS
 from sidecar.replies.decoding import decoded, is_known

@@ -10,8 +10,8 @@ import pytest
 from door import personal
 
 from benchmarks.leak_cases import leaks, ordinary
-from sidecar.bodies.extraction import Extraction
 from sidecar.config import Answers
+from sidecar.extraction.extraction import Extraction
 from sidecar.replies.events import read
 from sidecar.replies.leaks import Leaks
 from sidecar.replies.window import Window

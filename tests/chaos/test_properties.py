@@ -21,8 +21,8 @@ from hypothesis import settings as bounds
 from hypothesis import strategies as st
 
 from sidecar import config, policy
-from sidecar.bodies import extraction, reading, routes, scan_request
 from sidecar.errors import BodyError, ConfigError, PolicyError, RequestError, UpstreamError
+from sidecar.extraction import extraction, json_body, routes, scan_request
 from sidecar.normalization import views
 from sidecar.replies import events
 from sidecar.standing import ANYBODY, Case, Standing, rounded
@@ -74,7 +74,7 @@ def test_no_body_makes_extraction_raise_or_make_words_up(body: Any, operation: s
     """Whatever the shape: texts come, and every word of every segment stands in the body."""
     begun = time.monotonic()
     try:
-        document = reading.parse(json.dumps(body).encode(), depth=64)
+        document = json_body.parse(json.dumps(body).encode(), depth=64)
         found = extraction.extract(document, operation, dialect)
     except BodyError:
         return

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from sidecar import policy
-from sidecar.bodies import extraction, forms, reading, routes, scan_request
 from sidecar.errors import BodyError, RequestError, UpstreamError
+from sidecar.extraction import extraction, forms, json_body, routes, scan_request
 from sidecar.layers.rules import RulesLayer
 from sidecar.normalization import views
 from sidecar.replies import events
@@ -41,7 +41,7 @@ def bodies(data: bytes) -> None:
     """A body is refused, or it has one meaning, and its texts are words of its own."""
     operation, raw = OPERATIONS[(data or b"\0")[0] % len(OPERATIONS)], data[1:]
     with suppress(BodyError):
-        document = reading.parse(raw, depth=64)
+        document = json_body.parse(raw, depth=64)
         assert json.loads(raw, object_pairs_hook=_once) == document
         for parse in (scan_request.parse_scan, scan_request.parse_chat, scan_request.parse_batch):
             with suppress(BodyError):
@@ -81,7 +81,7 @@ def uploads(data: bytes) -> None:
         list(forms.scan_jsonl(data, depth=64))
     for coding in ("gzip", "deflate"):
         with suppress(BodyError):
-            assert len(reading.inflate(data, coding, limit=LIMIT)) <= LIMIT
+            assert len(json_body.inflate(data, coding, limit=LIMIT)) <= LIMIT
 
 
 def hidden(data: bytes) -> None:

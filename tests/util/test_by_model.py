@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from door import CHAT
 
-from sidecar.bodies.extraction import extract
-from sidecar.bodies.routes import classify
 from sidecar.config import ModelTerms, Settings
 from sidecar.config import Upstream as UpstreamSettings
 from sidecar.console import warnings
+from sidecar.extraction.extraction import extract
+from sidecar.extraction.routes import classify
 from sidecar.reload import files_behind
 from sidecar.selection import select
 from sidecar.types import Source

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aiohttp.test_utils import make_mocked_request
 from door import KeptJournal
 
-from sidecar.bodies.extraction import Extraction
-from sidecar.bodies.routes import classify
+from sidecar.extraction.extraction import Extraction
+from sidecar.extraction.routes import classify
 from sidecar.limits import Room
 from sidecar.replies.placeholders import Placeholders, Span
 from sidecar.types import Segment

@@ -15,9 +15,9 @@ from uuid import UUID
 from aiohttp import web
 
 from sidecar import __version__
-from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import RequestError
+from sidecar.extraction.json_body import JsonValue
 from sidecar.replies.placeholders import kind_of
 from sidecar.types import Finding, Label, ScanRequest, Verdict
 from sidecar.web.answers import detail_response

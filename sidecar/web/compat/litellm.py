@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sidecar.bodies.extraction import Extraction, extract
-from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import RequestError
+from sidecar.extraction.extraction import Extraction, extract
+from sidecar.extraction.json_body import JsonValue
 from sidecar.web.answers import detail_response
 from sidecar.web.compat.texts import Question, chat, obj, objects, refuse_if_closed, said, strings
 from sidecar.web.desk import Desk

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
+from sidecar.extraction.json_body import JsonValue
 from sidecar.types import Label, ScanRequest, Segment
 from sidecar.util import json
 from sidecar.web.compat.texts import obj, scores, strings

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
+from sidecar.extraction.json_body import JsonValue
 from sidecar.types import ScanRequest, Segment
 from sidecar.web.answers import DECISION_ID, error_response
 from sidecar.web.compat.texts import Question, chat, obj, scores

@@ -9,10 +9,10 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.errors import RequestError
+from sidecar.extraction.json_body import JsonValue
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
 from sidecar.metrics import REFUSED

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sidecar.bodies.extraction import Extraction, extract
-from sidecar.bodies.reading import JsonValue
 from sidecar.config import Settings
 from sidecar.errors import BodyError
+from sidecar.extraction.extraction import Extraction, extract
+from sidecar.extraction.json_body import JsonValue
 from sidecar.selection import select
 from sidecar.types import Label, ScanRequest, Segment, Source, Verdict
 

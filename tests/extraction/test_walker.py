@@ -1,4 +1,4 @@
-"""What is held of `sidecar.bodies.walk`: the walk is in order, bounded, and tells its two regions apart."""
+"""What is held of `sidecar.extraction.walker`: the walk is in order, bounded, and tells its two regions apart."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.bodies import walk
-from sidecar.bodies.paths import Shape, shape
-from sidecar.bodies.walk import Place, Walk
 from sidecar.errors import BodyError
+from sidecar.extraction import walker
+from sidecar.extraction.field_table import Shape, shape
+from sidecar.extraction.walker import Place, Walk
 
 
 def walked(document: Any, **options: bool) -> Walk:
@@ -60,15 +60,15 @@ def test_escaped_json_is_unfolded_to_a_bounded_depth() -> None:
         text = json.dumps({"x": text})
     found = walked({"arguments": text}).leaves
     assert found[0].text == text
-    assert max(leaf.place.nested for leaf in found) == walk.DEEPEST_JSON
+    assert max(leaf.place.nested for leaf in found) == walker.DEEPEST_JSON
 
 
 def test_the_number_of_leaves_is_bounded() -> None:
     """The bound holds for names and words too, whatever their region."""
     for document in (
-        {"prompt": ["a b"] * (walk.MOST_LEAVES + 1)},
-        {f"name {n}": 1 for n in range(walk.MOST_LEAVES + 1)},
-        {"x": [[f"w{n}"] for n in range(walk.MOST_LEAVES + 1)]},
+        {"prompt": ["a b"] * (walker.MOST_LEAVES + 1)},
+        {f"name {n}": 1 for n in range(walker.MOST_LEAVES + 1)},
+        {"x": [[f"w{n}"] for n in range(walker.MOST_LEAVES + 1)]},
     ):
         with pytest.raises(BodyError):
             walked(document)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from sidecar.bodies import embedded, framing, retrieved
-from sidecar.bodies.paths import (
+from sidecar.errors import BodyError
+from sidecar.extraction import embedded, framing, retrieved_passages
+from sidecar.extraction.field_table import (
     DEFINITIONS,
     DOCUMENTS,
     ENUMS,
@@ -36,8 +37,7 @@ from sidecar.bodies.paths import (
     is_free,
     looks_like_id,
 )
-from sidecar.bodies.reading import JsonValue
-from sidecar.errors import BodyError
+from sidecar.extraction.json_body import JsonValue
 from sidecar.types import Source
 
 MOST_LEAVES = 10_000
@@ -262,7 +262,7 @@ def leaves(text: str, at: Place, *, prose: bool) -> list[Leaf]:
     """
     if prose and at.source is Source.APPLICATION and at.path.partition(".")[0] not in DEFINITIONS:
         untrusted = at._replace(source=Source.UNTRUSTED)
-        return [Leaf(text, at, prose), *(Leaf(part, untrusted, False) for part in retrieved.passages(text))]
+        return [Leaf(text, at, prose), *(Leaf(part, untrusted, False) for part in retrieved_passages.passages(text))]
     found = framing.parts(text) if prose and at.source is Source.USER else []
     if not found:
         return [Leaf(text, at, prose)]

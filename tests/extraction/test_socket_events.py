@@ -1,4 +1,4 @@
-"""Twin of sidecar/bodies/socket_events.py."""
+"""Twin of sidecar/extraction/socket_events.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.bodies import socket_events
 from sidecar.errors import BodyError
+from sidecar.extraction import socket_events
 from sidecar.types import Source
 
 ITEM = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello there."}]}

@@ -1,12 +1,12 @@
-"""Twin of sidecar/bodies/packing.py: which strings share a segment, and what a finding in it names."""
+"""Twin of sidecar/extraction/packing.py: which strings share a segment, and what a finding in it names."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from sidecar.bodies.extraction import extract
-from sidecar.bodies.packing import PACK, SHORT
+from sidecar.extraction.extraction import extract
+from sidecar.extraction.packing import PACK, SHORT
 from sidecar.types import Segment, Source
 
 

@@ -1,4 +1,4 @@
-"""What is held of `sidecar.bodies.extraction`: a text anywhere in any operation is seen, with its role and place."""
+"""What is held of `extraction.extraction`: a text anywhere in any operation is seen, with its role and place."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.bodies.extraction import Extraction, Unscannable, extract
-from sidecar.bodies.forms import Part, extract_form
-from sidecar.bodies.paths import IDS
 from sidecar.errors import BodyError
+from sidecar.extraction.extraction import Extraction, Unscannable, extract
+from sidecar.extraction.field_table import IDS
+from sidecar.extraction.forms import Part, extract_form
 from sidecar.types import Segment, Source
 
 TABLE: dict[str, dict[str, str]] = json.loads(

@@ -17,8 +17,8 @@ from collections import Counter
 from itertools import chain
 from typing import TypeAlias
 
-from sidecar.bodies.paths import KNOWN, is_free, mistakable
 from sidecar.errors import BodyError
+from sidecar.extraction.field_table import KNOWN, is_free, mistakable
 from sidecar.util import codings
 from sidecar.util import json as jsons
 

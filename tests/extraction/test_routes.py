@@ -1,4 +1,4 @@
-"""What is held of `sidecar.bodies.routes`: the class of every route, and no second spelling for any."""
+"""What is held of `sidecar.extraction.routes`: the class of every route, and no second spelling for any."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.bodies.routes import RouteKind, classify
 from sidecar.config import Inline
 from sidecar.errors import BodyError
+from sidecar.extraction.routes import RouteKind, classify
 
 PREFIXES = ("/v1", "/openai/deployments/{deployment}")
 TABLE = json.loads((Path(__file__).parent.parent / "data" / "openai_text_paths.json").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""What is held of `sidecar.bodies.paths`: the table is whole and does not contradict itself."""
+"""What is held of `sidecar.extraction.field_table`: the table is whole and does not contradict itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.bodies.paths import ENUMS, FREE_FORM, IDS, KNOWN, fold, is_free, looks_like_id, mistakable, shape
+from sidecar.extraction.field_table import ENUMS, FREE_FORM, IDS, KNOWN, fold, is_free, looks_like_id, mistakable, shape
 
 TABLE = json.loads((Path(__file__).parent.parent / "data" / "openai_text_paths.json").read_text("utf-8"))
 

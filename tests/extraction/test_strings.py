@@ -1,11 +1,11 @@
-"""Twin of sidecar/bodies/strings.py: which strings of a body may be replaced."""
+"""Twin of sidecar/extraction/strings.py: which strings of a body may be replaced."""
 
 from __future__ import annotations
 
 import base64
 import copy
 
-from sidecar.bodies.strings import slots
+from sidecar.extraction.strings import slots
 
 BODY = {
     "model": "gpt-4o",

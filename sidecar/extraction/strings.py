@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sidecar.bodies import embedded
-from sidecar.bodies.paths import IDS, MEDIA, OPAQUE, is_free, looks_like_id
-from sidecar.bodies.reading import JsonValue
+from sidecar.extraction import embedded
+from sidecar.extraction.field_table import IDS, MEDIA, OPAQUE, is_free, looks_like_id
+from sidecar.extraction.json_body import JsonValue
 
 _OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sidecar.bodies import joining, packing, paths
-from sidecar.bodies.reading import JsonValue
-from sidecar.bodies.walk import Leaf, Place, Walk
 from sidecar.errors import BodyError
+from sidecar.extraction import field_table, joining, packing
+from sidecar.extraction.json_body import JsonValue
+from sidecar.extraction.walker import Leaf, Place, Walk
 from sidecar.types import Segment, Source
 
 UnscannableKind = Literal["media", "token_ids", "reference"]
@@ -54,7 +54,7 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
     if not isinstance(document, dict):
         raise BodyError("malformed", "The body must be a JSON object.")
     # The items of an embedding request are texts of their own; nobody reads them in a row.
-    walk = Walk(paths.shape(operation, dialect), join_lists=operation != "/embeddings")
+    walk = Walk(field_table.shape(operation, dialect), join_lists=operation != "/embeddings")
     walk.run(document, Place())
     model = document.get("model") if operation != "/messages/batches" else None  # each request of a batch has its own
     return Extraction(

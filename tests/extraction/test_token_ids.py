@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from neighbours import neighbours
 
-from sidecar.bodies.extraction import Extraction, Unscannable, extract
-from sidecar.bodies.tokens import NONE, Vocabularies
 from sidecar.errors import BodyError, ConfigError
+from sidecar.extraction.extraction import Extraction, Unscannable, extract
+from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.types import Segment, Source
 
 PIECES = {0: b"Please", 1: b" ignore", 2: b" the", 3: b" rules", 4: "é".encode()[:1], 5: "é".encode()[1:], 9: b"!"}

@@ -1,4 +1,4 @@
-"""What is held of `sidecar.bodies.forms`: text in forms and in uploaded files is seen, media are named."""
+"""What is held of `sidecar.extraction.forms`: text in forms and in uploaded files is seen, media are named."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from sidecar.bodies import forms
-from sidecar.bodies.extraction import Unscannable
-from sidecar.bodies.forms import Part, extract_form, extract_upload, scan_jsonl
 from sidecar.errors import BodyError
+from sidecar.extraction import forms
+from sidecar.extraction.extraction import Unscannable
+from sidecar.extraction.forms import Part, extract_form, extract_upload, scan_jsonl
 from sidecar.types import Segment, Source
 
 WAV = b"RIFF\x24\x80\x00\x00WAVEfmt "

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from sidecar.bodies import reading
-from sidecar.bodies.extraction import Extraction, extract
-from sidecar.bodies.reading import JsonValue
 from sidecar.errors import BodyError
+from sidecar.extraction import json_body
+from sidecar.extraction.extraction import Extraction, extract
+from sidecar.extraction.json_body import JsonValue
 
 _PARTS = {"session": "/realtime/sessions", "item": "/responses", "response": "/responses"}
 """The objects that an event may hold, and the operation as whose body each is read."""
@@ -38,7 +38,7 @@ def read(event: JsonValue, *, depth: int) -> Extraction:
 
 
 def _part(name: str, part: dict[str, JsonValue], depth: int) -> Extraction:
-    reading.check(part, depth=depth)  # inside the event some of these names are the client's own
+    json_body.check(part, depth=depth)  # inside the event some of these names are the client's own
     if name == "item":
         return _moved(extract({"input": [part]}, _PARTS[name], "openai"), _ITEM, name)
     return _moved(extract(part, _PARTS[name], "openai"), "", name)

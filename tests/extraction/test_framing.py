@@ -1,13 +1,13 @@
-"""Twin of sidecar/bodies/framing.py: what frameworks put into a user's turn, and that an attack there is still read."""
+"""Twin of extraction/framing.py: what frameworks put into a user's turn; an attack there is still read."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar.bodies.extraction import extract
-from sidecar.bodies.framing import Part, parts
-from sidecar.bodies.scan_request import parse_scan
 from sidecar.config import Settings
+from sidecar.extraction.extraction import extract
+from sidecar.extraction.framing import Part, parts
+from sidecar.extraction.scan_request import parse_scan
 from sidecar.pipeline import pipeline
 from sidecar.selection import select
 from sidecar.types import Action, Segment

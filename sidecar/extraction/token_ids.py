@@ -14,8 +14,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from sidecar.bodies.extraction import Extraction
 from sidecar.errors import ConfigError
+from sidecar.extraction.extraction import Extraction
 from sidecar.types import Segment, Source
 
 MOST_TOKENS = 4 * 1024 * 1024

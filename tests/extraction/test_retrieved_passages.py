@@ -1,12 +1,12 @@
-"""Twin of sidecar/bodies/retrieved.py: what was put into a system prompt from elsewhere is somebody else's text."""
+"""Twin of extraction/retrieved_passages.py: what a system prompt holds from elsewhere is untrusted."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar.bodies.extraction import extract
-from sidecar.bodies.retrieved import passages
 from sidecar.config import Settings
+from sidecar.extraction.extraction import extract
+from sidecar.extraction.retrieved_passages import passages
 from sidecar.pipeline import pipeline
 from sidecar.selection import select
 from sidecar.types import Action, Source

@@ -1,4 +1,4 @@
-"""What is held of `sidecar.bodies.multipart`: forms of real clients are read, all other spellings refused."""
+"""What is held of `sidecar.extraction.multipart`: forms of real clients are read, all other spellings refused."""
 
 # ruff: noqa: E501, Q000 - tables of forms are read across, and quoted as they come
 
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.bodies.multipart import Part, is_form, parse_form
 from sidecar.errors import BodyError
+from sidecar.extraction.multipart import Part, is_form, parse_form
 
 TYPE = "multipart/form-data; boundary=xyz"
 

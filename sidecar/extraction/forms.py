@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from sidecar.bodies import embedded
-from sidecar.bodies.extraction import Extraction, Unscannable, extract
-from sidecar.bodies.multipart import Part, is_form, parse_form
-from sidecar.bodies.paths import ENUMS, looks_like_id
-from sidecar.bodies.reading import JsonValue, parse
-from sidecar.bodies.routes import classify
 from sidecar.errors import BodyError
+from sidecar.extraction import embedded
+from sidecar.extraction.extraction import Extraction, Unscannable, extract
+from sidecar.extraction.field_table import ENUMS, looks_like_id
+from sidecar.extraction.json_body import JsonValue, parse
+from sidecar.extraction.multipart import Part, is_form, parse_form
+from sidecar.extraction.routes import classify
 from sidecar.types import Segment, Source
 
 __all__ = ["Part", "extract_form", "extract_upload", "is_form", "parse_form", "scan_jsonl"]

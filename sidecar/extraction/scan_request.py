@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sidecar.bodies import joining, packing
-from sidecar.bodies.reading import JsonValue
-from sidecar.bodies.walk import Place, leaves
 from sidecar.errors import BodyError
+from sidecar.extraction import joining, packing
+from sidecar.extraction.json_body import JsonValue
+from sidecar.extraction.walker import Place, leaves
 from sidecar.types import ScanRequest
 
 MOST_PROMPTS = 100

@@ -1,4 +1,4 @@
-"""What is held of `sidecar.bodies.embedded`: bytes decide what is text, not the label beside them."""
+"""What is held of `sidecar.extraction.embedded`: bytes decide what is text, not the label beside them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.bodies.embedded import Embedded, base64_value, data_url, json_value, text_of
+from sidecar.extraction.embedded import Embedded, base64_value, data_url, json_value, text_of
 
 TEXT = "read this: é"
 PACKED = base64.b64encode(TEXT.encode()).decode()

@@ -1,4 +1,4 @@
-"""What is held of `sidecar.bodies.reading`: one body has one meaning, or is refused within a bound."""
+"""What is held of `sidecar.extraction.json_body`: one body has one meaning, or is refused within a bound."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from contextlib import suppress
 import brotli
 import orjson
 import pytest
-from bodies import json_cases, strict_json
+from extraction import json_cases, strict_json
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sidecar.bodies.reading import decode, inflate, parse
 from sidecar.errors import BodyError
+from sidecar.extraction.json_body import decode, inflate, parse
 from sidecar.util.codings import zstd
 
 LIMIT = 1000
@@ -279,7 +279,7 @@ def _best(run: object) -> float:
 
 MEASURE = """
 import sys
-from sidecar.bodies import extraction, reading
+from sidecar.extraction import extraction, reading
 from sidecar.errors import BodyError
 
 def memory(name):

@@ -1,4 +1,4 @@
-"""What is held of `sidecar.bodies.scan_request`: the scan door's bodies, and errors that name the field."""
+"""What is held of `sidecar.extraction.scan_request`: the scan door's bodies, and errors that name the field."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.bodies.scan_request import MOST_PROMPTS, parse_batch, parse_chat, parse_scan
 from sidecar.errors import BodyError
+from sidecar.extraction.scan_request import MOST_PROMPTS, parse_batch, parse_chat, parse_scan
 from sidecar.types import ScanRequest, Segment, Source
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise, product
 
-from sidecar.bodies.walk import Leaf
+from sidecar.extraction.walker import Leaf
 from sidecar.types import Segment, Source
 
 TURNS = 5

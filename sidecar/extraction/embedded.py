@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from sidecar.bodies.reading import JsonValue
+from sidecar.extraction.json_body import JsonValue
 from sidecar.util import json
 
 LONGEST_JSON = 1024 * 1024

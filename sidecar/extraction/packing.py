@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from math import inf
 
-from sidecar.bodies.walk import Leaf
+from sidecar.extraction.walker import Leaf
 from sidecar.types import Segment, Source
 
 SHORT = 400
