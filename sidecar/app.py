@@ -13,7 +13,7 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from sidecar import limits, telemetry
+from sidecar import limits
 from sidecar.apikeys import KeyRing
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
@@ -21,7 +21,8 @@ from sidecar.exemptions import Exemptions
 from sidecar.generation import Generation, Ground
 from sidecar.journal import Journal
 from sidecar.limits import Room
-from sidecar.metrics import POLICY
+from sidecar.observability import tracing
+from sidecar.observability.metrics import POLICY
 from sidecar.pipeline import Serving
 from sidecar.policy import Policy
 from sidecar.reload import Reloader, files_behind, settled
@@ -111,7 +112,7 @@ class Sidecar:
 
     async def _start(self) -> None:
         settings, stack = self.settings, self._stack
-        stack.push_async_callback(await telemetry.start(settings.telemetry))
+        stack.push_async_callback(await tracing.start(settings.telemetry))
         self.store = await Store.open(settings.store.url)
         stack.push_async_callback(self.store.close)
         secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), FOR_EVER)).value

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any
 
-from sidecar import metrics
 from sidecar.config import JudgeLayer
 from sidecar.evaluation import Outcome, Row, Share, auc, quantiles
+from sidecar.observability import metrics
 from sidecar.standing import rounded
 from sidecar.types import LayerName, LayerReport
 from sidecar.util.units import Rate

@@ -15,7 +15,7 @@ from sidecar.errors import ModelError, PolicyError
 from sidecar.layers import judge_memory
 from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.layers.rules import RulesLayer
-from sidecar.metrics import LAYER_FAILURES
+from sidecar.observability.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
 from sidecar.policy.switches import switched
 from sidecar.storage import Disagreements

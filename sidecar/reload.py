@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from sidecar.config import Settings
 from sidecar.config.sources import ENV_PREFIX
 from sidecar.errors import ProblemsError, SidecarError
-from sidecar.metrics import GENERATION, RELOADS
+from sidecar.observability.metrics import GENERATION, RELOADS
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 

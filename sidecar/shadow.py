@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from sidecar import config
 from sidecar.engine import Caller, Engine
 from sidecar.errors import StoreError
-from sidecar.metrics import SHADOW
+from sidecar.observability.metrics import SHADOW
 from sidecar.storage import Disagreement, Disagreements
 from sidecar.types import Finding, LayerName, ScanRequest, Verdict
 from sidecar.util import logs

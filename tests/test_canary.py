@@ -28,7 +28,7 @@ from redis.asyncio import Redis
 
 from sidecar.app import Sidecar
 from sidecar.config import Compat, Settings
-from sidecar.metrics import REGISTRY
+from sidecar.observability.metrics import REGISTRY
 from sidecar.storage import Filter, Store, export
 from sidecar.util.units import Rate
 from sidecar.web.admin import bootstrap

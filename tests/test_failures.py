@@ -22,7 +22,7 @@ from yarl import URL
 
 from sidecar.app import Sidecar
 from sidecar.config import Settings
-from sidecar.metrics import REGISTRY
+from sidecar.observability.metrics import REGISTRY
 
 EGG = "How long do I boil an egg?"
 CHAT = {"model": "m", "messages": [{"role": "user", "content": EGG}]}

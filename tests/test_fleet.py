@@ -17,7 +17,7 @@ from sidecar.apikeys import KeyRing
 from sidecar.errors import StoreError
 from sidecar.journal import Journal
 from sidecar.limits.shared import RedisLimiter
-from sidecar.metrics import LIMITS_LOCAL
+from sidecar.observability.metrics import LIMITS_LOCAL
 from sidecar.storage import Filter, Store
 from sidecar.types import Action, Decision, LayerName, Verdict
 from sidecar.util.units import Rate

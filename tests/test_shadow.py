@@ -12,7 +12,7 @@ import yaml
 from sidecar import shadow
 from sidecar.config import Settings
 from sidecar.engine import Caller
-from sidecar.metrics import SHADOW
+from sidecar.observability.metrics import SHADOW
 from sidecar.pipeline import Pipeline, Serving, pipeline
 from sidecar.storage import Disagreement, Store
 from sidecar.types import Action, ScanRequest, Segment

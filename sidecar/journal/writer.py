@@ -16,10 +16,11 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sidecar import config, metrics, telemetry
+from sidecar import config
 from sidecar.errors import StoreError
 from sidecar.journal.entries import entry, redacted
-from sidecar.metrics import count_of, times_of
+from sidecar.observability import metrics, tracing
+from sidecar.observability.metrics import count_of, times_of
 from sidecar.storage import Entry, Secret, Store
 from sidecar.types import Decision, Segment, Verdict
 from sidecar.util import logs
@@ -86,7 +87,7 @@ class Journal:
         with suppress(OSError):  # nobody reads our standard error any more: no reason to refuse requests
             self._line.info("decision_made", **_facts(made))
         _count(decision)
-        telemetry.record(decision)
+        tracing.record(decision)
         if self._store is None:
             return
         if len(self._queue) >= self._settings.queue:

@@ -19,11 +19,11 @@ from typing import Any
 import aiohttp
 import tenacity
 
-from sidecar import metrics
 from sidecar.config import JudgeLayer
 from sidecar.errors import ConfigError, LayerError
 from sidecar.layers.judge_limits import Breaker, Budget, Places, RetryBudget
 from sidecar.layers.judge_prompt import Message
+from sidecar.observability import metrics
 from sidecar.util import json
 
 MAX_ANSWER_BYTES = 1 << 20

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sidecar import __version__, metrics
+from sidecar import __version__
 from sidecar.config import JudgeLayer
 from sidecar.errors import LayerError
 from sidecar.layers import judge_answer, judge_prompt
@@ -23,6 +23,7 @@ from sidecar.layers.judge_client import JudgeClient
 from sidecar.layers.judge_excerpt import Excerpt, excerpt
 from sidecar.layers.judge_memory import Opinion, Opinions
 from sidecar.layers.judge_prompt import QuestionRule
+from sidecar.observability import metrics
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
 from sidecar.util import json
 

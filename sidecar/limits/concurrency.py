@@ -7,7 +7,7 @@ from types import TracebackType
 from weakref import WeakSet
 
 from sidecar.errors import SidecarError
-from sidecar.metrics import IN_FLIGHT
+from sidecar.observability.metrics import IN_FLIGHT
 
 _GATES: WeakSet[Concurrency] = WeakSet()
 IN_FLIGHT.set_function(lambda: sum(gate.inside for gate in tuple(_GATES)))

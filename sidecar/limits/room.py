@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from sidecar.errors import SidecarError
 from sidecar.limits.reserve import Reserve
-from sidecar.metrics import BODY_BYTES, NO_ROOM
+from sidecar.observability.metrics import BODY_BYTES, NO_ROOM
 
 MOST_WAITING = 64
 """What waits has sent more than was read of it: that memory is bounded by this."""

@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 
 from sidecar.errors import ConfigError
 from sidecar.limits.rate import Limiter
-from sidecar.metrics import LIMITS_LOCAL
+from sidecar.observability.metrics import LIMITS_LOCAL
 from sidecar.util import logs
 from sidecar.util.units import Rate
 

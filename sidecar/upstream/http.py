@@ -26,9 +26,9 @@ from multidict import CIMultiDict, MultiMapping
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 from yarl import URL
 
-from sidecar import telemetry
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
+from sidecar.observability import tracing
 from sidecar.upstream import proxies, redirects, sockets, tls
 from sidecar.upstream.message import Answer, Outgoing
 from sidecar.upstream.wires import NotConnected, Unreached, Wire, Wires
@@ -99,7 +99,7 @@ class HttpUpstream:
     ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
         """See `Upstream`."""
         url = URL(f"{self._origin}{self._path(request.target)}", encoded=True)
-        fields = telemetry.upward(self._headers(request)).items()
+        fields = tracing.upward(self._headers(request)).items()
         own = CIMultiDict((name, value) for name, value in fields if not name.lower().startswith("sec-websocket-"))
         names = [name for name in protocols if self._credential is None or not name.startswith(IN_PROTOCOLS)]
         patience = self._settings.connect_timeout + self._settings.first_byte_timeout
@@ -173,7 +173,7 @@ class HttpUpstream:
     async def _write(self, wire: Wire, request: Outgoing) -> None:
         writer = StreamWriter(wire, asyncio.get_running_loop())
         body = request.body
-        headers = telemetry.upward(self._headers(request))
+        headers = tracing.upward(self._headers(request))
         fields = CIMultiDict([("Host", self._host), *headers.items()])
         if isinstance(body, bytes) or (body is None and request.method not in _BODILESS):
             fields["Content-Length"] = str(len(body or b""))

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from sidecar.errors import LayerError
-from sidecar.metrics import CACHE, count_of
+from sidecar.observability.metrics import CACHE, count_of
 from sidecar.types import Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
 from sidecar.verdicts.memory import Verdicts
 

@@ -21,7 +21,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from sidecar.errors import ConfigError
-from sidecar.metrics import CACHE
+from sidecar.observability.metrics import CACHE
 from sidecar.util import logs
 from sidecar.verdicts.memory import LocalMemory
 

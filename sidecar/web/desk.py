@@ -21,7 +21,7 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
 from sidecar.limits import NoRoom
-from sidecar.metrics import ANSWERS
+from sidecar.observability.metrics import ANSWERS
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 from sidecar.util.timeouts import within
 from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, TOO_SUSPICIOUS, UNSCANNED

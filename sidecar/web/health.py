@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from sidecar.metrics import READY, REGISTRY
+from sidecar.observability.metrics import READY, REGISTRY
 from sidecar.util import json
 
 Problems = Callable[[], Sequence[str]]

@@ -17,12 +17,12 @@ from aiohttp import web
 from aiohttp.http import SERVER_SOFTWARE
 from aiohttp.typedefs import Handler, Middleware
 
-from sidecar import telemetry
 from sidecar.apikeys import ApiKey, KeyRing
 from sidecar.config import Limits, Settings
 from sidecar.errors import RateLimited, RequestError, Unauthorized, Unavailable
 from sidecar.limits import Limiter, Room
-from sidecar.metrics import REFUSED
+from sidecar.observability import tracing
+from sidecar.observability.metrics import REFUSED
 from sidecar.util import logs
 from sidecar.web.address import address_of, neighbourhood
 from sidecar.web.answers import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
@@ -64,12 +64,12 @@ def boundary(room: Room | None = None, *, traced: bool = True) -> Middleware:
         request[DECISION_ID] = new_decision_id()
         with bodies.lease() as lease:
             request[LEASE] = lease
-            if traced and telemetry.traces() and request.path not in UNTRACED:
+            if traced and tracing.traces() and request.path not in UNTRACED:
                 return await follow(request, handler)
             return await answer(request, handler)
 
     async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:
-        with telemetry.request(request.method, request.path, request.headers) as answered:
+        with tracing.request(request.method, request.path, request.headers) as answered:
             given = await answer(request, handler)
             answered(given.status)
             return given

@@ -22,7 +22,7 @@ from sidecar.extraction.routes import Route, RouteKind
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
-from sidecar.metrics import REDACTED, REFUSED
+from sidecar.observability.metrics import REDACTED, REFUSED
 from sidecar.selection import select
 from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
 from sidecar.upstream import Answer, Upstream

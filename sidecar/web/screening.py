@@ -21,7 +21,7 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.layers.rules import RulesLayer
-from sidecar.metrics import ANSWERS
+from sidecar.observability.metrics import ANSWERS
 from sidecar.replies.decoding import decoded, is_known
 from sidecar.replies.events import Event, Unreadable, cut, dumped, loaded, read, whole_events
 from sidecar.replies.placeholders import LONGEST, Placeholders

@@ -19,7 +19,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from sidecar.config import Limits
 from sidecar.errors import SidecarError
-from sidecar.metrics import CONNECTIONS, NO_ROOM
+from sidecar.observability.metrics import CONNECTIONS, NO_ROOM
 from sidecar.util import json, logs
 
 _log = logs.get("server")

@@ -19,7 +19,7 @@ from faults import GARBAGE, HALF_OPEN, NONE, REFUSE, Fault, link
 from recording import recording, stream, whole
 from yarl import URL
 
-from sidecar.metrics import LIMITS_LOCAL, LOG_DROPPED
+from sidecar.observability.metrics import LIMITS_LOCAL, LOG_DROPPED
 
 OPEN = {"rules": "skip", "llm_judge": "skip", "semantic": "skip", "all": "allow", "overload": "allow"}
 INPUT = dict.fromkeys(("oversize", "malformed", "encoding", "media", "token_ids", "reference"), "allow")

@@ -23,7 +23,7 @@ from chaos.world import ANSWER, ATTACK, World, audit, patiently, settings, text_
 from recording import recording, whole
 from support import SidecarProcess
 
-from sidecar.metrics import BODY_BYTES, NO_ROOM
+from sidecar.observability.metrics import BODY_BYTES, NO_ROOM
 
 MIB = 2**20
 BODY = 10 * MIB if ROUNDS > 1 else MIB // 2

@@ -21,7 +21,7 @@ from support import SidecarProcess
 
 from sidecar.apikeys import KeyRing
 from sidecar.config import Auth
-from sidecar.metrics import LOG_DROPPED
+from sidecar.observability.metrics import LOG_DROPPED
 from sidecar.storage import Store
 
 HALF = (

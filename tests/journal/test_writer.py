@@ -20,7 +20,7 @@ from prometheus_client.exposition import generate_latest
 from sidecar import config
 from sidecar.journal import Journal
 from sidecar.journal.writer import CHECKED, LEAST
-from sidecar.metrics import REGISTRY
+from sidecar.observability.metrics import REGISTRY
 from sidecar.storage import Filter, Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
 from sidecar.util import logs

@@ -16,11 +16,11 @@ import pytest
 from layers import judge_server as judges
 from layers.judge_server import Case, JudgeServer
 
-from sidecar import metrics
 from sidecar.config import JudgeLayer
 from sidecar.errors import ConfigError, LayerError
 from sidecar.layers import judge_prompt
 from sidecar.layers.llm_judge import LlmJudgeLayer
+from sidecar.observability import metrics
 from sidecar.pipeline import OPINIONS
 from sidecar.types import Channel, Finding, Label, Layer, LayerName, LayerReport, ScanRequest, Segment, Source
 from sidecar.verdicts import LocalMemory

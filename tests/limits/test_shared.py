@@ -16,7 +16,7 @@ from support import together
 from sidecar import limits
 from sidecar.limits import MemoryLimiter
 from sidecar.limits.shared import RedisLimiter
-from sidecar.metrics import LIMITS_LOCAL
+from sidecar.observability.metrics import LIMITS_LOCAL
 from sidecar.util.units import Rate
 
 SLOW = Rate(6, 3600.0)

@@ -16,7 +16,7 @@ from support import free_port
 from sidecar.apikeys import KeyRing
 from sidecar.config import Auth, Settings
 from sidecar.limits import MemoryLimiter
-from sidecar.metrics import REGISTRY
+from sidecar.observability.metrics import REGISTRY
 from sidecar.storage import Store
 from sidecar.types import Segment
 from sidecar.web.middleware import Gatekeeper

@@ -15,7 +15,7 @@ from sidecar.errors import RequestError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.journal import Journal
 from sidecar.layers.rules import RulesLayer
-from sidecar.metrics import REFUSED
+from sidecar.observability.metrics import REFUSED
 from sidecar.util import json
 from sidecar.web.answers import DECISION, DECISION_ID
 from sidecar.web.compat import agentgateway, lakera, litellm, llm_guard, moderations

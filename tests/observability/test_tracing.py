@@ -1,4 +1,4 @@
-"""Twin of sidecar/telemetry.py: a real exporter, and a collector that reads what it sends."""
+"""Twin of sidecar/observability/tracing.py: a real exporter, and a collector that reads what it sends."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from recording import recording
 
-from sidecar import telemetry
 from sidecar.config import Telemetry
+from sidecar.observability import tracing
 from sidecar.web.middleware import boundary
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -65,7 +65,7 @@ async def collecting(**settings: float | str) -> AsyncIterator[Collector]:
     app.router.add_post("/v1/traces", collector.receive)
     async with TestServer(app) as server:
         collector.url = str(server.make_url("/"))
-        stop = await telemetry.start(Telemetry(endpoint=collector.url, **settings))  # type: ignore[arg-type]
+        stop = await tracing.start(Telemetry(endpoint=collector.url, **settings))  # type: ignore[arg-type]
         try:
             yield collector
         finally:
@@ -76,7 +76,7 @@ async def collecting(**settings: float | str) -> AsyncIterator[Collector]:
 def no_tracer_is_left() -> Iterator[None]:
     """A test that traces does so for itself alone."""
     yield
-    assert telemetry._state.tracer is None
+    assert tracing._state.tracer is None
 
 
 async def test_a_request_its_scan_and_its_layers_are_one_trace_of_the_caller() -> None:
@@ -119,7 +119,7 @@ async def test_the_upstream_is_called_in_our_trace() -> None:
 
 async def test_without_an_endpoint_nothing_is_traced_and_the_context_passes_untouched() -> None:
     """The caller's own context reaches the upstream as it is."""
-    stop = await telemetry.start(Telemetry())
+    stop = await tracing.start(Telemetry())
     async with recording() as upstream, door(upstream.url) as inline:
         await inline.ask(CHAT, traceparent=CALLER)
     await stop()

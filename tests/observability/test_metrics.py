@@ -1,4 +1,4 @@
-"""Twin of sidecar/metrics.py: names as the field writes them, and dashboard and alerts that ask for what exists."""
+"""Twin of observability/metrics.py: names by convention, and that dashboard and alerts ask for what exists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from support import SidecarProcess
 
 from sidecar import __version__
-from sidecar.metrics import REGISTRY
+from sidecar.observability.metrics import REGISTRY
 
 OBSERVABILITY = Path(__file__).parent.parent / "docs" / "observability"
 FAMILIES: dict[str, Metric] = {family.name: family for family in REGISTRY.collect()}
