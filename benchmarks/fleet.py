@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import servers
 from support import SidecarProcess
 
-from sidecar.apikeys import ApiKey, KeyRing
+from sidecar.auth.api_keys import ApiKey, KeyRing
 from sidecar.config import Auth
 from sidecar.storage import Filter, Store
 from sidecar.util.units import Rate

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from sidecar import config, limits
-from sidecar.apikeys import KeyRing, digest
+from sidecar.auth.api_keys import KeyRing, digest
 from sidecar.journal import Journal
 from sidecar.storage import Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Verdict

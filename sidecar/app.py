@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from sidecar import limits
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.exemptions import Exemptions

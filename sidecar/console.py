@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from sidecar.apikeys import ApiKey
+from sidecar.auth.api_keys import ApiKey
 from sidecar.config import Settings
 from sidecar.policy import Policy
 from sidecar.types import Action, Finding, Verdict

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidecar import limits, upstream
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.journal import Journal

@@ -12,7 +12,7 @@ import click
 
 from sidecar import console
 from sidecar.admin import note, open_store
-from sidecar.apikeys import ENVIRONMENTS, ApiKey, KeyRing, differences
+from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, differences
 from sidecar.commands import CONFIG, JSON, Duration, emit, entry
 from sidecar.errors import RequestError
 from sidecar.storage import OwnTerms, Store, Terms

@@ -13,7 +13,7 @@ from aiohttp import web
 from door import KeptJournal, WordScanner
 
 from sidecar import policy
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.limits import MemoryLimiter
 from sidecar.storage import Store

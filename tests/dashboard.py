@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from aiohttp import ClientSession, CookieJar, web
 
 from sidecar import policy
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.engine import Engine, Stage, Terms
 from sidecar.exemptions import Exemptions

@@ -13,7 +13,7 @@ import servers
 from support import together
 
 from sidecar import config, limits
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.errors import StoreError
 from sidecar.journal import Journal
 from sidecar.limits.shared import RedisLimiter

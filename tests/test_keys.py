@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from sidecar.apikeys import KeyRing, well_formed
+from sidecar.auth.api_keys import KeyRing, well_formed
 from sidecar.config import Auth
 from sidecar.keys import keys
 from sidecar.storage import Store

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from aiohttp import web
 
-from sidecar.apikeys import ApiKey
+from sidecar.auth.api_keys import ApiKey
 from sidecar.config import Settings
 from sidecar.engine import Caller
 from sidecar.util.units import Switch, parse_switches

@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.http import SERVER_SOFTWARE
 from aiohttp.typedefs import Handler, Middleware
 
-from sidecar.apikeys import ApiKey, KeyRing
+from sidecar.auth.api_keys import ApiKey, KeyRing
 from sidecar.config import Limits, Settings
 from sidecar.errors import RateLimited, RequestError, Unauthorized, Unavailable
 from sidecar.limits import Limiter, Room

@@ -24,7 +24,7 @@ from chaos.world import ANSWER, ATTACK, PATIENT, World, patiently, settings, tex
 from recording import Recording, recording, whole
 from support import SidecarProcess
 
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth
 from sidecar.observability.metrics import LOG_DROPPED
 from sidecar.storage import Store

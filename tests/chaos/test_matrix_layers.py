@@ -20,7 +20,7 @@ from recording import Recording, recording, whole
 from tiny_model import TinyEncoder
 
 from sidecar import config, limits, policy, upstream
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.engine import Engine, Stage, Terms
 from sidecar.journal import Journal
 from sidecar.layers.artefact import Artefact

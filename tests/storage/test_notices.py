@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import servers
 
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth
 from sidecar.errors import Unauthorized
 from sidecar.exemptions import Exemptions

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.engine import Engine, Stage, Terms
 from sidecar.errors import LayerError

@@ -8,7 +8,7 @@ import httpx2 as httpx
 import pytest
 from support import SidecarProcess
 
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth
 from sidecar.storage import Mode, Store
 

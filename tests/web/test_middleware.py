@@ -13,7 +13,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from sidecar import limits
-from sidecar.apikeys import KeyRing, generate
+from sidecar.auth.api_keys import KeyRing, generate
 from sidecar.config import Settings
 from sidecar.errors import Unavailable
 from sidecar.limits import Limiter, MemoryLimiter, Room

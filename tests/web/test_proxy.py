@@ -13,7 +13,7 @@ from door import ATTACK, CHAT, EVIL, door, eventually, post
 from recording import recording, stream, whole
 from support import free_port
 
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth, Settings
 from sidecar.limits import MemoryLimiter
 from sidecar.observability.metrics import REGISTRY

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.engine import Engine
 from sidecar.exemptions import Exemptions

@@ -7,7 +7,7 @@ from typing import get_args
 
 from aiohttp import web
 
-from sidecar.apikeys import ENVIRONMENTS, ApiKey, KeyRing, differences
+from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, differences
 from sidecar.errors import RequestError
 from sidecar.storage import Mode, OwnTerms, Role, Terms
 from sidecar.util.units import show_rate

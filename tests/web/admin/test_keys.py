@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from dashboard import Desk
 
-from sidecar.apikeys import well_formed
+from sidecar.auth.api_keys import well_formed
 from sidecar.errors import Unauthorized
 from sidecar.util.units import Rate
 

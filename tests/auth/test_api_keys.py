@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from sidecar.apikeys import (
+from sidecar.auth.api_keys import (
     CACHED_KEYS,
     ApiKey,
     KeyRing,
@@ -453,7 +453,7 @@ async def test_no_value_is_stored_or_logged(tmp_path: Path, capfd: pytest.Captur
 MANY = """
 import asyncio, sys
 from datetime import timedelta
-from sidecar.apikeys import KeyRing
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth
 from sidecar.storage import Store
 

@@ -1,0 +1,1 @@
+"""API keys: how they are made, stored and checked."""
