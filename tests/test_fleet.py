@@ -16,7 +16,7 @@ from sidecar import config, limits
 from sidecar.auth.api_keys import KeyRing
 from sidecar.errors import StoreError
 from sidecar.journal import Journal
-from sidecar.limits.shared import RedisLimiter
+from sidecar.limits.redis import RedisLimiter
 from sidecar.observability.metrics import LIMITS_LOCAL
 from sidecar.storage import Filter, Store
 from sidecar.types import Action, Decision, LayerName, Verdict

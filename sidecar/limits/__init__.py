@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sidecar.errors import ConfigError
 from sidecar.limits.concurrency import Concurrency, QueueFull
+from sidecar.limits.memory_budget import Lease, NoRoom, Room
 from sidecar.limits.rate import Limiter, MemoryLimiter
-from sidecar.limits.room import Lease, NoRoom, Room
 
 __all__ = ["Concurrency", "Lease", "Limiter", "MemoryLimiter", "NoRoom", "QueueFull", "Room", "open"]
 
@@ -17,7 +17,7 @@ async def open(url: str) -> Limiter:  # noqa: A001 - read as limits.open
     if not url.startswith(("redis://", "rediss://", "unix://")):
         raise ConfigError("limits.url", ["write memory:// or redis://HOST:6379"])
     try:
-        from sidecar.limits.shared import RedisLimiter  # noqa: PLC0415 - redis is an optional extra
+        from sidecar.limits.redis import RedisLimiter  # noqa: PLC0415 - redis is an optional extra
     except ImportError:
         raise ConfigError("limits.url", ["install prompt-sidecar[redis]"]) from None
     return RedisLimiter(url, MemoryLimiter())

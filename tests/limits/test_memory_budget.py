@@ -1,4 +1,4 @@
-"""Twin of sidecar/limits/room.py."""
+"""Twin of sidecar/limits/memory_budget.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from sidecar.limits import NoRoom, Room
-from sidecar.limits.room import MOST_WAITING
+from sidecar.limits.memory_budget import MOST_WAITING
 
 
 async def test_a_body_holds_at_most_as_much_as_is_then_left() -> None:
@@ -53,7 +53,7 @@ async def test_who_waits_goes_on_when_room_is_made() -> None:
 
 async def test_who_gets_no_room_in_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """After `PATIENCE`; and nothing of the wait remains."""
-    monkeypatch.setattr("sidecar.limits.room.PATIENCE", 0.05)
+    monkeypatch.setattr("sidecar.limits.memory_budget.PATIENCE", 0.05)
     room = Room(1000)
     with room.lease() as large, room.lease() as small:
         await large.hold(500)

@@ -1,4 +1,4 @@
-"""Twin of sidecar/limits/reserve.py, in processes that are given no more memory than they have."""
+"""Twin of sidecar/limits/memory_reserve.py, in processes that are given no more memory than they have."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 BEGIN = """
 import asyncio, resource
-from sidecar.limits.reserve import SIZE, Reserve
-from sidecar.limits.room import SMALL, NoRoom, Room
+from sidecar.limits.memory_reserve import SIZE, Reserve
+from sidecar.limits.memory_budget import SMALL, NoRoom, Room
 
 def resident():
     with open("/proc/self/statm") as file:

@@ -15,7 +15,7 @@ from support import together
 
 from sidecar import limits
 from sidecar.limits import MemoryLimiter
-from sidecar.limits.shared import RedisLimiter
+from sidecar.limits.redis import RedisLimiter
 from sidecar.observability.metrics import LIMITS_LOCAL
 from sidecar.util.units import Rate
 
@@ -23,7 +23,7 @@ SLOW = Rate(6, 3600.0)
 TAKE = """
 import asyncio, sys
 from sidecar.limits import MemoryLimiter
-from sidecar.limits.shared import RedisLimiter
+from sidecar.limits.redis import RedisLimiter
 from sidecar.util.units import Rate
 
 async def main():

@@ -13,7 +13,7 @@ from types import TracebackType
 from weakref import WeakSet
 
 from sidecar.errors import SidecarError
-from sidecar.limits.reserve import Reserve
+from sidecar.limits.memory_reserve import Reserve
 from sidecar.observability.metrics import BODY_BYTES, NO_ROOM
 
 MOST_WAITING = 64
