@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 
 from sidecar.upstream import echo_shapes as shapes
 from sidecar.upstream.message import Answer, Outgoing
-from sidecar.upstream.sockets import NoSocket
+from sidecar.upstream.websockets import NoSocket
 from sidecar.util import json
 
 JSON = "application/json"

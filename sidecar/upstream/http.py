@@ -29,9 +29,9 @@ from yarl import URL
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
 from sidecar.observability import tracing
-from sidecar.upstream import proxies, redirects, sockets, tls
+from sidecar.upstream import proxies, redirects, tls, websockets
+from sidecar.upstream.connection_pool import NotConnected, Unreached, Wire, Wires
 from sidecar.upstream.message import Answer, Outgoing
-from sidecar.upstream.wires import NotConnected, Unreached, Wire, Wires
 from sidecar.util.timeouts import within
 
 ATTEMPTS = 3
@@ -103,7 +103,7 @@ class HttpUpstream:
         own = CIMultiDict((name, value) for name, value in fields if not name.lower().startswith("sec-websocket-"))
         names = [name for name in protocols if self._credential is None or not name.startswith(IN_PROTOCOLS)]
         patience = self._settings.connect_timeout + self._settings.first_byte_timeout
-        return sockets.dial(url, own, names, most=most, patience=patience, tls=self._wires.tls, proxy=self._proxy)
+        return websockets.dial(url, own, names, most=most, patience=patience, tls=self._wires.tls, proxy=self._proxy)
 
     async def _begin(self, request: Outgoing) -> _HttpAnswer:
         try:

@@ -18,7 +18,7 @@ from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError
 from sidecar.upstream.http import HttpUpstream
 from sidecar.upstream.message import Answer, Outgoing
-from sidecar.upstream.sockets import NoSocket
+from sidecar.upstream.websockets import NoSocket
 
 MODEL_NAME = "SmolLM2-135M-Instruct"
 START_TIMEOUT = 30.0

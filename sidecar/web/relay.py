@@ -17,10 +17,10 @@ from aiohttp import web
 from sidecar.errors import UpstreamError
 from sidecar.replies.events import whole_events
 from sidecar.upstream import Answer
+from sidecar.upstream.replaced import Changed
 from sidecar.util import json, logs
 from sidecar.util.timeouts import within
 from sidecar.web.answers import DECISION_ID, error_body
-from sidecar.web.changed import Changed
 from sidecar.web.headers import downward
 from sidecar.web.keepalive import Keepalive
 from sidecar.web.server import ENDING, is_cut

@@ -29,10 +29,10 @@ from sidecar.replies.texts import Piece, pieces
 from sidecar.replies.window import Free, Window
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.upstream import Answer
+from sidecar.upstream.replaced import Changed, and_rest
 from sidecar.util import logs
 from sidecar.util.timeouts import paused, within
 from sidecar.web.answers import NO_RETRY, blocked_response, error_response
-from sidecar.web.changed import Changed, and_rest
 from sidecar.web.endings import Ending
 from sidecar.web.findings import Finder, Text
 from sidecar.web.receive import THREAD_BYTES

@@ -20,7 +20,7 @@ from sidecar.engine import Engine
 from sidecar.errors import BodyError
 from sidecar.journal import Journal
 from sidecar.upstream import Answer, Outgoing
-from sidecar.upstream.sockets import NoSocket
+from sidecar.upstream.websockets import NoSocket
 from sidecar.web.middleware import Gatekeeper
 from sidecar.web.proxy import Proxy
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/changed.py: another body under the same headers."""
+"""Twin of sidecar/upstream/replaced.py: another body under the same headers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from multidict import CIMultiDict
 
-from sidecar.web.changed import Changed, and_rest
+from sidecar.upstream.replaced import Changed, and_rest
 
 HEADERS = CIMultiDict({"Content-Length": "9", "ETag": '"x"', "X-Request-Id": "r"})
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/upstream/wires.py: connections are kept, bounded, and left alone once they are doubtful."""
+"""Twin of sidecar/upstream/connection_pool.py: connections are kept, bounded, and left alone once they are doubtful."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from door import eventually
 from support import free_port
 
-from sidecar.upstream import wires
-from sidecar.upstream.wires import NotConnected, Unreached, Wires
+from sidecar.upstream import connection_pool
+from sidecar.upstream.connection_pool import NotConnected, Unreached, Wires
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ async def test_one_that_the_other_side_closed_is_not_taken_again() -> None:
 
 async def test_one_that_nobody_used_for_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the other side does, even if nobody asks for it again."""
-    monkeypatch.setattr(wires, "KEEPALIVE", 0.02)
+    monkeypatch.setattr(connection_pool, "KEEPALIVE", 0.02)
     async with listener() as (port, _):
         made = Wires("127.0.0.1", port, tls=None, most=1, patience=30.0)
         first = await made.take()

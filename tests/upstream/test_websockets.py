@@ -1,4 +1,4 @@
-"""Twin of sidecar/upstream/sockets.py: against a real server on loopback, with and without a proxy."""
+"""Twin of sidecar/upstream/websockets.py: against a real server on loopback, with and without a proxy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from sidecar.errors import UpstreamError
-from sidecar.upstream import sockets
+from sidecar.upstream import websockets
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def dialled(url: URL, **changes: object) -> object:
     """A socket with short patience."""
     given = {"most": 1000, "patience": 2.0, "tls": None, "proxy": None} | changes
     headers = CIMultiDict({"Authorization": "Bearer k"})
-    return sockets.dial(url, headers, ["realtime"], **given)  # type: ignore[arg-type]
+    return websockets.dial(url, headers, ["realtime"], **given)  # type: ignore[arg-type]
 
 
 async def test_messages_go_and_come(server: TestServer) -> None:
@@ -67,5 +67,5 @@ async def test_nobody_there_is_an_error() -> None:
 async def test_an_upstream_without_sockets_says_so() -> None:
     """The echo and the local model have none."""
     with pytest.raises(UpstreamError, match="no websockets"):
-        async with sockets.NoSocket() as socket:
+        async with websockets.NoSocket() as socket:
             assert isinstance(socket, aiohttp.ClientWebSocketResponse)
