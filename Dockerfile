@@ -31,7 +31,7 @@ RUN cd /opt/sidecar/lib/python3*/site-packages \
  && find . -type f \( -name '*.py[xi]' -o -name '*.pxd' -o -name '*.[cha]' \) -delete \
  && find . -name '*.so' -not -path '*.libs/*' -exec strip --strip-debug {} +
 # What is in it (CycloneDX), and what is done once, since the root file system may be read-only: code is compiled, and
-# `check` proves every rule, which a start then believes (`sidecar/proven.py`).
+# `check` proves every rule, which a start then believes (`sidecar/detectors/rules/selftest_cache.py`).
 RUN python3 -m venv /sbom && /sbom/bin/pip install -q cyclonedx-bom==${CYCLONEDX} \
  && /sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
       -o /opt/sidecar/sbom.cdx.json /opt/sidecar/bin/python \

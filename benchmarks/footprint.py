@@ -33,7 +33,7 @@ async def steps() -> AsyncIterator[str]:
     yield "the program and its libraries"
     from sidecar import policy  # noqa: PLC0415
     from sidecar.config import Settings  # noqa: PLC0415
-    from sidecar.layers.rules import RulesLayer  # noqa: PLC0415
+    from sidecar.detectors.rules.layer import RulesLayer  # noqa: PLC0415
     from sidecar.storage import Store  # noqa: PLC0415
 
     async with AsyncExitStack() as stack:
@@ -44,7 +44,7 @@ async def steps() -> AsyncIterator[str]:
         yield "policies, read and checked"
         rules = RulesLayer(read)
         yield "the rules layer"
-        from sidecar.layers.semantic import SemanticLayer  # noqa: PLC0415
+        from sidecar.detectors.semantic.layer import SemanticLayer  # noqa: PLC0415
 
         yield "libraries of the semantic layer"
         semantic = SemanticLayer.load(Settings().layers.semantic)

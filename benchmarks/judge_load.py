@@ -28,7 +28,7 @@ from typing import Any
 import aiohttp
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from layers import judge_server as judges
+from detectors.judge import judge_server as judges
 from support import SidecarProcess
 
 TAKES = 0.5

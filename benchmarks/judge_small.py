@@ -27,8 +27,8 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from benchmarks.judge_band import read_scores
+from sidecar.detectors.judge.excerpt import escape
 from sidecar.evaluation import Row, auc, read_rows
-from sidecar.layers.judge_excerpt import escape
 
 SHOWN = 800
 """Characters of a text: its beginning and its end."""

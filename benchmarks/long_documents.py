@@ -17,10 +17,10 @@ from collections import defaultdict
 from pathlib import Path
 
 from sidecar.config import Settings
+from sidecar.detectors.semantic.artifact import SHIPPED, Artefact
+from sidecar.detectors.semantic.cascade import Scorer
 from sidecar.engine import Engine
 from sidecar.evaluation.rows import Row, read_rows
-from sidecar.layers.artefact import SHIPPED, Artefact
-from sidecar.layers.scorer import Scorer
 from sidecar.pipeline import pipeline
 from sidecar.standing import Caller
 from sidecar.types import ScanRequest, Segment, Source

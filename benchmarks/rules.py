@@ -27,9 +27,10 @@ from pathlib import Path
 
 import re2
 
-from sidecar import policy, proof
-from sidecar.layers.needles import needs
-from sidecar.layers.rules import CERTAIN, RulesLayer
+from sidecar import policy
+from sidecar.detectors.rules import selftest
+from sidecar.detectors.rules.layer import CERTAIN, RulesLayer
+from sidecar.detectors.rules.literals import needs
 from sidecar.normalization import forget
 from sidecar.types import Finding, Segment
 
@@ -128,7 +129,7 @@ def measure() -> dict[str, float]:
     before = resident()
     shipped = policy.load()
     layer = RulesLayer(shipped)
-    assert asyncio.run(proof.prove(shipped, [layer])) == []  # noqa: S101 - a benchmark that checks itself
+    assert asyncio.run(selftest.prove(shipped, [layer])) == []  # noqa: S101 - a benchmark that checks itself
 
     def scan(text: str) -> list[Finding]:
         forget()

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import click
 
-from sidecar import __version__, app, config, console, coverage, memory, policy, proof
+from sidecar import __version__, app, config, console, coverage, memory, policy
 from sidecar.admin import admin
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
+from sidecar.detectors.rules import selftest
+from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError, PolicyError, SidecarError
 from sidecar.eval_command import evaluate, run
 from sidecar.evaluation import Scanner
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.keys import keys
 from sidecar.kubernetes import inject_command, quit_command, webhook_command
-from sidecar.layers.rules import RulesLayer
 from sidecar.manual import completion_command, show_examples
 from sidecar.pipeline import pipeline
 from sidecar.policy.switches import switched
@@ -127,7 +128,7 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
 
 async def _unproved(rules: policy.Policy, shipped: Callable[[], policy.Policy] = policy.load) -> list[str]:
     """Patterns of one's own rules that no `match` line meets. Raises `PolicyError` for those of shipped rules."""
-    found = [(rule, problem) for rule in rules.rules for problem in await proof.unproved(rule)]
+    found = [(rule, problem) for rule in rules.rules for problem in await selftest.unproved(rule)]
     ours = {_proved_part(rule) for rule in shipped().rules} if found else set()
     if problems := [problem for rule, problem in found if _proved_part(rule) in ours]:
         raise PolicyError("shipped policies are not proved in every pattern", problems)

@@ -8,13 +8,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sidecar import __version__, limits, policy, proof, proven, shadow, verdicts
+from sidecar import __version__, limits, policy, shadow, verdicts
 from sidecar.config import Settings
+from sidecar.detectors.judge import cache
+from sidecar.detectors.judge.layer import LlmJudgeLayer
+from sidecar.detectors.rules import selftest, selftest_cache
+from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.engine import ALWAYS, Engine, Exempting, Stage, Terms
 from sidecar.errors import ModelError, PolicyError
-from sidecar.layers import judge_memory
-from sidecar.layers.llm_judge import LlmJudgeLayer
-from sidecar.layers.rules import RulesLayer
 from sidecar.observability.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
 from sidecar.policy.switches import switched
@@ -24,10 +25,10 @@ from sidecar.util import logs
 from sidecar.verdicts import Remembering, Verdicts
 
 if TYPE_CHECKING:
-    from sidecar.layers.semantic import SemanticLayer
+    from sidecar.detectors.semantic.layer import SemanticLayer
 
 SHADOW_AT_ONCE = 4
-OPINIONS = verdicts.Form("opinion", judge_memory.size, judge_memory.dump, judge_memory.load)
+OPINIONS = verdicts.Form("opinion", cache.size, cache.dump, cache.load)
 _log = logs.get("pipeline")
 
 
@@ -88,18 +89,18 @@ async def pipeline(
 
 
 async def _prove(rules: Policy, stages: Sequence[Stage], serving: Serving | None, *, prove: bool) -> None:
-    """A server trusts what was proved before (`sidecar.proven`); a command such as `check` proves everything."""
+    """A server trusts what was proved before (`selftest_cache`); a command such as `check` proves everything."""
     if not prove:
         return
     local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
     known = serving.proven if serving else set[Rule]()
     if serving:
-        known |= await asyncio.to_thread(proven.recall, rules.rules)
-    if problems := await proof.prove(rules, local, known):
+        known |= await asyncio.to_thread(selftest_cache.recall, rules.rules)
+    if problems := await selftest.prove(rules, local, known):
         raise PolicyError("policies fail their own examples", problems)
-    if problems := await proof.canary(local):
+    if problems := await selftest.canary(local):
         raise ModelError("; ".join(problems))
-    await asyncio.to_thread(proven.keep, known)
+    await asyncio.to_thread(selftest_cache.keep, known)
 
 
 async def _memory(settings: Settings, serving: Serving | None, stack: AsyncExitStack) -> Verdicts | None:
@@ -170,7 +171,7 @@ async def _semantic(
     settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]
 ) -> SemanticLayer | None:
     """The semantic layer; None, loudly, if its model is damaged and `failure.semantic` is `skip`."""
-    from sidecar.layers.semantic import SemanticLayer  # noqa: PLC0415 - 30 MB that who has it off need not hold
+    from sidecar.detectors.semantic.layer import SemanticLayer  # noqa: PLC0415 - 30 MB that who has it off need not hold
 
     try:
         layer = await asyncio.to_thread(SemanticLayer.load, settings.layers.semantic, _rules_of(rules, "similar_to"))

@@ -22,8 +22,8 @@ from rich.table import Table
 from sidecar import console, opinions, policy
 from sidecar.commands import CONFIG, JSON, Duration, emit, entry, load_settings
 from sidecar.config import JudgeLayer, Settings
+from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
-from sidecar.layers.llm_judge import LlmJudgeLayer
 from sidecar.policy.switches import switched
 from sidecar.standing import rounded
 from sidecar.storage import Entry, Filter, Store

@@ -17,9 +17,9 @@ from aiohttp import ClientSession, CookieJar, web
 from sidecar import policy
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
+from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.engine import Engine, Stage, Terms
 from sidecar.exemptions import Exemptions
-from sidecar.layers.rules import RulesLayer
 from sidecar.limits import Concurrency, MemoryLimiter
 from sidecar.storage import Entry, Role, Store
 from sidecar.web.admin import Dashboard, Parts, bootstrap

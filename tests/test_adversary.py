@@ -11,9 +11,9 @@ from door import door
 from recording import recording, whole
 
 from sidecar import policy
+from sidecar.detectors.rules.layer import RulesLayer
+from sidecar.detectors.rules.validators import CHECKS
 from sidecar.engine import Engine, Stage, Terms
-from sidecar.layers.checks import CHECKS
-from sidecar.layers.rules import RulesLayer
 from sidecar.limits import Concurrency
 from sidecar.types import Action, Label, ScanRequest, Segment
 from sidecar.verdicts import REPORTS, LocalMemory, Remembering

@@ -22,7 +22,7 @@ import pytest
 import servers
 from chaos.world import POLICY
 from dashboard import Visitor
-from layers.judge_server import Case, JudgeServer, completion
+from detectors.judge.judge_server import Case, JudgeServer, completion
 from recording import Received, Recording, recording, whole
 from redis.asyncio import Redis
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sidecar import coverage
+from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row
-from sidecar.layers.rules import RulesLayer
 from sidecar.policy import Policy, Rule
 from sidecar.types import Action, Label, LayerName, Verdict
 

@@ -24,9 +24,10 @@ import yaml
 from pages import DOCS, OUTSIDE, PAGES, README, ROOT, SITE, Block, blocks
 from support import RULES_ONLY, SidecarProcess, StartSidecar
 
-from sidecar import config, policy, proof
+from sidecar import config, policy
 from sidecar.cli import main
-from sidecar.layers.rules import RulesLayer
+from sidecar.detectors.rules import selftest
+from sidecar.detectors.rules.layer import RulesLayer
 from tools import reference
 
 OTHERS = "http://127.0.0.1:8080"
@@ -93,7 +94,7 @@ async def test_every_block_of_settings_or_rules_is_valid(block: Block, tmp_path:
     if "family" in values:
         (tmp_path / "own.yaml").write_text(block.text, "utf-8")
         own = policy.load([tmp_path])
-        assert await proof.prove(own, [RulesLayer(own)]) == []
+        assert await selftest.prove(own, [RulesLayer(own)]) == []
 
 
 @pytest.mark.parametrize("block", named("toml"))

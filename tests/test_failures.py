@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
-from layers import judge_server as judges
-from layers.judge_server import Answer, Case, JudgeServer
+from detectors.judge import judge_server as judges
+from detectors.judge.judge_server import Answer, Case, JudgeServer
 from recording import Recording, recording, whole
 from support import ONE_RULE
 from yarl import URL

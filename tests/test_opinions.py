@@ -11,13 +11,13 @@ import pytest
 import yaml
 from aiohttp import web
 from click.testing import CliRunner
-from layers import judge_server as judges
-from layers.judge_server import Case, JudgeServer
+from detectors.judge import judge_server as judges
+from detectors.judge.judge_server import Case, JudgeServer
 
 from sidecar.cli import main
 from sidecar.config import JudgeLayer
+from sidecar.detectors.judge.layer import CONTROLS
 from sidecar.evaluation import Outcome, Row
-from sidecar.layers.llm_judge import CONTROLS
 from sidecar.opinions import asked, report, sentence, unmetered
 from sidecar.types import Action, LayerName, LayerReport, Verdict
 

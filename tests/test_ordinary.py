@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar import policy
-from sidecar.layers.rules import RulesLayer
+from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.types import Label, ScanRequest, Segment, Source
 
 LAYER = RulesLayer(policy.load())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar import policy
-from sidecar.layers.rules import RulesLayer
+from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.types import ScanRequest, Segment, Source
 
 LAYER = RulesLayer(policy.load())

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 from aiohttp import ClientSession
 from click.testing import CliRunner
-from layers import judge_server as judges
-from layers.judge_server import JudgeServer
+from detectors.judge import judge_server as judges
+from detectors.judge.judge_server import JudgeServer
 
 from sidecar.app import Sidecar
 from sidecar.cli import main

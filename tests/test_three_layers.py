@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
-from layers.judge_server import JudgeServer, grading
+from detectors.judge.judge_server import JudgeServer, grading
 
 from sidecar.app import Sidecar
 from sidecar.config import Settings

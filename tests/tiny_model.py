@@ -13,8 +13,8 @@ import numpy as np
 import orjson
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from sidecar.layers.artefact import Array, Calibration, Head, Manifest
-from sidecar.layers.windows import Cut, Window, stream
+from sidecar.detectors.semantic.artifact import Array, Calibration, Head, Manifest
+from sidecar.detectors.semantic.windows import Cut, Window, stream
 from sidecar.types import Channel, Label
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "calm", "doubt", "attack", "leak")

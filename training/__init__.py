@@ -1,1 +1,1 @@
-"""Makes the model that `sidecar/layers/semantic.py` reads with: corpus, training, calibration, export."""
+"""Makes the model that `sidecar/detectors/semantic/layer.py` reads with: corpus, training, calibration, export."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from sidecar.layers.artefact import Calibration
+from sidecar.detectors.semantic.artifact import Calibration
 from training.scores import Floats, Score, threshold
 
 THRESHOLD, APPLICATION_THRESHOLD = 0.6, 0.9

@@ -16,7 +16,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from sidecar.layers.artefact import SHIPPED, Artefact
+from sidecar.detectors.semantic.artifact import SHIPPED, Artefact
 from training.rows import CHANNELS, Row, read
 from training.scores import Floats, Score, auc, ece, recall_at, score
 

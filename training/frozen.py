@@ -18,9 +18,9 @@ import orjson
 import torch
 from rich.progress import track
 
-from sidecar.layers.artefact import Array, Artefact, Calibration, Head, Manifest
-from sidecar.layers.embedding import Encoder, SentenceTransformersEncoder
-from sidecar.layers.windows import Window, batches
+from sidecar.detectors.semantic.artifact import Array, Artefact, Calibration, Head, Manifest
+from sidecar.detectors.semantic.encoder import Encoder, SentenceTransformersEncoder
+from sidecar.detectors.semantic.windows import Window, batches
 from training import rows as data
 from training.rows import OUTPUTS, Row
 

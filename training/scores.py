@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.progress import track
 
-from sidecar.layers.artefact import Artefact
-from sidecar.layers.inference import Reader, Text
-from sidecar.layers.scorer import Scorer
+from sidecar.detectors.semantic.artifact import Artefact
+from sidecar.detectors.semantic.batcher import Reader, Text
+from sidecar.detectors.semantic.cascade import Scorer
 from training.rows import Row
 
 Floats = npt.NDArray[np.float64]

@@ -17,12 +17,12 @@ import click
 import numpy as np
 import torch
 
-from sidecar.layers.artefact import SHIPPED, Artefact, Calibration, Head, Manifest
-from sidecar.layers.embedding import Session
-from sidecar.layers.inference import Text
-from sidecar.layers.pieces import FILE as PIECES_FILE
-from sidecar.layers.pieces import Pieces
-from sidecar.layers.scorer import FILE as FIRST_FILE
+from sidecar.detectors.semantic.artifact import SHIPPED, Artefact, Calibration, Head, Manifest
+from sidecar.detectors.semantic.batcher import Text
+from sidecar.detectors.semantic.cascade import FILE as FIRST_FILE
+from sidecar.detectors.semantic.encoder import Session
+from sidecar.detectors.semantic.sentencepiece import FILE as PIECES_FILE
+from sidecar.detectors.semantic.sentencepiece import Pieces
 from training import calibrate, evaluate, export, first, folds, held_back, scores, vocabulary
 from training import rows as data
 from training.base import FILE, Base, verify

@@ -18,8 +18,8 @@ import click
 import torch
 from torch.nn import functional
 
-from sidecar.layers.pieces import Pieces
-from sidecar.layers.windows import Window
+from sidecar.detectors.semantic.sentencepiece import Pieces
+from sidecar.detectors.semantic.windows import Window
 from training import expand
 from training import rows as data
 from training.documents import Documents

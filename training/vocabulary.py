@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sentencepiece import SentencePieceTrainer
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from sidecar.layers.pieces import Pieces
+from sidecar.detectors.semantic.sentencepiece import Pieces
 from training.base import Base
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from sidecar.layers.pieces import Pieces
-from sidecar.layers.windows import Window
+from sidecar.detectors.semantic.sentencepiece import Pieces
+from sidecar.detectors.semantic.windows import Window
 from training.rows import OUTPUTS, Row
 
 SIZE = 126

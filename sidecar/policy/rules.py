@@ -1,8 +1,8 @@
 """Policies: YAML files of rules, one file per threat family, read into one frozen `Policy`.
 
-A rule says what it looks for in exactly one way: `patterns` (RE2, rules layer), `hidden_in` (rules layer:
-another rule of this policy was met only after undoing one of these tricks), `similar_to` (semantic layer)
-or `question` (judge). It carries its own proof: `match`, `no_match`, `misses`; `sidecar.proof` runs them.
+A rule says what it looks for in exactly one way: `patterns` (RE2, rules layer), `hidden_in` (rules layer: another
+rule of this policy was met only after undoing one of these tricks), `similar_to` (semantic layer) or `question`
+(judge). It carries its own proof: `match`, `no_match`, `misses`; `sidecar.detectors.rules.selftest` runs them.
 
 Patterns ignore case unless they say `(?-i)`. `{name}` in a pattern stands for the alternation that the
 file defines under `words:`, so that a rule reads as a sentence. All problems of all files are reported at

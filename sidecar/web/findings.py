@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from sidecar.config import Answers
+from sidecar.detectors.rules.layer import OFFLOAD, RulesLayer
 from sidecar.extraction.extraction import Extraction
-from sidecar.layers.rules import OFFLOAD, RulesLayer
 from sidecar.normalization import views
 from sidecar.policy import Policy
 from sidecar.replies.leaks import Leaks

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.strings import Slot, slots
-from sidecar.layers.rules import RulesLayer
 from sidecar.replies.placeholders import Placeholders, spans
 from sidecar.types import Finding, ScanRequest, Segment
 

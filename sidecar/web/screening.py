@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from sidecar.config import Settings
+from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import AnswerBlocked, Unavailable, UpstreamError
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route, RouteKind
-from sidecar.layers.rules import RulesLayer
 from sidecar.observability.metrics import ANSWERS
 from sidecar.replies.decoding import decoded, is_known
 from sidecar.replies.events import Event, Unreadable, cut, dumped, loaded, read, whole_events

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.rules import Hostile, for_re, median, plain, real
 from sidecar import policy
-from sidecar.layers.rules import CERTAIN
+from sidecar.detectors.rules.layer import CERTAIN
 from sidecar.types import Finding, Label, LayerName
 
 HOSTILE = Hostile(policy.load().rules)

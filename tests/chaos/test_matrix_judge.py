@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from chaos.world import ANSWER, ATTACK, NO_SEMANTIC, World, audit, patiently, settings, world
+from detectors.judge import judge_server as judges
+from detectors.judge.judge_server import JudgeServer
 from faults import GARBAGE, HALF_OPEN, NONE, REFUSE, Fault, Link, link
-from layers import judge_server as judges
-from layers.judge_server import JudgeServer
 from recording import Recording, recording, whole
 from yarl import URL
 

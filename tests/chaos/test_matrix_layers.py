@@ -21,14 +21,14 @@ from tiny_model import TinyEncoder
 
 from sidecar import config, limits, policy, upstream
 from sidecar.auth.api_keys import KeyRing
+from sidecar.detectors.rules.layer import RulesLayer
+from sidecar.detectors.semantic.artifact import Artefact
+from sidecar.detectors.semantic.batcher import Reader
+from sidecar.detectors.semantic.cascade import Scorer
+from sidecar.detectors.semantic.layer import SemanticLayer
+from sidecar.detectors.semantic.nearest_neighbours import Neighbours
 from sidecar.engine import Engine, Stage, Terms
 from sidecar.journal import Journal
-from sidecar.layers.artefact import Artefact
-from sidecar.layers.inference import Reader
-from sidecar.layers.rules import RulesLayer
-from sidecar.layers.scorer import Scorer
-from sidecar.layers.semantic import SemanticLayer
-from sidecar.layers.similar import Neighbours
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.web.api import ScanApi

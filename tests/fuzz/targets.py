@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from sidecar import policy
+from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RequestError, UpstreamError
 from sidecar.extraction import extraction, forms, json_body, routes, scan_request
-from sidecar.layers.rules import RulesLayer
 from sidecar.normalization import views
 from sidecar.replies import events
 from sidecar.types import ScanRequest, Segment, Source

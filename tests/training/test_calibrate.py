@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from sidecar.layers.artefact import Calibration
+from sidecar.detectors.semantic.artifact import Calibration
 from training import calibrate
 from training.rows import Row
 from training.scores import Score

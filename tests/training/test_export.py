@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from sidecar.layers.artefact import SHIPPED
-from sidecar.layers.embedding import Session
-from sidecar.layers.pieces import FILE, Pieces
+from sidecar.detectors.semantic.artifact import SHIPPED
+from sidecar.detectors.semantic.encoder import Session
+from sidecar.detectors.semantic.sentencepiece import FILE, Pieces
 from training import export, first
 from training.base import BLOCK
 from training.network import WIDTH, Network, batch

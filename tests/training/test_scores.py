@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidecar.layers.artefact import SHIPPED
+from sidecar.detectors.semantic.artifact import SHIPPED
 from training import scores
 from training.rows import Row
 

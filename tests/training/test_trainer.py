@@ -9,8 +9,8 @@ from random import Random
 import pytest
 import torch
 
-from sidecar.layers.artefact import SHIPPED
-from sidecar.layers.pieces import FILE, Pieces
+from sidecar.detectors.semantic.artifact import SHIPPED
+from sidecar.detectors.semantic.sentencepiece import FILE, Pieces
 from training import rows as data
 from training.documents import Document, Documents
 from training.network import Network

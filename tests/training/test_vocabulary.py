@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidecar.layers.pieces import Pieces
+from sidecar.detectors.semantic.sentencepiece import Pieces
 from training import vocabulary
 
 WORDS = ("calm", "words", "rare", "c", "a", "l", "m", "w", "o", "r", "d", "s", "e")

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from sidecar.layers.artefact import SHIPPED
-from sidecar.layers.pieces import FILE, Pieces
-from sidecar.layers.windows import Window
+from sidecar.detectors.semantic.artifact import SHIPPED
+from sidecar.detectors.semantic.sentencepiece import FILE, Pieces
+from sidecar.detectors.semantic.windows import Window
 from training import windowing
 from training.rows import Row
 

@@ -1,0 +1,1 @@
+"""The rules layer: RE2 patterns behind a literal prefilter."""

@@ -1,0 +1,235 @@
+"""Checks that a rule can ask for by name (`validate:`), for data that carries its own proof.
+
+A check is given the whole hit, the words that lead up to it included, and says whether it is what it looks
+like. It never raises and takes microseconds; how many hits it is asked about is the caller's limit.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ipaddress
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib import import_module
+from itertools import pairwise
+
+import re2
+from stdnum import bitcoin, iban, luhn
+
+from sidecar.detectors.rules.phone_numbers import digits, international, national, north_american, spoken_of
+from sidecar.util import json
+
+Check = Callable[[str], bool]
+BRANDS = (
+    (("4",), {13, 16, 19}),
+    (("34", "37"), {15}),
+    (("51", "52", "53", "54", "55", *map(str, range(2221, 2721))), {16}),
+    (("6011", "64", "65", "62", "60", "81", "82"), {16, 17, 18, 19}),
+    (("35",), {16, 17, 18, 19}),
+    (("2131", "1800"), {15}),
+    (("30", "36", "38", "39"), {14, 16}),
+    (("50", "56", "57", "58", "63", "67", "69"), set(range(12, 20))),
+    (("220",), {16}),
+)
+"""How card numbers of each brand begin, and how long they are."""
+BASE58 = {c: i for i, c in enumerate("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz")}
+OLDEST = 1900
+"""Nobody born before is somebody's personal data."""
+VARIED = 10
+"""Different characters in anything that was drawn at random."""
+SHORTEST_IP = 9
+"""Characters; numbers of clauses and versions (7.3.5.1) are shorter, and so are the famous public servers."""
+IBAN_LENGTHS = range(15, 35)
+_NOT_STREETS = re2.compile(
+    r"(?i)\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|am|pm|percent|million|billion|people|and|or|to|of|in|the|is|"
+    r"vs|years?|days?|hours?|minutes?|km|kg|cm|mm|mb|gb|chapters?|pages?|version|points?|steps?|times?|x)"
+    r"(?:[a-z]{0,6})?\b"
+)
+_FIGURES = re2.compile(r"\d+")
+
+
+def _luhn(text: str) -> bool:
+    number = digits(text)
+    return len(set(number)) > 1 and bool(luhn.is_valid(number))
+
+
+def _card(text: str) -> bool:
+    number = digits(text)
+    fits = any(number.startswith(prefixes) and len(number) in lengths for prefixes, lengths in BRANDS)
+    return fits and _luhn(number)
+
+
+def _iban(text: str) -> bool:
+    """Whether it is one, or begins with one: a short word behind may have been taken for its end."""
+    compact = "".join(c for c in text.upper() if c.isascii() and c.isalnum())
+    return any(_mod97(compact[:n]) and _valid(iban, compact[:n]) for n in IBAN_LENGTHS if n <= len(compact))
+
+
+def _mod97(number: str) -> bool:
+    return int("".join(str(int(c, 36)) for c in number[4:] + number[:4])) % 97 == 1
+
+
+def _ip(text: str) -> bool:
+    """An address that anybody in the world can be reached at; not a clause, a mask or a home network."""
+    if len(text) < SHORTEST_IP:
+        return False
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return not (address.is_private or address.is_loopback or address.is_multicast or address.is_unspecified) and (
+        address.version == 6 or len(set(text.split("."))) > 2
+    )
+
+
+def _mac(text: str) -> bool:
+    """Six bytes and no more (a fingerprint has more), not all the same."""
+    parts = text.lower().replace("-", ":").split(":")
+    return len(parts) == 6 and len(set(parts)) > 2
+
+
+def _wallet(text: str) -> bool:
+    return _base58check(text) or _valid(bitcoin, text)
+
+
+def _base58check(text: str) -> bool:
+    """Version byte, hash and four bytes of a double SHA-256, as Bitcoin and its relatives write addresses."""
+    number = 0
+    for c in text:
+        if c not in BASE58:
+            return False
+        number = number * 58 + BASE58[c]
+    if number.bit_length() > 25 * 8:
+        return False
+    raw = number.to_bytes(25, "big")
+    return hashlib.sha256(hashlib.sha256(raw[:21]).digest()).digest()[:4] == raw[21:]
+
+
+def _varied(text: str) -> bool:
+    """Not a placeholder such as `sk-xxxxxxxx`."""
+    return len(set(text)) >= VARIED and "xxxx" not in text.lower()
+
+
+def _token_live(text: str) -> bool:
+    """A JSON web token whose expiry lies ahead."""
+    expiry = _claims(text).get("exp")
+    return isinstance(expiry, int | float) and expiry > datetime.now(UTC).timestamp()
+
+
+def _token_undated(text: str) -> bool:
+    """A JSON web token that never expires, or is an example."""
+    claims = _claims(text)
+    return bool(claims) and "exp" not in claims
+
+
+def _claims(text: str) -> dict[str, object]:
+    """What a token says of itself; nothing if it cannot be read."""
+    part = ("." + text).split(".")[-2]
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except ValueError:
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def _birth(text: str) -> bool:
+    """A day of a year in which somebody alive may be born, or a day without century."""
+    parts = [int(part) for part in _FIGURES.findall(text)]
+    years = (part for part in parts if part > 99)
+    return all(OLDEST <= year <= datetime.now(UTC).year for year in years)
+
+
+def _street(text: str) -> bool:
+    return not _NOT_STREETS.search(text)
+
+
+def _us_ssn(text: str) -> bool:
+    number = digits(text)
+    climbing = all(int(b) - int(a) == 1 for a, b in pairwise(number[:8]))
+    return _valid(import_module("stdnum.us.ssn"), number) and not climbing
+
+
+def _valid(module: object, text: str) -> bool:
+    """What a module of stdnum says. It means to raise nothing itself; here it cannot."""
+    try:
+        return text.isascii() and bool(module.is_valid(text))  # type: ignore[attr-defined]
+    except (ValueError, LookupError, TypeError, ArithmeticError):
+        return False
+
+
+def _number(name: str) -> Check:
+    """A number of digits alone; the words around it have none."""
+    module = import_module(f"stdnum.{name}")
+    return lambda text: len(set(digits(text))) > 1 and _valid(module, digits(text))
+
+
+def _code(name: str) -> Check:
+    """A number with letters in it: the hit is nothing but the number."""
+    module = import_module(f"stdnum.{name}")
+    return lambda text: _valid(module, text)
+
+
+NUMBERS = [
+    "de.idnr",
+    "fr.nir",
+    "br.cpf",
+    "in_.aadhaar",
+    "gb.nhs",
+    "ca.sin",
+    "au.tfn",
+    "nl.bsn",
+    "be.nn",
+    "pl.pesel",
+    "se.personnummer",
+    "no.fodselsnummer",
+    "dk.cpr",
+    "cz.rc",
+    "ro.cnp",
+    "bg.egn",
+    "tr.tckimlik",
+    "kr.rrn",
+    "za.idnr",
+    "il.idnr",
+    "gr.amka",
+    "ch.ssn",
+    "at.vnr",
+    "ru.inn",
+    "hr.oib",
+    "us.itin",
+    "us.ein",
+]
+CODES = [
+    "es.dni",
+    "es.nie",
+    "it.codicefiscale",
+    "in_.pan",
+    "fi.hetu",
+    "mx.curp",
+    "cn.ric",
+    "cl.rut",
+    "ie.pps",
+    "my.nric",
+]
+
+CHECKS: dict[str, Check] = {
+    "luhn": _luhn,
+    "card": _card,
+    "iban": _iban,
+    "ip": _ip,
+    "mac": _mac,
+    "wallet": _wallet,
+    "varied": _varied,
+    "token_live": _token_live,
+    "token_undated": _token_undated,
+    "birth": _birth,
+    "street": _street,
+    "phone_international": international,
+    "phone_north_american": north_american,
+    "phone_national": national,
+    "phone_spoken_of": spoken_of,
+    "us.ssn": _us_ssn,
+    **{name: _number(name) for name in NUMBERS},
+    **{name: _code(name) for name in CODES},
+}
+"""Name -> whether the text is what it looks like. Names with a dot are modules of python-stdnum."""

@@ -1,0 +1,1 @@
+"""The semantic layer: a cascade of two models over windows of tokens."""

@@ -1,0 +1,52 @@
+"""RE2's automata: bounded, made late, shared."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from sidecar.detectors.rules import automaton
+from sidecar.detectors.rules.matcher import Matcher
+from sidecar.errors import PolicyError
+
+
+def met(matcher: Matcher, text: str) -> list[int]:
+    """The numbers of the patterns that are met."""
+    read = matcher.read(text)
+    return list(matcher.met(read)) if read else []
+
+
+@pytest.mark.parametrize("times", [145, 200, 400])
+def test_a_pattern_too_large_for_an_automaton_is_refused(times: int) -> None:
+    """At load, not by silence at scan time."""
+    with pytest.raises((PolicyError, ValueError), match="too large"):
+        Matcher([rf"(?:\pL\pN\pP){{{times}}}"])
+
+
+def test_an_automaton_is_made_when_it_is_needed_and_the_largest_fits() -> None:
+    """A pattern of nearly as many instructions as one may have is met like any other."""
+    matcher = Matcher(["rare words", r"large (?:\pL\pN\pP){142}"])
+    assert met(matcher, "nothing of the kind") == []
+    assert not any("match" in vars(automaton) for automaton in matcher._sets)
+    assert met(matcher, "a large " + "a1." * 142) == [1]
+    assert ["match" in vars(automaton) for automaton in matcher._sets] == [False, True]
+
+
+def test_automata_are_shared_while_they_are_in_use() -> None:
+    """Policies that are read again while the old ones serve cost only what has changed; nothing is kept for ever."""
+    first, second = Matcher(["shared words", "first alone"]), Matcher(["shared words", "second alone"])
+    assert first._sets[0] is second._sets[0]
+    assert {("first alone",), ("shared words",)} <= set(automaton._ALIVE)
+    del first
+    gc.collect()
+    assert ("first alone",) not in automaton._ALIVE
+    assert met(second, "the shared words") == [0]
+
+
+def test_an_automaton_says_whether_it_is_made() -> None:
+    """It is by being asked, or at once where it is known to be needed."""
+    late, soon = automaton.automaton("made late"), automaton.automaton("made soon").made()
+    assert [late.is_made, soon.is_made] == [False, True]
+    assert late.match(b"it was made late") == [0]
+    assert late.is_made

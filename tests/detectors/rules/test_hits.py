@@ -1,0 +1,56 @@
+"""What a hit of a rule becomes."""
+
+from __future__ import annotations
+
+from sidecar.detectors.rules import hits
+from sidecar.normalization import View
+from sidecar.policy import Rule
+from sidecar.types import Label, Segment, Source
+
+
+def rule(**changes: object) -> Rule:
+    """A rule of one pattern."""
+    values = {"id": "T-1", "title": "t", "label": Label.JAILBREAK, "score": 0.9, "languages": ["en"]}
+    return Rule.model_validate({**values, "patterns": ["banana"], "match": ["x"], "no_match": ["y"], **changes})
+
+
+def test_the_status_says_what_a_hit_counts_as() -> None:
+    """It decides alone, is a hint, or is reported only."""
+    text = Segment("a banana")
+    found = [hits.finding(rule(status=status), text, View(text.text), 2, 8) for status in ("block", "hint", "test")]
+    assert [(f.decides, f.hint) for f in found] == [(True, False), (False, True), (False, False)]
+    assert [hits.level(f) for f in found] == ["block", "hint", "test"]
+
+
+def test_one_step_less() -> None:
+    """What blocks becomes a hint, a hint is reported only."""
+    found = hits.finding(rule(), Segment("banana"), View("banana"), 0, 6)
+    assert [hits.level(hits.less(found)), hits.level(hits.less(hits.less(found)))] == ["hint", "test"]
+
+
+def test_what_rests_on_another_finding_is_worth_no_more_than_that_one() -> None:
+    """A hint that was hidden is a hint that something is hidden."""
+    found = hits.finding(rule(), Segment("banana"), View("banana"), 0, 6)
+    hint = hits.less(found)
+    levels = [hits.level(hits.no_more_than(found, cause)) for cause in (found, hint, hits.less(hint))]
+    assert levels == ["block", "hint", "test"]
+
+
+def test_context_words_raise_what_a_hit_is_worth() -> None:
+    """Within eighty characters, in any case; each channel has its own score."""
+    text = "CARD banana"
+    near = rule(context=["card"], context_score=0.95)
+    assert hits.finding(near, Segment(text), View(text), 5, 11).score == 0.95
+    far = f"card {'x' * hits.NEAR} banana"
+    assert hits.finding(near, Segment(far), View(far), len(far) - 6, len(far)).score == 0.9
+    said = Segment("banana", Source.UNTRUSTED)
+    assert hits.finding(rule(indirect_score=0.2), said, View("banana"), 0, 6).score == 0.2
+
+
+def test_data_and_disguises_have_no_excuse() -> None:
+    """A card number in quotation marks is a card number, and every one of them counts."""
+    labels = {label: (hits.excusable(rule(label=label)), hits.everywhere(rule(label=label))) for label in Label}
+    assert labels[Label.PII_DETECTED] == (False, True)
+    assert labels[Label.TOKEN_SMUGGLING] == (False, False)
+    assert labels[Label.PROMPT_INJECTION] == (True, False)
+    assert not hits.excusable(rule(literal=True))

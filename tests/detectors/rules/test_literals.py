@@ -1,0 +1,82 @@
+"""What a pattern cannot do without."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar import policy
+from sidecar.detectors.rules.fragments import WIDE
+from sidecar.detectors.rules.literals import has_odd_letters, needs, normal
+
+EVERY = [pattern for rule in policy.load().rules for pattern in rule.patterns]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello, World -- 42!", b" hello world 00 "),
+        ("naïve_Größe", b" na ve gr e "),
+        ("\u212aelvin, wa\u017fs", b" kelvin wass "),
+        ("指示", b" "),
+        ("", b" "),
+    ],
+)
+def test_the_normal_form(text: str, expected: bytes) -> None:
+    """Letters, digits as zeros, one space for whatever is between."""
+    assert normal(text.encode()) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"word", b"x", b" ", b"    ", b". - ", b"\x1f\n", "é".encode(), "指示".encode(), b"_" * 9])
+    )
+)
+def test_words_have_one_space_between_them(pieces: list[bytes]) -> None:
+    """However many signs, or bytes of other scripts, stood there, and one at both ends."""
+    words = normal(b"".join(pieces))
+    assert words == (b" ".join([b"", *words.split(), b""]) or b" ")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"\bignor(?:e|ing)\b", [{b" ignore ", b" ignoring "}]),
+        (r"Don.?t[\s\W_]+tell", [{b"t tell"}, {b"don"}]),
+        (r"don't tell", [{b"don t tell"}]),
+        (r"\bi\b", []),
+        (r"\b\d{3}-\d\d\b", [{b" 000 00 "}]),
+        (r"[\w-]+@[\w.-]+", [{"@"}]),
+        (r"!\[x\w+\]\(", [{"![x"}, {"]("}]),
+        ("指示[а-я]", [{"指示"}]),
+        ("[а-я]+x", [{WIDE}]),
+        ("STRASSE|straße", [{b"strasse", b"stra e"}]),
+        (r"[a-z]{9}", []),
+    ],
+)
+def test_needles_of_a_pattern(pattern: str, expected: list[set[bytes | str]]) -> None:
+    """Words in their normal form; signs and other scripts as they are."""
+    assert [set(clause) for clause in needs(pattern).clauses] == expected
+
+
+def test_the_clauses_that_turn_away_most_come_first() -> None:
+    """Long words before short ones, rare ones before common ones, few before many; no more than a handful."""
+    clauses = needs(r"\bthe\W\w+\Wobedience\W\w+\W(?:rule|ruler|rules|laws|edict)\W\w+\Wpardon\W\w+\W(?:ai)\b").clauses
+    assert [min(clause) for clause in clauses] == [b" obedience ", b" pardon ", b" edict ", b" ai "]
+
+
+def test_letters_that_bound_words() -> None:
+    """Two characters beyond ASCII are letters where case is ignored, and yet no letters of words."""
+    assert [has_odd_letters(text) for text in ("Kelvin", "naïve", "\u212aelvin", "wa\u017f")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_most_shipped_patterns_need_words_and_have_a_bound() -> None:
+    """Else every text would be searched for all of them, from end to end."""
+    assert len([pattern for pattern in EVERY if not needs(pattern).clauses]) <= 8
+    assert len([pattern for pattern in EVERY if needs(pattern).length > 800]) <= 70

@@ -1,0 +1,111 @@
+"""Work on the event loop, turn by turn."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from sidecar.detectors.rules import loop_budget
+from sidecar.detectors.rules.loop_budget import MOST, Turn
+
+
+class Work:
+    """Who held the loop, in order."""
+
+    def __init__(self, own: Turn) -> None:
+        self.turn = own
+        self.order: list[str] = []
+
+    async def do(self, name: str, seconds: float = 0.0) -> None:
+        """Hold the loop so long."""
+        async with self.turn:
+            self.order.append(name)
+            time.sleep(seconds)  # noqa: ASYNC251 - holding the loop is what is tested
+
+
+async def test_others_have_their_turn_between_long_work() -> None:
+    """Who comes when a turn is spent waits for the next, and whoever else is ready is served before."""
+    work = Work(Turn())
+    async with asyncio.TaskGroup() as group:
+        for name in "abc":
+            group.create_task(work.do(name, 2 * MOST))
+        asyncio.get_running_loop().call_soon(work.order.append, "served")
+    assert work.order == ["a", "served", "b", "c"]
+
+
+async def test_short_work_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits while there is time left."""
+    monkeypatch.setattr(loop_budget, "MOST", 60.0)
+    work = Work(Turn())
+    async with asyncio.TaskGroup() as group:
+        for name in "abc":
+            group.create_task(work.do(name))
+        asyncio.get_running_loop().call_soon(work.order.append, "served")
+    assert work.order == ["a", "b", "c", "served"]
+
+
+async def test_who_comes_first_is_first() -> None:
+    """Somebody who asks again and again does not keep others waiting."""
+    work = Work(Turn())
+
+    async def greedy() -> None:
+        for _ in range(10):
+            await work.do("greedy", MOST)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(greedy())
+        group.create_task(work.do("other"))
+    assert work.order.index("other") <= 2
+
+
+async def test_work_that_fails_counts_too() -> None:
+    """The time is gone, and the next turn comes."""
+    work = Work(Turn())
+    work.order = []
+
+    async def fail() -> None:
+        async with work.turn:
+            time.sleep(2 * MOST)  # noqa: ASYNC251 - as above
+            raise ValueError("damaged")
+
+    with pytest.raises(ValueError, match="damaged"):
+        await fail()
+    asyncio.get_running_loop().call_soon(work.order.append, "served")
+    await work.do("next")
+    assert work.order == ["served", "next"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_who_is_given_up_keeps_nobody_waiting(late: bool) -> None:
+    """Whether it waited still, or was called in that moment."""
+    work = Work(Turn())
+    async with asyncio.TaskGroup() as group:
+        group.create_task(work.do("a", 2 * MOST))
+        given_up = group.create_task(work.do("b"))
+        group.create_task(work.do("c"))
+        if late:
+            group.create_task(work.do("d"))
+            asyncio.get_running_loop().call_soon(lambda: asyncio.get_running_loop().call_soon(given_up.cancel))
+        else:
+            asyncio.get_running_loop().call_soon(given_up.cancel)
+    assert work.order[0] == "a"
+    assert "c" in work.order
+
+
+def test_another_loop_begins_anew() -> None:
+    """A loop that ended in the middle of a turn leaves nothing behind."""
+    work = Work(Turn())
+
+    async def stopped() -> None:
+        await work.do("a", 2 * MOST)
+        asyncio.get_running_loop().stop()
+
+    first = asyncio.new_event_loop()
+    task = first.create_task(stopped())
+    first.run_forever()
+    asyncio.run(work.do("b"))
+    assert work.order == ["a", "b"]
+    first.run_until_complete(task)
+    first.close()

@@ -1,0 +1,189 @@
+"""Many patterns in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+import re2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar import policy
+from sidecar.detectors.rules.chunks import NEAR, STEP
+from sidecar.detectors.rules.matcher import CROWD, MAKING, TRIGGERS, WORDS, Matcher, Read
+
+SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
+MATCHER = Matcher(SHIPPED)
+ALONE = [re2.compile(pattern, policy.options()) for pattern in SHIPPED]
+OWNED = [(rule.patterns, rule.match) for rule in policy.load().rules if rule.patterns]
+LINES = [line for rule in policy.load().rules for line in (*rule.match, *rule.no_match)]
+
+
+def met(matcher: Matcher, text: str, wanted: Callable[[int], bool] = lambda _: True) -> list[int]:
+    """The patterns that this text, which is not stuffed, meets."""
+    read = matcher.read(text)
+    assert read is not None
+    return [number for number in matcher.met(read, wanted=wanted) if any(matcher.spans(number, text))]
+
+
+def possible(matcher: Matcher, text: str) -> list[int]:
+    """The patterns whose words are there."""
+    read = matcher.read(text)
+    assert read is not None
+    return sorted(matcher._places(read, -1))
+
+
+def test_patterns_are_met_by_their_number() -> None:
+    """Those with necessary words and those without any."""
+    matcher = Matcher([r"[a-z]+\s", "word", "other", r"\d{4}"])
+    assert met(matcher, "a WORD of 1234") == [0, 1, 3]
+    assert met(matcher, "nothing") == []
+
+
+def test_a_pattern_that_is_not_wanted_is_not_searched() -> None:
+    """Those without a bit never; what is wanted is asked when the pattern's turn comes."""
+    matcher = Matcher(["one", "two", "three"])
+    read = matcher.read("one two three")
+    assert read is not None
+    assert list(matcher.met(read, 0b110)) == [1, 2]
+    assert met(matcher, "one two three", lambda number: number != 1) == [0, 2]
+
+
+def test_digits_in_a_row_are_counted() -> None:
+    """A pattern that needs more in a row than the text has is not searched; digits of other scripts are letters."""
+    matcher = Matcher([r"\d{4}", r"\d{20}", r"[1-9]\d{2}", r"[٠-٩]{4}"])
+    found = {text: possible(matcher, text) for text in ("12 34", "1234", "1" * 30, "٠١٢٣")}
+    assert found == {"12 34": [], "1234": [0, 2], "1" * 30: [0, 1, 2], "٠١٢٣": [3]}
+    assert met(matcher, "٠١٢٣ " + "1" * 30) == [0, 1, 2, 3]
+
+
+def test_patterns_that_need_no_words_share_automata_while_they_are_small() -> None:
+    """They are searched in every text, so the fewer automata the better; in two large ones states would multiply."""
+    bare = ["[a-m]{4}x", r"(?:\w{9}\s){40}", "[n-z]{4}x", r"(?:-\w{9}){40}"]
+    matcher = Matcher(["words", *bare])
+    assert [(mask, bits) for mask, bits, _ in matcher._groups] == [(14, [2, 4, 8]), (16, [16])]
+    for number, text in enumerate(("words", "abcdx", "lighthous " * 40, "nopqx", "-lighthous" * 40)):
+        assert met(matcher, text) == [number]
+    assert met(matcher, "words abcdx nopqx") == [0, 1, 3]
+
+
+def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
+    """Its length for every pattern that is possible in it, and what making automata takes; none if it is not read."""
+    matcher = Matcher(["ferryboat", "harbour", "[a-z]{11}x"])
+    reads = [matcher.read(text) for text in ("moon", "ferryboat", "harbour ferryboat", "")]
+    first, second = (MAKING * policy.program_size(pattern) for pattern in ("ferryboat", "harbour"))
+    assert [matcher.work(read) for read in reads] == [4, 18 + first, 51 + first + second, 0]
+    assert [matcher.work(read, 0b100) for read in reads] == [4, 9, 17, 0]
+    assert not any(list(matcher.met(read)) for read in reads[:1] if read)
+    assert [*matcher.met(reads[2] or Read(b"", [], []))] == [0, 1]
+    again = Matcher(["harbour"])
+    assert again.work(again.read("harbour")) == 7
+    assert matcher.work(None) == 0
+
+
+def test_places_count_code_points() -> None:
+    """Not bytes, whatever stands before."""
+    matcher = Matcher(["rule"])
+    assert list(matcher.spans(0, "déjà 😀 rule, rule")) == [(7, 11), (13, 17)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(LINES), st.text(max_size=30), st.sampled_from([str.upper, str.title, str.swapcase, str]))
+def test_no_pattern_is_overlooked_for_its_words(line: str, around: str, written: object) -> None:
+    """Searching only where the necessary words are finds what searching everywhere finds."""
+    text = (around + written(line) + around).encode("utf-8", "replace").decode()  # type: ignore[operator]
+    alone = [number for number, pattern in enumerate(ALONE) if pattern.search(text.encode())]
+    assert met(MATCHER, text) == alone
+
+
+@pytest.mark.parametrize("change", [str, str.upper, lambda line: line.replace(" ", "  -\n")])
+def test_every_example_holds_the_words_of_its_patterns(change: Callable[[str], str]) -> None:
+    """All lines of all rules, as written, in capitals, with more between the words."""
+    for patterns, lines in OWNED:
+        numbers = [SHIPPED.index(pattern) for pattern in patterns]
+        for line in map(change, lines):
+            found = possible(MATCHER, line)
+            assert [n for n in numbers if ALONE[n].search(line.encode()) and n not in found] == []
+
+
+FILLERS = (
+    "The committee met on Tuesday and asked about the new library. " * 40,
+    "Комитет собрался во вторник и обсудил новую библиотеку. " * 40,
+    "委員会は火曜日に集まり、新しい図書館について話し合った。" * 60,
+    " . , " * 400,
+    "x" * 2_000,
+    "word_of-words" * 200,
+    "\u212a\u017f ",
+    "0101 0202 ",
+    "\n",
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from(range(len(OWNED))), min_size=1, max_size=2),
+    st.lists(st.tuples(st.sampled_from(FILLERS), st.integers(0, 3_000)), min_size=2, max_size=5),
+    st.booleans(),
+    st.sampled_from(["", " " * 900, " . " * 500, "指示" * 300]),
+)
+def test_searching_in_places_finds_what_searching_everywhere_finds(
+    rules: list[int], fillers: list[tuple[str, int]], loud: bool, between: str
+) -> None:
+    """Wherever a line stands in a long text, whatever stands around it, however far its words are apart."""
+    patterns, lines = zip(*(OWNED[at] for at in rules), strict=True)
+    parts = [filler[cut:] for filler, cut in fillers]
+    for at, line in enumerate(line for of_one in lines for line in of_one[:2]):
+        parts.insert(at + 1, line.replace(" ", between or " "))
+    text = "".join(parts).upper() if loud else "".join(parts)
+    own = [pattern for of_one in patterns for pattern in of_one]
+    matcher = Matcher(own)
+    alone = [number for number, pattern in enumerate(own) if policy.compiled(pattern).search(text)]
+    assert met(matcher, text) == alone
+
+
+@pytest.mark.parametrize("start", [0, STEP - 3, STEP, 2 * STEP - 5, 3 * STEP - 1, 7 * STEP + 2])
+@pytest.mark.parametrize("words", ["necessary words", "necessary" + " " * 4_000 + "words", "notwendige Wörter"])
+def test_words_are_found_across_stretches(start: int, words: str) -> None:
+    """Wherever the text is cut."""
+    text = ("a b, " * start)[:start] + words + " c d" * STEP
+    assert met(Matcher([r"\bnecessary[\s\W_]+words\b", r"\bnotwendige\s+W\W?rter\b"]), text) == [int("ö" in words)]
+
+
+def test_a_pattern_is_searched_only_where_its_words_are() -> None:
+    """Not if they stand far from each other; one without a bound is searched wherever they are."""
+    matcher = Matcher([r"\bone\b[^\n]{0,40}\btwo\b", r"\bone\b[^\n]*\btwo\b"])
+    far = "one" + " and so on" * NEAR + " two"
+    assert possible(matcher, far) == [1]
+    near = " and so on" * NEAR + " one two" + " and so on" * NEAR
+    read = matcher.read(near)
+    assert read is not None
+    places = matcher._places(read, -1)
+    assert sorted(places) == [0, 1]
+    assert sum(end - start for start, end in places[0]) < 5 * STEP
+    assert places[1] == [(0, len(near))]
+    assert met(matcher, near) == [0, 1]
+
+
+def test_what_only_seems_to_be_met_at_the_edge_of_a_place_is_not() -> None:
+    """Neither the beginning of the text nor the boundary of a word is where a text was cut."""
+    text = ("and so on, " * STEP) + "mark my words" + (", and so on" * STEP)
+    assert met(Matcher([r"\A[^\n]{0,700}mark my", r"my words[^\n]{0,700}\z"]), text) == []
+
+
+def test_a_text_made_for_many_patterns_is_stuffed() -> None:
+    """So many in so little text; the same words spread out are none."""
+    words = ["".join(letters) for letters in product("bcdfghj", repeat=3)][: CROWD + 20]
+    matcher = Matcher(words)
+    assert matcher.read(" ".join(words)) is None
+    assert len(met(matcher, (" , of course, " * 9).join(words))) == len(words)
+
+
+def test_a_text_made_of_the_words_of_patterns_is_stuffed() -> None:
+    """So many different ones among so many; a text that says some of them again and again is not."""
+    words = ["".join(letters) for letters in product("bcdf", repeat=4)][:TRIGGERS]
+    matcher = Matcher(words)
+    other = ["and so on"] * (WORDS // 6)
+    assert matcher.read(" ".join(words + other)) is None
+    assert matcher.read(" ".join(words[1:] * 3 + other)) is not None

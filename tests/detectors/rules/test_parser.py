@@ -1,0 +1,60 @@
+"""Patterns read from left to right."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from sidecar.detectors.rules.fragments import BETWEEN, DIGIT, WIDE, Strings
+from sidecar.detectors.rules.parser import whole
+
+
+def read(pattern: str) -> tuple[list[set[str]], float]:
+    """Its clauses, `_` for what is between words, `0` for a digit, `?` for what is beyond ASCII; and its length."""
+    part = whole(pattern, bool, lambda clause: (-min(map(len, clause)), len(clause)))
+    return [shown(clause) for clause in part.clauses], part.length
+
+
+def shown(clause: Strings) -> set[str]:
+    """The strings of a clause, readable."""
+    return {s.replace(BETWEEN, "_").replace(DIGIT, "0").replace(WIDE, "?") for s in clause}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "clauses", "length"),
+    [
+        ("ignore", [{"ignore"}], 6),
+        ("(?:Ignore|FORGET)", [{"Ignore", "FORGET"}], 6),
+        (
+            r"\bignor(?:e|ing)\s+rules?\b",
+            [{"_ignore_rule_", "_ignore_rules_", "_ignoring_rule_", "_ignoring_rules_"}],
+            13,
+        ),
+        (r"you[\s\W_]+are[\s\W_]*now", [{"you_are_now", "you_arenow"}], 9),
+        ("(?:very )?bad", [{"bad", "very bad"}], 7),
+        ("(?:very )*bad", [{"bad"}], inf),
+        ("(?:very ){2,3}good", [{"very very good", "very very very good"}], 16),
+        ("(?:alpha.beta|gamma)", [{"alpha", "gamma"}, {"beta", "gamma"}], 10),
+        ("(?:long[a-z]word|anything|)", [], 9),
+        (r"one\W\w+\Wtwo", [{"one_"}, {"_two"}], 70),
+        ("gr[ae]y", [{"gray", "grey"}], 4),
+        ("gr[^ae]y", [{"gr"}, {"y"}], 4),
+        (r"\x{48}ello\.", [{"Hello."}], 5),
+        (r"a\d{3}b", [{"a000b"}], 5),
+        (r"\d{3}-\d\d[^a]", [{"000-00"}], 6),
+        ("(?-i:KEY-)[A-Z]+", [{"KEY-"}], 67),
+        (r"(?-i:KEY\WX)", [{"KEY"}, {"X"}], 5),
+        ("(?i)(?P<name>word)", [{"word"}], 4),
+        ("[]x]|[^]y]", [], 1),
+        (r"[\w-]+@[\w.]+", [{"@"}], inf),
+        ("指示[а-я]", [{"指示?"}], 0),
+        (r"\Aone\z", [{"_one_"}], 3),
+        (r"one\Qtwo\E", [], inf),
+        ("a{,3}b", [{"a{,3}b"}], 3),
+    ],
+)
+def test_patterns(pattern: str, clauses: list[set[str]], length: float) -> None:
+    """One string of each clause must be there; what may be missing, or is not understood, is no clause."""
+    found, longest = read(pattern)
+    assert ([clause for clause in found if clause != {""}], longest) == (clauses, length)

@@ -1,0 +1,166 @@
+"""Proof: the shipped policies keep their word, and a broken one is caught."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sidecar import policy
+from sidecar.detectors.rules.layer import RulesLayer
+from sidecar.detectors.rules.selftest import canary, prove, unproved
+from sidecar.errors import LayerError
+from sidecar.policy import Policy, Rule
+from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
+
+IDS = Path(__file__).parent / "data" / "rule_ids.txt"
+RULE = {
+    "id": "T-1",
+    "title": "A test",
+    "label": Label.JAILBREAK,
+    "score": 0.9,
+    "languages": ["en"],
+    "patterns": [r"\bbanana\b"],
+    "match": ["One banana please."],
+    "no_match": ["Two bananas please."],
+    "misses": ["A long yellow fruit."],
+}
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Policy:
+    """The policies that come with the program."""
+    return policy.load()
+
+
+def made(**changes: object) -> Policy:
+    """A policy of one rule."""
+    return Policy(rules=(Rule.model_validate({**RULE, **changes}),), revision="test")
+
+
+async def test_the_shipped_policies_prove_themselves(shipped: Policy) -> None:
+    """Every match is met, every no_match and every known gap is not."""
+    assert await prove(shipped, [RulesLayer(shipped)]) == []
+
+
+async def test_every_shipped_pattern_is_met_by_a_match_line(shipped: Policy) -> None:
+    """A typing error in any one of them fails the proof of its rule."""
+    assert [problem for rule in shipped.rules for problem in await unproved(rule)] == []
+
+
+async def test_a_pattern_that_no_match_line_meets_is_named() -> None:
+    """With the rule, its number and its beginning."""
+    rule = made(patterns=[r"\bbanana\b", r"\bbananna\b", "x" * 70]).rules[0]
+    assert await unproved(rule) == [
+        r"T-1: pattern 2 of 3 is met by no match line (\bbananna\b)",
+        f"T-1: pattern 3 of 3 is met by no match line ({'x' * 60}...)",
+    ]
+
+
+async def test_a_hit_that_is_no_order_proves_no_pattern() -> None:
+    """A pattern is proved as the status of its rule says: a quotation does not block."""
+    quoted = 'Phrases such as "one banana please" are attacks.'
+    assert len(await unproved(made(match=[quoted]).rules[0])) == 1
+    assert await unproved(made(match=[quoted], status="test").rules[0]) == []
+
+
+async def test_no_pattern_of_a_retired_rule_is_asked_for() -> None:
+    """It is not looked for any more."""
+    assert await unproved(made(match=["No fruit."], status="retired").rules[0]) == []
+
+
+async def test_each_rule_is_proved_by_itself_alone(shipped: Policy) -> None:
+    """Without a rule its own examples fail: no other rule stands in for it."""
+    for half in (0, 1):
+        kept = Policy(rules=shipped.rules[half::2], revision="half")
+        failing = {problem.partition(":")[0] for problem in await prove(shipped, [RulesLayer(kept)])}
+        assert failing >= {rule.id for rule in shipped.rules[1 - half :: 2] if rule.status != "retired"}
+
+
+class Counting:
+    """The rules layer, and how often it was asked."""
+
+    name = LayerName.RULES
+
+    def __init__(self, policy: Policy) -> None:
+        self.layer, self.asked = RulesLayer(policy), 0
+
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+        """As the layer says."""
+        self.asked += 1
+        return await self.layer.scan(request, prior)
+
+
+async def test_what_was_proved_is_not_proved_again_until_it_changes() -> None:
+    """Neither its patterns nor its examples; a rule about hiding depends on others and is proved every time."""
+    policy, proven = made(), set[Rule]()
+    asked = []
+    for tried in (policy, policy, made(match=["A banana."]), made(match=["No fruit."])):
+        layer = Counting(tried)
+        problems = await prove(tried, [layer], proven)
+        asked.append((layer.asked > 0, len(problems) > 0))
+    assert asked == [(True, False), (False, False), (True, False), (True, True)]
+    hiding = made(patterns=(), hidden_in=["base64"], match=["Nothing hidden."])
+    assert await prove(hiding, [Counting(hiding)], proven)
+    assert await prove(hiding, [Counting(hiding)], proven)
+
+
+async def test_what_no_layer_looked_at_is_not_proved() -> None:
+    """Rules that were switched off are proved when they are switched on."""
+    policy, proven = made(match=["No fruit."]), set[Rule]()
+    assert await prove(policy, [], proven) == []
+    assert await prove(policy, [RulesLayer(policy)], proven)
+
+
+def test_no_rule_ever_vanishes(shipped: Policy) -> None:
+    """Rules are retired, not deleted: the list of ids only grows."""
+    assert sorted(rule.id for rule in shipped.rules) == sorted(IDS.read_text("utf-8").split())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"match": ["No fruit."]}, "T-1: match 'No fruit.' is not met (direct)"),
+        ({"no_match": ["A banana!"]}, "T-1: no_match 'A banana!' is met (indirect)"),
+        ({"misses": ["Still a banana."]}, "T-1: misses 'Still a banana.' is met (direct)"),
+    ],
+)
+async def test_a_rule_that_breaks_its_word_is_named(changes: dict[str, object], said: str) -> None:
+    """With the line and the channel."""
+    broken = made(**changes)
+    assert said in await prove(broken, [RulesLayer(broken)])
+
+
+async def test_rules_of_an_absent_layer_are_left_out() -> None:
+    """Without the semantic layer its rules cannot be asked, and that is no problem."""
+    other = made(patterns=[], similar_to=["a fruit"])
+    assert await prove(other, [RulesLayer(other)]) == []
+
+
+async def test_a_retired_rule_is_not_asked() -> None:
+    """Its examples stay in the file and say nothing any more."""
+    retired = made(status="retired")
+    assert await prove(retired, [RulesLayer(retired)]) == []
+
+
+class Canned:
+    """A layer that gives everything the same score, or fails."""
+
+    name = LayerName.SEMANTIC
+
+    def __init__(self, score: float | None) -> None:
+        self._score = score
+
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+        """The one score there is."""
+        if self._score is None:
+            raise LayerError("closed")
+        return LayerReport(self.name, self._score)
+
+
+async def test_a_layer_that_cannot_tell_or_does_not_answer_is_found_before_it_serves(shipped: Policy) -> None:
+    """The canary: rules must answer, a model must rate an attack above a harmless question."""
+    assert await canary([RulesLayer(shipped)]) == []
+    assert "does not tell" in (await canary([Canned(0.4)]))[0]
+    assert "closed" in (await canary([Canned(None)]))[0]

@@ -1,0 +1,73 @@
+"""Twin of sidecar/detectors/semantic/artifact.py."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_model
+
+from sidecar.detectors.semantic.artifact import SHIPPED, Artefact, Calibration
+from sidecar.errors import ModelError
+from sidecar.types import Label
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A whole model folder."""
+    (tmp_path / "model.onnx").write_bytes(b"weights")
+    return tiny_model.write_folder(tmp_path, tiny_model.manifest())
+
+
+def test_a_whole_folder_is_read(folder: Path) -> None:
+    """Description and head come out as they were written."""
+    read = Artefact.read(folder)
+    assert (read.manifest.name, read.head.attack) == ("tiny", 0)
+    assert set(read.head.labels) == set(Label) - {Label.PII_DETECTED}
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.onnx", "head.npz"])
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    """Whatever is missing, the error says which file."""
+    (folder / name).unlink()
+    with pytest.raises(ModelError, match=name):
+        Artefact.read(folder)
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "head.npz"])
+def test_a_damaged_file_is_named(folder: Path, name: str) -> None:
+    """One changed byte is found by the digest."""
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(ModelError, match=f"{name}.*damaged"):
+        Artefact.read(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"name": 1', b"\xff"])
+def test_a_description_that_makes_no_sense_is_refused(folder: Path, content: bytes) -> None:
+    """Half a description is none."""
+    (folder / "model.json").write_bytes(content)
+    with pytest.raises(ModelError, match=r"model\.json"):
+        Artefact.read(folder)
+
+
+def test_logits_that_are_no_numbers_are_an_error() -> None:
+    """A model gone mad must not pass for a calm one."""
+    with pytest.raises(ArithmeticError):
+        tiny_model.head().logits(np.full((1, len(tiny_model.WORDS)), math.nan, np.float32))
+
+
+def test_calibration_is_a_probability() -> None:
+    """It rises with the logit and stays inside 0..1 at the extremes."""
+    values = [Calibration(slope=0.8, offset=-0.5).probability(logit) for logit in (-1e9, -3, 0, 3, 1e9)]
+    assert values == sorted(values)
+    assert 0 <= values[0] < values[-1] <= 1
+
+
+@pytest.mark.parametrize("engine", sorted(SHIPPED))
+def test_the_shipped_folders_are_whole(engine: str) -> None:
+    """What the package ships passes its own check, and is for the engine that picks it."""
+    assert Artefact.read(SHIPPED[engine]).manifest.engine == engine  # type: ignore[index]
