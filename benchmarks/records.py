@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 
 from sidecar import config, limits
 from sidecar.auth.api_keys import KeyRing, digest
-from sidecar.journal import Journal
+from sidecar.decision_log import Journal
 from sidecar.storage import Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.util import logs

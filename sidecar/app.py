@@ -16,10 +16,10 @@ from aiohttp.typedefs import Middleware
 from sidecar import limits
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
+from sidecar.decision_log import Journal
 from sidecar.errors import ConfigError
 from sidecar.exemptions import Exemptions
 from sidecar.generation import Generation, Ground
-from sidecar.journal import Journal
 from sidecar.limits import Room
 from sidecar.observability import tracing
 from sidecar.observability.metrics import POLICY

@@ -15,8 +15,8 @@ from aiohttp import web
 from sidecar import limits, upstream
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
+from sidecar.decision_log import Journal
 from sidecar.extraction.token_ids import NONE, Vocabularies
-from sidecar.journal import Journal
 from sidecar.pipeline import Pipeline, Serving, pipeline
 from sidecar.web import openapi
 from sidecar.web.api import ScanApi

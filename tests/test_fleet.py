@@ -14,8 +14,8 @@ from support import together
 
 from sidecar import config, limits
 from sidecar.auth.api_keys import KeyRing
+from sidecar.decision_log import Journal
 from sidecar.errors import StoreError
-from sidecar.journal import Journal
 from sidecar.limits.redis import RedisLimiter
 from sidecar.observability.metrics import LIMITS_LOCAL
 from sidecar.storage import Filter, Store

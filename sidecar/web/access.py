@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.config import Settings
-from sidecar.journal.entries import plain_route
+from sidecar.decision_log.entries import plain_route
 from sidecar.util import logs
 from sidecar.web.address import address_of
 from sidecar.web.answers import DECISION_ID, KEY_ID

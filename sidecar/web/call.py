@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
+from sidecar.decision_log import Journal
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
-from sidecar.journal import Journal
 from sidecar.replies.placeholders import Placeholders
 from sidecar.types import Action, Decision, LayerName, Segment, Source, Verdict
 from sidecar.upstream import Outgoing

@@ -14,12 +14,12 @@ from typing import TypeVar
 from aiohttp import web
 
 from sidecar.config import Settings
+from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.engine import Engine
 from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
 from sidecar.extraction import json_body
 from sidecar.extraction.extraction import Extraction
-from sidecar.journal import Journal
 from sidecar.limits import NoRoom
 from sidecar.observability.metrics import ANSWERS
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict

@@ -21,6 +21,7 @@ from tiny_model import TinyEncoder
 
 from sidecar import config, limits, policy, upstream
 from sidecar.auth.api_keys import KeyRing
+from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.detectors.semantic.artifact import Artefact
 from sidecar.detectors.semantic.batcher import Reader
@@ -28,7 +29,6 @@ from sidecar.detectors.semantic.cascade import Scorer
 from sidecar.detectors.semantic.layer import SemanticLayer
 from sidecar.detectors.semantic.nearest_neighbours import Neighbours
 from sidecar.engine import Engine, Stage, Terms
-from sidecar.journal import Journal
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.web.api import ScanApi

@@ -13,9 +13,9 @@ from aiohttp.test_utils import TestServer
 
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
+from sidecar.decision_log import Journal
 from sidecar.engine import Engine, Stage, Terms
 from sidecar.errors import LayerError
-from sidecar.journal import Journal
 from sidecar.limits import Concurrency, MemoryLimiter
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest

@@ -10,11 +10,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from sidecar.config import Settings
+from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.engine import Engine
 from sidecar.errors import RequestError
 from sidecar.extraction.json_body import JsonValue
-from sidecar.journal import Journal
 from sidecar.observability.metrics import REFUSED
 from sidecar.util import json
 from sidecar.web.answers import DECISION, DECISION_ID

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sidecar.journal.writer import Journal
+from sidecar.decision_log.writer import Journal
 
 __all__ = ["Journal"]

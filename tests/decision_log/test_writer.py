@@ -18,8 +18,8 @@ import servers
 from prometheus_client.exposition import generate_latest
 
 from sidecar import config
-from sidecar.journal import Journal
-from sidecar.journal.writer import CHECKED, LEAST
+from sidecar.decision_log import Journal
+from sidecar.decision_log.writer import CHECKED, LEAST
 from sidecar.observability.metrics import REGISTRY
 from sidecar.storage import Filter, Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar import policy
+from sidecar.decision_log.entries import MOST_FINDINGS, UNREAD, entry, redacted
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.journal.entries import MOST_FINDINGS, UNREAD, entry, redacted
 from sidecar.types import (
     Action,
     Decision,

@@ -17,8 +17,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sidecar import config
+from sidecar.decision_log.entries import entry, redacted
 from sidecar.errors import StoreError
-from sidecar.journal.entries import entry, redacted
 from sidecar.observability import metrics, tracing
 from sidecar.observability.metrics import count_of, times_of
 from sidecar.storage import Entry, Secret, Store
