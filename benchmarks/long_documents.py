@@ -19,10 +19,10 @@ from pathlib import Path
 from sidecar.config import Settings
 from sidecar.detectors.semantic.artifact import SHIPPED, Artefact
 from sidecar.detectors.semantic.cascade import Scorer
-from sidecar.engine import Engine
 from sidecar.evaluation.rows import Row, read_rows
 from sidecar.pipeline import pipeline
-from sidecar.standing import Caller
+from sidecar.scan.aggregation import Caller
+from sidecar.scan.engine import Engine
 from sidecar.types import ScanRequest, Segment, Source
 
 THOROUGH = Caller(thorough=True)

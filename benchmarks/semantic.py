@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.config import Settings
-from sidecar.engine import Engine
 from sidecar.limits import Concurrency
 from sidecar.pipeline import Pipeline, pipeline
+from sidecar.scan.engine import Engine
 from sidecar.types import Action, ScanRequest, Segment, Source
 
 CORPUS = Path(__file__).parent.parent / "training" / "corpus"

@@ -18,7 +18,6 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.errors import ConfigError
-from sidecar.exemptions import Exemptions
 from sidecar.generation import Generation, Ground
 from sidecar.limits import Room
 from sidecar.observability import tracing
@@ -26,6 +25,7 @@ from sidecar.observability.metrics import POLICY
 from sidecar.pipeline import Serving
 from sidecar.policy import Policy
 from sidecar.reload import Reloader, files_behind, settled
+from sidecar.scan.exceptions import Exemptions
 from sidecar.storage import Store
 from sidecar.util import logs
 from sidecar.util.tasks import Background

@@ -18,7 +18,7 @@ from typing import Any
 from sidecar.config import JudgeLayer
 from sidecar.evaluation import Outcome, Row, Share, auc, quantiles
 from sidecar.observability import metrics
-from sidecar.standing import rounded
+from sidecar.scan.aggregation import rounded
 from sidecar.types import LayerName, LayerReport
 from sidecar.util.units import Rate
 

@@ -8,21 +8,23 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sidecar import __version__, limits, policy, shadow, verdicts
+from sidecar import __version__, limits, policy
 from sidecar.config import Settings
 from sidecar.detectors.judge import cache
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.detectors.rules import selftest, selftest_cache
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.engine import ALWAYS, Engine, Exempting, Stage, Terms
 from sidecar.errors import ModelError, PolicyError
 from sidecar.observability.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
 from sidecar.policy.switches import switched
+from sidecar.scan import cache as verdicts
+from sidecar.scan import shadow
+from sidecar.scan.cache import Remembering, Verdicts
+from sidecar.scan.engine import ALWAYS, Engine, Exempting, Stage, Terms
 from sidecar.storage import Disagreements
 from sidecar.types import Action, LayerName
 from sidecar.util import logs
-from sidecar.verdicts import Remembering, Verdicts
 
 if TYPE_CHECKING:
     from sidecar.detectors.semantic.layer import SemanticLayer
@@ -45,7 +47,7 @@ class Pipeline:
 class Serving:
     """What a server has, and a command on one text has not.
 
-    `secret` keys what is remembered of texts (`sidecar.verdicts`). Without it every text is read anew, and to its
+    `secret` keys what is remembered of texts (`sidecar.scan.cache`). Without it every text is read anew, and to its
     end: scores are then exact beyond the threshold, too. `proven`: rules that a reload need not prove again.
     """
 

@@ -25,7 +25,7 @@ from sidecar.config import JudgeLayer, Settings
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
 from sidecar.policy.switches import switched
-from sidecar.standing import rounded
+from sidecar.scan.aggregation import rounded
 from sidecar.storage import Entry, Filter, Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 

@@ -142,9 +142,9 @@ class Finding:
     decides: bool = True
     """Whether it blocks alone. False for hints, for rules with status `test`, and where an exception holds."""
     hint: bool = False
-    """Whether it counts together with other evidence (`sidecar.fusion`). Neither: scored and logged only."""
+    """Whether it counts together with other evidence (`sidecar.scan.fusion`). Neither: scored and logged only."""
     digest: str = ""
-    """What the whole text of its segment is known by (`sidecar.exemptions`), where the finding is worth a block."""
+    """What the whole text of its segment is known by (`scan.exceptions`), where the finding is worth a block."""
 
 
 @dataclass(frozen=True, slots=True)

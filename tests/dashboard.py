@@ -18,9 +18,9 @@ from sidecar import policy
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.engine import Engine, Stage, Terms
-from sidecar.exemptions import Exemptions
 from sidecar.limits import Concurrency, MemoryLimiter
+from sidecar.scan.engine import Engine, Stage, Terms
+from sidecar.scan.exceptions import Exemptions
 from sidecar.storage import Entry, Role, Store
 from sidecar.web.admin import Dashboard, Parts, bootstrap
 from sidecar.web.admin.invitations import invite

@@ -18,8 +18,8 @@ from yarl import URL
 from sidecar import config, policy, upstream
 from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.engine import ANYBODY, Caller
 from sidecar.extraction.token_ids import Vocabularies
+from sidecar.scan.engine import ANYBODY, Caller
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 from sidecar.web.findings import personal_rules
 from sidecar.web.middleware import Gatekeeper, boundary

@@ -16,7 +16,7 @@ import pytest
 from sidecar.config import Settings
 from sidecar.extraction import extraction
 from sidecar.pipeline import Pipeline, Serving, pipeline
-from sidecar.selection import select
+from sidecar.scan.selection import select
 from sidecar.types import Action
 
 CASES = Path(__file__).parent / "data" / "splits.txt"

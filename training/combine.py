@@ -1,7 +1,8 @@
 """How much a hint of the rules weighs beside the model: `python -m training.combine` prints what held-back rows say.
 
-The combiner (`sidecar.fusion`) adds the evidence of hints to the model's, times one weight. The weight is the one that
-makes the probabilities of held-back rows likeliest; beside it stands how well they part attacks from harmless rows.
+The combiner (`sidecar.scan.fusion`) adds the evidence of hints to the model's, times one weight. The weight is the
+one that makes the probabilities of held-back rows likeliest; beside it stands how well they part attacks from
+harmless rows.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import click
 import numpy as np
 from rich.progress import track
 
-from sidecar import fusion
 from sidecar.config import Settings
 from sidecar.pipeline import pipeline
+from sidecar.scan import fusion
 from sidecar.types import SOURCE_OF, Channel, LayerReport, ScanRequest, Segment
 from training import held_back
 from training import rows as data

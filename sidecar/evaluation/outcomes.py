@@ -14,7 +14,7 @@ from sidecar.evaluation.rows import Row
 from sidecar.extraction import json_body
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.token_ids import Vocabularies
-from sidecar.selection import select
+from sidecar.scan.selection import select
 from sidecar.types import Action, LayerName, ScanRequest, Verdict
 from sidecar.util import json
 

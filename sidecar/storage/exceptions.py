@@ -1,6 +1,6 @@
 """Exceptions from rules: one rule, one text, one key or all of them, until a day, with a reason and an author.
 
-A text is known by its digest alone (`sidecar.exemptions`).
+A text is known by its digest alone (`sidecar.scan.exceptions`).
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from aiohttp import web
 
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
-from sidecar.engine import Engine
 from sidecar.errors import BodyError
 from sidecar.extraction import json_body, scan_request
+from sidecar.scan.engine import Engine
 from sidecar.types import Finding, LayerReport, Verdict
 from sidecar.util import json
 from sidecar.web.answers import DECISION, DECISION_ID

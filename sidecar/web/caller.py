@@ -9,7 +9,7 @@ from aiohttp import web
 
 from sidecar.auth.api_keys import ApiKey
 from sidecar.config import Settings
-from sidecar.engine import Caller
+from sidecar.scan.engine import Caller
 from sidecar.util.units import Switch, parse_switches
 from sidecar.web.answers import DECISION_ID
 

@@ -16,12 +16,12 @@ from aiohttp import web
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.engine import Engine
 from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
 from sidecar.extraction import json_body
 from sidecar.extraction.extraction import Extraction
 from sidecar.limits import NoRoom
 from sidecar.observability.metrics import ANSWERS
+from sidecar.scan.engine import Engine
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 from sidecar.util.timeouts import within
 from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, TOO_SUSPICIOUS, UNSCANNED

@@ -17,13 +17,13 @@ from aiohttp import web
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.engine import Engine
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
 from sidecar.extraction import routes
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.observability.metrics import REDACTED, REFUSED
-from sidecar.selection import select
+from sidecar.scan.engine import Engine
+from sidecar.scan.selection import select
 from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
 from sidecar.upstream import Answer, Upstream
 from sidecar.util import by_model, logs

@@ -28,7 +28,7 @@ from sidecar.detectors.semantic.batcher import Reader
 from sidecar.detectors.semantic.cascade import Scorer
 from sidecar.detectors.semantic.layer import SemanticLayer
 from sidecar.detectors.semantic.nearest_neighbours import Neighbours
-from sidecar.engine import Engine, Stage, Terms
+from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.web.api import ScanApi

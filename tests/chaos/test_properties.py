@@ -25,7 +25,7 @@ from sidecar.errors import BodyError, ConfigError, PolicyError, RequestError, Up
 from sidecar.extraction import extraction, json_body, routes, scan_request
 from sidecar.normalization import views
 from sidecar.replies import events
-from sidecar.standing import ANYBODY, Case, Standing, rounded
+from sidecar.scan.aggregation import ANYBODY, Case, Standing, rounded
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 from sidecar.web.relay import whole_events
 

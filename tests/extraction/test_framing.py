@@ -9,7 +9,7 @@ from sidecar.extraction.extraction import extract
 from sidecar.extraction.framing import Part, parts
 from sidecar.extraction.scan_request import parse_scan
 from sidecar.pipeline import pipeline
-from sidecar.selection import select
+from sidecar.scan.selection import select
 from sidecar.types import Action, Segment
 
 REMINDER = """<system-reminder>

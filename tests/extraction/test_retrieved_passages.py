@@ -8,7 +8,7 @@ from sidecar.config import Settings
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.retrieved_passages import passages
 from sidecar.pipeline import pipeline
-from sidecar.selection import select
+from sidecar.scan.selection import select
 from sidecar.types import Action, Source
 
 PASSAGE = "The lid fits both sizes.\nSpare parts ship within a week."

@@ -14,7 +14,7 @@ import servers
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth
 from sidecar.errors import Unauthorized
-from sidecar.exemptions import Exemptions
+from sidecar.scan.exceptions import Exemptions
 from sidecar.storage import Store
 from sidecar.types import Segment
 

@@ -14,7 +14,7 @@ from sidecar.console import warnings
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.routes import classify
 from sidecar.reload import files_behind
-from sidecar.selection import select
+from sidecar.scan.selection import select
 from sidecar.types import Source
 from sidecar.util import by_model
 

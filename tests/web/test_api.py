@@ -14,9 +14,9 @@ from aiohttp.test_utils import TestServer
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
-from sidecar.engine import Engine, Stage, Terms
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency, MemoryLimiter
+from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.web.api import ScanApi

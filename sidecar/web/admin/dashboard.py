@@ -10,10 +10,10 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
-from sidecar.engine import Engine
-from sidecar.exemptions import Exemptions
 from sidecar.limits import Limiter
 from sidecar.policy import Policy
+from sidecar.scan.engine import Engine
+from sidecar.scan.exceptions import Exemptions
 from sidecar.storage import Store
 from sidecar.web.admin.decisions import Decisions
 from sidecar.web.admin.exceptions import Exceptions

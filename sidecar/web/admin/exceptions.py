@@ -10,8 +10,8 @@ from typing import Any
 from aiohttp import web
 
 from sidecar.errors import RequestError
-from sidecar.exemptions import Exemptions
 from sidecar.policy import Policy
+from sidecar.scan.exceptions import Exemptions
 from sidecar.storage import Entry, Exemption, Role
 from sidecar.web.admin.forms import Form, refused
 from sidecar.web.admin.guard import Route, Visit, to

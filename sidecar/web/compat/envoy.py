@@ -17,8 +17,8 @@ from multidict import CIMultiDict
 
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
-from sidecar.engine import Engine
 from sidecar.errors import BodyError
+from sidecar.scan.engine import Engine
 from sidecar.upstream import Answer, Outgoing
 from sidecar.upstream.websockets import NoSocket
 from sidecar.web.middleware import Gatekeeper

@@ -12,10 +12,10 @@ from aiohttp.typedefs import Handler
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.engine import Engine
 from sidecar.errors import RequestError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.observability.metrics import REFUSED
+from sidecar.scan.engine import Engine
 from sidecar.util import json
 from sidecar.web.answers import DECISION, DECISION_ID
 from sidecar.web.compat import agentgateway, lakera, litellm, llm_guard, moderations

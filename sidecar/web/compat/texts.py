@@ -9,7 +9,7 @@ from sidecar.config import Settings
 from sidecar.errors import BodyError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
-from sidecar.selection import select
+from sidecar.scan.selection import select
 from sidecar.types import Label, ScanRequest, Segment, Source, Verdict
 
 ATTACKS = (Label.PROMPT_INJECTION, Label.JAILBREAK, Label.SYSTEM_PROMPT_EXTRACTION)
@@ -26,7 +26,7 @@ class Question:
 def chat(settings: Settings, body: dict[str, JsonValue], more: Iterable[Segment] = ()) -> Question:
     """The body of a chat completion, or the part of one; `more` is said beside it.
 
-    It is read as on the inline door (`sidecar.selection`), and so is what happens to parts that no layer reads
+    It is read as on the inline door (`sidecar.scan.selection`), and so is what happens to parts that no layer reads
     (`failure.input`): raises `BodyError` where that is `block`.
     """
     found = extract(body, "/chat/completions", "openai")

@@ -11,11 +11,11 @@ from detectors.judge import judge_server as judges
 from detectors.judge.judge_server import JudgeServer
 from support import free_port
 
-from sidecar import verdicts
 from sidecar.config import Cache, JudgeLayer
 from sidecar.detectors.judge.cache import Opinion, dump, load, size
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.pipeline import OPINIONS
+from sidecar.scan import cache
 from sidecar.types import LayerReport, ScanRequest, Segment
 
 SECRET = bytes(range(32))
@@ -32,7 +32,7 @@ async def url(request: pytest.FixtureRequest) -> AsyncIterator[str]:
         yield "memory://"
         return
     running: servers.RedisServer = request.getfixturevalue("redis")
-    opened: Any = await verdicts.open(Cache(url=running.url), SECRET, OPINIONS)
+    opened: Any = await cache.open(Cache(url=running.url), SECRET, OPINIONS)
     await opened._client.flushdb()
     yield running.url
     await opened.close()
@@ -50,7 +50,7 @@ class Replica:
 
     async def __aenter__(self) -> Replica:
         """Open the memory."""
-        self._memory = await verdicts.open(self._cache, self._secret, OPINIONS)
+        self._memory = await cache.open(self._cache, self._secret, OPINIONS)
         self._layer = LlmJudgeLayer(self._settings, memory=self._memory, secret=self._secret)
         return self
 

@@ -130,7 +130,7 @@ async def test_a_rule_on_trial_never_decides() -> None:
 
 
 async def test_a_hint_is_reported_and_leaves_the_score_alone() -> None:
-    """What it is worth is added where the model speaks of the same place (`sidecar.fusion`)."""
+    """What it is worth is added where the model speaks of the same place (`sidecar.scan.fusion`)."""
     report = await scan("banana", layer=one(status="hint"))
     assert [(f.decides, f.hint, f.score) for f in report.findings] == [(False, True, 0.9)]
     assert report.score == 0.0

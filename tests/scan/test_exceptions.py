@@ -1,4 +1,4 @@
-"""Twin of sidecar/exemptions.py: on a real store, and what an engine makes of it."""
+"""Twin of sidecar/scan/exceptions.py: on a real store, and what an engine makes of it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sidecar import exemptions
-from sidecar.engine import Caller, Engine, Stage, Terms
 from sidecar.errors import RequestError
-from sidecar.exemptions import Exemptions
 from sidecar.extraction import extraction
 from sidecar.limits import Concurrency
+from sidecar.scan import exceptions
+from sidecar.scan.engine import Caller, Engine, Stage, Terms
+from sidecar.scan.exceptions import Exemptions
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 
@@ -155,7 +155,7 @@ async def test_a_store_that_stays_silent_ends_all_exceptions(known: Exemptions) 
     """What cannot be checked for a minute is not believed."""
     await mark(known, LESSON)
     assert known.of([Segment(LESSON)], None) == (frozenset({"T-EVIL"}),)
-    known._known_at -= exemptions.STALE + 1
+    known._known_at -= exceptions.STALE + 1
     assert known.of([Segment(LESSON)], None) == ()
 
 

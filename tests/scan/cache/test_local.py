@@ -1,4 +1,4 @@
-"""Twin of sidecar/verdicts/memory.py, and what both memories promise alike: in this process and in Redis."""
+"""Twin of sidecar/scan/cache/local.py, and what both memories promise alike: in this process and in Redis."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 import pytest
 import servers
 
-from sidecar import verdicts
 from sidecar.config import Cache
 from sidecar.errors import ConfigError
+from sidecar.scan import cache
+from sidecar.scan.cache import REPORTS, Verdicts
+from sidecar.scan.cache.local import LocalMemory
+from sidecar.scan.cache.redis import RedisMemory
 from sidecar.types import Finding, Label, LayerName, SegmentReport
-from sidecar.verdicts import REPORTS, Verdicts
-from sidecar.verdicts.memory import LocalMemory
-from sidecar.verdicts.shared import RedisMemory
 
 SECRET = bytes(range(32))
 FOUND = SegmentReport(0.8, (Finding("T-1", Label.JAILBREAK, 0.8, LayerName.RULES, "", 3, 9, "base64", decides=False),))
@@ -28,7 +28,7 @@ async def memory(request: pytest.FixtureRequest) -> AsyncIterator[Verdicts]:
     if request.param == "redis":
         running: servers.RedisServer = request.getfixturevalue("redis")
         url = running.url
-    opened = await verdicts.open(Cache(url=url), SECRET, REPORTS)
+    opened = await cache.open(Cache(url=url), SECRET, REPORTS)
     if isinstance(opened, RedisMemory):
         await opened._client.flushdb()
     yield opened
@@ -81,4 +81,4 @@ async def test_a_report_is_forgotten_after_its_time() -> None:
 async def test_a_wrong_url_is_named(url: str) -> None:
     """The operator reads which setting it is."""
     with pytest.raises(ConfigError, match=r"cache\.url"):
-        await verdicts.open(Cache(url=url), SECRET, REPORTS)
+        await cache.open(Cache(url=url), SECRET, REPORTS)

@@ -1,4 +1,4 @@
-"""Twin of sidecar/verdicts/shared.py: between replicas, against forgery, and with Redis gone."""
+"""Twin of sidecar/scan/cache/redis.py: between replicas, against forgery, and with Redis gone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 import servers
 from support import free_port
 
+from sidecar.scan.cache.local import REPORTS, LocalMemory
+from sidecar.scan.cache.redis import PREFIX, RedisMemory
 from sidecar.types import Finding, Label, LayerName, SegmentReport
-from sidecar.verdicts.memory import REPORTS, LocalMemory
-from sidecar.verdicts.shared import PREFIX, RedisMemory
 
 SECRET = bytes(range(32))
 ATTACK = SegmentReport(0.9, (Finding("T-1", Label.PROMPT_INJECTION, 0.9, LayerName.RULES, ""),))

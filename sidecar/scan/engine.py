@@ -19,9 +19,8 @@ from typing import Literal, Protocol
 
 from sidecar.errors import LayerError
 from sidecar.extraction.joining import without
-from sidecar.fusion import fused
 from sidecar.limits import Concurrency, QueueFull
-from sidecar.standing import (
+from sidecar.scan.aggregation import (
     ANYBODY,
     Caller,
     Case,
@@ -35,6 +34,7 @@ from sidecar.standing import (
     switched,
     threats,
 )
+from sidecar.scan.fusion import fused
 from sidecar.types import (
     Action,
     Finding,
@@ -79,7 +79,7 @@ class Stage:
 
 
 class Exempting(Protocol):
-    """What the engine needs to know of exceptions (`sidecar.exemptions`)."""
+    """What the engine needs to know of exceptions (`sidecar.scan.exceptions`)."""
 
     def of(self, segments: Sequence[Segment], key_id: str | None) -> tuple[frozenset[str], ...]:
         """For each segment the rules that are excepted on it; empty if there are none at all."""

@@ -1,4 +1,4 @@
-"""Twin of sidecar/selection.py: which texts of a request are scanned."""
+"""Twin of sidecar/scan/selection.py: which texts of a request are scanned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.config import Settings
 from sidecar.extraction.extraction import extract
-from sidecar.selection import select, sources_read
+from sidecar.scan.selection import select, sources_read
 from sidecar.types import Segment, Source
 
 BODY: dict[str, Any] = {

@@ -21,8 +21,8 @@ from functools import lru_cache
 
 from sidecar.errors import LayerError
 from sidecar.observability.metrics import CACHE, count_of
+from sidecar.scan.cache.local import Verdicts
 from sidecar.types import Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
-from sidecar.verdicts.memory import Verdicts
 
 _Pending = asyncio.Future[SegmentReport | None]
 _PERSON = b"verdicts"

@@ -1,10 +1,10 @@
-"""Twin of sidecar/standing.py; what it means for a verdict is in tests/test_engine.py."""
+"""Twin of sidecar/scan/aggregation.py; what it means for a verdict is in tests/scan/test_engine.py."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from sidecar.standing import Caller, Case, Standing, Terms, culprit, exempted, rounded, switched, threats
+from sidecar.scan.aggregation import Caller, Case, Standing, Terms, culprit, exempted, rounded, switched, threats
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
 from sidecar.util.units import Switch
 

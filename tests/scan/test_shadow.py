@@ -1,4 +1,4 @@
-"""Twin of sidecar/shadow.py: on real rules and a real store."""
+"""Twin of sidecar/scan/shadow.py: on real rules and a real store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sidecar import shadow
 from sidecar.config import Settings
-from sidecar.engine import Caller
 from sidecar.observability.metrics import SHADOW
 from sidecar.pipeline import Pipeline, Serving, pipeline
+from sidecar.scan import shadow
+from sidecar.scan.engine import Caller
 from sidecar.storage import Disagreement, Store
 from sidecar.types import Action, ScanRequest, Segment
 

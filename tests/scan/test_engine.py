@@ -1,4 +1,4 @@
-"""Twin of sidecar/engine.py: layers here are small real objects, no model, network or YAML."""
+"""Twin of sidecar/scan/engine.py: layers here are small real objects, no model, network or YAML."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from sidecar.engine import Caller, Engine, Stage, Terms
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency
+from sidecar.scan.engine import Caller, Engine, Stage, Terms
 from sidecar.types import (
     Action,
     Finding,

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from sidecar import config
-from sidecar.engine import Caller, Engine
 from sidecar.errors import StoreError
 from sidecar.observability.metrics import SHADOW
+from sidecar.scan.engine import Caller, Engine
 from sidecar.storage import Disagreement, Disagreements
 from sidecar.types import Finding, LayerName, ScanRequest, Verdict
 from sidecar.util import logs

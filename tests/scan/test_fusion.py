@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.fusion import MOST, fused
+from sidecar.scan.fusion import MOST, fused
 from sidecar.types import Finding, Label, LayerName, LayerReport, SegmentReport
 
 

@@ -22,8 +22,8 @@ from redis.exceptions import RedisError
 
 from sidecar.errors import ConfigError
 from sidecar.observability.metrics import CACHE
+from sidecar.scan.cache.local import LocalMemory
 from sidecar.util import logs
-from sidecar.verdicts.memory import LocalMemory
 
 TIMEOUT = 0.1
 PAUSE = 1.0

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from sidecar import config
 from sidecar.errors import ConfigError
-from sidecar.verdicts.memory import REPORTS, Form, LocalMemory, Memory, Verdicts
-from sidecar.verdicts.remembering import Remembering
+from sidecar.scan.cache.cached_layer import Remembering
+from sidecar.scan.cache.local import REPORTS, Form, LocalMemory, Memory, Verdicts
 
 __all__ = ["REPORTS", "Form", "LocalMemory", "Memory", "Remembering", "Verdicts", "open"]
 V = TypeVar("V")
@@ -21,7 +21,7 @@ async def open(settings: config.Cache, secret: bytes, form: Form[V]) -> Memory[V
     if not settings.url.startswith(("redis://", "rediss://", "unix://")):
         raise ConfigError("cache.url", ["write memory:// or redis://HOST:6379"])
     try:
-        from sidecar.verdicts.shared import RedisMemory  # noqa: PLC0415 - redis is an optional extra
+        from sidecar.scan.cache.redis import RedisMemory  # noqa: PLC0415 - redis is an optional extra
     except ImportError:
         raise ConfigError("cache.url", ["install prompt-sidecar[redis]"]) from None
     return RedisMemory(settings.url, local, secret, settings.ttl)

@@ -1,4 +1,4 @@
-"""Twin of sidecar/verdicts/remembering.py: around small real layers that count what they read."""
+"""Twin of sidecar/scan/cache/cached_layer.py: around small real layers that count what they read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sidecar.errors import LayerError
+from sidecar.scan.cache import REPORTS, LocalMemory, Remembering, Verdicts
 from sidecar.types import (
     Finding,
     Label,
@@ -19,7 +20,6 @@ from sidecar.types import (
     SegmentReport,
     Source,
 )
-from sidecar.verdicts import REPORTS, LocalMemory, Remembering, Verdicts
 
 
 @dataclass

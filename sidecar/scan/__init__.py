@@ -1,0 +1,1 @@
+"""The scan pipeline: layers in order, one verdict."""
