@@ -31,7 +31,7 @@ from rich.table import Table
 from benchmarks import traffic_sample
 from benchmarks.proxy import free_port, wait_for
 from sidecar.console import progress
-from sidecar.evaluation import Row, Share, bodies, read_rows, rows
+from sidecar.evaluation import Row, Share, conversations, read_rows, rows
 from sidecar.util import json as jsons
 
 SECONDS = 120.0
@@ -73,9 +73,9 @@ class Reply:
 def requests_of(found: Sequence[Row], *, growing: bool) -> Iterator[Request]:
     """The requests of all units in order; single texts are sent as documents."""
     for row in found:
-        operation = row.operation or bodies.OPERATIONS["chat"]
+        operation = row.operation or conversations.OPERATIONS["chat"]
         sent = list(row.requests(growing=growing)) or [
-            bodies.document(row.text, indirect=row.channel.value == "indirect", system=row.system_prompt)
+            conversations.document(row.text, indirect=row.channel.value == "indirect", system=row.system_prompt)
         ]
         yield from (Request(row, f"/v1{operation}", jsons.dumps(body, jsons.MUCH)) for body in sent)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 
-from sidecar import __version__, app, config, console, coverage, memory, policy
+from sidecar import __version__, app, config, console, memory, policy
 from sidecar.admin import admin
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
 from sidecar.detectors.rules import selftest
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError, PolicyError, SidecarError
 from sidecar.eval_command import evaluate, run
-from sidecar.evaluation import Scanner
+from sidecar.evaluation import Scanner, rule_coverage
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.keys import keys
 from sidecar.kubernetes import inject_command, quit_command, webhook_command
@@ -109,13 +109,12 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
     A pattern that no match line meets is an error in a shipped rule, and a warning in one of your own.
     """
     settings = load_settings(config_file)
-    rows = coverage.read(covered) if covered else []
+    rows = rule_coverage.read(covered) if covered else []
     Vocabularies(settings.inline.vocabularies)
     async with pipeline(settings) as built:
         warnings = console.warnings(settings) + (await _unproved(built.policy) if settings.layers.rules.enabled else [])
-        found = (
-            coverage.report(built.policy, await run(Scanner(built.engine.scan, settings), rows, 1)) if covered else {}
-        )
+        outcomes = await run(Scanner(built.engine.scan, settings), rows, 1) if covered else []
+        found = rule_coverage.report(built.policy, outcomes) if covered else {}
     if as_json:
         shape = {"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": found or None}
         emit({**shape, "warnings": warnings})

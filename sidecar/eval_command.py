@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
-from sidecar import config, console, evaluation, opinions
+from sidecar import config, console, evaluation
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
-from sidecar.evaluation import Outcome, Row, Scanner
+from sidecar.evaluation import Outcome, Row, Scanner, judge_report
 from sidecar.pipeline import pipeline
 from sidecar.report_tables import show_report
 from sidecar.util import json
@@ -48,8 +48,8 @@ async def evaluate(
     settings = _choose(load_settings(config_file), layers)
     judge = settings.layers.llm_judge
     rows = evaluation.read_rows(file)
-    rows = opinions.shuffled(rows) if judge.url and limit else rows[:limit]
-    spent = opinions.tokens_spent()
+    rows = judge_report.shuffled(rows) if judge.url and limit else rows[:limit]
+    spent = judge_report.tokens_spent()
     # A growing conversation is read as a server reads it, which remembers what it has read.
     async with pipeline(settings, prove=False, secret=os.urandom(32) if growing else None) as built:
         scanner = Scanner(built.engine.scan, settings, growing=growing)
@@ -58,8 +58,8 @@ async def evaluate(
         await asyncio.to_thread(_write_rows, out_file, outcomes)
     found = evaluation.report(outcomes)
     if judge.url:
-        tokens = opinions.tokens_spent() - spent
-        found["judge"] = opinions.report(outcomes, judge, settings.scan.threshold, tokens)
+        tokens = judge_report.tokens_spent() - spent
+        found["judge"] = judge_report.report(outcomes, judge, settings.scan.threshold, tokens)
     if as_json:
         emit(found)
     else:
@@ -84,7 +84,7 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
     if "llm_judge" in wanted and settings.layers.llm_judge.url is None:
         raise ConfigError("--layers", ["llm_judge needs layers.llm_judge.url"])
     given = settings.layers
-    judge = opinions.unmetered(given.llm_judge)
+    judge = judge_report.unmetered(given.llm_judge)
     if wanted == {"llm_judge"}:
         return settings.model_copy(update={"layers": given.model_copy(update={"llm_judge": judge})})
     chosen = config.Layers(
@@ -108,7 +108,7 @@ async def run(scanner: Scanner, rows: Sequence[Row], concurrency: int, judged: i
             for index, row in waiting:
                 outcomes[index] = await scanner.outcome(row)
                 bar.advance(task)
-                left -= opinions.asked(outcomes[index])
+                left -= judge_report.asked(outcomes[index])
                 if left <= 0:
                     return
 

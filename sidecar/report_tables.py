@@ -1,4 +1,4 @@
-"""The tables of `sidecar eval`, drawn with rich from the figures of `sidecar.evaluation` and `sidecar.opinions`."""
+"""The tables of `sidecar eval`, drawn with rich from the figures of `evaluation` and `evaluation.judge_report`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sidecar.console import out
-from sidecar.opinions import sentence
+from sidecar.evaluation.judge_report import sentence
 
 MOST_NAMES = 12
 """Causes that are listed; the rest is in `--json`."""

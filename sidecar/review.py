@@ -19,11 +19,12 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from sidecar import console, opinions, policy
+from sidecar import console, policy
 from sidecar.commands import CONFIG, JSON, Duration, emit, entry, load_settings
 from sidecar.config import JudgeLayer, Settings
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
+from sidecar.evaluation import judge_report
 from sidecar.policy.switches import switched
 from sidecar.scan.aggregation import rounded
 from sidecar.storage import Entry, Filter, Store
@@ -144,7 +145,7 @@ def score_before(logged: Entry) -> float | None:
 
 async def _judge(settings: Settings, kept: Sequence[Entry]) -> list[Opinion]:
     """One opinion for each, a few at a time, in the order given."""
-    judge = opinions.unmetered(settings.layers.llm_judge)
+    judge = judge_report.unmetered(settings.layers.llm_judge)
     rules = switched(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
     layer = LlmJudgeLayer(judge, rules, threshold=settings.scan.threshold)
     waiting = iter(kept)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from sidecar.config import Settings
 from sidecar.errors import BodyError
-from sidecar.evaluation import bodies
-from sidecar.evaluation.bodies import Body
+from sidecar.evaluation import conversations
+from sidecar.evaluation.conversations import Body
 from sidecar.evaluation.rows import Row
 from sidecar.extraction import json_body
 from sidecar.extraction.extraction import extract
@@ -124,7 +124,7 @@ class Scanner:
         if len(raw) > limits.body_bytes:
             raise BodyError("oversize", "The body is larger than limits.body_bytes.")
         document = json_body.parse(raw, depth=limits.depth)
-        found = self._vocabularies.read(extract(document, operation, bodies.dialect(operation)))
+        found = self._vocabularies.read(extract(document, operation, conversations.dialect(operation)))
         for part in found.unscannable:
             if getattr(self._settings.failure.input, part.kind) == "block":
                 raise BodyError(part.kind, "The body holds what cannot be scanned.", param=part.path)

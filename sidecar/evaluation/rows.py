@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sidecar.errors import BodyError, ConfigError
-from sidecar.evaluation import bodies
-from sidecar.evaluation.bodies import Body
+from sidecar.evaluation import conversations
+from sidecar.evaluation.conversations import Body
 from sidecar.types import SOURCE_OF, Channel, Label, ScanRequest, Segment
 from sidecar.util import json
 
@@ -71,7 +71,7 @@ class Row:
     @property
     def said(self) -> str:
         """All it says: its text, or every string of its request."""
-        return self.text or "\n".join(bodies.strings(self.body))
+        return self.text or "\n".join(conversations.strings(self.body))
 
     def request(self) -> ScanRequest:
         """A row as the scan API reads it."""
@@ -80,7 +80,7 @@ class Row:
     def requests(self, *, growing: bool = False) -> Iterator[Body]:
         """The bodies of a document or a conversation; `growing`: one for each turn of the model."""
         if self.body is not None:
-            yield from bodies.growing(self.body) if growing else (self.body,)
+            yield from conversations.growing(self.body) if growing else (self.body,)
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -152,6 +152,6 @@ def _body(value: Mapping[str, Any], form: Form, channel: Channel) -> tuple[Body 
     if form == "document":
         indirect = channel is Channel.INDIRECT
         system = value.get("system_prompt")
-        return bodies.document(value["text"], indirect=indirect, system=system), bodies.OPERATIONS["chat"]
-    operation = bodies.operation(value)
-    return (value["body"] if "body" in value else bodies.conversation(value, operation)), operation
+        return conversations.document(value["text"], indirect=indirect, system=system), conversations.OPERATIONS["chat"]
+    operation = conversations.operation(value)
+    return (value["body"] if "body" in value else conversations.conversation(value, operation)), operation

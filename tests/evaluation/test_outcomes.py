@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.config import Settings
 from sidecar.evaluation import Outcome, Row, Scanner
-from sidecar.evaluation.bodies import document
+from sidecar.evaluation.conversations import document
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 
 BAD = "zebra"

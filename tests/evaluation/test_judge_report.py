@@ -1,4 +1,4 @@
-"""Twin of sidecar/opinions.py: rows few enough to count by hand."""
+"""Twin of sidecar/evaluation/judge_report.py: rows few enough to count by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sidecar.cli import main
 from sidecar.config import JudgeLayer
 from sidecar.detectors.judge.layer import CONTROLS
 from sidecar.evaluation import Outcome, Row
-from sidecar.opinions import asked, report, sentence, unmetered
+from sidecar.evaluation.judge_report import asked, report, sentence, unmetered
 from sidecar.types import Action, LayerName, LayerReport, Verdict
 
 POLICY = """\

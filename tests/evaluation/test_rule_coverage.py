@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar import coverage
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError
-from sidecar.evaluation import Outcome, Row
+from sidecar.evaluation import Outcome, Row, rule_coverage
 from sidecar.policy import Policy, Rule
 from sidecar.types import Action, Label, LayerName, Verdict
 
@@ -48,7 +47,7 @@ async def outcomes(texts: list[tuple[str, frozenset[str]]]) -> list[Outcome]:
 async def test_rows_are_counted_by_kind_for_every_rule_that_fired() -> None:
     """Attacks, attacks that nothing else met, and false positives."""
     texts = [("red fruit", ATTACK), ("green fruit", ATTACK), ("my fruit", BENIGN), ("nothing", BENIGN)]
-    found = coverage.report(RULES, await outcomes(texts))
+    found = rule_coverage.report(RULES, await outcomes(texts))
     fired = {figures["rule"]: figures for figures in found["fired"]}
     assert {name: fired["T-1"][name] for name in ("rows", "attacks", "alone", "benign")} == {
         "rows": 3,
@@ -61,14 +60,14 @@ async def test_rows_are_counted_by_kind_for_every_rule_that_fired() -> None:
 
 async def test_rules_that_never_fire_are_named_if_they_were_asked() -> None:
     """Not retired ones, and not those of a layer that did not run."""
-    found = coverage.report(RULES, await outcomes([("red fruit", ATTACK)]))
+    found = rule_coverage.report(RULES, await outcomes([("red fruit", ATTACK)]))
     assert (found["never"], found["rules"]) == (["T-3"], 3)
 
 
 async def test_a_rule_within_another_is_named() -> None:
     """From a few rows on: one row in common is chance."""
-    few = coverage.report(RULES, await outcomes([("red fruit", ATTACK)]))
-    many = coverage.report(RULES, await outcomes([("red fruit", ATTACK)] * 3 + [("a fruit", ATTACK)] * 2))
+    few = rule_coverage.report(RULES, await outcomes([("red fruit", ATTACK)]))
+    many = rule_coverage.report(RULES, await outcomes([("red fruit", ATTACK)] * 3 + [("a fruit", ATTACK)] * 2))
     assert few["overlaps"] == []
     assert many["overlaps"] == [{"rule": "T-2", "within": "T-1", "rows": 3, "both": 3}]
 
@@ -78,7 +77,7 @@ def test_a_file_of_lines_is_benign_and_a_labelled_one_says_itself(tmp_path: Path
     plain, labelled = tmp_path / "lines.txt", tmp_path / "rows.jsonl"
     plain.write_text("# of ours\none\n\ntwo\n", "utf-8")
     labelled.write_text('{"text": "three", "labels": ["jailbreak"]}\n', "utf-8")
-    assert [(row.text, row.benign) for row in coverage.read(plain)] == [("one", True), ("two", True)]
-    assert [(row.text, row.attack) for row in coverage.read(labelled)] == [("three", True)]
+    assert [(row.text, row.benign) for row in rule_coverage.read(plain)] == [("one", True), ("two", True)]
+    assert [(row.text, row.attack) for row in rule_coverage.read(labelled)] == [("three", True)]
     with pytest.raises(ConfigError, match=r"nowhere\.txt"):
-        coverage.read(tmp_path / "nowhere.txt")
+        rule_coverage.read(tmp_path / "nowhere.txt")

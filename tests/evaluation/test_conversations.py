@@ -1,4 +1,4 @@
-"""Twin of sidecar/evaluation/bodies.py."""
+"""Twin of sidecar/evaluation/conversations.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.evaluation import bodies
+from sidecar.evaluation import conversations
 
 USER = {"role": "user", "content": "hi"}
 MODEL = {"role": "assistant", "content": "Hello."}
@@ -30,21 +30,21 @@ TOOL = {"role": "tool", "tool_call_id": "c", "content": "12"}
 )
 def test_the_operation_is_the_one_that_is_named_or_shows(value: dict[str, Any], wanted: str) -> None:
     """By `dialect`, else by what only one API has."""
-    assert bodies.operation(value) == wanted
+    assert conversations.operation(value) == wanted
 
 
 @pytest.mark.parametrize("said", ["french", "/nowhere"])
 def test_an_unknown_dialect_is_an_error(said: str) -> None:
     """The message lists what there is."""
     with pytest.raises(ValueError, match="responses"):
-        bodies.operation({"body": {}, "dialect": said})
+        conversations.operation({"body": {}, "dialect": said})
 
 
 def test_a_system_prompt_stands_where_its_api_has_it() -> None:
     """As first message for OpenAI, beside the messages for Anthropic."""
-    openai = bodies.conversation({"messages": [USER], "system": "Be kind."}, "/chat/completions")
+    openai = conversations.conversation({"messages": [USER], "system": "Be kind."}, "/chat/completions")
     assert [message["role"] for message in openai["messages"]] == ["system", "user"]
-    assert bodies.conversation({"messages": [USER], "system": "Be kind."}, "/messages")["system"] == "Be kind."
+    assert conversations.conversation({"messages": [USER], "system": "Be kind."}, "/messages")["system"] == "Be kind."
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,18 @@ def test_a_growing_conversation_is_a_request_for_each_turn_of_the_model(
     turns: list[dict[str, Any]], wanted: list[int]
 ) -> None:
     """Each holds what came before the turn; a last one what no turn followed."""
-    assert [len(body["messages"]) for body in bodies.growing({"messages": turns})] == wanted
+    assert [len(body["messages"]) for body in conversations.growing({"messages": turns})] == wanted
 
 
 def test_a_responses_body_grows_by_its_input_and_a_single_prompt_does_not() -> None:
     """A call of a function is the model's, its output is not."""
     items = [USER, {"type": "function_call", "name": "f"}, {"type": "function_call_output", "output": "x"}]
-    assert [len(body["input"]) for body in bodies.growing({"input": items})] == [1, 3]
-    assert len(list(bodies.growing({"prompt": "x"}))) == 1
+    assert [len(body["input"]) for body in conversations.growing({"input": items})] == [1, 3]
+    assert len(list(conversations.growing({"prompt": "x"}))) == 1
 
 
 def test_a_document_is_a_users_text_or_the_result_of_a_tool() -> None:
     """As its channel says."""
-    roles = [message["role"] for message in bodies.document("x", indirect=True, system="s")["messages"]]
+    roles = [message["role"] for message in conversations.document("x", indirect=True, system="s")["messages"]]
     assert roles == ["system", "assistant", "tool"]
-    assert bodies.document("x", indirect=False)["messages"] == [{"role": "user", "content": "x"}]
+    assert conversations.document("x", indirect=False)["messages"] == [{"role": "user", "content": "x"}]
