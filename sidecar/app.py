@@ -26,20 +26,20 @@ from sidecar.pipeline import Serving
 from sidecar.policy import Policy
 from sidecar.reload import Reloader, files_behind, settled
 from sidecar.scan.exceptions import Exemptions
+from sidecar.server.access_log import access_log
+from sidecar.server.allowed_hosts import is_loopback, only_for
+from sidecar.server.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
+from sidecar.server.middleware import boundary, no_server_header
+from sidecar.server.origins import Telling, only_from
+from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 from sidecar.web import openapi
-from sidecar.web.access import access_log
 from sidecar.web.admin import Dashboard, Parts
 from sidecar.web.admin.guard import allowed_hosts
 from sidecar.web.compat.envoy import PREFIX as ENVOY
 from sidecar.web.compat.routes import switched_on
-from sidecar.web.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
-from sidecar.web.hosts import is_loopback, only_for
-from sidecar.web.middleware import boundary, no_server_header
-from sidecar.web.origins import Telling, only_from
-from sidecar.web.server import Site
 
 VERDICTS = "verdicts"
 FOR_EVER = timedelta(days=36_500)

@@ -17,9 +17,9 @@ from sidecar.errors import ConfigError, SidecarError
 from sidecar.inject import Options
 from sidecar.inject.review import answer
 from sidecar.reload import Reloader
+from sidecar.server.health import health
+from sidecar.server.middleware import boundary
 from sidecar.util import logs
-from sidecar.web.health import health
-from sidecar.web.middleware import boundary
 
 BODY_BYTES = 4 * 1024 * 1024
 """Objects in a cluster are at most 1.5 MiB; an update's review holds two."""

@@ -21,10 +21,10 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.limits import Concurrency, MemoryLimiter
 from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.scan.exceptions import Exemptions
+from sidecar.server.server import Site
 from sidecar.storage import Entry, Role, Store
 from sidecar.web.admin import Dashboard, Parts, bootstrap
 from sidecar.web.admin.invitations import invite
-from sidecar.web.server import Site
 
 PASSWORD = "correct horse battery"
 POLICY = r"""

@@ -17,12 +17,12 @@ from sidecar.decision_log import Journal
 from sidecar.errors import BodyError
 from sidecar.extraction import json_body, scan_request
 from sidecar.scan.engine import Engine
+from sidecar.server.middleware import Gatekeeper, new_decision_id
+from sidecar.server.responses import DECISION, DECISION_ID
 from sidecar.types import Finding, LayerReport, Verdict
 from sidecar.util import json
-from sidecar.web.answers import DECISION, DECISION_ID
 from sidecar.web.compat.texts import Question, chat
 from sidecar.web.desk import Desk, Ruling
-from sidecar.web.middleware import Gatekeeper, new_decision_id
 
 KEY_HEADER = "X-API-Key"
 Parse = Callable[[json_body.JsonValue], Any]

@@ -12,12 +12,12 @@ from sidecar.decision_log import Journal
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
 from sidecar.replies.placeholders import Placeholders
+from sidecar.server.body import LEASE
+from sidecar.server.headers import upward
+from sidecar.server.responses import ENFORCE, KEY_ID, REPLACED, STRIPPED, verdict_headers
 from sidecar.types import Action, Decision, LayerName, Segment, Source, Verdict
 from sidecar.upstream import Outgoing
-from sidecar.web.answers import ENFORCE, KEY_ID, REPLACED, STRIPPED, verdict_headers
-from sidecar.web.headers import upward
 from sidecar.web.intake import Payload
-from sidecar.web.receive import LEASE
 
 NOTHING_FOUND = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 

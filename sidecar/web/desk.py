@@ -22,14 +22,14 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.limits import NoRoom
 from sidecar.observability.metrics import ANSWERS
 from sidecar.scan.engine import Engine
+from sidecar.server.body import receive, unpack
+from sidecar.server.caller import caller, monitors
+from sidecar.server.middleware import Gatekeeper
+from sidecar.server.responses import DECISION, DECISION_ID, KEY_ID, TOO_SUSPICIOUS, UNSCANNED
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 from sidecar.util.timeouts import within
-from sidecar.web.answers import DECISION, DECISION_ID, KEY_ID, TOO_SUSPICIOUS, UNSCANNED
 from sidecar.web.call import NOTHING_FOUND
-from sidecar.web.caller import caller, monitors
 from sidecar.web.findings import Finder, Text
-from sidecar.web.middleware import Gatekeeper
-from sidecar.web.receive import receive, unpack
 
 T = TypeVar("T")
 

@@ -21,9 +21,9 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.limits import NoRoom
+from sidecar.server.body import THREAD_BYTES, Oversize, content_coding, make_room, receive, unpack
+from sidecar.server.headers import is_websocket
 from sidecar.util import json
-from sidecar.web.headers import is_websocket
-from sidecar.web.receive import THREAD_BYTES, Oversize, content_coding, make_room, receive, unpack
 
 _FORMS = frozenset({RouteKind.MULTIPART, RouteKind.FILES})
 

@@ -24,30 +24,23 @@ from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.observability.metrics import REDACTED, REFUSED
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import select
+from sidecar.server.body import LEASE
+from sidecar.server.caller import caller, monitors
+from sidecar.server.headers import is_websocket, own_key
+from sidecar.server.middleware import Gatekeeper, new_decision_id
+from sidecar.server.reasons import refusal_message
+from sidecar.server.refusals import refusal
+from sidecar.server.responses import DECISION_ID, DIALECT, KEY_ID, TOO_SUSPICIOUS, blocked_response, error_response
+from sidecar.server.server import ENDING, is_cut
 from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
 from sidecar.upstream import Answer, Upstream
 from sidecar.util import by_model, logs
-from sidecar.web.answers import (
-    DECISION_ID,
-    DIALECT,
-    KEY_ID,
-    TOO_SUSPICIOUS,
-    blocked_response,
-    error_response,
-)
 from sidecar.web.call import NOTHING_FOUND, Call
-from sidecar.web.caller import caller, monitors
-from sidecar.web.headers import is_websocket, own_key
 from sidecar.web.history import MOST_PASSES, without_refused
 from sidecar.web.intake import Intake, Payload
-from sidecar.web.middleware import Gatekeeper, new_decision_id
-from sidecar.web.reasons import refusal_message
-from sidecar.web.receive import LEASE
 from sidecar.web.redaction import Redactor
-from sidecar.web.refusals import refusal
 from sidecar.web.relay import relay
 from sidecar.web.screening import Screen, Screening
-from sidecar.web.server import ENDING, is_cut
 from sidecar.web.sockets import Sockets
 
 CLIENT_CLOSED = 499

@@ -16,14 +16,14 @@ from aiohttp import web
 
 from sidecar.errors import UpstreamError
 from sidecar.replies.events import whole_events
+from sidecar.server.headers import downward
+from sidecar.server.responses import DECISION_ID, error_body
+from sidecar.server.server import ENDING, is_cut
 from sidecar.upstream import Answer
 from sidecar.upstream.replaced import Changed
 from sidecar.util import json, logs
 from sidecar.util.timeouts import within
-from sidecar.web.answers import DECISION_ID, error_body
-from sidecar.web.headers import downward
 from sidecar.web.keepalive import Keepalive
-from sidecar.web.server import ENDING, is_cut
 
 SMALL = 32 * 1024
 """Bytes of an answer that is awaited, and then written in one go with its headers."""

@@ -27,16 +27,16 @@ from sidecar.replies.events import Event, Unreadable, cut, dumped, loaded, read,
 from sidecar.replies.placeholders import LONGEST, Placeholders
 from sidecar.replies.texts import Piece, pieces
 from sidecar.replies.window import Free, Window
+from sidecar.server.body import THREAD_BYTES
+from sidecar.server.refusals import refusal
+from sidecar.server.responses import NO_RETRY, blocked_response, error_response
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.upstream import Answer
 from sidecar.upstream.replaced import Changed, and_rest
 from sidecar.util import logs
 from sidecar.util.timeouts import paused, within
-from sidecar.web.answers import NO_RETRY, blocked_response, error_response
 from sidecar.web.endings import Ending
 from sidecar.web.findings import Finder, Text
-from sidecar.web.receive import THREAD_BYTES
-from sidecar.web.refusals import refusal
 
 UNSEEN = "The answer cannot be looked at, so it is not passed (failure.answer)."
 PAUSE = 1.0

@@ -13,7 +13,7 @@ from chaos.world import patiently
 from recording import Received, head, recording, stream
 from support import SidecarProcess
 
-from sidecar.web.server import ENDING
+from sidecar.server.server import ENDING
 
 pytestmark = pytest.mark.timeout(600)
 CHAT = {"model": "m", "stream": True, "messages": [{"role": "user", "content": SENTENCE}]}

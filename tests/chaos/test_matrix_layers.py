@@ -29,12 +29,12 @@ from sidecar.detectors.semantic.cascade import Scorer
 from sidecar.detectors.semantic.layer import SemanticLayer
 from sidecar.detectors.semantic.nearest_neighbours import Neighbours
 from sidecar.scan.engine import Engine, Stage, Terms
+from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.web.api import ScanApi
-from sidecar.web.middleware import Gatekeeper, boundary
 from sidecar.web.proxy import Proxy
-from sidecar.web.server import Site
 
 Policy = Literal["block", "skip"]
 

@@ -19,7 +19,7 @@ from recording import recording
 
 from sidecar.config import Telemetry
 from sidecar.observability import tracing
-from sidecar.web.middleware import boundary
+from sidecar.server.middleware import boundary
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -17,10 +17,10 @@ from sidecar.decision_log import Journal
 from sidecar.errors import LayerError
 from sidecar.limits import Concurrency, MemoryLimiter
 from sidecar.scan.engine import Engine, Stage, Terms
+from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.web.api import ScanApi
-from sidecar.web.middleware import Gatekeeper, boundary
 
 
 @dataclass

@@ -9,10 +9,10 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import classify
 from sidecar.limits import Room
 from sidecar.replies.placeholders import Placeholders, Span
+from sidecar.server.body import LEASE
 from sidecar.types import Segment
 from sidecar.web.call import Call
 from sidecar.web.intake import Payload
-from sidecar.web.receive import LEASE
 
 PREFIXES = ("/v1", "/openai/deployments/{deployment}")
 

@@ -17,9 +17,9 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth, Settings
 from sidecar.limits import MemoryLimiter
 from sidecar.observability.metrics import REGISTRY
+from sidecar.server.middleware import Gatekeeper
 from sidecar.storage import Store
 from sidecar.types import Segment
-from sidecar.web.middleware import Gatekeeper
 
 ANSWER = b'{ "id": "x", "unknown": 1.50, "choices": [] }'
 BLOCKED = ("block", "0.9", "prompt_injection")

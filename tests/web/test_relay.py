@@ -12,7 +12,7 @@ from recording import Received, head, raw, recording, stream, whole
 
 from sidecar.errors import UpstreamError
 from sidecar.replies.events import EVENT_BYTES, whole_events
-from sidecar.web.server import ENDING
+from sidecar.server.server import ENDING
 
 STREAM = CHAT | {"stream": True}
 EVENT = b'data: {"n": 1}\n\n'

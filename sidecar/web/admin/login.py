@@ -17,10 +17,10 @@ from aiohttp import web
 
 from sidecar.errors import RateLimited, RequestError
 from sidecar.limits import Limiter
+from sidecar.server.client_address import neighbourhood
 from sidecar.storage import Admin, Role, valid_name
 from sidecar.util import logs
 from sidecar.util.units import Rate
-from sidecar.web.address import neighbourhood
 from sidecar.web.admin.cookies import digest, new_token
 from sidecar.web.admin.forms import Form, refused
 from sidecar.web.admin.guard import Guard, Route, Visit, to

@@ -15,10 +15,10 @@ from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
-from sidecar.web.answers import blocked_response, detail_response
+from sidecar.server.reasons import refusal_message
+from sidecar.server.responses import blocked_response, detail_response
 from sidecar.web.compat.texts import Question, chat, obj, objects
 from sidecar.web.desk import Desk
-from sidecar.web.reasons import refusal_message
 
 REQUEST, RESPONSE = "/request", "/response"
 CHAT = "/chat/completions"

@@ -19,9 +19,9 @@ from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.errors import BodyError
 from sidecar.scan.engine import Engine
+from sidecar.server.middleware import Gatekeeper
 from sidecar.upstream import Answer, Outgoing
 from sidecar.upstream.websockets import NoSocket
-from sidecar.web.middleware import Gatekeeper
 from sidecar.web.proxy import Proxy
 
 PREFIX = "/envoy"

@@ -18,10 +18,10 @@ from yarl import URL
 
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError, SidecarError, Unavailable
-from sidecar.web.answers import error_response
+from sidecar.server.headers import HOP_BY_HOP, upward
+from sidecar.server.responses import error_response
 from sidecar.web.compat.envoy import PREFIX
 from sidecar.web.compat.envoy_messages import OVERWRITE, SERVICE, CheckRequest, CheckResponse
-from sidecar.web.headers import HOP_BY_HOP, upward
 
 TIMEOUT = 60.0
 SLACK = 1024 * 1024

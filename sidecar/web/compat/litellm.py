@@ -16,10 +16,10 @@ from sidecar.config import Settings
 from sidecar.errors import RequestError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
-from sidecar.web.answers import detail_response
+from sidecar.server.reasons import refusal_message
+from sidecar.server.responses import detail_response
 from sidecar.web.compat.texts import Question, chat, obj, objects, refuse_if_closed, said, strings
 from sidecar.web.desk import Desk
-from sidecar.web.reasons import refusal_message
 
 PATH = "/beta/litellm_basic_guardrail_api"
 NOTHING = Extraction()

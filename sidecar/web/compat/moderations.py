@@ -12,11 +12,11 @@ from aiohttp import web
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.extraction.json_body import JsonValue
+from sidecar.server.middleware import new_decision_id
+from sidecar.server.responses import DECISION_ID, error_response
 from sidecar.types import ScanRequest, Segment
-from sidecar.web.answers import DECISION_ID, error_response
 from sidecar.web.compat.texts import Question, chat, obj, scores
 from sidecar.web.desk import Desk, Ruling
-from sidecar.web.middleware import new_decision_id
 
 PATH = "/v1/moderations"
 MOST = 100

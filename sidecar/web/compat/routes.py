@@ -16,12 +16,12 @@ from sidecar.errors import RequestError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.observability.metrics import REFUSED
 from sidecar.scan.engine import Engine
+from sidecar.server.headers import own_key
+from sidecar.server.middleware import Gatekeeper
+from sidecar.server.responses import DECISION, DECISION_ID
 from sidecar.util import json
-from sidecar.web.answers import DECISION, DECISION_ID
 from sidecar.web.compat import agentgateway, lakera, litellm, llm_guard, moderations
 from sidecar.web.desk import Desk
-from sidecar.web.headers import own_key
-from sidecar.web.middleware import Gatekeeper
 
 DOOR = "compat"
 

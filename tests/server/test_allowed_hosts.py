@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/hosts.py: a real server that is asked under many names."""
+"""Twin of sidecar/server/allowed_hosts.py: a real server that is asked under many names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from sidecar.web.hosts import only_for
-from sidecar.web.middleware import boundary
+from sidecar.server.allowed_hosts import only_for
+from sidecar.server.middleware import boundary
 
 
 async def fine(_request: web.Request) -> web.Response:

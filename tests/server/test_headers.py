@@ -1,11 +1,11 @@
-"""Twin of sidecar/web/headers.py: what passes, what does not, and whose key is whose."""
+"""Twin of sidecar/server/headers.py: what passes, what does not, and whose key is whose."""
 
 from __future__ import annotations
 
 import pytest
 from multidict import CIMultiDict
 
-from sidecar.web.headers import downward, is_websocket, own_key, upward
+from sidecar.server.headers import downward, is_websocket, own_key, upward
 
 
 def up(*fields: tuple[str, str], decoded: bool = False) -> list[tuple[str, str]]:

@@ -1,11 +1,11 @@
-"""Twin of sidecar/web/health.py."""
+"""Twin of sidecar/server/health.py."""
 
 from __future__ import annotations
 
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from sidecar.web.health import Readiness, admin_routes
+from sidecar.server.health import Readiness, admin_routes
 
 
 async def get(app: web.Application, path: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/receive.py."""
+"""Twin of sidecar/server/body.py."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from aiohttp import ClientSession, web
 from sidecar.config import Limits
 from sidecar.errors import BodyError
 from sidecar.limits import Lease, NoRoom, Room
-from sidecar.web.receive import LEASE, receive, unpack
-from sidecar.web.server import Site
+from sidecar.server.body import LEASE, receive, unpack
+from sidecar.server.server import Site
 
 LIMITS = Limits(body_bytes=1000, body_timeout=0.3, body_rate=100)
 JSON = "application/json"

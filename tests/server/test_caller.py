@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/caller.py, at a real sidecar: a key's own threshold and mode hold for its requests alone."""
+"""Twin of sidecar/server/caller.py, at a real sidecar: a key's own threshold and mode hold for its requests alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/origins.py: a real server, asked as browsers ask; a real browser asks in `tests/browser`."""
+"""Twin of sidecar/server/origins.py: a real server, asked as browsers ask; a real browser asks in `tests/browser`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from sidecar.config.sections import Listen
-from sidecar.web.middleware import boundary
-from sidecar.web.origins import Telling, only_from
+from sidecar.server.middleware import boundary
+from sidecar.server.origins import Telling, only_from
 
 ALLOWED = ("https://chat.example", "app://*")
 PREFLIGHT = {

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/answers.py: errors in the envelope of each door."""
+"""Twin of sidecar/server/responses.py: errors in the envelope of each door."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sidecar.errors import (
     UpgradeRefused,
 )
 from sidecar.errors import UpstreamError as Upstream
+from sidecar.server.responses import blocked_response, detail_response, error_response, verdict_headers
 from sidecar.types import Action, Label, LayerName, Verdict
-from sidecar.web.answers import blocked_response, detail_response, error_response, verdict_headers
 
 VERDICT = Verdict(0.8765, Action.BLOCK, (Label.JAILBREAK, Label.PII_DETECTED), 3, LayerName.SEMANTIC)
 ERRORS = [

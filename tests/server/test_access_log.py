@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/access.py: what a line says, and what it never says."""
+"""Twin of sidecar/server/access_log.py: what a line says, and what it never says."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from sidecar.config import Settings
 from sidecar.errors import Unauthorized
+from sidecar.server.access_log import access_log
+from sidecar.server.middleware import boundary
+from sidecar.server.responses import DECISION, KEY_ID
 from sidecar.util import logs
-from sidecar.web.access import access_log
-from sidecar.web.answers import DECISION, KEY_ID
-from sidecar.web.middleware import boundary
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SETTINGS = Settings.model_validate({"log": {"access": True}, "listen": {"trusted_proxies": ["127.0.0.0/8"]}})

@@ -23,12 +23,12 @@ from sidecar.errors import RateLimited, RequestError, Unauthorized, Unavailable
 from sidecar.limits import Limiter, Room
 from sidecar.observability import tracing
 from sidecar.observability.metrics import REFUSED
+from sidecar.server.body import LEASE
+from sidecar.server.caller import API_KEY
+from sidecar.server.client_address import address_of, neighbourhood
+from sidecar.server.responses import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
+from sidecar.server.server import ENDING, is_cut
 from sidecar.util import logs
-from sidecar.web.address import address_of, neighbourhood
-from sidecar.web.answers import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
-from sidecar.web.caller import API_KEY
-from sidecar.web.receive import LEASE
-from sidecar.web.server import ENDING, is_cut
 
 _log = logs.get("web")
 UNTRACED = frozenset({"/health", "/ready", "/startup", "/metrics"})

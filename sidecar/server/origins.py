@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.errors import RequestError
-from sidecar.web.hosts import OWN
+from sidecar.server.allowed_hosts import OWN
 
 SECONDS = "600"
 """How long a browser may keep what a preflight told it."""

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/middleware.py: a real server with the boundary around small handlers."""
+"""Twin of sidecar/server/middleware.py: a real server with the boundary around small handlers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sidecar.auth.api_keys import KeyRing, generate
 from sidecar.config import Settings
 from sidecar.errors import Unavailable
 from sidecar.limits import Limiter, MemoryLimiter, Room
+from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.responses import KEY_ID
 from sidecar.storage import Store
-from sidecar.web.answers import KEY_ID
-from sidecar.web.middleware import Gatekeeper, boundary
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from multidict import CIMultiDict
 
-from sidecar.web.address import address_of, neighbourhood
+from sidecar.server.client_address import address_of, neighbourhood
 
 TRUSTED = [ip_network(text) for text in ("10.0.0.0/8", "192.0.2.7", "fd00::/8")]
 

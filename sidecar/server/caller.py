@@ -10,8 +10,8 @@ from aiohttp import web
 from sidecar.auth.api_keys import ApiKey
 from sidecar.config import Settings
 from sidecar.scan.engine import Caller
+from sidecar.server.responses import DECISION_ID
 from sidecar.util.units import Switch, parse_switches
-from sidecar.web.answers import DECISION_ID
 
 API_KEY = web.RequestKey("api_key", ApiKey)
 """Set by the gatekeeper once the key is found valid."""

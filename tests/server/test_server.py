@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/server.py: raw sockets against a real site."""
+"""Twin of sidecar/server/server.py: raw sockets against a real site."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from sidecar.config import Limits
-from sidecar.web.server import FIELD_BYTES, LINGER, TURNED, Site
+from sidecar.server.server import FIELD_BYTES, LINGER, TURNED, Site
 
 
 async def hello(_request: web.Request) -> web.Response:

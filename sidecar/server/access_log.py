@@ -16,10 +16,10 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.config import Settings
 from sidecar.decision_log.entries import plain_route
+from sidecar.server.client_address import address_of
+from sidecar.server.middleware import UNTRACED
+from sidecar.server.responses import DECISION_ID, KEY_ID
 from sidecar.util import logs
-from sidecar.web.address import address_of
-from sidecar.web.answers import DECISION_ID, KEY_ID
-from sidecar.web.middleware import UNTRACED
 
 CLIENT_GONE = 499
 """The status of a request whose client did not wait for the end, as nginx writes it."""

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/refusals.py: refusals that the official SDK's models read, whole and as streams."""
+"""Twin of sidecar/server/refusals.py: refusals that the official SDK's models read, whole and as streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 
-from sidecar.web.refusals import refusal
+from sidecar.server.refusals import refusal
 
 TEXT = 'No "thanks".\n'
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/reasons.py: the sentence that a refused client shows."""
+"""Twin of sidecar/server/reasons.py: the sentence that a refused client shows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sidecar.server.reasons import place_of, refusal_message
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
-from sidecar.web.reasons import place_of, refusal_message
 
 CHAT: dict[str, Any] = {
     "tools": [{"type": "function", "function": {"name": "read_file"}}, {"name": "bash", "input_schema": {}}],

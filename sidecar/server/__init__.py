@@ -1,0 +1,1 @@
+"""What every HTTP port shares: listening, limits, headers, errors."""
