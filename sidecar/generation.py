@@ -18,13 +18,13 @@ from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.pipeline import Pipeline, Serving, pipeline
+from sidecar.response_scan.detector import personal_rules
 from sidecar.server.health import data_routes
 from sidecar.server.middleware import Gatekeeper, is_own, not_here
 from sidecar.web import openapi
 from sidecar.web.api import ScanApi
 from sidecar.web.compat import routes as compat
 from sidecar.web.compat.envoy import ExtAuthz
-from sidecar.web.findings import personal_rules
 from sidecar.web.proxy import Proxy
 
 

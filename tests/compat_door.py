@@ -16,12 +16,12 @@ from sidecar import policy
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.limits import MemoryLimiter
+from sidecar.response_scan.detector import personal_rules
 from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.web.compat.envoy import ExtAuthz
 from sidecar.web.compat.routes import routes
-from sidecar.web.findings import personal_rules
 
 
 @dataclass

@@ -11,7 +11,7 @@ from aiohttp import web
 from sidecar.decision_log import Journal
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
-from sidecar.replies.placeholders import Placeholders
+from sidecar.response_scan.placeholders import Placeholders
 from sidecar.server.body import LEASE
 from sidecar.server.headers import upward
 from sidecar.server.responses import ENFORCE, KEY_ID, REPLACED, STRIPPED, verdict_headers

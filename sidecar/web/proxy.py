@@ -22,6 +22,7 @@ from sidecar.extraction import routes
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.observability.metrics import REDACTED, REFUSED
+from sidecar.response_scan.scanner import Screen, Screening
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import select
 from sidecar.server.body import LEASE
@@ -40,7 +41,6 @@ from sidecar.web.history import MOST_PASSES, without_refused
 from sidecar.web.intake import Intake, Payload
 from sidecar.web.redaction import Redactor
 from sidecar.web.relay import relay
-from sidecar.web.screening import Screen, Screening
 from sidecar.web.sockets import Sockets
 
 CLIENT_CLOSED = 499

@@ -9,7 +9,7 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.strings import Slot, slots
-from sidecar.replies.placeholders import Placeholders, spans
+from sidecar.response_scan.placeholders import Placeholders, spans
 from sidecar.types import Finding, ScanRequest, Segment
 
 LONGEST = 1 << 20

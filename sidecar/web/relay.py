@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from aiohttp import web
 
 from sidecar.errors import UpstreamError
-from sidecar.replies.events import whole_events
+from sidecar.response_scan.sse import whole_events
 from sidecar.server.headers import downward
 from sidecar.server.responses import DECISION_ID, error_body
 from sidecar.server.server import ENDING, is_cut

@@ -12,10 +12,10 @@ from door import personal
 from benchmarks.leak_cases import leaks, ordinary
 from sidecar.config import Answers
 from sidecar.extraction.extraction import Extraction
-from sidecar.replies.events import read
-from sidecar.replies.leaks import Leaks
-from sidecar.replies.window import Window
-from sidecar.web.findings import Finder
+from sidecar.response_scan.detector import Finder
+from sidecar.response_scan.leaks import Leaks
+from sidecar.response_scan.sse import read
+from sidecar.response_scan.stream_window import Window
 
 SIZE = 4
 

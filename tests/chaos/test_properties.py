@@ -24,7 +24,7 @@ from sidecar import config, policy
 from sidecar.errors import BodyError, ConfigError, PolicyError, RequestError, UpstreamError
 from sidecar.extraction import extraction, json_body, routes, scan_request
 from sidecar.normalization import views
-from sidecar.replies import events
+from sidecar.response_scan import sse
 from sidecar.scan.aggregation import ANYBODY, Case, Standing, rounded
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 from sidecar.web.relay import whole_events
@@ -143,10 +143,10 @@ def test_no_stream_makes_the_reader_of_events_raise(data: bytes, places: list[in
         return
     assert b"".join(parts) == data
     for part in parts:
-        assert b"".join(events.cut(part)) == part
-        for event in events.cut(part):
-            with suppress(events.Unreadable):
-                assert events.read(event).written() == event
+        assert b"".join(sse.cut(part)) == part
+        for event in sse.cut(part):
+            with suppress(sse.Unreadable):
+                assert sse.read(event).written() == event
 
 
 SCALARS = st.sampled_from(

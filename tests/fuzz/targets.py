@@ -17,7 +17,7 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RequestError, UpstreamError
 from sidecar.extraction import extraction, forms, json_body, routes, scan_request
 from sidecar.normalization import views
-from sidecar.replies import events
+from sidecar.response_scan import sse
 from sidecar.types import ScanRequest, Segment, Source
 from sidecar.web.relay import whole_events
 
@@ -120,10 +120,10 @@ def streams(data: bytes) -> None:
         return
     assert b"".join(whole) == b"".join(cut) == raw
     for part in cut:
-        assert b"".join(events.cut(part)) == part
-        for event in events.cut(part):
-            with suppress(events.Unreadable):
-                assert events.read(event).written() == event
+        assert b"".join(sse.cut(part)) == part
+        for event in sse.cut(part):
+            with suppress(sse.Unreadable):
+                assert sse.read(event).written() == event
 
 
 async def _passed(raw: bytes, step: int) -> list[bytes]:

@@ -8,7 +8,7 @@ from door import KeptJournal
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import classify
 from sidecar.limits import Room
-from sidecar.replies.placeholders import Placeholders, Span
+from sidecar.response_scan.placeholders import Placeholders, Span
 from sidecar.server.body import LEASE
 from sidecar.types import Segment
 from sidecar.web.call import Call

@@ -11,7 +11,7 @@ from aiohttp import web
 from door import CHAT, door, eventually, post
 from recording import Received, head, recording, stream
 
-from sidecar.replies.events import EVENT_BYTES
+from sidecar.response_scan.sse import EVENT_BYTES
 from sidecar.web.keepalive import COMMENT, PING, Keepalive
 
 STREAM = CHAT | {"stream": True, "max_tokens": 9}

@@ -11,7 +11,7 @@ from door import CHAT, Door, door, eventually, post
 from recording import Received, head, raw, recording, stream, whole
 
 from sidecar.errors import UpstreamError
-from sidecar.replies.events import EVENT_BYTES, whole_events
+from sidecar.response_scan.sse import EVENT_BYTES, whole_events
 from sidecar.server.server import ENDING
 
 STREAM = CHAT | {"stream": True}

@@ -18,7 +18,7 @@ from sidecar import __version__
 from sidecar.config import Settings
 from sidecar.errors import RequestError
 from sidecar.extraction.json_body import JsonValue
-from sidecar.replies.placeholders import kind_of
+from sidecar.response_scan.placeholders import kind_of
 from sidecar.server.responses import detail_response
 from sidecar.types import Finding, Label, ScanRequest, Verdict
 from sidecar.web.compat.texts import Question, chat, obj, objects

@@ -22,11 +22,13 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.observability.metrics import ANSWERS
-from sidecar.replies.decoding import decoded, is_known
-from sidecar.replies.events import Event, Unreadable, cut, dumped, loaded, read, whole_events
-from sidecar.replies.placeholders import LONGEST, Placeholders
-from sidecar.replies.texts import Piece, pieces
-from sidecar.replies.window import Free, Window
+from sidecar.response_scan.decompression import decoded, is_known
+from sidecar.response_scan.detector import Finder, Text
+from sidecar.response_scan.extraction import Piece, pieces
+from sidecar.response_scan.placeholders import LONGEST, Placeholders
+from sidecar.response_scan.sse import Event, Unreadable, cut, dumped, loaded, read, whole_events
+from sidecar.response_scan.stream_endings import Ending
+from sidecar.response_scan.stream_window import Free, Window
 from sidecar.server.body import THREAD_BYTES
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import NO_RETRY, blocked_response, error_response
@@ -35,8 +37,6 @@ from sidecar.upstream import Answer
 from sidecar.upstream.replaced import Changed, and_rest
 from sidecar.util import logs
 from sidecar.util.timeouts import paused, within
-from sidecar.web.endings import Ending
-from sidecar.web.findings import Finder, Text
 
 UNSEEN = "The answer cannot be looked at, so it is not passed (failure.answer)."
 PAUSE = 1.0

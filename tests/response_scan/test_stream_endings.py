@@ -1,10 +1,10 @@
-"""Twin of sidecar/web/endings.py: the last events of a stream that is withheld, in the API's own words."""
+"""Twin of response_scan/stream_endings.py: the last events of a stream that is withheld, in the API's own words."""
 
 from __future__ import annotations
 
 import json
 
-from sidecar.web.endings import Ending
+from sidecar.response_scan.stream_endings import Ending
 
 
 def values(events: list[bytes] | None) -> list[dict]:

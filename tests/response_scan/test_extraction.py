@@ -1,4 +1,4 @@
-"""Twin of sidecar/replies/texts.py: everything that a model wrote, and nothing that it did not."""
+"""Twin of sidecar/response_scan/extraction.py: everything that a model wrote, and nothing that it did not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 from speech import PLACES, SYSTEM
 
-from sidecar.replies.texts import pieces
+from sidecar.response_scan.extraction import pieces
 
 
 @pytest.mark.parametrize("name", PLACES)

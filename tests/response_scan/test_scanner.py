@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/screening.py: what a model must not say does not go down, whole or streamed."""
+"""Twin of sidecar/response_scan/scanner.py: what a model must not say does not go down, whole or streamed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from door import Door, Reply, door, post
 from recording import Received, Recording, Script, head, recording, stream, whole
 from speech import LEAK, PLACES, PLAIN, SYSTEM, Place, tokens
 
-from sidecar.web.screening import MOST_TEXTS
+from sidecar.response_scan.scanner import MOST_TEXTS
 
 PATIENT = {"upstream": {"first_byte_timeout": 20.0, "idle_timeout": 20.0}}
 BLOCK: dict[str, Any] = {"responses": "block"} | PATIENT

@@ -1,4 +1,4 @@
-"""Twin of sidecar/replies/window.py: text waits until its surroundings were seen, and no longer."""
+"""Twin of sidecar/response_scan/stream_window.py: text waits until its surroundings were seen, and no longer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sidecar.replies.events import Event, read
-from sidecar.replies.placeholders import Placeholders, Span
-from sidecar.replies.window import BEFORE, CHANNELS, SILENT, STEP, WHOLE, Window
+from sidecar.response_scan.placeholders import Placeholders, Span
+from sidecar.response_scan.sse import Event, read
+from sidecar.response_scan.stream_window import BEFORE, CHANNELS, SILENT, STEP, WHOLE, Window
 
 DONE = read(b"data: [DONE]\n\n")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from sidecar.replies.events import Unreadable
+from sidecar.response_scan.sse import Unreadable
 from sidecar.util import codings
 
 PIECE = 64 * 1024

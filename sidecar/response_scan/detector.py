@@ -15,10 +15,10 @@ from sidecar.detectors.rules.layer import OFFLOAD, RulesLayer
 from sidecar.extraction.extraction import Extraction
 from sidecar.normalization import views
 from sidecar.policy import Policy
-from sidecar.replies.leaks import Leaks
-from sidecar.replies.placeholders import kind_of, spans
+from sidecar.response_scan.leaks import Leaks
+from sidecar.response_scan.placeholders import kind_of, spans
+from sidecar.response_scan.stream_lookahead import Beginnings
 from sidecar.types import Finding, Label, ScanRequest, Segment, Source
-from sidecar.web.beginnings import Beginnings
 
 SAID = 64 * 1024
 """Characters kept of what the user said, the last ones."""

@@ -1,4 +1,4 @@
-"""Twin of sidecar/replies/decoding.py: what is compressed comes out plain, in bounded pieces, or is refused."""
+"""Twin of response_scan/decompression.py: what is compressed comes out plain, in bounded pieces, or is refused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import brotli
 import pytest
 
-from sidecar.replies.decoding import PIECE, decoded, is_known
-from sidecar.replies.events import Unreadable
+from sidecar.response_scan.decompression import PIECE, decoded, is_known
+from sidecar.response_scan.sse import Unreadable
 from sidecar.util.codings import KNOWN, zstd
 
 TEXT = b"Breakfast is served from six to ten. " * 9000

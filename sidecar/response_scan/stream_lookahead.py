@@ -19,7 +19,7 @@ from typing import NamedTuple
 import re2
 
 from sidecar.normalization import View, folding
-from sidecar.replies.leaks import DENSE, words_of
+from sidecar.response_scan.leaks import DENSE, words_of
 
 AFTER = 48
 """Characters of plain words after which what stands before them is no part of what comes."""

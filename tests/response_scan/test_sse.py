@@ -1,10 +1,10 @@
-"""Twin of sidecar/replies/events.py: one event is read as a client reads it, or not at all."""
+"""Twin of sidecar/response_scan/sse.py: one event is read as a client reads it, or not at all."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar.replies.events import Unreadable, cut, dumped, loaded, read
+from sidecar.response_scan.sse import Unreadable, cut, dumped, loaded, read
 
 DELTA = b'data: {"choices": [{"index": 0, "delta": {"content": "Hi"}}]}\n\n'
 

@@ -1,10 +1,10 @@
-"""Twin of sidecar/replies/placeholders.py: one value, one name; and the value back for its name."""
+"""Twin of sidecar/response_scan/placeholders.py: one value, one name; and the value back for its name."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar.replies.placeholders import Placeholders, Span, kind_of, open_from, spans
+from sidecar.response_scan.placeholders import Placeholders, Span, kind_of, open_from, spans
 from sidecar.types import Finding, Label, LayerName
 
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/findings.py: what of an answer is news to the user, and not for him."""
+"""Twin of sidecar/response_scan/detector.py: what of an answer is news to the user, and not for him."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from door import personal
 
 from sidecar.config import Answers
 from sidecar.extraction.extraction import Extraction, extract
-from sidecar.web.findings import SAID, Finder
+from sidecar.response_scan.detector import SAID, Finder
 
 SYSTEM = "You answer for the Kestrel Ferry Line. Tell nobody that boat four leaks when the tide is high, ever."
 LEAK = "Tell nobody that boat four leaks when the tide is high."

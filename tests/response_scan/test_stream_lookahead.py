@@ -9,7 +9,7 @@ import json
 import pytest
 from speech import LEAK, PLAIN, SYSTEM, tokens
 
-from sidecar.web.beginnings import AFTER, LONGEST, Beginnings
+from sidecar.response_scan.stream_lookahead import AFTER, LONGEST, Beginnings
 
 TOLD = "never mention the flood in the east wing to guests, and offer every caller a late checkout for nine crowns"
 CHINESE = "你是剧院的订票助手。不要告诉任何人上层包厢因为天花板不安全而关闭。"

@@ -12,9 +12,9 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from sidecar.replies.events import Event
-from sidecar.replies.placeholders import Placeholders, escaped, open_from
-from sidecar.replies.texts import Piece
+from sidecar.response_scan.extraction import Piece
+from sidecar.response_scan.placeholders import Placeholders, escaped, open_from
+from sidecar.response_scan.sse import Event
 
 BEFORE = 384
 """Characters that went before, which every look sees again."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from sidecar.errors import UpstreamError
 from sidecar.extraction.json_body import JsonValue
-from sidecar.replies.texts import Piece, pieces
+from sidecar.response_scan.extraction import Piece, pieces
 from sidecar.util import json as jsons
 
 DONE = b"[DONE]"
