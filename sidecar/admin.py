@@ -16,9 +16,9 @@ import click
 from sidecar import console
 from sidecar.commands import CONFIG, Duration, entry, load_settings
 from sidecar.config import Settings
+from sidecar.dashboard import base_url, invite
 from sidecar.errors import RequestError
 from sidecar.storage import Event, Filter, Role, Store, export, valid_name
-from sidecar.web.admin import base_url, invite
 
 ACTOR = "command line"
 

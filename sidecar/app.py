@@ -16,6 +16,8 @@ from aiohttp.typedefs import Middleware
 from sidecar import limits
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
+from sidecar.dashboard import Dashboard, Parts
+from sidecar.dashboard.guard import allowed_hosts
 from sidecar.decision_log import Journal
 from sidecar.errors import ConfigError
 from sidecar.generation import Generation, Ground
@@ -36,8 +38,6 @@ from sidecar.storage import Store
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 from sidecar.web import openapi
-from sidecar.web.admin import Dashboard, Parts
-from sidecar.web.admin.guard import allowed_hosts
 from sidecar.web.compat.envoy import PREFIX as ENVOY
 from sidecar.web.compat.routes import switched_on
 

@@ -12,6 +12,7 @@ import click
 from sidecar import __version__, app, config, console, memory, policy
 from sidecar.admin import admin
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
+from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules import selftest
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError, PolicyError, SidecarError
@@ -27,7 +28,6 @@ from sidecar.redirect import redirect_command
 from sidecar.review import review
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
-from sidecar.web.admin import base_url, bootstrap
 from sidecar.web.api import explanation, result
 from sidecar.workers import spread
 

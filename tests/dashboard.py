@@ -17,14 +17,14 @@ from aiohttp import ClientSession, CookieJar, web
 from sidecar import policy
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
+from sidecar.dashboard import Dashboard, Parts, bootstrap
+from sidecar.dashboard.invitations import invite
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.limits import Concurrency, MemoryLimiter
 from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.scan.exceptions import Exemptions
 from sidecar.server.server import Site
 from sidecar.storage import Entry, Role, Store
-from sidecar.web.admin import Dashboard, Parts, bootstrap
-from sidecar.web.admin.invitations import invite
 
 PASSWORD = "correct horse battery"
 POLICY = r"""

@@ -28,10 +28,10 @@ from redis.asyncio import Redis
 
 from sidecar.app import Sidecar
 from sidecar.config import Compat, Settings
+from sidecar.dashboard import bootstrap
 from sidecar.observability.metrics import REGISTRY
 from sidecar.storage import Filter, Store, export
 from sidecar.util.units import Rate
-from sidecar.web.admin import bootstrap
 
 WORD = f"heron{secrets.token_hex(8)}"
 """What is unlike anything else in a prompt."""

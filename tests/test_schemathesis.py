@@ -35,7 +35,7 @@ def test_no_answer_is_other_than_described(start_sidecar: StartSidecar) -> None:
 
 
 def test_the_admin_port_answers_as_described(start_sidecar: StartSidecar) -> None:
-    """Its JSON and its metrics; the pages, which no schema describes, have `web/admin/test_attacks.py`."""
+    """Its JSON and its metrics; the pages, which no schema describes, have `dashboard/test_attacks.py`."""
     made = start_sidecar(RULES_ONLY)
     paths = [word for path in ("/ready", "/startup", "/metrics", "/openapi.json") for word in ("--include-path", path)]
     run(made.admin, made.folder, *paths)

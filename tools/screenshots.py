@@ -23,11 +23,11 @@ from playwright.async_api import BrowserContext, Page, async_playwright
 
 from sidecar.app import Sidecar
 from sidecar.config import Settings
+from sidecar.dashboard import bootstrap
+from sidecar.dashboard.invitations import invite
 from sidecar.policy import Policy
 from sidecar.storage import Disagreement, Entry, Role, Store
 from sidecar.util.units import Rate
-from sidecar.web.admin import bootstrap
-from sidecar.web.admin.invitations import invite
 
 DOCS = Path(__file__).parent.parent / "docs" / "dashboard"
 WIDTHS = {"phone": (390, 844), "tablet": (820, 1180), "wide": (1440, 900)}

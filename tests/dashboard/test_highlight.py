@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.dashboard.highlight import Piece, Span, pieces, spans
 from sidecar.types import Finding, Label, LayerName
-from sidecar.web.admin.highlight import Piece, Span, pieces, spans
 
 SPANS = st.builds(Span, st.integers(-5, 40), st.integers(-5, 40), st.sampled_from(["A", "B"]))
 

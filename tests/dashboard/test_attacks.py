@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 from dashboard import Desk, Seen, Visitor
 
+from sidecar.dashboard import Dashboard
+from sidecar.dashboard.invitations import invite
+from sidecar.dashboard.login import FAILURE_TAKES
 from sidecar.storage import Role, Store
-from sidecar.web.admin import Dashboard
-from sidecar.web.admin.invitations import invite
-from sidecar.web.admin.login import FAILURE_TAKES
 
 SQL = (
     "' OR '1'='1'; DROP TABLE api_keys; --",

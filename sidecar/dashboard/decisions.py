@@ -7,15 +7,15 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from sidecar.dashboard.exceptions import exceptable, suggestion
+from sidecar.dashboard.forms import Form, refused
+from sidecar.dashboard.guard import Route, Visit, dress
+from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.policy import Policy, Rule
 from sidecar.storage import Entry, Filter, export
 from sidecar.storage.exports import CONTENT_TYPES
 from sidecar.storage.exports import Form as FileForm
 from sidecar.types import Label, LayerName
-from sidecar.web.admin.exceptions import exceptable, suggestion
-from sidecar.web.admin.forms import Form, refused
-from sidecar.web.admin.guard import Route, Visit, dress
-from sidecar.web.admin.highlight import Piece, pieces, spans
 
 PAGE = 100
 ACTIONS = ("allow", "block", "monitor")

@@ -8,12 +8,12 @@ from typing import get_args
 from aiohttp import web
 
 from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, differences
+from sidecar.dashboard.forms import Form, refused
+from sidecar.dashboard.guard import Route, Visit, to
+from sidecar.dashboard.pages import duration
 from sidecar.errors import RequestError
 from sidecar.storage import Mode, OwnTerms, Role, Terms
 from sidecar.util.units import show_rate
-from sidecar.web.admin.forms import Form, refused
-from sidecar.web.admin.guard import Route, Visit, to
-from sidecar.web.admin.pages import duration
 
 LONGEST_LIFE = timedelta(days=3650)
 

@@ -15,16 +15,16 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
+from sidecar.dashboard.cookies import digest, new_token
+from sidecar.dashboard.forms import Form, refused
+from sidecar.dashboard.guard import Guard, Route, Visit, to
+from sidecar.dashboard.passwords import Passwords, problem
 from sidecar.errors import RateLimited, RequestError
 from sidecar.limits import Limiter
 from sidecar.server.client_address import neighbourhood
 from sidecar.storage import Admin, Role, valid_name
 from sidecar.util import logs
 from sidecar.util.units import Rate
-from sidecar.web.admin.cookies import digest, new_token
-from sidecar.web.admin.forms import Form, refused
-from sidecar.web.admin.guard import Guard, Route, Visit, to
-from sidecar.web.admin.passwords import Passwords, problem
 
 PER_ADDRESS, ADDRESS_BURST = Rate(20, 60.0), 10
 PER_ACCOUNT, ACCOUNT_BURST = Rate(10, 600.0), 8

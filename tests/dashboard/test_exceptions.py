@@ -9,9 +9,9 @@ import pytest
 import yaml
 from dashboard import FINDING, Desk, entry
 
+from sidecar.dashboard.exceptions import exceptable, state, suggestion
+from sidecar.dashboard.pages import visible
 from sidecar.storage import Exemption
-from sidecar.web.admin.exceptions import exceptable, state, suggestion
-from sidecar.web.admin.pages import visible
 
 MARKED = {**FINDING, "digest": "d1"}
 FORM = {"reason": "Our own <b>docs</b>", "lasts": "7d", "scope": "all"}

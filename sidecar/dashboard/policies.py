@@ -8,10 +8,10 @@ from itertools import groupby
 
 from aiohttp import web
 
+from sidecar.dashboard.forms import refused
+from sidecar.dashboard.guard import Route, Visit
 from sidecar.policy import KINDS, Policy, Rule
 from sidecar.types import Label
-from sidecar.web.admin.forms import refused
-from sidecar.web.admin.guard import Route, Visit
 
 LAYERS: Mapping[str, str] = {
     "patterns": "rules",

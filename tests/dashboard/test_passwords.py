@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from sidecar.dashboard.passwords import AT_ONCE, WAITING, Passwords, problem
 from sidecar.errors import RateLimited
-from sidecar.web.admin.passwords import AT_ONCE, WAITING, Passwords, problem
 
 GOOD = "correct horse battery"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from sidecar.config import Settings
+from sidecar.dashboard.cookies import digest, new_token
 from sidecar.storage import Invitation, Role, Store
-from sidecar.web.admin.cookies import digest, new_token
 
 LIFE = timedelta(hours=24)
 PATH = "/invitation/"

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from sidecar.config import Settings
+from sidecar.dashboard.cookies import digest
+from sidecar.dashboard.invitations import LIFE, base_url, bootstrap
 from sidecar.storage import Store
-from sidecar.web.admin.cookies import digest
-from sidecar.web.admin.invitations import LIFE, base_url, bootstrap
 
 
 async def test_each_start_without_an_account_prints_a_link(store: Store) -> None:

@@ -6,7 +6,7 @@ module serves one page. Nothing here decides about prompts: pages show what the 
 
 from __future__ import annotations
 
-from sidecar.web.admin.dashboard import Dashboard, Parts
-from sidecar.web.admin.invitations import base_url, bootstrap, invite
+from sidecar.dashboard.dashboard import Dashboard, Parts
+from sidecar.dashboard.invitations import base_url, bootstrap, invite
 
 __all__ = ["Dashboard", "Parts", "base_url", "bootstrap", "invite"]

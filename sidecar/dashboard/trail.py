@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from sidecar.dashboard.guard import Route, Visit
 from sidecar.storage import Role
-from sidecar.web.admin.guard import Route, Visit
 
 PAGE = 100
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import dashboard
 from dashboard import Desk
 
+from sidecar.dashboard.cookies import csrf, digest, new_token
 from sidecar.storage import Store
-from sidecar.web.admin.cookies import csrf, digest, new_token
 
 
 async def test_the_cookie_is_for_the_server_alone(desk: Desk) -> None:

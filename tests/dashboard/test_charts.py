@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.dashboard.charts import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, nice, over_time, share, stretch
 from sidecar.storage import Bucket
-from sidecar.web.admin.charts import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, nice, over_time, share, stretch
 
 NOW = datetime(2026, 5, 1, 12, 34, 56, 789, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from sidecar.web.admin.pages import Pages, duration, pages_of, visible, when
+from sidecar.dashboard.pages import Pages, duration, pages_of, visible, when
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -19,15 +19,15 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.config import Admin
+from sidecar.dashboard.cookies import Cookies, csrf, digest, new_token
+from sidecar.dashboard.forms import Form, query, read, refused
+from sidecar.dashboard.pages import Pages
 from sidecar.errors import RequestError, StoreError
 from sidecar.server.allowed_hosts import host_of
 from sidecar.server.client_address import address_of
 from sidecar.server.middleware import where
 from sidecar.storage import Event, Role, Session, Store
 from sidecar.util import logs
-from sidecar.web.admin.cookies import Cookies, csrf, digest, new_token
-from sidecar.web.admin.forms import Form, query, read, refused
-from sidecar.web.admin.pages import Pages
 
 PROBES = frozenset({"/health", "/ready", "/startup", "/metrics", "/openapi.json"})
 LARGEST_FORM = 4 * 1024 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from sidecar.web.admin.guard import Route, Visit
+from sidecar.dashboard.guard import Route, Visit
 
 PAGE = 100
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from aiohttp import web
 
+from sidecar.dashboard.forms import Form, refused
+from sidecar.dashboard.guard import Route, Visit, to
+from sidecar.dashboard.pages import is_hidden
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
 from sidecar.scan.exceptions import Exemptions
 from sidecar.storage import Entry, Exemption, Role
-from sidecar.web.admin.forms import Form, refused
-from sidecar.web.admin.guard import Route, Visit, to
-from sidecar.web.admin.pages import is_hidden
 
 
 class Exceptions:

@@ -7,10 +7,10 @@ import json
 import pytest
 from dashboard import FINDING, NOW, Desk, entry
 
+from sidecar.dashboard.decisions import LIVE_SECONDS, link_of, read_filter
+from sidecar.dashboard.forms import Form
 from sidecar.errors import RequestError
 from sidecar.storage import Filter
-from sidecar.web.admin.decisions import LIVE_SECONDS, link_of, read_filter
-from sidecar.web.admin.forms import Form
 
 HOSTILE = "<script>alert(1)</script>\r\n=cmd()|'x'\x00\u202e"
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidecar.config import Settings
+from sidecar.dashboard.guard import Route, Visit
+from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.normalization import views
 from sidecar.policy import Policy
 from sidecar.scan.engine import Engine
 from sidecar.types import ScanRequest, Segment, Verdict
-from sidecar.web.admin.guard import Route, Visit
-from sidecar.web.admin.highlight import Piece, pieces, spans
 
 MOST_VIEWS = 8
 LONGEST_VIEW = 2_000

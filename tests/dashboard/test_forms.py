@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from dashboard import Desk
 
+from sidecar.dashboard.forms import Form
 from sidecar.errors import RequestError
-from sidecar.web.admin.forms import Form
 
 
 def test_fields_are_read_as_what_they_are() -> None:

@@ -11,9 +11,9 @@ from dashboard import Desk
 from sqlalchemy import text
 
 from sidecar.config import Admin
+from sidecar.dashboard.cookies import digest
+from sidecar.dashboard.guard import allowed_hosts
 from sidecar.storage import Role, Store
-from sidecar.web.admin.cookies import digest
-from sidecar.web.admin.guard import allowed_hosts
 
 POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
 FORM = {"name": "new", "role": "viewer"}

@@ -9,10 +9,10 @@ import dashboard
 import pytest
 from dashboard import PASSWORD, Desk
 
+from sidecar.dashboard import bootstrap
+from sidecar.dashboard.cookies import digest
+from sidecar.dashboard.invitations import invite
 from sidecar.storage import Invitation, Role, Store
-from sidecar.web.admin import bootstrap
-from sidecar.web.admin.cookies import digest
-from sidecar.web.admin.invitations import invite
 
 
 async def test_the_first_link_makes_the_first_admin_and_works_once(store: Store, tmp_path: Path) -> None:

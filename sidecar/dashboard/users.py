@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
+from sidecar.dashboard.forms import refused
+from sidecar.dashboard.guard import Route, Visit, to
+from sidecar.dashboard.invitations import invite
 from sidecar.errors import RequestError
 from sidecar.storage import Change, Role, valid_name
-from sidecar.web.admin.forms import refused
-from sidecar.web.admin.guard import Route, Visit, to
-from sidecar.web.admin.invitations import invite
 
 
 class Users:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
+from sidecar.dashboard.charts import over_time, share, stretch
+from sidecar.dashboard.guard import Route, Visit
 from sidecar.policy import Policy
 from sidecar.storage import Filter, Group
-from sidecar.web.admin.charts import over_time, share, stretch
-from sidecar.web.admin.guard import Route, Visit
 
 MOST_ROWS = 8
 

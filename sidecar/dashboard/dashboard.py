@@ -10,24 +10,24 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
+from sidecar.dashboard.decisions import Decisions
+from sidecar.dashboard.exceptions import Exceptions
+from sidecar.dashboard.guard import Guard
+from sidecar.dashboard.keys import KeysPage
+from sidecar.dashboard.login import Login
+from sidecar.dashboard.overview import Overview
+from sidecar.dashboard.pages import Pages, static_files
+from sidecar.dashboard.passwords import Passwords
+from sidecar.dashboard.playground import Playground
+from sidecar.dashboard.policies import Policies
+from sidecar.dashboard.shadow import ShadowPage
+from sidecar.dashboard.trail import Trail
+from sidecar.dashboard.users import Users
 from sidecar.limits import Limiter
 from sidecar.policy import Policy
 from sidecar.scan.engine import Engine
 from sidecar.scan.exceptions import Exemptions
 from sidecar.storage import Store
-from sidecar.web.admin.decisions import Decisions
-from sidecar.web.admin.exceptions import Exceptions
-from sidecar.web.admin.guard import Guard
-from sidecar.web.admin.keys import KeysPage
-from sidecar.web.admin.login import Login
-from sidecar.web.admin.overview import Overview
-from sidecar.web.admin.pages import Pages, static_files
-from sidecar.web.admin.passwords import Passwords
-from sidecar.web.admin.playground import Playground
-from sidecar.web.admin.policies import Policies
-from sidecar.web.admin.shadow import ShadowPage
-from sidecar.web.admin.trail import Trail
-from sidecar.web.admin.users import Users
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
