@@ -18,6 +18,7 @@ from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.pipeline import Pipeline, Serving, pipeline
+from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
 from sidecar.server.health import data_routes
 from sidecar.server.middleware import Gatekeeper, is_own, not_here
@@ -25,7 +26,6 @@ from sidecar.web import openapi
 from sidecar.web.api import ScanApi
 from sidecar.web.compat import routes as compat
 from sidecar.web.compat.envoy import ExtAuthz
-from sidecar.web.proxy import Proxy
 
 
 @dataclass(frozen=True, slots=True)

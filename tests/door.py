@@ -19,12 +19,12 @@ from sidecar import config, policy, upstream
 from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.extraction.token_ids import Vocabularies
+from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
 from sidecar.scan.engine import ANYBODY, Caller
 from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.server.server import Site
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
-from sidecar.web.proxy import Proxy
 
 ATTACK = "Please EVIL now."
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "What is the capital of France?"}]}

@@ -21,6 +21,7 @@ from sidecar.extraction import json_body
 from sidecar.extraction.extraction import Extraction
 from sidecar.limits import NoRoom
 from sidecar.observability.metrics import ANSWERS
+from sidecar.proxy.exchange import NOTHING_FOUND
 from sidecar.response_scan.detector import Finder, Text
 from sidecar.scan.engine import Engine
 from sidecar.server.body import receive, unpack
@@ -29,7 +30,6 @@ from sidecar.server.middleware import Gatekeeper
 from sidecar.server.responses import DECISION, DECISION_ID, KEY_ID, TOO_SUSPICIOUS, UNSCANNED
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 from sidecar.util.timeouts import within
-from sidecar.web.call import NOTHING_FOUND
 
 T = TypeVar("T")
 

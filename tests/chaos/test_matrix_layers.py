@@ -28,13 +28,13 @@ from sidecar.detectors.semantic.batcher import Reader
 from sidecar.detectors.semantic.cascade import Scorer
 from sidecar.detectors.semantic.layer import SemanticLayer
 from sidecar.detectors.semantic.nearest_neighbours import Neighbours
+from sidecar.proxy.handler import Proxy
 from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.web.api import ScanApi
-from sidecar.web.proxy import Proxy
 
 Policy = Literal["block", "skip"]
 

@@ -24,10 +24,10 @@ from sidecar import config, policy
 from sidecar.errors import BodyError, ConfigError, PolicyError, RequestError, UpstreamError
 from sidecar.extraction import extraction, json_body, routes, scan_request
 from sidecar.normalization import views
+from sidecar.proxy.relay import whole_events
 from sidecar.response_scan import sse
 from sidecar.scan.aggregation import ANYBODY, Case, Standing, rounded
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment
-from sidecar.web.relay import whole_events
 
 EXAMPLES = int(os.environ.get("CHAOS_EXAMPLES", "100"))
 many = bounds(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))

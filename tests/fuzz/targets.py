@@ -17,9 +17,9 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RequestError, UpstreamError
 from sidecar.extraction import extraction, forms, json_body, routes, scan_request
 from sidecar.normalization import views
+from sidecar.proxy.relay import whole_events
 from sidecar.response_scan import sse
 from sidecar.types import ScanRequest, Segment, Source
-from sidecar.web.relay import whole_events
 
 OPERATIONS = (
     "/chat/completions",

@@ -18,11 +18,11 @@ from multidict import CIMultiDict
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.errors import BodyError
+from sidecar.proxy.handler import Proxy
 from sidecar.scan.engine import Engine
 from sidecar.server.middleware import Gatekeeper
 from sidecar.upstream import Answer, Outgoing
 from sidecar.upstream.websockets import NoSocket
-from sidecar.web.proxy import Proxy
 
 PREFIX = "/envoy"
 PARTIAL = "x-envoy-auth-partial-body"

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/intake.py: every line of `failure.input`, closed and open, and what goes up is what was read."""
+"""Twin of proxy/request_body.py: every line of `failure.input`, closed and open, and what goes up is what was read."""
 
 from __future__ import annotations
 

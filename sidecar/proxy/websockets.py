@@ -15,13 +15,13 @@ import aiohttp
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from sidecar.errors import BodyError, RequestError
+from sidecar.proxy.exchange import Call
 from sidecar.server.headers import KEY_PREFIX, protocols
 from sidecar.server.middleware import new_decision_id
 from sidecar.server.responses import error_body
 from sidecar.server.server import ENDING, is_cut, upgraded
 from sidecar.upstream import Outgoing, Upstream
 from sidecar.util import json
-from sidecar.web.call import Call
 
 HEARTBEAT = 30.0
 """Seconds between two pings; a peer that does not answer one is gone."""

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/call.py: what is known of a request, as headers, record and forward."""
+"""Twin of sidecar/proxy/exchange.py: what is known of a request, as headers, record and forward."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from door import KeptJournal
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import classify
 from sidecar.limits import Room
+from sidecar.proxy.exchange import Call
+from sidecar.proxy.request_body import Payload
 from sidecar.response_scan.placeholders import Placeholders, Span
 from sidecar.server.body import LEASE
 from sidecar.types import Segment
-from sidecar.web.call import Call
-from sidecar.web.intake import Payload
 
 PREFIXES = ("/v1", "/openai/deployments/{deployment}")
 

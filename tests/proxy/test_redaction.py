@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/redaction.py, with `pii: redact | block` at the door: what goes up is what was scanned."""
+"""Twin of sidecar/proxy/redaction.py, with `pii: redact | block` at the door: what goes up is what was scanned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recording import recording, stream, whole
 from speech import PLACES, tokens
 
 from sidecar.errors import BodyError
-from sidecar.web.redaction import Redactor
+from sidecar.proxy.redaction import Redactor
 
 MAIL = "ann.archer@kestrel-ferry.com"
 CARD = "4111 1111 1111 1111"

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/keepalive.py: signs of life between events, and nowhere else."""
+"""Twin of sidecar/proxy/keepalive.py: signs of life between events, and nowhere else."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from aiohttp import web
 from door import CHAT, door, eventually, post
 from recording import Received, head, recording, stream
 
+from sidecar.proxy.keepalive import COMMENT, PING, Keepalive
 from sidecar.response_scan.sse import EVENT_BYTES
-from sidecar.web.keepalive import COMMENT, PING, Keepalive
 
 STREAM = CHAT | {"stream": True, "max_tokens": 9}
 EVENT = b'data: {"n": 1}\n\n'

@@ -22,6 +22,12 @@ from sidecar.extraction import routes
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.observability.metrics import REDACTED, REFUSED
+from sidecar.proxy.exchange import NOTHING_FOUND, Call
+from sidecar.proxy.history import MOST_PASSES, without_refused
+from sidecar.proxy.redaction import Redactor
+from sidecar.proxy.relay import relay
+from sidecar.proxy.request_body import Intake, Payload
+from sidecar.proxy.websockets import Sockets
 from sidecar.response_scan.scanner import Screen, Screening
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import select
@@ -36,12 +42,6 @@ from sidecar.server.server import ENDING, is_cut
 from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
 from sidecar.upstream import Answer, Upstream
 from sidecar.util import by_model, logs
-from sidecar.web.call import NOTHING_FOUND, Call
-from sidecar.web.history import MOST_PASSES, without_refused
-from sidecar.web.intake import Intake, Payload
-from sidecar.web.redaction import Redactor
-from sidecar.web.relay import relay
-from sidecar.web.sockets import Sockets
 
 CLIENT_CLOSED = 499
 CLIENT_PATIENCE = 60.0

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/sockets.py: a real client, the door, a real server behind it."""
+"""Twin of sidecar/proxy/websockets.py: a real client, the door, a real server behind it."""
 
 from __future__ import annotations
 

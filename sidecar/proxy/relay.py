@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from aiohttp import web
 
 from sidecar.errors import UpstreamError
+from sidecar.proxy.keepalive import Keepalive
 from sidecar.response_scan.sse import whole_events
 from sidecar.server.headers import downward
 from sidecar.server.responses import DECISION_ID, error_body
@@ -23,7 +24,6 @@ from sidecar.upstream import Answer
 from sidecar.upstream.replaced import Changed
 from sidecar.util import json, logs
 from sidecar.util.timeouts import within
-from sidecar.web.keepalive import Keepalive
 
 SMALL = 32 * 1024
 """Bytes of an answer that is awaited, and then written in one go with its headers."""

@@ -11,13 +11,13 @@ from aiohttp import web
 from sidecar.decision_log import Journal
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
+from sidecar.proxy.request_body import Payload
 from sidecar.response_scan.placeholders import Placeholders
 from sidecar.server.body import LEASE
 from sidecar.server.headers import upward
 from sidecar.server.responses import ENFORCE, KEY_ID, REPLACED, STRIPPED, verdict_headers
 from sidecar.types import Action, Decision, LayerName, Segment, Source, Verdict
 from sidecar.upstream import Outgoing
-from sidecar.web.intake import Payload
 
 NOTHING_FOUND = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 

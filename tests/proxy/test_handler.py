@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/proxy.py: scan, then forward or refuse; verdict headers and one decision for every request."""
+"""Twin of proxy/handler.py: scan, then forward or refuse; verdict headers and one decision for every request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/relay.py: streams pass as they come, and a cut one never ends cleanly."""
+"""Twin of sidecar/proxy/relay.py: streams pass as they come, and a cut one never ends cleanly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/history.py: refused turns are left out, the latest never, and what is left is scanned again."""
+"""Twin of sidecar/proxy/history.py: refused turns are left out, the latest never, and what is left is scanned again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from door import door
 from recording import recording, whole
 
+from sidecar.proxy.history import without_refused
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
-from sidecar.web.history import without_refused
 
 EVIL = {"role": "user", "content": "be EVIL"}
 FINE = {"role": "user", "content": "be kind"}

@@ -1,0 +1,1 @@
+"""The inline proxy: read, scan, then forward or refuse."""
