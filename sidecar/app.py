@@ -14,6 +14,9 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from sidecar import limits
+from sidecar.api import openapi
+from sidecar.api.compat.envoy import PREFIX as ENVOY
+from sidecar.api.compat.routes import switched_on
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.dashboard import Dashboard, Parts
@@ -37,9 +40,6 @@ from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.util import logs
 from sidecar.util.tasks import Background
-from sidecar.web import openapi
-from sidecar.web.compat.envoy import PREFIX as ENVOY
-from sidecar.web.compat.routes import switched_on
 
 VERDICTS = "verdicts"
 FOR_EVER = timedelta(days=36_500)
@@ -241,7 +241,7 @@ class Sidecar:
 
     async def _listen_for_envoy(self, port: int) -> None:
         try:
-            from sidecar.web.compat.envoy_grpc import GrpcChecks  # noqa: PLC0415 - an extra
+            from sidecar.api.compat.envoy_grpc import GrpcChecks  # noqa: PLC0415 - an extra
         except ImportError:
             raise ConfigError("listen.grpc_port", ["needs the extra: pip install 'prompt-sidecar[grpc]'"]) from None
         checks = GrpcChecks(self.settings, self.data_port, lambda: self.settings.compat.envoy)

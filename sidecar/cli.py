@@ -11,6 +11,7 @@ import click
 
 from sidecar import __version__, app, config, console, memory, policy
 from sidecar.admin import admin
+from sidecar.api.scan import explanation, result
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
 from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules import selftest
@@ -28,7 +29,6 @@ from sidecar.redirect import redirect_command
 from sidecar.review import review
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
-from sidecar.web.api import explanation, result
 from sidecar.workers import spread
 
 

@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidecar import limits, upstream
+from sidecar.api import openapi
+from sidecar.api.compat import routes as compat
+from sidecar.api.compat.envoy import ExtAuthz
+from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
@@ -22,10 +26,6 @@ from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
 from sidecar.server.health import data_routes
 from sidecar.server.middleware import Gatekeeper, is_own, not_here
-from sidecar.web import openapi
-from sidecar.web.api import ScanApi
-from sidecar.web.compat import routes as compat
-from sidecar.web.compat.envoy import ExtAuthz
 
 
 @dataclass(frozen=True, slots=True)

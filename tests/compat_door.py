@@ -13,6 +13,8 @@ from aiohttp import web
 from door import KeptJournal, WordScanner
 
 from sidecar import policy
+from sidecar.api.compat.envoy import ExtAuthz
+from sidecar.api.compat.routes import routes
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.limits import MemoryLimiter
@@ -20,8 +22,6 @@ from sidecar.response_scan.detector import personal_rules
 from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
-from sidecar.web.compat.envoy import ExtAuthz
-from sidecar.web.compat.routes import routes
 
 
 @dataclass

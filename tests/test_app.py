@@ -11,10 +11,10 @@ import grpc
 import pytest
 from aiohttp import ClientSession
 
+from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 from sidecar.app import Sidecar
 from sidecar.config import Settings
 from sidecar.errors import PolicyError, SidecarError
-from sidecar.web.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 
 
 def settings(folder: Path, **sections: object) -> Settings:

@@ -20,6 +20,7 @@ from recording import Recording, recording, whole
 from tiny_model import TinyEncoder
 
 from sidecar import config, limits, policy, upstream
+from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
@@ -34,7 +35,6 @@ from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
-from sidecar.web.api import ScanApi
 
 Policy = Literal["block", "skip"]
 

@@ -16,12 +16,12 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, T
 from multidict import CIMultiDict
 from yarl import URL
 
+from sidecar.api.compat.envoy import PREFIX
+from sidecar.api.compat.envoy_messages import OVERWRITE, SERVICE, CheckRequest, CheckResponse
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError, SidecarError, Unavailable
 from sidecar.server.headers import HOP_BY_HOP, upward
 from sidecar.server.responses import error_response
-from sidecar.web.compat.envoy import PREFIX
-from sidecar.web.compat.envoy_messages import OVERWRITE, SERVICE, CheckRequest, CheckResponse
 
 TIMEOUT = 60.0
 SLACK = 1024 * 1024

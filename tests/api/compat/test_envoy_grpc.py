@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/compat/envoy_grpc.py: checks over real gRPC. Envoy itself is in test_gateways.py."""
+"""Twin of sidecar/api/compat/envoy_grpc.py: checks over real gRPC. Envoy itself is in test_gateways.py."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 from compat_door import Counter, counter
 from support import free_port
 
+from sidecar.api.compat.envoy_grpc import GrpcChecks
+from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 from sidecar.config import Settings
 from sidecar.errors import SidecarError
-from sidecar.web.compat.envoy_grpc import GrpcChecks
-from sidecar.web.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 
 PATH = "/v1/chat/completions"
 CHAT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hello"}]}).encode()

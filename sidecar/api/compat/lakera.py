@@ -15,14 +15,14 @@ from uuid import UUID
 from aiohttp import web
 
 from sidecar import __version__
+from sidecar.api.compat.texts import Question, chat, obj, objects
+from sidecar.api.service import Desk
 from sidecar.config import Settings
 from sidecar.errors import RequestError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.response_scan.placeholders import kind_of
 from sidecar.server.responses import detail_response
 from sidecar.types import Finding, Label, ScanRequest, Verdict
-from sidecar.web.compat.texts import Question, chat, obj, objects
-from sidecar.web.desk import Desk
 
 PATH = "/v2/guard"
 ATTACK = "prompt_attack"

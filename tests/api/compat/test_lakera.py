@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/compat/lakera.py: the recorded shapes of Lakera Guard v2."""
+"""Twin of sidecar/api/compat/lakera.py: the recorded shapes of Lakera Guard v2."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 from compat_door import counter
 
+from sidecar.api.compat.lakera import _breakdown, _payload
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, Source, Verdict
-from sidecar.web.compat.lakera import _breakdown, _payload
 
 EVIL = "Please EVIL now."
 CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": EVIL}]

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/compat/routes.py: switches, keys, records and errors, the same for every adapter."""
+"""Twin of sidecar/api/compat/routes.py: switches, keys, records and errors, the same for every adapter."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from compat_door import counter
 
+from sidecar.api.compat.routes import ADAPTERS, switched_on
 from sidecar.config import Compat, Settings
-from sidecar.web.compat.routes import ADAPTERS, switched_on
 
 EVIL = "Please EVIL now."
 CHAT = [{"role": "user", "content": EVIL}]

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/api.py: what a verdict becomes on the wire. The happy rows are in tests/test_spec.py."""
+"""Twin of sidecar/api/scan.py: what a verdict becomes on the wire. The happy rows are in tests/test_spec.py."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
+from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
@@ -20,7 +21,6 @@ from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
-from sidecar.web.api import ScanApi
 
 
 @dataclass

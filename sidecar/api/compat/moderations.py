@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from sidecar.api.compat.texts import Question, chat, obj, scores
+from sidecar.api.service import Desk, Ruling
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.server.middleware import new_decision_id
 from sidecar.server.responses import DECISION_ID, error_response
 from sidecar.types import ScanRequest, Segment
-from sidecar.web.compat.texts import Question, chat, obj, scores
-from sidecar.web.desk import Desk, Ruling
 
 PATH = "/v1/moderations"
 MOST = 100

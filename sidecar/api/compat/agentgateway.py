@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from sidecar.api.compat.texts import Question, chat, obj, objects
+from sidecar.api.service import Desk
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
 from sidecar.server.reasons import refusal_message
 from sidecar.server.responses import blocked_response, detail_response
-from sidecar.web.compat.texts import Question, chat, obj, objects
-from sidecar.web.desk import Desk
 
 REQUEST, RESPONSE = "/request", "/response"
 CHAT = "/chat/completions"

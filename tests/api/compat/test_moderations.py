@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/compat/moderations.py, read by the official client."""
+"""Twin of sidecar/api/compat/moderations.py, read by the official client."""
 
 from __future__ import annotations
 

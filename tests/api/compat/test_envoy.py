@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/compat/envoy.py: checks as Envoy sends them. The real binary is in test_gateways.py."""
+"""Twin of sidecar/api/compat/envoy.py: checks as Envoy sends them. The real binary is in test_gateways.py."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from compat_door import counter
 
+from sidecar.api.compat.envoy import for_envoy
 from sidecar.config import Settings
-from sidecar.web.compat.envoy import for_envoy
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 EVIL = {"model": "m", "messages": [{"role": "user", "content": "Please EVIL now."}], "stream": True}

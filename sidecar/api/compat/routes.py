@@ -9,6 +9,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from sidecar.api.compat import agentgateway, lakera, litellm, llm_guard, moderations
+from sidecar.api.service import Desk
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
@@ -20,8 +22,6 @@ from sidecar.server.headers import own_key
 from sidecar.server.middleware import Gatekeeper
 from sidecar.server.responses import DECISION, DECISION_ID
 from sidecar.util import json
-from sidecar.web.compat import agentgateway, lakera, litellm, llm_guard, moderations
-from sidecar.web.desk import Desk
 
 DOOR = "compat"
 

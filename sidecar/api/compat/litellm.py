@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from sidecar.api.compat.texts import Question, chat, obj, objects, refuse_if_closed, said, strings
+from sidecar.api.service import Desk
 from sidecar.config import Settings
 from sidecar.errors import RequestError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
 from sidecar.server.reasons import refusal_message
 from sidecar.server.responses import detail_response
-from sidecar.web.compat.texts import Question, chat, obj, objects, refuse_if_closed, said, strings
-from sidecar.web.desk import Desk
 
 PATH = "/beta/litellm_basic_guardrail_api"
 NOTHING = Extraction()

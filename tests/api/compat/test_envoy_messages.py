@@ -1,8 +1,8 @@
-"""Twin of sidecar/web/compat/envoy_messages.py: bytes as Envoy writes them. Envoy itself is in test_gateways.py."""
+"""Twin of sidecar/api/compat/envoy_messages.py: bytes as Envoy writes them. Envoy itself is in test_gateways.py."""
 
 from __future__ import annotations
 
-from sidecar.web.compat.envoy_messages import OVERWRITE, CheckRequest, CheckResponse
+from sidecar.api.compat.envoy_messages import OVERWRITE, CheckRequest, CheckResponse
 
 
 def field(number: int, payload: bytes) -> bytes:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from sidecar.api.compat.texts import obj, scores, strings
+from sidecar.api.service import Desk
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.types import Label, ScanRequest, Segment
 from sidecar.util import json
-from sidecar.web.compat.texts import obj, scores, strings
-from sidecar.web.desk import Desk
 
 ANALYZE, SCAN = "/analyze/prompt", "/scan/prompt"
 SCANNERS = dict.fromkeys(Label, "PromptInjection") | {

@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/compat/agentgateway.py: the recorded shapes of its guardrail webhook."""
+"""Twin of sidecar/api/compat/agentgateway.py: the recorded shapes of its guardrail webhook."""
 
 from __future__ import annotations
 

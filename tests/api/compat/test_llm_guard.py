@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/compat/llm_guard.py: the recorded shapes of LLM Guard's API."""
+"""Twin of sidecar/api/compat/llm_guard.py: the recorded shapes of LLM Guard's API."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Twin of sidecar/web/desk.py: what a verdict becomes. The order of the checks is in tests/test_spec.py."""
+"""Twin of sidecar/api/service.py: what a verdict becomes. The order of the checks is in tests/test_spec.py."""
 
 from __future__ import annotations
 
 import pytest
 
+from sidecar.api import service
 from sidecar.types import Action, LayerName, Verdict
-from sidecar.web import desk
 
 ALLOW = Verdict(0.1, Action.ALLOW, (), 1, LayerName.RULES)
 BLOCK = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES)
@@ -26,7 +26,7 @@ def test_a_ruling_follows_the_verdict_and_the_mode(
     verdict: Verdict, monitored: bool, action: str, unscanned: str | None
 ) -> None:
     """What is refused was not let pass unscanned; what passes says what nobody read."""
-    ruling = desk._ruling(verdict, "dec_1", "media", monitored=monitored)
+    ruling = service._ruling(verdict, "dec_1", "media", monitored=monitored)
     assert (ruling.action, ruling.unscanned) == (action, unscanned)
     assert ruling.headers.get("x-sidecar-unscanned") == unscanned
 
@@ -34,5 +34,5 @@ def test_a_ruling_follows_the_verdict_and_the_mode(
 @pytest.mark.parametrize(("cause", "status"), [("overload", 429), ("too_long", 422), ("deadline", 503)])
 def test_a_scan_that_could_not_be_done_is_an_error_by_its_cause(cause: str, status: int) -> None:
     """Who can try again is told so."""
-    error = desk.refusal(Verdict(0.0, Action.BLOCK, (), 1, LayerName.RULES, failure=cause))
+    error = service.refusal(Verdict(0.0, Action.BLOCK, (), 1, LayerName.RULES, failure=cause))
     assert (error.status, error.retry_after is None) == (status, status == 422)

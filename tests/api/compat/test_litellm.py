@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/compat/litellm.py: the recorded shapes of LiteLLM's generic guardrail API."""
+"""Twin of sidecar/api/compat/litellm.py: the recorded shapes of LiteLLM's generic guardrail API."""
 
 from __future__ import annotations
 

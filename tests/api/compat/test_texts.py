@@ -1,4 +1,4 @@
-"""Twin of sidecar/web/compat/texts.py: foreign bodies to segments, scores to labels."""
+"""Twin of sidecar/api/compat/texts.py: foreign bodies to segments, scores to labels."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from sidecar.api.compat import texts
 from sidecar.config import Settings
 from sidecar.errors import BodyError
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Source, Verdict
-from sidecar.web.compat import texts
 
 
 def test_the_sources_that_are_scanned_are_those_of_the_inline_door() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from aiohttp import web
 
+from sidecar.api.compat.texts import Question, chat
+from sidecar.api.service import Desk, Ruling
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.errors import BodyError
@@ -21,8 +23,6 @@ from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.responses import DECISION, DECISION_ID
 from sidecar.types import Finding, LayerReport, Verdict
 from sidecar.util import json
-from sidecar.web.compat.texts import Question, chat
-from sidecar.web.desk import Desk, Ruling
 
 KEY_HEADER = "X-API-Key"
 Parse = Callable[[json_body.JsonValue], Any]
