@@ -27,9 +27,9 @@ def resident() -> float:
 async def steps() -> AsyncIterator[str]:
     """Each has been taken when its name comes. Imports are part of what is measured."""
     yield "Python and asyncio"
-    from sidecar import cli, memory  # noqa: F401, PLC0415
+    from sidecar.runtime import malloc  # noqa: PLC0415
 
-    memory.bound()
+    malloc.bound()
     yield "the program and its libraries"
     from sidecar import policy  # noqa: PLC0415
     from sidecar.config import Settings  # noqa: PLC0415

@@ -20,7 +20,7 @@ from sidecar.config import Settings
 from sidecar.detectors.semantic.artifact import SHIPPED, Artefact
 from sidecar.detectors.semantic.cascade import Scorer
 from sidecar.evaluation.rows import Row, read_rows
-from sidecar.pipeline import pipeline
+from sidecar.runtime.builder import pipeline
 from sidecar.scan.aggregation import Caller
 from sidecar.scan.engine import Engine
 from sidecar.types import ScanRequest, Segment, Source

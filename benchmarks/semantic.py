@@ -23,7 +23,7 @@ from typing import Any
 
 from sidecar.config import Settings
 from sidecar.limits import Concurrency
-from sidecar.pipeline import Pipeline, pipeline
+from sidecar.runtime.builder import Pipeline, pipeline
 from sidecar.scan.engine import Engine
 from sidecar.types import Action, ScanRequest, Segment, Source
 

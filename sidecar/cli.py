@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from sidecar import __version__, app, config, console, memory, policy
+from sidecar import __version__, config, console, policy
 from sidecar.admin import admin
 from sidecar.api.scan import explanation, result
 from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
@@ -23,13 +23,14 @@ from sidecar.extraction.token_ids import Vocabularies
 from sidecar.keys import keys
 from sidecar.kubernetes import inject_command, quit_command, webhook_command
 from sidecar.manual import completion_command, show_examples
-from sidecar.pipeline import pipeline
 from sidecar.policy.switches import switched
 from sidecar.redirect import redirect_command
 from sidecar.review import review
+from sidecar.runtime import app, malloc
+from sidecar.runtime.builder import pipeline
+from sidecar.runtime.workers import spread
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
-from sidecar.workers import spread
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,11 +45,11 @@ def main() -> None:
 @click.option("--first-key/--no-first-key", default=True, help="Print a first API key when the store holds none.")
 def serve(config_file: Path | None, workers: int, first_key: bool) -> None:
     """Serve the scan API and the inline proxy until SIGTERM."""
-    memory.bound()
+    malloc.bound()
     number = 0
     if workers > 1:
         _shared = _loaded(config_file)
-        memory.settle()
+        malloc.settle()
         number = spread(workers)
     _serve(config_file, share_ports=workers > 1, first_key=first_key and not number)
 
@@ -76,7 +77,7 @@ async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool
         settings, share_ports=share_ports, config_file=source, read=lambda: config.load(config_file)
     ) as running:
         app.reload_on_signal(running)
-        memory.settle()
+        malloc.settle()
         if first_key:
             await _greet(running)
         await stop.wait()

@@ -15,8 +15,8 @@ from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row, Scanner, judge_report
-from sidecar.pipeline import pipeline
 from sidecar.report_tables import show_report
+from sidecar.runtime.builder import pipeline
 from sidecar.util import json
 
 

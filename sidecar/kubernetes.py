@@ -12,10 +12,10 @@ import click
 import yaml
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
-from sidecar import app
 from sidecar.commands import entry
 from sidecar.errors import NOT_YAML, ConfigError, SidecarError
 from sidecar.inject import Options, inject_all
+from sidecar.runtime import app
 from sidecar.util import logs
 from sidecar.webhook import Place, Webhook
 

@@ -16,7 +16,7 @@ from aiohttp import web
 from sidecar.errors import ConfigError, SidecarError
 from sidecar.inject import Options
 from sidecar.inject.review import answer
-from sidecar.reload import Reloader
+from sidecar.runtime.reload import Reloader
 from sidecar.server.health import health
 from sidecar.server.middleware import boundary
 from sidecar.util import logs

@@ -26,10 +26,10 @@ from detectors.judge.judge_server import Case, JudgeServer, completion
 from recording import Received, Recording, recording, whole
 from redis.asyncio import Redis
 
-from sidecar.app import Sidecar
 from sidecar.config import Compat, Settings
 from sidecar.dashboard import bootstrap
 from sidecar.observability.metrics import REGISTRY
+from sidecar.runtime.app import Sidecar
 from sidecar.storage import Filter, Store, export
 from sidecar.util.units import Rate
 

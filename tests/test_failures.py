@@ -20,9 +20,9 @@ from recording import Recording, recording, whole
 from support import ONE_RULE
 from yarl import URL
 
-from sidecar.app import Sidecar
 from sidecar.config import Settings
 from sidecar.observability.metrics import REGISTRY
+from sidecar.runtime.app import Sidecar
 
 EGG = "How long do I boil an egg?"
 CHAT = {"model": "m", "messages": [{"role": "user", "content": EGG}]}

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from detectors.judge import judge_server as judges
 from detectors.judge.judge_server import JudgeServer
 
-from sidecar.app import Sidecar
 from sidecar.cli import main
 from sidecar.config import Settings
+from sidecar.runtime.app import Sidecar
 from sidecar.storage import Entry, Store
 
 POLICY = """\

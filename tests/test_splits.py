@@ -15,7 +15,7 @@ import pytest
 
 from sidecar.config import Settings
 from sidecar.extraction import extraction
-from sidecar.pipeline import Pipeline, Serving, pipeline
+from sidecar.runtime.builder import Pipeline, Serving, pipeline
 from sidecar.scan.selection import select
 from sidecar.types import Action
 

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import ClientSession
 from detectors.judge.judge_server import JudgeServer, grading
 
-from sidecar.app import Sidecar
 from sidecar.config import Settings
+from sidecar.runtime.app import Sidecar
 
 KEY = "X-API-Key"
 

@@ -8,7 +8,7 @@ from typing import Any
 from sidecar.config import Settings
 from sidecar.evaluation import Outcome, Row, Scanner
 from sidecar.evaluation.rows import row
-from sidecar.pipeline import pipeline
+from sidecar.runtime.builder import pipeline
 from sidecar.types import Action, LayerName, Verdict
 
 BLOCK = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES)

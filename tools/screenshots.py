@@ -21,11 +21,11 @@ from typing import Any
 from aiohttp import ClientSession
 from playwright.async_api import BrowserContext, Page, async_playwright
 
-from sidecar.app import Sidecar
 from sidecar.config import Settings
 from sidecar.dashboard import bootstrap
 from sidecar.dashboard.invitations import invite
 from sidecar.policy import Policy
+from sidecar.runtime.app import Sidecar
 from sidecar.storage import Disagreement, Entry, Role, Store
 from sidecar.util.units import Rate
 

@@ -15,7 +15,7 @@ import numpy as np
 from rich.progress import track
 
 from sidecar.config import Settings
-from sidecar.pipeline import pipeline
+from sidecar.runtime.builder import pipeline
 from sidecar.scan import fusion
 from sidecar.types import SOURCE_OF, Channel, LayerReport, ScanRequest, Segment
 from training import held_back

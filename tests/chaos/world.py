@@ -16,8 +16,8 @@ from typing import Any
 import aiohttp
 from recording import Recording
 
-from sidecar.app import Sidecar
 from sidecar.config import Settings
+from sidecar.runtime.app import Sidecar
 from sidecar.storage import Filter, Store
 
 ANSWER = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[]}'

@@ -8,7 +8,7 @@ from sidecar.config import Settings
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.framing import Part, parts
 from sidecar.extraction.scan_request import parse_scan
-from sidecar.pipeline import pipeline
+from sidecar.runtime.builder import pipeline
 from sidecar.scan.selection import select
 from sidecar.types import Action, Segment
 

@@ -7,7 +7,7 @@ import pytest
 from sidecar.config import Settings
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.retrieved_passages import passages
-from sidecar.pipeline import pipeline
+from sidecar.runtime.builder import pipeline
 from sidecar.scan.selection import select
 from sidecar.types import Action, Source
 

@@ -9,8 +9,8 @@ import pytest
 from sidecar import policy
 from sidecar.config import RuleSwitch, Settings
 from sidecar.errors import PolicyError
-from sidecar.pipeline import pipeline
 from sidecar.policy.switches import switched
+from sidecar.runtime.builder import pipeline
 from sidecar.types import Channel, ScanRequest, Segment
 from tests.support import ONE_RULE
 

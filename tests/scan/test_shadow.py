@@ -11,7 +11,7 @@ import yaml
 
 from sidecar.config import Settings
 from sidecar.observability.metrics import SHADOW
-from sidecar.pipeline import Pipeline, Serving, pipeline
+from sidecar.runtime.builder import Pipeline, Serving, pipeline
 from sidecar.scan import shadow
 from sidecar.scan.engine import Caller
 from sidecar.storage import Disagreement, Store

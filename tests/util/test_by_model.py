@@ -13,7 +13,7 @@ from sidecar.config import Upstream as UpstreamSettings
 from sidecar.console import warnings
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.routes import classify
-from sidecar.reload import files_behind
+from sidecar.runtime.reload import files_behind
 from sidecar.scan.selection import select
 from sidecar.types import Source
 from sidecar.util import by_model

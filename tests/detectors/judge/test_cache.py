@@ -14,7 +14,7 @@ from support import free_port
 from sidecar.config import Cache, JudgeLayer
 from sidecar.detectors.judge.cache import Opinion, dump, load, size
 from sidecar.detectors.judge.layer import LlmJudgeLayer
-from sidecar.pipeline import OPINIONS
+from sidecar.runtime.builder import OPINIONS
 from sidecar.scan import cache
 from sidecar.types import LayerReport, ScanRequest, Segment
 

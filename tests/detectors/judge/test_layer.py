@@ -21,7 +21,7 @@ from sidecar.detectors.judge import prompt
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
 from sidecar.observability import metrics
-from sidecar.pipeline import OPINIONS
+from sidecar.runtime.builder import OPINIONS
 from sidecar.scan.cache import LocalMemory
 from sidecar.types import Channel, Finding, Label, Layer, LayerName, LayerReport, ScanRequest, Segment, Source
 

@@ -12,8 +12,8 @@ import pytest
 from sidecar.config import Settings
 from sidecar.detectors.rules import selftest_cache
 from sidecar.errors import PolicyError
-from sidecar.pipeline import Serving, pipeline
 from sidecar.policy import Rule
+from sidecar.runtime.builder import Serving, pipeline
 
 RULE = Rule.model_validate(
     {

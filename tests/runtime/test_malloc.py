@@ -1,4 +1,4 @@
-"""Twin of sidecar/memory.py: freed memory goes back, and what was there at the start is left alone."""
+"""Twin of sidecar/runtime/malloc.py: freed memory goes back, and what was there at the start is left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/app.py: the whole application in this process."""
+"""Twin of sidecar/runtime/app.py: the whole application in this process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from aiohttp import ClientSession
 
 from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
-from sidecar.app import Sidecar
 from sidecar.config import Settings
 from sidecar.errors import PolicyError, SidecarError
+from sidecar.runtime.app import Sidecar
 
 
 def settings(folder: Path, **sections: object) -> Settings:

@@ -1,4 +1,4 @@
-"""Twin of sidecar/generation.py: what has begun ends where it began."""
+"""Twin of sidecar/runtime/snapshot.py: what has begun ends where it began."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from test_app import settings
 from test_reload import until
 
-from sidecar.app import Sidecar
+from sidecar.runtime.app import Sidecar
 
 
 async def test_a_stream_outlives_the_reload_that_it_met(tmp_path: Path) -> None:

@@ -23,13 +23,13 @@ from sidecar.dashboard import Dashboard, Parts
 from sidecar.dashboard.guard import allowed_hosts
 from sidecar.decision_log import Journal
 from sidecar.errors import ConfigError
-from sidecar.generation import Generation, Ground
 from sidecar.limits import Room
 from sidecar.observability import tracing
 from sidecar.observability.metrics import POLICY
-from sidecar.pipeline import Serving
 from sidecar.policy import Policy
-from sidecar.reload import Reloader, files_behind, settled
+from sidecar.runtime.builder import Serving
+from sidecar.runtime.reload import Reloader, files_behind, settled
+from sidecar.runtime.snapshot import Generation, Ground
 from sidecar.scan.exceptions import Exemptions
 from sidecar.server.access_log import access_log
 from sidecar.server.allowed_hosts import is_loopback, only_for

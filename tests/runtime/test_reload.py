@@ -1,4 +1,4 @@
-"""Twin of sidecar/reload.py: real files, real links, and a real process under load."""
+"""Twin of sidecar/runtime/reload.py: real files, real links, and a real process under load."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar
 
 from sidecar.config import Settings
 from sidecar.errors import PolicyError
-from sidecar.reload import Reloader, State, files_behind, settled
+from sidecar.runtime.reload import Reloader, State, files_behind, settled
 from sidecar.util.units import Rate
 
 PATIENCE = 60.0

@@ -1,4 +1,4 @@
-"""Twin of sidecar/workers.py: real worker processes."""
+"""Twin of sidecar/runtime/workers.py: real worker processes."""
 
 from __future__ import annotations
 

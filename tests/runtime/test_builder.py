@@ -1,4 +1,4 @@
-"""Twin of sidecar/pipeline.py."""
+"""Twin of sidecar/runtime/builder.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.config import Settings
 from sidecar.errors import ModelError
-from sidecar.pipeline import Serving, pipeline
+from sidecar.runtime.builder import Serving, pipeline
 from sidecar.types import Action, LayerName, ScanRequest, Segment, Source
 
 

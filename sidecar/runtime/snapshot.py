@@ -21,9 +21,9 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.decision_log import Journal
 from sidecar.extraction.token_ids import NONE, Vocabularies
-from sidecar.pipeline import Pipeline, Serving, pipeline
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
+from sidecar.runtime.builder import Pipeline, Serving, pipeline
 from sidecar.server.health import data_routes
 from sidecar.server.middleware import Gatekeeper, is_own, not_here
 
