@@ -1,6 +1,6 @@
 """`python -m sidecar` is the command `sidecar`."""
 
-from sidecar.cli import main
-from sidecar.manual import PROGRAM
+from sidecar.cli.examples import PROGRAM
+from sidecar.cli.main import main
 
 main(prog_name=PROGRAM)

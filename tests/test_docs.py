@@ -25,7 +25,7 @@ from pages import DOCS, OUTSIDE, PAGES, README, ROOT, SITE, Block, blocks
 from support import RULES_ONLY, SidecarProcess, StartSidecar
 
 from sidecar import config, policy
-from sidecar.cli import main
+from sidecar.cli.main import main
 from sidecar.detectors.rules import selftest
 from sidecar.detectors.rules.layer import RulesLayer
 from tools import reference

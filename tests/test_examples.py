@@ -22,7 +22,7 @@ from inject.test_objects import workload
 from pages import ROOT, blocks
 from support import ONE_RULE, clean_environment
 
-from sidecar.manual import EXAMPLES
+from sidecar.cli.examples import EXAMPLES
 
 ELSEWHERE = ("curl", "pip install")
 SHOWN = [

@@ -17,9 +17,9 @@ import yaml
 from inject.test_objects import KINDS, workload
 
 from sidecar import config, policy
+from sidecar.cli.redirect import port_of
 from sidecar.inject import Options, inject
 from sidecar.inject.pod import GRACE, NAME, REDIRECT, REDIRECTING_USER, USER, container
-from sidecar.redirect import port_of
 
 K8S = Path(__file__).parent.parent / "k8s"
 PODS = ("pod", "pod-classic", "pod-redirect")
@@ -239,7 +239,7 @@ def test_the_rule_that_is_shown_is_a_rule() -> None:
 
 def test_a_start_of_the_webhook_takes_the_manifests_options() -> None:
     """Every option in the Deployment is one of the command's."""
-    from sidecar.kubernetes import webhook_command  # noqa: PLC0415 - the command line is imported where it is meant
+    from sidecar.cli.kubernetes import webhook_command  # noqa: PLC0415 - the command line is imported where it is meant
 
     known = {name for parameter in webhook_command.params for name in parameter.opts}
     assert {argument for argument in ours("injector")["args"] if argument.startswith("--")} <= known

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from sidecar.cli import main
-from sidecar.manual import EXAMPLES, PROGRAM
+from sidecar.cli.examples import EXAMPLES, PROGRAM
+from sidecar.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 HEAD = """# Commands

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from detectors.judge import judge_server as judges
 from detectors.judge.judge_server import Case, JudgeServer
 
-from sidecar.cli import main
+from sidecar.cli.main import main
 from sidecar.config import JudgeLayer
 from sidecar.detectors.judge.layer import CONTROLS
 from sidecar.evaluation import Outcome, Row

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from door import CHAT
 
+from sidecar.cli.output import warnings
 from sidecar.config import ModelTerms, Settings
 from sidecar.config import Upstream as UpstreamSettings
-from sidecar.console import warnings
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.routes import classify
 from sidecar.runtime.reload import files_behind

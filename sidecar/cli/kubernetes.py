@@ -12,7 +12,7 @@ import click
 import yaml
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
-from sidecar.commands import entry
+from sidecar.cli.common import entry
 from sidecar.errors import NOT_YAML, ConfigError, SidecarError
 from sidecar.inject import Options, inject_all
 from sidecar.runtime import app

@@ -1,11 +1,11 @@
-"""Twin of sidecar/report_tables.py."""
+"""Twin of sidecar/cli/report_tables.py."""
 
 from __future__ import annotations
 
 import pytest
 
+from sidecar.cli.report_tables import show_report
 from sidecar.evaluation import Outcome, Row, report
-from sidecar.report_tables import show_report
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 
 

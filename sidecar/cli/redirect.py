@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from sidecar.commands import CONFIG, entry, load_settings
+from sidecar.cli.common import CONFIG, entry, load_settings
 from sidecar.config import Settings
 from sidecar.errors import ConfigError, SidecarError
 

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 from dashboard import PASSWORD, Desk
 
-from sidecar.admin import admin
+from sidecar.cli.admin import admin
 from sidecar.storage import Role, Store
 
 

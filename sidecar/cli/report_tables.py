@@ -8,7 +8,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from sidecar.console import out
+from sidecar.cli.output import out
 from sidecar.evaluation.judge_report import sentence
 
 MOST_NAMES = 12

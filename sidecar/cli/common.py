@@ -12,7 +12,8 @@ from typing import Any, ParamSpec
 import click
 import uvloop
 
-from sidecar import config, console
+from sidecar import config
+from sidecar.cli import output
 from sidecar.config import Settings
 from sidecar.errors import SidecarError
 from sidecar.util import json, logs
@@ -33,7 +34,7 @@ def entry(function: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, None]:
         try:
             code = uvloop.run(function(*args, **kwargs))
         except SidecarError as error:
-            console.err.print(str(error), style="red", markup=False)
+            output.err.print(str(error), style="red", markup=False)
             code = 2
         except KeyboardInterrupt:
             code = 130

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from sidecar.commands import Duration, emit, entry
+from sidecar.cli.common import Duration, emit, entry
 from sidecar.errors import ConfigError
 
 

@@ -13,8 +13,8 @@ from typing import Literal
 
 import click
 
-from sidecar import console
-from sidecar.commands import CONFIG, Duration, entry, load_settings
+from sidecar.cli import output
+from sidecar.cli.common import CONFIG, Duration, entry, load_settings
 from sidecar.config import Settings
 from sidecar.dashboard import base_url, invite
 from sidecar.errors import RequestError
@@ -56,7 +56,7 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
         chosen = role or (found.role if found else Role.VIEWER)
         path = await invite(store, name, chosen, ACTOR)
         await note(store, "user_invited" if role else "user_reset", name, str(chosen))
-    console.err.print(f"For {name} ({chosen}); works once, within 24 hours:", markup=False)
+    output.err.print(f"For {name} ({chosen}); works once, within 24 hours:", markup=False)
     click.echo(base_url(settings) + path)
     return 0
 

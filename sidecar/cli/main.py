@@ -9,23 +9,24 @@ from pathlib import Path
 
 import click
 
-from sidecar import __version__, config, console, policy
-from sidecar.admin import admin
+from sidecar import __version__, config, policy
 from sidecar.api.scan import explanation, result
-from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
+from sidecar.cli import output
+from sidecar.cli.admin import admin
+from sidecar.cli.common import CONFIG, JSON, emit, entry, load_settings
+from sidecar.cli.evaluate import evaluate, run
+from sidecar.cli.examples import completion_command, show_examples
+from sidecar.cli.keys import keys
+from sidecar.cli.kubernetes import inject_command, quit_command, webhook_command
+from sidecar.cli.redirect import redirect_command
+from sidecar.cli.review import review
 from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules import selftest
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError, PolicyError, SidecarError
-from sidecar.eval_command import evaluate, run
 from sidecar.evaluation import Scanner, rule_coverage
 from sidecar.extraction.token_ids import Vocabularies
-from sidecar.keys import keys
-from sidecar.kubernetes import inject_command, quit_command, webhook_command
-from sidecar.manual import completion_command, show_examples
 from sidecar.policy.switches import switched
-from sidecar.redirect import redirect_command
-from sidecar.review import review
 from sidecar.runtime import app, malloc
 from sidecar.runtime.builder import pipeline
 from sidecar.runtime.workers import spread
@@ -70,7 +71,7 @@ def _loaded(config_file: Path | None) -> object:
 async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool) -> int:
     settings = load_settings(config_file)
     stop = app.stop_on_signal()
-    for warning in console.warnings(settings):
+    for warning in output.warnings(settings):
         logs.get("cli").warning("setting_risky", setting=warning)
     source = config_file or Path("config.yaml")
     async with app.Sidecar(
@@ -88,9 +89,9 @@ async def _greet(running: app.Sidecar) -> None:
     """A first key and the dashboard's first link, where there are none yet."""
     if not await running.keyring.list():
         _, value = await running.keyring.create("first key", environment="development")
-        console.greet(value, running.data_port, running.settings)
+        output.greet(value, running.data_port, running.settings)
     if link := await bootstrap(running.store, base_url(running.settings, running.admin_port)):
-        console.show_link(link)
+        output.show_link(link)
 
 
 @main.command()
@@ -113,16 +114,16 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
     rows = rule_coverage.read(covered) if covered else []
     Vocabularies(settings.inline.vocabularies)
     async with pipeline(settings) as built:
-        warnings = console.warnings(settings) + (await _unproved(built.policy) if settings.layers.rules.enabled else [])
+        warnings = output.warnings(settings) + (await _unproved(built.policy) if settings.layers.rules.enabled else [])
         outcomes = await run(Scanner(built.engine.scan, settings), rows, 1) if covered else []
         found = rule_coverage.report(built.policy, outcomes) if covered else {}
     if as_json:
         shape = {"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": found or None}
         emit({**shape, "warnings": warnings})
         return 0
-    console.show_settings(settings, built.policy, warnings)
+    output.show_settings(settings, built.policy, warnings)
     if found:
-        console.show_coverage(found)
+        output.show_coverage(found)
     return 0
 
 
@@ -156,7 +157,7 @@ async def scan(text: str, system_prompt: str | None, explain: bool, as_json: boo
             shape = explanation if explain else result
             emit({**shape(verdict), **({"failure": verdict.failure} if verdict.failure else {})})
         else:
-            console.show_verdict(verdict, built.policy, explain=explain)
+            output.show_verdict(verdict, built.policy, explain=explain)
     if verdict.failure:
         return 2
     return 1 if verdict.action is Action.BLOCK else 0

@@ -1,4 +1,4 @@
-"""Twin of sidecar/kubernetes.py: the commands as they are typed."""
+"""Twin of sidecar/cli/kubernetes.py: the commands as they are typed."""
 
 from __future__ import annotations
 

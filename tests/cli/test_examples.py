@@ -1,4 +1,4 @@
-"""Twin of sidecar/manual.py: examples that parse, completion that completes, a manual that is current."""
+"""Twin of sidecar/cli/examples.py: examples that parse, completion that completes, a manual that is current."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from sidecar.cli import main
-from sidecar.manual import EXAMPLES, PROGRAM
+from sidecar.cli.examples import EXAMPLES, PROGRAM
+from sidecar.cli.main import main
 from tools import manual
 
 EVERY = list(manual.commands(main))

@@ -1,4 +1,4 @@
-"""Twin of sidecar/review.py: a scan log as a running sidecar writes it, and a judge on loopback."""
+"""Twin of sidecar/cli/review.py: a scan log as a running sidecar writes it, and a judge on loopback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from detectors.judge import judge_server as judges
 from detectors.judge.judge_server import JudgeServer
 
-from sidecar.cli import main
+from sidecar.cli.main import main
 from sidecar.config import Settings
 from sidecar.runtime.app import Sidecar
 from sidecar.storage import Entry, Store

@@ -1,4 +1,4 @@
-"""Twin of sidecar/redirect.py: the rules as text, and at work in a network of their own."""
+"""Twin of sidecar/cli/redirect.py: the rules as text, and at work in a network of their own."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ import pytest
 from click.testing import CliRunner, Result
 from support import SidecarProcess, clean_environment
 
+from sidecar.cli.redirect import port_of, redirect_command, ruleset
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
-from sidecar.redirect import port_of, redirect_command, ruleset
 
 GIVEN = {"SIDECAR__UPSTREAM__URL": "http://model.test:8000", "SIDECAR__LISTEN__HOSTS": "[model.test]"}
 SIDECAR, APPLICATION = 61532, 10001

@@ -19,8 +19,9 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from sidecar import console, policy
-from sidecar.commands import CONFIG, JSON, Duration, emit, entry, load_settings
+from sidecar import policy
+from sidecar.cli import output
+from sidecar.cli.common import CONFIG, JSON, Duration, emit, entry, load_settings
 from sidecar.config import JudgeLayer, Settings
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
@@ -151,7 +152,7 @@ async def _judge(settings: Settings, kept: Sequence[Entry]) -> list[Opinion]:
     waiting = iter(kept)
     found: dict[str, Opinion] = {}
     try:
-        with console.progress() as bar:
+        with output.progress() as bar:
             task = bar.add_task("asking the judge", total=len(kept))
 
             async def work() -> None:
@@ -212,19 +213,19 @@ def _show(found: Sequence[Opinion], without: int, settings: Settings, *, text: b
     low, high = settings.layers.llm_judge.between
     if not found:
         said = NO_TEXT.format(count=without) if without else NOTHING.format(low=low, high=high)
-        console.out.print(said, markup=False)
+        output.out.print(said, markup=False)
         return
     report = _report(found, without, text=text)
     if report["disagreements"]:
-        console.out.print(_table(report["disagreements"], text=text))
+        output.out.print(_table(report["disagreements"], text=text))
     said = ", ".join(f"{cause} {count}" for cause, count in report["no_opinion"].items()) or "none"
-    console.out.print(
+    output.out.print(
         f"{report['reviewed']} reviewed: {len(report['disagreements'])} disagreements, {report['agreed']} agreed, "
         f"without an opinion: {said}. Of {without} more no text was kept.",
         markup=False,
     )
     if settings.log.prompts == "redacted":
-        console.out.print(REDACTED, markup=False)
+        output.out.print(REDACTED, markup=False)
 
 
 def _table(rows: Sequence[dict[str, Any]], *, text: bool) -> Table:

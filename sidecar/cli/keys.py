@@ -10,10 +10,10 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from sidecar import console
-from sidecar.admin import note, open_store
 from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, differences
-from sidecar.commands import CONFIG, JSON, Duration, emit, entry
+from sidecar.cli import output
+from sidecar.cli.admin import note, open_store
+from sidecar.cli.common import CONFIG, JSON, Duration, emit, entry
 from sidecar.errors import RequestError
 from sidecar.storage import OwnTerms, Store, Terms
 from sidecar.util.units import parse_duration, parse_rate
@@ -40,7 +40,7 @@ def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
         expires = key.expires_at.isoformat() if key.expires_at else None
         emit({"id": key.id, "name": key.name, "key": value, "expires_at": expires})
         return 0
-    console.err.print(f"key {key.id} ({key.environment}) created; its value is shown this once:", markup=False)
+    output.err.print(f"key {key.id} ({key.environment}) created; its value is shown this once:", markup=False)
     click.echo(value)
     return 0
 
@@ -113,7 +113,7 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
     if as_json:
         emit([{**key.as_dict(), "state": str(key.state(now))} for key in found])
     else:
-        console.show_keys(found, now)
+        output.show_keys(found, now)
     return 0
 
 
@@ -132,7 +132,7 @@ async def change_key(key_id: str, expires: str | None, config_file: Path | None,
         before, after = await ring.change(key_id, terms)
         if said := differences(before, after):
             await note(store, "key_changed", key_id, said)
-    console.err.print(f"key {key_id}: {said or 'nothing to change'}", markup=False)
+    output.err.print(f"key {key_id}: {said or 'nothing to change'}", markup=False)
     return 0
 
 
@@ -145,7 +145,7 @@ async def revoke_key(key_id: str, config_file: Path | None) -> int:
     async with _keyring(config_file) as (ring, store):
         await ring.revoke(key_id)
         await note(store, "key_revoked", key_id)
-    console.err.print(f"key {key_id} revoked", markup=False)
+    output.err.print(f"key {key_id} revoked", markup=False)
     return 0
 
 

@@ -12,8 +12,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from sidecar.auth.api_keys import KeyRing, well_formed
+from sidecar.cli.keys import keys
 from sidecar.config import Auth
-from sidecar.keys import keys
 from sidecar.storage import Store
 from sidecar.util.units import Rate
 

@@ -1,10 +1,10 @@
-"""Twin of sidecar/console.py."""
+"""Twin of sidecar/cli/output.py."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar import console
+from sidecar.cli import output
 from sidecar.config import Settings
 
 
@@ -21,16 +21,16 @@ from sidecar.config import Settings
 )
 def test_settings_that_an_attacker_could_use_are_warned_of(given: dict[str, object], word: str) -> None:
     """Each opening that a client can cause has a warning of its own."""
-    warnings = console.warnings(Settings.model_validate(given))
+    warnings = output.warnings(Settings.model_validate(given))
     assert any(word in warning for warning in warnings)
 
 
 def test_the_defaults_give_no_cause_for_warnings() -> None:
     """Out of the box nothing that a client can cause is open."""
-    assert console.warnings(Settings()) == []
+    assert output.warnings(Settings()) == []
 
 
 def test_every_situation_has_its_line() -> None:
     """The failure policy is shown whole, nested lines too."""
-    names = {name for name, _ in console.failure_lines(Settings())}
+    names = {name for name, _ in output.failure_lines(Settings())}
     assert {"failure.rules", "failure.all", "failure.input.oversize", "failure.unknown_route"} <= names

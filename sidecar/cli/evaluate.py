@@ -10,12 +10,13 @@ from pathlib import Path
 
 import click
 
-from sidecar import config, console, evaluation
-from sidecar.commands import CONFIG, JSON, emit, entry, load_settings
+from sidecar import config, evaluation
+from sidecar.cli import output
+from sidecar.cli.common import CONFIG, JSON, emit, entry, load_settings
+from sidecar.cli.report_tables import show_report
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row, Scanner, judge_report
-from sidecar.report_tables import show_report
 from sidecar.runtime.builder import pipeline
 from sidecar.util import json
 
@@ -100,7 +101,7 @@ async def run(scanner: Scanner, rows: Sequence[Row], concurrency: int, judged: i
     waiting = iter(enumerate(rows))
     left = math.inf if judged is None else judged
     outcomes: dict[int, Outcome] = {}
-    with console.progress() as bar:
+    with output.progress() as bar:
         task = bar.add_task("scanning", total=len(rows))
 
         async def work() -> None:

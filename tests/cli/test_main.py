@@ -1,4 +1,4 @@
-"""Twin of sidecar/cli.py (and of __main__.py): real processes, arguments in, exit codes out."""
+"""Twin of sidecar/cli/main.py (and of __main__.py): real processes, arguments in, exit codes out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 import yaml
 from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar, clean_environment
 
-from sidecar import cli, policy
+from sidecar import policy
+from sidecar.cli import main
 from sidecar.config import RuleSwitch
 from sidecar.errors import PolicyError
 from sidecar.policy.switches import switched
@@ -134,9 +135,9 @@ async def test_an_unproved_pattern_of_a_shipped_rule_is_an_error(tmp_path: Path)
     own_policies(tmp_path)
     own = policy.load([tmp_path / "p.yaml"])
     with pytest.raises(PolicyError, match="pattern 2 of 2"):
-        await cli._unproved(switched(own, {"X-1": RuleSwitch(status="hint")}), lambda: own)
+        await main._unproved(switched(own, {"X-1": RuleSwitch(status="hint")}), lambda: own)
     changed = own.rules[0].model_copy(update={"match": ("a zebra!",)})
-    assert len(await cli._unproved(own.model_copy(update={"rules": (changed,)}), lambda: own)) == 1
+    assert len(await main._unproved(own.model_copy(update={"rules": (changed,)}), lambda: own)) == 1
 
 
 def test_keys_live_through_create_list_rotate_and_revoke(home: Path) -> None:
