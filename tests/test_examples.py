@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import trustme
 import yaml
-from inject.test_objects import workload
+from kubernetes.test_objects import workload
 from pages import ROOT, blocks
 from support import ONE_RULE, clean_environment
 

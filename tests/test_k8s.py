@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import kubernetes_validate
 import pytest
 import yaml
-from inject.test_objects import KINDS, workload
+from kubernetes.test_objects import KINDS, workload
 
 from sidecar import config, policy
 from sidecar.cli.redirect import port_of
-from sidecar.inject import Options, inject
-from sidecar.inject.pod import GRACE, NAME, REDIRECT, REDIRECTING_USER, USER, container
+from sidecar.kubernetes import Options, inject
+from sidecar.kubernetes.pod import GRACE, NAME, REDIRECT, REDIRECTING_USER, USER, container
 
 K8S = Path(__file__).parent.parent / "k8s"
 PODS = ("pod", "pod-classic", "pod-redirect")

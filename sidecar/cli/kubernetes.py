@@ -14,10 +14,10 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from sidecar.cli.common import entry
 from sidecar.errors import NOT_YAML, ConfigError, SidecarError
-from sidecar.inject import Options, inject_all
+from sidecar.kubernetes import Options, inject_all
+from sidecar.kubernetes.webhook import Place, Webhook
 from sidecar.runtime import app
 from sidecar.util import logs
-from sidecar.webhook import Place, Webhook
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 _OPTIONS = (

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 import yaml
-from inject.test_objects import workload
+from kubernetes.test_objects import workload
 from support import ONE_RULE, SidecarProcess, clean_environment, free_port
 
-from sidecar.inject import Options, inject
+from sidecar.kubernetes import Options, inject
 
 
 def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

@@ -1,12 +1,12 @@
-"""Twin of sidecar/inject/review.py: reviews that are none. The others are in test_webhook.py, over TLS."""
+"""Twin of kubernetes/admission_review.py: reviews that are none. The others are in kubernetes/test_webhook.py, over TLS."""
 
 from __future__ import annotations
 
 import pytest
 
 from sidecar.errors import BodyError
-from sidecar.inject import Options
-from sidecar.inject.review import answer
+from sidecar.kubernetes import Options
+from sidecar.kubernetes.admission_review import answer
 
 
 @pytest.mark.parametrize(

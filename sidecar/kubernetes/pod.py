@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sidecar.errors import InjectError
-from sidecar.inject.options import Options
+from sidecar.kubernetes.options import Options
 
 NAME, REDIRECT = "prompt-sidecar", "prompt-sidecar-redirect"
 OURS = {NAME, REDIRECT}

@@ -5,8 +5,8 @@ Pure functions from objects to objects; both ways give the same result, and givi
 
 from __future__ import annotations
 
-from sidecar.inject.objects import inject, inject_all
-from sidecar.inject.options import Options, with_annotations
-from sidecar.inject.patch import json_patch
+from sidecar.kubernetes.json_patch import json_patch
+from sidecar.kubernetes.objects import inject, inject_all
+from sidecar.kubernetes.options import Options, with_annotations
 
 __all__ = ["Options", "inject", "inject_all", "json_patch", "with_annotations"]

@@ -9,9 +9,9 @@ import base64
 from typing import Any
 
 from sidecar.errors import BodyError, InjectError
-from sidecar.inject.objects import inject
-from sidecar.inject.options import Options
-from sidecar.inject.patch import json_patch
+from sidecar.kubernetes.json_patch import json_patch
+from sidecar.kubernetes.objects import inject
+from sidecar.kubernetes.options import Options
 from sidecar.util import json
 
 Review = dict[str, Any]

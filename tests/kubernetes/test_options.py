@@ -1,4 +1,4 @@
-"""Twin of sidecar/inject/options.py."""
+"""Twin of sidecar/kubernetes/options.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.errors import InjectError
-from sidecar.inject import Options, with_annotations
+from sidecar.kubernetes import Options, with_annotations
 
 
 @pytest.mark.parametrize("image", ["", "-x", "a b", "a\nb", "x" * 600])

@@ -7,8 +7,8 @@ from copy import deepcopy
 from typing import Any
 
 from sidecar.errors import InjectError
-from sidecar.inject.options import PREFIX, Options, wants, with_annotations
-from sidecar.inject.pod import has_sidecar, with_sidecar
+from sidecar.kubernetes.options import PREFIX, Options, wants, with_annotations
+from sidecar.kubernetes.pod import has_sidecar, with_sidecar
 
 STATUS = PREFIX + "status"
 """The annotation that marks a sidecar as ours: injecting again replaces it, and leaves any other alone."""

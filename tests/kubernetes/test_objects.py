@@ -1,4 +1,4 @@
-"""Twin of sidecar/inject/objects.py, over every kind of workload."""
+"""Twin of sidecar/kubernetes/objects.py, over every kind of workload."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sidecar.errors import InjectError
-from sidecar.inject import Options, inject, inject_all, json_patch
-from sidecar.inject.pod import NAME
+from sidecar.kubernetes import Options, inject, inject_all, json_patch
+from sidecar.kubernetes.pod import NAME
 
 POD = {"metadata": {"labels": {"app": "chat"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}
 KINDS = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")

@@ -1,4 +1,4 @@
-"""Twin of sidecar/inject/pod.py: ports, grace, variables."""
+"""Twin of sidecar/kubernetes/pod.py: ports, grace, variables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sidecar.errors import InjectError
-from sidecar.inject import Options
-from sidecar.inject.pod import REDIRECT, REDIRECTING_USER, container, with_sidecar
+from sidecar.kubernetes import Options
+from sidecar.kubernetes.pod import REDIRECT, REDIRECTING_USER, container, with_sidecar
 
 
 def spec(*ports: int, **more: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Twin of sidecar/webhook.py: thirty AdmissionReviews over TLS, and a certificate renewed while it runs."""
+"""Twin of sidecar/kubernetes/webhook.py: thirty AdmissionReviews over TLS, and a certificate renewed while it runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import trustme
 from aiohttp import ClientConnectorCertificateError, ClientSession, TCPConnector
-from inject.test_objects import KINDS, POD, workload
-from inject.test_patch import applied
+from kubernetes.test_json_patch import applied
+from kubernetes.test_objects import KINDS, POD, workload
 
 from sidecar.errors import ConfigError
-from sidecar.inject import Options, inject
-from sidecar.webhook import Place, Webhook
+from sidecar.kubernetes import Options, inject
+from sidecar.kubernetes.webhook import Place, Webhook
 
 OPTIONS = Options(secret="llm", app_env=True)
 ASKED = {"metadata": {"labels": {"prompt-sidecar/inject": "true"}}, "spec": POD["spec"]}
