@@ -1,4 +1,4 @@
-"""Twin of kubernetes/admission_review.py: reviews that are none. The others are in kubernetes/test_webhook.py, over TLS."""
+"""Twin of kubernetes/admission_review.py: what is no review; real ones are in kubernetes/test_webhook.py."""
 
 from __future__ import annotations
 
