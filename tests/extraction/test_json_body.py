@@ -279,7 +279,7 @@ def _best(run: object) -> float:
 
 MEASURE = """
 import sys
-from sidecar.extraction import extraction, reading
+from sidecar.extraction import extraction, json_body
 from sidecar.errors import BodyError
 
 def memory(name):
@@ -288,7 +288,7 @@ def memory(name):
 
 def read(raw):
     try:
-        return extraction.extract(reading.parse(raw, depth=64), "/chat/completions", "openai")
+        return extraction.extract(json_body.parse(raw, depth=64), "/chat/completions", "openai")
     except BodyError as error:
         return error
 
@@ -298,7 +298,7 @@ raw = b'{"messages": [{"content": [' + piece * (2**20 // len(piece)) + b'""]}]}'
 before = memory("VmRSS")
 open("/proc/self/clear_refs", "w").write("5")
 kept = read(raw)
-print(memory("VmHWM") - before, reading.footprint(raw))
+print(memory("VmHWM") - before, json_body.footprint(raw))
 """
 
 

@@ -11,7 +11,7 @@ from sidecar.util import json
 
 STARVED = """
 import resource, sys
-from sidecar import jsons
+from sidecar.util import json
 given, values = sys.argv[1], {"text": "x" * 50}
 large = b"[" + b"1," * 500_000 + b"1]"
 many = [1] * 500_000
@@ -25,14 +25,14 @@ while "large" not in given and size > 256:
         size //= 2
 try:
     {
-        "write": lambda: jsons.dumps(values),
-        "read": lambda: jsons.loads(b'{"text": "short"}'),
-        "read large": lambda: jsons.loads(large),
-        "write large": lambda: jsons.dumps(many, jsons.room_for(large)),
+        "write": lambda: json.dumps(values),
+        "read": lambda: json.loads(b'{"text": "short"}'),
+        "read large": lambda: json.loads(large),
+        "write large": lambda: json.dumps(many, json.room_for(large)),
     }[given]()
 except MemoryError:
     hoard.clear()
-    sys.exit(jsons.loads(b"7"))
+    sys.exit(json.loads(b"7"))
 """
 
 

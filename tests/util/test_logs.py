@@ -8,7 +8,7 @@ import sys
 
 SCRIPT = """
 import sys
-from sidecar import logs
+from sidecar.util import logs
 logs.configure(sys.argv[1], "info")
 log = logs.get("test")
 log.debug("hidden_event")
@@ -44,7 +44,7 @@ def test_json_lines_hold_facts_as_keys() -> None:
 
 LIBRARY = """
 import logging
-from sidecar import logs
+from sidecar.util import logs
 logs.configure("json", "info")
 for number in range(1_000):
     logging.getLogger("asyncio").error("Fatal error on transport\\nprotocol: canary-1", exc_info=ValueError("canary-2"))

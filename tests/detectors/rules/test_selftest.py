@@ -14,7 +14,7 @@ from sidecar.errors import LayerError
 from sidecar.policy import Policy, Rule
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
 
-IDS = Path(__file__).parent / "data" / "rule_ids.txt"
+IDS = Path(__file__).parents[2] / "data" / "rule_ids.txt"
 RULE = {
     "id": "T-1",
     "title": "A test",

@@ -116,8 +116,9 @@ def test_a_folder_that_cannot_be_written_to_is_no_trouble(tmp_path: Path) -> Non
 KEEPING = """
 import sys
 from pathlib import Path
-from sidecar import policy, proven
-proven.keep([policy.Rule.model_validate_json(sys.argv[1])], Path(sys.argv[2]))
+from sidecar import policy
+from sidecar.detectors.rules import selftest_cache
+selftest_cache.keep([policy.Rule.model_validate_json(sys.argv[1])], Path(sys.argv[2]))
 """
 
 
