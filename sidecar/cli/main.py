@@ -129,7 +129,7 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
 
 async def _unproved(rules: policy.Policy, shipped: Callable[[], policy.Policy] = policy.load) -> list[str]:
     """Patterns of one's own rules that no `match` line meets. Raises `PolicyError` for those of shipped rules."""
-    found = [(rule, problem) for rule in rules.rules for problem in await selftest.unproved(rule)]
+    found = [(rule, problem) for rule in rules.rules for problem in await selftest.untested_patterns(rule)]
     ours = {_proved_part(rule) for rule in shipped().rules} if found else set()
     if problems := [problem for rule, problem in found if _proved_part(rule) in ours]:
         raise PolicyError("shipped policies are not proved in every pattern", problems)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from sidecar.config import Answers
-from sidecar.detectors.rules.layer import OFFLOAD, RulesLayer
+from sidecar.detectors.rules.layer import MAX_INLINE, RulesLayer
 from sidecar.extraction.extraction import Extraction
 from sidecar.normalization import views
 from sidecar.policy import Policy
@@ -87,7 +87,7 @@ class Finder:
     async def _leaked(self, texts: Sequence[Text]) -> list[Finding]:
         if not self._leaks:
             return []
-        if sum(len(text) for text, _ in texts) > OFFLOAD:
+        if sum(len(text) for text, _ in texts) > MAX_INLINE:
             return await asyncio.to_thread(self._read, texts)
         return self._read(texts)
 

@@ -97,12 +97,12 @@ async def _prove(rules: Policy, stages: Sequence[Stage], serving: Serving | None
     local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
     known = serving.proven if serving else set[Rule]()
     if serving:
-        known |= await asyncio.to_thread(selftest_cache.recall, rules.rules)
-    if problems := await selftest.prove(rules, local, known):
+        known |= await asyncio.to_thread(selftest_cache.load, rules.rules)
+    if problems := await selftest.run_selftests(rules, local, known):
         raise PolicyError("policies fail their own examples", problems)
     if problems := await selftest.canary(local):
         raise ModelError("; ".join(problems))
-    await asyncio.to_thread(selftest_cache.keep, known)
+    await asyncio.to_thread(selftest_cache.store, known)
 
 
 async def _memory(settings: Settings, serving: Serving | None, stack: AsyncExitStack) -> Verdicts | None:

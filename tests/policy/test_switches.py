@@ -14,7 +14,7 @@ from sidecar.runtime.builder import pipeline
 from sidecar.types import Channel, ScanRequest, Segment
 from tests.support import ONE_RULE
 
-RULES = policy.load([Path(__file__).parent / "data" / "one_rule.yaml"])
+RULES = policy.load([Path(__file__).parents[1] / "data" / "one_rule.yaml"])
 (RULE,) = RULES.rules
 
 

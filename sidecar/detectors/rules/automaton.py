@@ -11,7 +11,7 @@ import re2
 from sidecar.errors import PolicyError
 from sidecar.policy import options
 
-MEMORY = (1 << 20, 4 << 20, 16 << 20)
+MEMORY_LIMITS = (1 << 20, 4 << 20, 16 << 20)
 """Bytes that one automaton may take: the first that its program fits into with room for states."""
 
 
@@ -25,11 +25,11 @@ class Automaton:
         self._patterns = patterns
 
     @property
-    def is_made(self) -> bool:
+    def is_compiled(self) -> bool:
         """Whether it was asked before."""
         return "match" in vars(self)
 
-    def made(self) -> Automaton:
+    def compiled(self) -> Automaton:
         """The same, made now."""
         _ = self.match
         return self
@@ -37,28 +37,28 @@ class Automaton:
     @cached_property
     def match(self) -> Callable[[bytes], Sequence[int] | None]:
         """The numbers of the patterns that are met in a text, or None."""
-        for memory in MEMORY:
-            chosen = options()
-            chosen.max_mem = memory
-            automaton = re2.Set.SearchSet(chosen)
+        for memory in MEMORY_LIMITS:
+            settings = options()
+            settings.max_mem = memory
+            automaton = re2.Set.SearchSet(settings)
             for pattern in self._patterns:
                 automaton.Add(pattern)
             try:
                 automaton.Compile()
             except re2.error:
                 continue
-            found: Callable[[bytes], Sequence[int] | None] = automaton.Match
-            return found
+            match: Callable[[bytes], Sequence[int] | None] = automaton.Match
+            return match
         raise PolicyError("a pattern is too large", [pattern[:80] for pattern in self._patterns])
 
 
-_ALIVE: WeakValueDictionary[tuple[str, ...], Automaton] = WeakValueDictionary()
+_SHARED: WeakValueDictionary[tuple[str, ...], Automaton] = WeakValueDictionary()
 """Automata in use: policies read again while the old ones serve share what has not changed."""
 
 
 def automaton(*patterns: str) -> Automaton:
     """The automaton of these patterns, which all who ask for them share."""
-    found = _ALIVE.get(patterns)
-    if found is None:
-        found = _ALIVE[patterns] = Automaton(patterns)
-    return found
+    existing = _SHARED.get(patterns)
+    if existing is None:
+        existing = _SHARED[patterns] = Automaton(patterns)
+    return existing

@@ -17,7 +17,7 @@ from itertools import pairwise
 import re2
 from stdnum import bitcoin, iban, luhn
 
-from sidecar.detectors.rules.phone_numbers import digits, international, national, north_american, spoken_of
+from sidecar.detectors.rules.phone_numbers import after_call_word, digits, international, national, north_american
 from sidecar.util import json
 
 Check = Callable[[str], bool]
@@ -34,19 +34,19 @@ BRANDS = (
 )
 """How card numbers of each brand begin, and how long they are."""
 BASE58 = {c: i for i, c in enumerate("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz")}
-OLDEST = 1900
+MIN_BIRTH_YEAR = 1900
 """Nobody born before is somebody's personal data."""
-VARIED = 10
+MIN_DISTINCT = 10
 """Different characters in anything that was drawn at random."""
-SHORTEST_IP = 9
+MIN_IP_LENGTH = 9
 """Characters; numbers of clauses and versions (7.3.5.1) are shorter, and so are the famous public servers."""
 IBAN_LENGTHS = range(15, 35)
-_NOT_STREETS = re2.compile(
+_NOT_A_STREET = re2.compile(
     r"(?i)\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|am|pm|percent|million|billion|people|and|or|to|of|in|the|is|"
     r"vs|years?|days?|hours?|minutes?|km|kg|cm|mm|mb|gb|chapters?|pages?|version|points?|steps?|times?|x)"
     r"(?:[a-z]{0,6})?\b"
 )
-_FIGURES = re2.compile(r"\d+")
+_NUMBERS = re2.compile(r"\d+")
 
 
 def _luhn(text: str) -> bool:
@@ -72,7 +72,7 @@ def _mod97(number: str) -> bool:
 
 def _ip(text: str) -> bool:
     """An address that anybody in the world can be reached at; not a clause, a mask or a home network."""
-    if len(text) < SHORTEST_IP:
+    if len(text) < MIN_IP_LENGTH:
         return False
     try:
         address = ipaddress.ip_address(text)
@@ -108,7 +108,7 @@ def _base58check(text: str) -> bool:
 
 def _varied(text: str) -> bool:
     """Not a placeholder such as `sk-xxxxxxxx`."""
-    return len(set(text)) >= VARIED and "xxxx" not in text.lower()
+    return len(set(text)) >= MIN_DISTINCT and "xxxx" not in text.lower()
 
 
 def _token_live(text: str) -> bool:
@@ -135,19 +135,19 @@ def _claims(text: str) -> dict[str, object]:
 
 def _birth(text: str) -> bool:
     """A day of a year in which somebody alive may be born, or a day without century."""
-    parts = [int(part) for part in _FIGURES.findall(text)]
+    parts = [int(part) for part in _NUMBERS.findall(text)]
     years = (part for part in parts if part > 99)
-    return all(OLDEST <= year <= datetime.now(UTC).year for year in years)
+    return all(MIN_BIRTH_YEAR <= year <= datetime.now(UTC).year for year in years)
 
 
 def _street(text: str) -> bool:
-    return not _NOT_STREETS.search(text)
+    return not _NOT_A_STREET.search(text)
 
 
 def _us_ssn(text: str) -> bool:
     number = digits(text)
-    climbing = all(int(b) - int(a) == 1 for a, b in pairwise(number[:8]))
-    return _valid(import_module("stdnum.us.ssn"), number) and not climbing
+    is_ascending = all(int(b) - int(a) == 1 for a, b in pairwise(number[:8]))
+    return _valid(import_module("stdnum.us.ssn"), number) and not is_ascending
 
 
 def _valid(module: object, text: str) -> bool:
@@ -227,7 +227,7 @@ CHECKS: dict[str, Check] = {
     "phone_international": international,
     "phone_north_american": north_american,
     "phone_national": national,
-    "phone_spoken_of": spoken_of,
+    "phone_spoken_of": after_call_word,
     "us.ssn": _us_ssn,
     **{name: _number(name) for name in NUMBERS},
     **{name: _code(name) for name in CODES},

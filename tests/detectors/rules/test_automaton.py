@@ -13,8 +13,8 @@ from sidecar.errors import PolicyError
 
 def met(matcher: Matcher, text: str) -> list[int]:
     """The numbers of the patterns that are met."""
-    read = matcher.read(text)
-    return list(matcher.met(read)) if read else []
+    read = matcher.prefilter(text)
+    return list(matcher.matching(read)) if read else []
 
 
 @pytest.mark.parametrize("times", [145, 200, 400])
@@ -28,25 +28,25 @@ def test_an_automaton_is_made_when_it_is_needed_and_the_largest_fits() -> None:
     """A pattern of nearly as many instructions as one may have is met like any other."""
     matcher = Matcher(["rare words", r"large (?:\pL\pN\pP){142}"])
     assert met(matcher, "nothing of the kind") == []
-    assert not any("match" in vars(automaton) for automaton in matcher._sets)
+    assert not any("match" in vars(automaton) for automaton in matcher._automata)
     assert met(matcher, "a large " + "a1." * 142) == [1]
-    assert ["match" in vars(automaton) for automaton in matcher._sets] == [False, True]
+    assert ["match" in vars(automaton) for automaton in matcher._automata] == [False, True]
 
 
 def test_automata_are_shared_while_they_are_in_use() -> None:
     """Policies that are read again while the old ones serve cost only what has changed; nothing is kept for ever."""
     first, second = Matcher(["shared words", "first alone"]), Matcher(["shared words", "second alone"])
-    assert first._sets[0] is second._sets[0]
-    assert {("first alone",), ("shared words",)} <= set(automaton._ALIVE)
+    assert first._automata[0] is second._automata[0]
+    assert {("first alone",), ("shared words",)} <= set(automaton._SHARED)
     del first
     gc.collect()
-    assert ("first alone",) not in automaton._ALIVE
+    assert ("first alone",) not in automaton._SHARED
     assert met(second, "the shared words") == [0]
 
 
 def test_an_automaton_says_whether_it_is_made() -> None:
     """It is by being asked, or at once where it is known to be needed."""
-    late, soon = automaton.automaton("made late"), automaton.automaton("made soon").made()
-    assert [late.is_made, soon.is_made] == [False, True]
+    late, soon = automaton.automaton("made late"), automaton.automaton("made soon").compiled()
+    assert [late.is_compiled, soon.is_compiled] == [False, True]
     assert late.match(b"it was made late") == [0]
-    assert late.is_made
+    assert late.is_compiled

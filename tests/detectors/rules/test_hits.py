@@ -19,20 +19,20 @@ def test_the_status_says_what_a_hit_counts_as() -> None:
     text = Segment("a banana")
     found = [hits.finding(rule(status=status), text, View(text.text), 2, 8) for status in ("block", "hint", "test")]
     assert [(f.decides, f.hint) for f in found] == [(True, False), (False, True), (False, False)]
-    assert [hits.level(f) for f in found] == ["block", "hint", "test"]
+    assert [hits.status_of(f) for f in found] == ["block", "hint", "test"]
 
 
 def test_one_step_less() -> None:
     """What blocks becomes a hint, a hint is reported only."""
     found = hits.finding(rule(), Segment("banana"), View("banana"), 0, 6)
-    assert [hits.level(hits.less(found)), hits.level(hits.less(hits.less(found)))] == ["hint", "test"]
+    assert [hits.status_of(hits.demoted(found)), hits.status_of(hits.demoted(hits.demoted(found)))] == ["hint", "test"]
 
 
 def test_what_rests_on_another_finding_is_worth_no_more_than_that_one() -> None:
     """A hint that was hidden is a hint that something is hidden."""
     found = hits.finding(rule(), Segment("banana"), View("banana"), 0, 6)
-    hint = hits.less(found)
-    levels = [hits.level(hits.no_more_than(found, cause)) for cause in (found, hint, hits.less(hint))]
+    hint = hits.demoted(found)
+    levels = [hits.status_of(hits.capped_by(found, cause)) for cause in (found, hint, hits.demoted(hint))]
     assert levels == ["block", "hint", "test"]
 
 
@@ -41,7 +41,7 @@ def test_context_words_raise_what_a_hit_is_worth() -> None:
     text = "CARD banana"
     near = rule(context=["card"], context_score=0.95)
     assert hits.finding(near, Segment(text), View(text), 5, 11).score == 0.95
-    far = f"card {'x' * hits.NEAR} banana"
+    far = f"card {'x' * hits.CONTEXT_RADIUS} banana"
     assert hits.finding(near, Segment(far), View(far), len(far) - 6, len(far)).score == 0.9
     said = Segment("banana", Source.UNTRUSTED)
     assert hits.finding(rule(indirect_score=0.2), said, View("banana"), 0, 6).score == 0.2
@@ -49,8 +49,11 @@ def test_context_words_raise_what_a_hit_is_worth() -> None:
 
 def test_data_and_disguises_have_no_excuse() -> None:
     """A card number in quotation marks is a card number, and every one of them counts."""
-    labels = {label: (hits.excusable(rule(label=label)), hits.everywhere(rule(label=label))) for label in Label}
+    labels = {
+        label: (hits.is_context_sensitive(rule(label=label)), hits.reports_every_place(rule(label=label)))
+        for label in Label
+    }
     assert labels[Label.PII_DETECTED] == (False, True)
     assert labels[Label.TOKEN_SMUGGLING] == (False, False)
     assert labels[Label.PROMPT_INJECTION] == (True, False)
-    assert not hits.excusable(rule(literal=True))
+    assert not hits.is_context_sensitive(rule(literal=True))

@@ -8,13 +8,13 @@ import time
 import pytest
 
 from sidecar.detectors.rules import loop_budget
-from sidecar.detectors.rules.loop_budget import MOST, Turn
+from sidecar.detectors.rules.loop_budget import TIME_SLICE, LoopBudget
 
 
 class Work:
     """Who held the loop, in order."""
 
-    def __init__(self, own: Turn) -> None:
+    def __init__(self, own: LoopBudget) -> None:
         self.turn = own
         self.order: list[str] = []
 
@@ -27,18 +27,18 @@ class Work:
 
 async def test_others_have_their_turn_between_long_work() -> None:
     """Who comes when a turn is spent waits for the next, and whoever else is ready is served before."""
-    work = Work(Turn())
+    work = Work(LoopBudget())
     async with asyncio.TaskGroup() as group:
         for name in "abc":
-            group.create_task(work.do(name, 2 * MOST))
+            group.create_task(work.do(name, 2 * TIME_SLICE))
         asyncio.get_running_loop().call_soon(work.order.append, "served")
     assert work.order == ["a", "served", "b", "c"]
 
 
 async def test_short_work_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits while there is time left."""
-    monkeypatch.setattr(loop_budget, "MOST", 60.0)
-    work = Work(Turn())
+    monkeypatch.setattr(loop_budget, "TIME_SLICE", 60.0)
+    work = Work(LoopBudget())
     async with asyncio.TaskGroup() as group:
         for name in "abc":
             group.create_task(work.do(name))
@@ -48,11 +48,11 @@ async def test_short_work_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> None
 
 async def test_who_comes_first_is_first() -> None:
     """Somebody who asks again and again does not keep others waiting."""
-    work = Work(Turn())
+    work = Work(LoopBudget())
 
     async def greedy() -> None:
         for _ in range(10):
-            await work.do("greedy", MOST)
+            await work.do("greedy", TIME_SLICE)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(greedy())
@@ -62,12 +62,12 @@ async def test_who_comes_first_is_first() -> None:
 
 async def test_work_that_fails_counts_too() -> None:
     """The time is gone, and the next turn comes."""
-    work = Work(Turn())
+    work = Work(LoopBudget())
     work.order = []
 
     async def fail() -> None:
         async with work.turn:
-            time.sleep(2 * MOST)  # noqa: ASYNC251 - as above
+            time.sleep(2 * TIME_SLICE)  # noqa: ASYNC251 - as above
             raise ValueError("damaged")
 
     with pytest.raises(ValueError, match="damaged"):
@@ -80,9 +80,9 @@ async def test_work_that_fails_counts_too() -> None:
 @pytest.mark.parametrize("late", [False, True])
 async def test_who_is_given_up_keeps_nobody_waiting(late: bool) -> None:
     """Whether it waited still, or was called in that moment."""
-    work = Work(Turn())
+    work = Work(LoopBudget())
     async with asyncio.TaskGroup() as group:
-        group.create_task(work.do("a", 2 * MOST))
+        group.create_task(work.do("a", 2 * TIME_SLICE))
         given_up = group.create_task(work.do("b"))
         group.create_task(work.do("c"))
         if late:
@@ -96,10 +96,10 @@ async def test_who_is_given_up_keeps_nobody_waiting(late: bool) -> None:
 
 def test_another_loop_begins_anew() -> None:
     """A loop that ended in the middle of a turn leaves nothing behind."""
-    work = Work(Turn())
+    work = Work(LoopBudget())
 
     async def stopped() -> None:
-        await work.do("a", 2 * MOST)
+        await work.do("a", 2 * TIME_SLICE)
         asyncio.get_running_loop().stop()
 
     first = asyncio.new_event_loop()

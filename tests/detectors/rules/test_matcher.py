@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar import policy
-from sidecar.detectors.rules.chunks import NEAR, STEP
-from sidecar.detectors.rules.matcher import CROWD, MAKING, TRIGGERS, WORDS, Matcher, Read
+from sidecar.detectors.rules.chunks import MAX_MATCH, MIN_CHUNK
+from sidecar.detectors.rules.matcher import (
+    COMPILE_COST,
+    STUFFING_KEYWORDS,
+    STUFFING_PATTERNS,
+    STUFFING_WINDOW,
+    Matcher,
+    PrefilterResult,
+)
 
 SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
 MATCHER = Matcher(SHIPPED)
@@ -23,16 +30,16 @@ LINES = [line for rule in policy.load().rules for line in (*rule.match, *rule.no
 
 def met(matcher: Matcher, text: str, wanted: Callable[[int], bool] = lambda _: True) -> list[int]:
     """The patterns that this text, which is not stuffed, meets."""
-    read = matcher.read(text)
+    read = matcher.prefilter(text)
     assert read is not None
-    return [number for number in matcher.met(read, wanted=wanted) if any(matcher.spans(number, text))]
+    return [number for number in matcher.matching(read, accept=wanted) if any(matcher.spans(number, text))]
 
 
 def possible(matcher: Matcher, text: str) -> list[int]:
     """The patterns whose words are there."""
-    read = matcher.read(text)
+    read = matcher.prefilter(text)
     assert read is not None
-    return sorted(matcher._places(read, -1))
+    return sorted(matcher._candidate_spans(read, -1))
 
 
 def test_patterns_are_met_by_their_number() -> None:
@@ -45,9 +52,9 @@ def test_patterns_are_met_by_their_number() -> None:
 def test_a_pattern_that_is_not_wanted_is_not_searched() -> None:
     """Those without a bit never; what is wanted is asked when the pattern's turn comes."""
     matcher = Matcher(["one", "two", "three"])
-    read = matcher.read("one two three")
+    read = matcher.prefilter("one two three")
     assert read is not None
-    assert list(matcher.met(read, 0b110)) == [1, 2]
+    assert list(matcher.matching(read, 0b110)) == [1, 2]
     assert met(matcher, "one two three", lambda number: number != 1) == [0, 2]
 
 
@@ -72,15 +79,15 @@ def test_patterns_that_need_no_words_share_automata_while_they_are_small() -> No
 def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
     """Its length for every pattern that is possible in it, and what making automata takes; none if it is not read."""
     matcher = Matcher(["ferryboat", "harbour", "[a-z]{11}x"])
-    reads = [matcher.read(text) for text in ("moon", "ferryboat", "harbour ferryboat", "")]
-    first, second = (MAKING * policy.program_size(pattern) for pattern in ("ferryboat", "harbour"))
-    assert [matcher.work(read) for read in reads] == [4, 18 + first, 51 + first + second, 0]
-    assert [matcher.work(read, 0b100) for read in reads] == [4, 9, 17, 0]
-    assert not any(list(matcher.met(read)) for read in reads[:1] if read)
-    assert [*matcher.met(reads[2] or Read(b"", [], []))] == [0, 1]
+    reads = [matcher.prefilter(text) for text in ("moon", "ferryboat", "harbour ferryboat", "")]
+    first, second = (COMPILE_COST * policy.program_size(pattern) for pattern in ("ferryboat", "harbour"))
+    assert [matcher.estimated_work(read) for read in reads] == [4, 18 + first, 51 + first + second, 0]
+    assert [matcher.estimated_work(read, 0b100) for read in reads] == [4, 9, 17, 0]
+    assert not any(list(matcher.matching(read)) for read in reads[:1] if read)
+    assert [*matcher.matching(reads[2] or PrefilterResult(b"", [], []))] == [0, 1]
     again = Matcher(["harbour"])
-    assert again.work(again.read("harbour")) == 7
-    assert matcher.work(None) == 0
+    assert again.estimated_work(again.prefilter("harbour")) == 7
+    assert matcher.estimated_work(None) == 0
 
 
 def test_places_count_code_points() -> None:
@@ -143,47 +150,49 @@ def test_searching_in_places_finds_what_searching_everywhere_finds(
     assert met(matcher, text) == alone
 
 
-@pytest.mark.parametrize("start", [0, STEP - 3, STEP, 2 * STEP - 5, 3 * STEP - 1, 7 * STEP + 2])
+@pytest.mark.parametrize(
+    "start", [0, MIN_CHUNK - 3, MIN_CHUNK, 2 * MIN_CHUNK - 5, 3 * MIN_CHUNK - 1, 7 * MIN_CHUNK + 2]
+)
 @pytest.mark.parametrize("words", ["necessary words", "necessary" + " " * 4_000 + "words", "notwendige Wörter"])
 def test_words_are_found_across_stretches(start: int, words: str) -> None:
     """Wherever the text is cut."""
-    text = ("a b, " * start)[:start] + words + " c d" * STEP
+    text = ("a b, " * start)[:start] + words + " c d" * MIN_CHUNK
     assert met(Matcher([r"\bnecessary[\s\W_]+words\b", r"\bnotwendige\s+W\W?rter\b"]), text) == [int("ö" in words)]
 
 
 def test_a_pattern_is_searched_only_where_its_words_are() -> None:
     """Not if they stand far from each other; one without a bound is searched wherever they are."""
     matcher = Matcher([r"\bone\b[^\n]{0,40}\btwo\b", r"\bone\b[^\n]*\btwo\b"])
-    far = "one" + " and so on" * NEAR + " two"
+    far = "one" + " and so on" * MAX_MATCH + " two"
     assert possible(matcher, far) == [1]
-    near = " and so on" * NEAR + " one two" + " and so on" * NEAR
-    read = matcher.read(near)
+    near = " and so on" * MAX_MATCH + " one two" + " and so on" * MAX_MATCH
+    read = matcher.prefilter(near)
     assert read is not None
-    places = matcher._places(read, -1)
+    places = matcher._candidate_spans(read, -1)
     assert sorted(places) == [0, 1]
-    assert sum(end - start for start, end in places[0]) < 5 * STEP
+    assert sum(end - start for start, end in places[0]) < 5 * MIN_CHUNK
     assert places[1] == [(0, len(near))]
     assert met(matcher, near) == [0, 1]
 
 
 def test_what_only_seems_to_be_met_at_the_edge_of_a_place_is_not() -> None:
     """Neither the beginning of the text nor the boundary of a word is where a text was cut."""
-    text = ("and so on, " * STEP) + "mark my words" + (", and so on" * STEP)
+    text = ("and so on, " * MIN_CHUNK) + "mark my words" + (", and so on" * MIN_CHUNK)
     assert met(Matcher([r"\A[^\n]{0,700}mark my", r"my words[^\n]{0,700}\z"]), text) == []
 
 
 def test_a_text_made_for_many_patterns_is_stuffed() -> None:
     """So many in so little text; the same words spread out are none."""
-    words = ["".join(letters) for letters in product("bcdfghj", repeat=3)][: CROWD + 20]
+    words = ["".join(letters) for letters in product("bcdfghj", repeat=3)][: STUFFING_PATTERNS + 20]
     matcher = Matcher(words)
-    assert matcher.read(" ".join(words)) is None
+    assert matcher.prefilter(" ".join(words)) is None
     assert len(met(matcher, (" , of course, " * 9).join(words))) == len(words)
 
 
 def test_a_text_made_of_the_words_of_patterns_is_stuffed() -> None:
     """So many different ones among so many; a text that says some of them again and again is not."""
-    words = ["".join(letters) for letters in product("bcdf", repeat=4)][:TRIGGERS]
+    words = ["".join(letters) for letters in product("bcdf", repeat=4)][:STUFFING_KEYWORDS]
     matcher = Matcher(words)
-    other = ["and so on"] * (WORDS // 6)
-    assert matcher.read(" ".join(words + other)) is None
-    assert matcher.read(" ".join(words[1:] * 3 + other)) is not None
+    other = ["and so on"] * (STUFFING_WINDOW // 6)
+    assert matcher.prefilter(" ".join(words + other)) is None
+    assert matcher.prefilter(" ".join(words[1:] * 3 + other)) is not None

@@ -6,19 +6,19 @@ from math import inf
 
 import pytest
 
-from sidecar.detectors.rules.fragments import BETWEEN, DIGIT, WIDE, Strings
-from sidecar.detectors.rules.parser import whole
+from sidecar.detectors.rules.fragments import DIGIT, NON_ASCII, SEPARATOR, Strings
+from sidecar.detectors.rules.parser import parse
 
 
 def read(pattern: str) -> tuple[list[set[str]], float]:
     """Its clauses, `_` for what is between words, `0` for a digit, `?` for what is beyond ASCII; and its length."""
-    part = whole(pattern, bool, lambda clause: (-min(map(len, clause)), len(clause)))
-    return [shown(clause) for clause in part.clauses], part.length
+    part = parse(pattern, bool, lambda clause: (-min(map(len, clause)), len(clause)))
+    return [shown(clause) for clause in part.clauses], part.max_letters
 
 
 def shown(clause: Strings) -> set[str]:
     """The strings of a clause, readable."""
-    return {s.replace(BETWEEN, "_").replace(DIGIT, "0").replace(WIDE, "?") for s in clause}
+    return {s.replace(SEPARATOR, "_").replace(DIGIT, "0").replace(NON_ASCII, "?") for s in clause}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.detectors.rules.phone_numbers import REGIONS, digits, international, national, north_american, spoken_of
+from sidecar.detectors.rules.phone_numbers import (
+    REGIONS,
+    after_call_word,
+    digits,
+    international,
+    national,
+    north_american,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +61,7 @@ def test_a_national_number_fits_the_plan_of_some_country(text: str, sound: bool)
 )
 def test_words_make_a_number_of_what_has_no_plan(text: str, sound: bool) -> None:
     """As long as it is neither a date nor too short."""
-    assert spoken_of(text) is sound
+    assert after_call_word(text) is sound
 
 
 def test_all_countries_are_asked_at_once() -> None:

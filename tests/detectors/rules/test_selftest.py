@@ -9,12 +9,12 @@ import pytest
 
 from sidecar import policy
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.detectors.rules.selftest import canary, prove, unproved
+from sidecar.detectors.rules.selftest import canary, run_selftests, untested_patterns
 from sidecar.errors import LayerError
 from sidecar.policy import Policy, Rule
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
 
-IDS = Path(__file__).parent / "data" / "rule_ids.txt"
+IDS = Path(__file__).parents[2] / "data" / "rule_ids.txt"
 RULE = {
     "id": "T-1",
     "title": "A test",
@@ -41,18 +41,18 @@ def made(**changes: object) -> Policy:
 
 async def test_the_shipped_policies_prove_themselves(shipped: Policy) -> None:
     """Every match is met, every no_match and every known gap is not."""
-    assert await prove(shipped, [RulesLayer(shipped)]) == []
+    assert await run_selftests(shipped, [RulesLayer(shipped)]) == []
 
 
 async def test_every_shipped_pattern_is_met_by_a_match_line(shipped: Policy) -> None:
     """A typing error in any one of them fails the proof of its rule."""
-    assert [problem for rule in shipped.rules for problem in await unproved(rule)] == []
+    assert [problem for rule in shipped.rules for problem in await untested_patterns(rule)] == []
 
 
 async def test_a_pattern_that_no_match_line_meets_is_named() -> None:
     """With the rule, its number and its beginning."""
     rule = made(patterns=[r"\bbanana\b", r"\bbananna\b", "x" * 70]).rules[0]
-    assert await unproved(rule) == [
+    assert await untested_patterns(rule) == [
         r"T-1: pattern 2 of 3 is met by no match line (\bbananna\b)",
         f"T-1: pattern 3 of 3 is met by no match line ({'x' * 60}...)",
     ]
@@ -61,20 +61,20 @@ async def test_a_pattern_that_no_match_line_meets_is_named() -> None:
 async def test_a_hit_that_is_no_order_proves_no_pattern() -> None:
     """A pattern is proved as the status of its rule says: a quotation does not block."""
     quoted = 'Phrases such as "one banana please" are attacks.'
-    assert len(await unproved(made(match=[quoted]).rules[0])) == 1
-    assert await unproved(made(match=[quoted], status="test").rules[0]) == []
+    assert len(await untested_patterns(made(match=[quoted]).rules[0])) == 1
+    assert await untested_patterns(made(match=[quoted], status="test").rules[0]) == []
 
 
 async def test_no_pattern_of_a_retired_rule_is_asked_for() -> None:
     """It is not looked for any more."""
-    assert await unproved(made(match=["No fruit."], status="retired").rules[0]) == []
+    assert await untested_patterns(made(match=["No fruit."], status="retired").rules[0]) == []
 
 
 async def test_each_rule_is_proved_by_itself_alone(shipped: Policy) -> None:
     """Without a rule its own examples fail: no other rule stands in for it."""
     for half in (0, 1):
         kept = Policy(rules=shipped.rules[half::2], revision="half")
-        failing = {problem.partition(":")[0] for problem in await prove(shipped, [RulesLayer(kept)])}
+        failing = {problem.partition(":")[0] for problem in await run_selftests(shipped, [RulesLayer(kept)])}
         assert failing >= {rule.id for rule in shipped.rules[1 - half :: 2] if rule.status != "retired"}
 
 
@@ -98,19 +98,19 @@ async def test_what_was_proved_is_not_proved_again_until_it_changes() -> None:
     asked = []
     for tried in (policy, policy, made(match=["A banana."]), made(match=["No fruit."])):
         layer = Counting(tried)
-        problems = await prove(tried, [layer], proven)
+        problems = await run_selftests(tried, [layer], proven)
         asked.append((layer.asked > 0, len(problems) > 0))
     assert asked == [(True, False), (False, False), (True, False), (True, True)]
     hiding = made(patterns=(), hidden_in=["base64"], match=["Nothing hidden."])
-    assert await prove(hiding, [Counting(hiding)], proven)
-    assert await prove(hiding, [Counting(hiding)], proven)
+    assert await run_selftests(hiding, [Counting(hiding)], proven)
+    assert await run_selftests(hiding, [Counting(hiding)], proven)
 
 
 async def test_what_no_layer_looked_at_is_not_proved() -> None:
     """Rules that were switched off are proved when they are switched on."""
     policy, proven = made(match=["No fruit."]), set[Rule]()
-    assert await prove(policy, [], proven) == []
-    assert await prove(policy, [RulesLayer(policy)], proven)
+    assert await run_selftests(policy, [], proven) == []
+    assert await run_selftests(policy, [RulesLayer(policy)], proven)
 
 
 def test_no_rule_ever_vanishes(shipped: Policy) -> None:
@@ -129,19 +129,19 @@ def test_no_rule_ever_vanishes(shipped: Policy) -> None:
 async def test_a_rule_that_breaks_its_word_is_named(changes: dict[str, object], said: str) -> None:
     """With the line and the channel."""
     broken = made(**changes)
-    assert said in await prove(broken, [RulesLayer(broken)])
+    assert said in await run_selftests(broken, [RulesLayer(broken)])
 
 
 async def test_rules_of_an_absent_layer_are_left_out() -> None:
     """Without the semantic layer its rules cannot be asked, and that is no problem."""
     other = made(patterns=[], similar_to=["a fruit"])
-    assert await prove(other, [RulesLayer(other)]) == []
+    assert await run_selftests(other, [RulesLayer(other)]) == []
 
 
 async def test_a_retired_rule_is_not_asked() -> None:
     """Its examples stay in the file and say nothing any more."""
     retired = made(status="retired")
-    assert await prove(retired, [RulesLayer(retired)]) == []
+    assert await run_selftests(retired, [RulesLayer(retired)]) == []
 
 
 class Canned:
