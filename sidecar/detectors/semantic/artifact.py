@@ -27,7 +27,7 @@ MODELS = Path(__file__).resolve().parent.parent.parent / "models"
 SHIPPED: dict[Engine, Path] = {"onnx": MODELS / "guard", "sentence-transformers": MODELS / "minilm"}
 
 
-APPLICATION = 2
+APPLICATION_TOKEN_TYPE = 2
 """The token type of the application's own texts."""
 
 
@@ -63,7 +63,7 @@ class Manifest(BaseModel):
     """Which part of the features is the embedding for `similar_to` rules."""
     similar_from: float = 0.55
     """Cosine from which a text counts as similar to an example."""
-    settles: float | None = None
+    early_exit_below: float | None = None
     """Logit of the first stage (`first.onnx`) below which it settles a window; None: there is no first stage."""
     calibration: Calibration
     application: Calibration | None = None
@@ -71,9 +71,9 @@ class Manifest(BaseModel):
     files: dict[str, str]
     made_by: str = ""
 
-    def calibration_of(self, channel: int) -> Calibration:
+    def calibration_for(self, channel: int) -> Calibration:
         """The calibration of texts that this channel wrote."""
-        return self.application if channel == APPLICATION and self.application else self.calibration
+        return self.application if channel == APPLICATION_TOKEN_TYPE and self.application else self.calibration
 
 
 class Head:
@@ -93,7 +93,7 @@ class Head:
         return logits
 
 
-class Artefact:
+class ModelArtifact:
     """A model folder that was read and found whole."""
 
     def __init__(self, folder: Path, manifest: Manifest, head: Head) -> None:
@@ -102,11 +102,11 @@ class Artefact:
         self.head = head
 
     @classmethod
-    def read(cls, folder: Path) -> Artefact:
+    def read(cls, folder: Path) -> ModelArtifact:
         """Raises `ModelError` that names the file which is missing, damaged or not understood."""
         manifest = _manifest(folder / "model.json")
         for name, digest in manifest.files.items():
-            _check(folder / name, digest)
+            _verify_digest(folder / name, digest)
         return cls(folder, manifest, _head(folder / "head.npz", manifest))
 
 
@@ -119,14 +119,14 @@ def _manifest(path: Path) -> Manifest:
         raise ModelError(f"{path}: is not a model description: {error}") from None
 
 
-def _check(path: Path, digest: str) -> None:
+def _verify_digest(path: Path, digest: str) -> None:
     try:
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror})") from None
-    if found != digest:
-        raise ModelError(f"{path}: is damaged (SHA-256 {found[:12]}..., model.json says {digest[:12]}...)")
+    if actual != digest:
+        raise ModelError(f"{path}: is damaged (SHA-256 {actual[:12]}..., model.json says {digest[:12]}...)")
 
 
 def _head(path: Path, manifest: Manifest) -> Head:

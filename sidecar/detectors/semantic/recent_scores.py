@@ -11,47 +11,47 @@ import secrets
 from array import array
 from collections import OrderedDict
 
-from sidecar.detectors.semantic.cascade import Glimpse, Said
+from sidecar.detectors.semantic.cascade import FirstStageScore, WindowScore
 from sidecar.detectors.semantic.windows import Window
 
-BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 """Enough for the windows of 10 MB of text."""
-ENTRY = 500
+ENTRY_BYTES = 500
 """Bytes of an entry with its key and five logits, counted generously."""
 
 
-class Kept:
+class ScoreCache:
     """Results of both stages by window and channel."""
 
-    def __init__(self, most: int = BYTES) -> None:
-        self._most, self._size = most, 0
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes, self._size = max_bytes, 0
         self._secret = secrets.token_bytes(16)
-        self._found: OrderedDict[bytes, Glimpse | Said] = OrderedDict()
+        self._scores: OrderedDict[bytes, FirstStageScore | WindowScore] = OrderedDict()
 
     def key(self, stage: bytes, window: Window, channel: int) -> bytes:
         """What a window is known by."""
-        known = hashlib.blake2b(stage + bytes([channel]), digest_size=16, key=self._secret)
-        known.update(array("q", window.ids).tobytes())
-        known.update(window.text.encode("utf-8", "surrogatepass"))
-        return known.digest()
+        digest = hashlib.blake2b(stage + bytes([channel]), digest_size=16, key=self._secret)
+        digest.update(array("q", window.ids).tobytes())
+        digest.update(window.text.encode("utf-8", "surrogatepass"))
+        return digest.digest()
 
-    def get(self, key: bytes) -> Glimpse | Said | None:
+    def get(self, key: bytes) -> FirstStageScore | WindowScore | None:
         """What was said of it, if that is still known."""
-        found = self._found.get(key)
-        if found is not None:
-            self._found.move_to_end(key)
-        return found
+        score = self._scores.get(key)
+        if score is not None:
+            self._scores.move_to_end(key)
+        return score
 
-    def put(self, key: bytes, found: Glimpse | Said) -> None:
+    def put(self, key: bytes, score: FirstStageScore | WindowScore) -> None:
         """Remember it, and forget the oldest."""
-        if (before := self._found.pop(key, None)) is not None:
-            self._size -= _size(before)
-        self._found[key] = found
-        self._size += _size(found)
-        while self._size > self._most:
-            self._size -= _size(self._found.popitem(last=False)[1])
+        if (previous := self._scores.pop(key, None)) is not None:
+            self._size -= _size(previous)
+        self._scores[key] = score
+        self._size += _size(score)
+        while self._size > self._max_bytes:
+            self._size -= _size(self._scores.popitem(last=False)[1])
 
 
-def _size(found: Glimpse | Said) -> int:
-    features = found.features if isinstance(found, Said) else None
-    return ENTRY + (0 if features is None else features.nbytes)
+def _size(score: FirstStageScore | WindowScore) -> int:
+    features = score.features if isinstance(score, WindowScore) else None
+    return ENTRY_BYTES + (0 if features is None else features.nbytes)

@@ -22,26 +22,26 @@ from sidecar.detectors.semantic.windows import Window
 from sidecar.errors import ModelError
 from sidecar.normalization.folding import unhidden
 
-FILE = "pieces.model"
-AT_ONCE = 64
+VOCABULARY_FILE = "pieces.model"
+RUNS_PER_CALL = 64
 """Runs tokenised in one call: a third of a millisecond, so no other thread waits for long."""
 _RUN = re.compile(r"(?s)\s*.{24}\S{0,40}|.+")
-_SPACE = 8
+MAX_SPACE = 8
 """Characters of white space that are kept in the text of a window."""
-_JOINT = "\u2581"
+_SPACE_PIECE = "\u2581"
 
 
-class Pieces:
+class SentencePieceTokenizer:
     """A vocabulary, and how a text falls into it."""
 
     def __init__(self, model: bytes) -> None:
         """Raises `RuntimeError` if these bytes are no model of sentencepiece."""
         self._processor = SentencePieceProcessor()
         self._processor.LoadFromSerializedProto(model)
-        self._joint = self._processor.piece_to_id(_JOINT)
+        self._space_piece = self._processor.piece_to_id(_SPACE_PIECE)
 
     @classmethod
-    def read(cls, path: Path) -> Pieces:
+    def read(cls, path: Path) -> SentencePieceTokenizer:
         """Raises `ModelError` that names the file."""
         try:
             return cls(path.read_bytes())
@@ -53,11 +53,11 @@ class Pieces:
         return int(self._processor.get_piece_size())
 
     @property
-    def unknown(self) -> int:
+    def unknown_id(self) -> int:
         """The number that stands for what it has no piece for."""
         return int(self._processor.unk_id())
 
-    def marked(self, ids: Sequence[int]) -> list[int]:
+    def with_special_tokens(self, ids: Sequence[int]) -> list[int]:
         """The pieces of a window between the marks for begin and end."""
         return [int(self._processor.bos_id()), *ids, int(self._processor.eos_id())]
 
@@ -73,32 +73,34 @@ class Pieces:
         ids: list[int] = []
         runs: list[str] = []
         start = end = 0
-        for first, run, found in self._runs(text):
-            if ids and len(ids) + len(found) > size:
+        for offset, run, pieces in self._runs(text):
+            if ids and len(ids) + len(pieces) > size:
                 yield Window(tuple(ids), start, end, "".join(runs))
                 ids, runs = [], []
             blank = len(run) - len(run.lstrip())
-            start = start if ids else first + blank
-            ids.extend(found)
-            runs.append(run[max(0, blank - _SPACE) :])
-            end = first + len(run)
+            start = start if ids else offset + blank
+            ids.extend(pieces)
+            runs.append(run[max(0, blank - MAX_SPACE) :])
+            end = offset + len(run)
         if ids:
             yield Window(tuple(ids), start, end, "".join(runs))
 
     def _runs(self, text: str) -> Iterator[tuple[int, str, list[int]]]:
         """Where a run begins, the run, and its pieces."""
-        found, noisy = _RUN.finditer(text), False
-        while batch := list(islice(found, AT_ONCE)):
-            kept = []
+        matches, is_noisy = _RUN.finditer(text), False
+        while batch := list(islice(matches, RUNS_PER_CALL)):
+            selected = []
             for match in batch:
-                before, noisy = noisy, is_noise(match[0])
-                if not (before and noisy):
-                    kept.append(match)
-            for match, ids in zip(kept, self._processor.encode([unhidden(match[0]) for match in kept]), strict=True):
-                if own := self._inside(text, match.start(), ids):
-                    yield match.start(), match[0], own
+                previous, is_noisy = is_noisy, is_noise(match[0])
+                if not (previous and is_noisy):
+                    selected.append(match)
+            for match, ids in zip(
+                selected, self._processor.encode([unhidden(match[0]) for match in selected]), strict=True
+            ):
+                if pieces := self._without_leading_space(text, match.start(), ids):
+                    yield match.start(), match[0], pieces
 
-    def _inside(self, text: str, start: int, ids: list[int]) -> list[int]:
+    def _without_leading_space(self, text: str, start: int, ids: list[int]) -> list[int]:
         """The pieces without the sign for a space that is put before a run, where it begins inside a word."""
-        inside = start and ids[:1] == [self._joint] and not (text[start - 1].isspace() or text[start].isspace())
-        return ids[1:] if inside else ids
+        mid_word = start and ids[:1] == [self._space_piece] and not (text[start - 1].isspace() or text[start].isspace())
+        return ids[1:] if mid_word else ids

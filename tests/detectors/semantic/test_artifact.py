@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tiny_model
 
-from sidecar.detectors.semantic.artifact import SHIPPED, Artefact, Calibration
+from sidecar.detectors.semantic.artifact import SHIPPED, Calibration, ModelArtifact
 from sidecar.errors import ModelError
 from sidecar.types import Label
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_whole_folder_is_read(folder: Path) -> None:
     """Description and head come out as they were written."""
-    read = Artefact.read(folder)
+    read = ModelArtifact.read(folder)
     assert (read.manifest.name, read.head.attack) == ("tiny", 0)
     assert set(read.head.labels) == set(Label) - {Label.PII_DETECTED}
 
@@ -33,7 +33,7 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     """Whatever is missing, the error says which file."""
     (folder / name).unlink()
     with pytest.raises(ModelError, match=name):
-        Artefact.read(folder)
+        ModelArtifact.read(folder)
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "head.npz"])
@@ -43,7 +43,7 @@ def test_a_damaged_file_is_named(folder: Path, name: str) -> None:
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)
     with pytest.raises(ModelError, match=f"{name}.*damaged"):
-        Artefact.read(folder)
+        ModelArtifact.read(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"name": 1', b"\xff"])
@@ -51,7 +51,7 @@ def test_a_description_that_makes_no_sense_is_refused(folder: Path, content: byt
     """Half a description is none."""
     (folder / "model.json").write_bytes(content)
     with pytest.raises(ModelError, match=r"model\.json"):
-        Artefact.read(folder)
+        ModelArtifact.read(folder)
 
 
 def test_logits_that_are_no_numbers_are_an_error() -> None:
@@ -70,4 +70,4 @@ def test_calibration_is_a_probability() -> None:
 @pytest.mark.parametrize("engine", sorted(SHIPPED))
 def test_the_shipped_folders_are_whole(engine: str) -> None:
     """What the package ships passes its own check, and is for the engine that picks it."""
-    assert Artefact.read(SHIPPED[engine]).manifest.engine == engine  # type: ignore[index]
+    assert ModelArtifact.read(SHIPPED[engine]).manifest.engine == engine  # type: ignore[index]

@@ -13,11 +13,11 @@ import tiny_model
 from tiny_model import Rule, TinyEncoder
 
 from sidecar import config
-from sidecar.detectors.semantic.artifact import Artefact
-from sidecar.detectors.semantic.batcher import Reader
-from sidecar.detectors.semantic.cascade import Scorer
+from sidecar.detectors.semantic.artifact import ModelArtifact
+from sidecar.detectors.semantic.batcher import Batcher
+from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.layer import SemanticLayer
-from sidecar.detectors.semantic.nearest_neighbours import Neighbours
+from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.errors import ModelError
 from sidecar.types import Label, LayerReport, ScanRequest, Segment, Source
 
@@ -27,8 +27,10 @@ CALM, ATTACK = "calm " * 20, "calm " * 20 + "attack " + "calm " * 20
 def layer_of(*rules: Rule) -> SemanticLayer:
     """A layer on the tiny model."""
     encoder, manifest = TinyEncoder(), tiny_model.manifest(similar_from=0.9)
-    reader = Reader(Scorer(encoder, tiny_model.head()), budget=100)
-    return SemanticLayer(Artefact(Path(), manifest, tiny_model.head()), reader, Neighbours(rules, encoder, manifest))
+    reader = Batcher(CascadeScorer(encoder, tiny_model.head()), budget=100)
+    return SemanticLayer(
+        ModelArtifact(Path(), manifest, tiny_model.head()), reader, NearestNeighbours(rules, encoder, manifest)
+    )
 
 
 async def scan(layer: SemanticLayer, *segments: Segment) -> LayerReport:

@@ -6,14 +6,14 @@ import numpy as np
 import tiny_model
 from tiny_model import Rule, TinyEncoder
 
-from sidecar.detectors.semantic.nearest_neighbours import Neighbours
+from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.types import Channel
 
 
 def hits(*rules: Rule, texts: tuple[str, ...], channel: Channel = Channel.DIRECT) -> list[tuple[str, int]]:
     """Which rules the texts meet, and with which of them."""
     encoder = TinyEncoder()
-    neighbours = Neighbours(rules, encoder, tiny_model.manifest(similar_from=0.9))
+    neighbours = NearestNeighbours(rules, encoder, tiny_model.manifest(similar_from=0.9))
     ids = [next(encoder.windows(text)).ids for text in texts]
     features = encoder.features(ids, [0] * len(ids)) if ids else np.zeros((0, 8), np.float32)
     return [(hit.rule.id, hit.window) for hit in neighbours.hits(features, [channel] * len(texts))]

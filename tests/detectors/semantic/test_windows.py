@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from sidecar.detectors.semantic.windows import (
-    ENDLESS,
-    STRETCH,
-    Cut,
+    CHUNK,
+    MAX_CHUNK_FACTOR,
     Window,
+    WindowSpec,
     batches,
-    prepared,
-    stream,
-    stretches,
+    chunks,
+    iter_windows,
+    prepare_tokenizer,
     windows,
 )
 
-CUT = Cut(size=8, overlap=2)
+CUT = WindowSpec(size=8, overlap=2)
 TOKENIZER = tiny_model.tokenizer()
 
 
@@ -49,7 +49,7 @@ def test_a_window_knows_where_it_stands() -> None:
 
 def test_offsets_hold_beyond_the_first_stretch() -> None:
     """A text longer than what is tokenised at once keeps its offsets."""
-    text = " " * STRETCH + "attack " + text_of(2000) + " leak"
+    text = " " * CHUNK + "attack " + text_of(2000) + " leak"
     found = windows(TOKENIZER, text, CUT)
     assert text[found[0].start : found[0].start + 6] == "attack"
     assert text[found[-1].start : found[-1].end].endswith("calm leak")
@@ -58,7 +58,7 @@ def test_offsets_hold_beyond_the_first_stretch() -> None:
 def test_windows_are_made_as_they_are_asked_for() -> None:
     """The first of a long text is there before the rest has been tokenised, and no stretch parts a window."""
     text = text_of(10_000)
-    made = stream(TOKENIZER, text, CUT)
+    made = iter_windows(TOKENIZER, text, CUT)
     assert [next(made) for _ in range(3)] == windows(TOKENIZER, text[:1000], CUT)[:3]
     assert [w.start for w in windows(TOKENIZER, text, CUT)] == list(range(0, 5 * 9_997, 30))
 
@@ -66,11 +66,11 @@ def test_windows_are_made_as_they_are_asked_for() -> None:
 def test_stretches_end_at_white_space_and_leave_nothing_out() -> None:
     """What has none is cut at last, so that nobody can make one stretch of a whole body."""
     text = "calm " * 50 + "x" * 1000
-    found = list(stretches(text, 20))
+    found = list(chunks(text, 20))
     assert "".join(part for _, part in found) == text
     assert all(text[at:].startswith(part) for at, part in found)
     assert all(part.endswith(" ") for _, part in found[:10])
-    assert max(len(part) for _, part in found) == 20 * ENDLESS
+    assert max(len(part) for _, part in found) == 20 * MAX_CHUNK_FACTOR
 
 
 def test_a_word_without_end_is_cut_into_pieces() -> None:
@@ -82,14 +82,14 @@ def test_a_word_without_end_is_cut_into_pieces() -> None:
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     word = "ab" * 300 + "x"
     assert made.encode(word).ids == [0]
-    found = windows(prepared(made), word, Cut())
+    found = windows(prepare_tokenizer(made), word, WindowSpec())
     assert 0 not in {number for window in found for number in window.ids}
     assert found[-1].end == len(word)
 
 
 def test_words_that_are_one_unknown_token_fill_a_window_by_their_letters() -> None:
     """One token may stand for many letters: whoever reads the window's text is spared a book, nothing is left out."""
-    cut = Cut(size=126, overlap=32, characters=1000)
+    cut = WindowSpec(size=126, overlap=32, characters=1000)
     text = " ".join(["ก" * 60] * 200)
     found = windows(TOKENIZER, text, cut)
     assert all(len(window.text.replace(" ", "")) <= 1000 for window in found)
@@ -99,7 +99,7 @@ def test_words_that_are_one_unknown_token_fill_a_window_by_their_letters() -> No
 
 def test_white_space_between_words_parts_no_window() -> None:
     """An attack whose words stand pages apart is still read as one."""
-    (window,) = windows(TOKENIZER, "attack" + " " * 5000 + "leak" + " " * 5000 + "calm", Cut(characters=64))
+    (window,) = windows(TOKENIZER, "attack" + " " * 5000 + "leak" + " " * 5000 + "calm", WindowSpec(characters=64))
     assert len(window.ids) == 3
 
 
