@@ -31,7 +31,7 @@ from sidecar import policy
 from sidecar.detectors.rules import selftest
 from sidecar.detectors.rules.layer import CERTAIN_SCORE, RulesLayer
 from sidecar.detectors.rules.literals import required_literals
-from sidecar.normalization import forget
+from sidecar.normalization import clear_cache
 from sidecar.types import Finding, Segment
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -138,7 +138,7 @@ def measure() -> dict[str, float]:
     assert asyncio.run(selftest.run_selftests(shipped, [layer])) == []  # noqa: S101 - a benchmark that checks itself
 
     def scan(text: str) -> list[Finding]:
-        forget()
+        clear_cache()
         return list(layer._scan_segment(Segment(text), None).findings)  # noqa: SLF001 - without the hop to a thread
 
     patterns = [pattern for rule in shipped.rules for pattern in rule.patterns]

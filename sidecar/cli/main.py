@@ -26,7 +26,7 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError, PolicyError, SidecarError
 from sidecar.evaluation import Scanner, rule_coverage
 from sidecar.extraction.token_ids import Vocabularies
-from sidecar.policy.switches import switched
+from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
 from sidecar.runtime.builder import pipeline
 from sidecar.runtime.workers import spread
@@ -60,7 +60,7 @@ def _loaded(config_file: Path | None) -> object:
     with suppress(SidecarError):
         settings = load_settings(config_file)
         return (
-            RulesLayer(switched(policy.load(settings.policies), settings.rules))
+            RulesLayer(apply_switches(policy.load(settings.policies), settings.rules))
             if settings.layers.rules.enabled
             else None
         )

@@ -7,7 +7,7 @@ the look (Cyrillic т for t) are added by hand.
 
 from __future__ import annotations
 
-LOOKALIKES = {
+CONFUSABLES = {
     "a": "⍺ɑαаᴀʌ",
     "b": "ƄЬᏏᑲᖯвʙ🅱",
     "c": "ᴄⲥсꮯ𐐽ҫ",

@@ -13,7 +13,7 @@ from functools import partial
 from sidecar.config import Answers
 from sidecar.detectors.rules.layer import MAX_INLINE, RulesLayer
 from sidecar.extraction.extraction import Extraction
-from sidecar.normalization import views
+from sidecar.normalization import normalizations
 from sidecar.policy import Policy
 from sidecar.response_scan.leaks import Leaks
 from sidecar.response_scan.placeholders import kind_of, spans
@@ -92,7 +92,7 @@ class Finder:
         return self._read(texts)
 
     def _read(self, texts: Sequence[Text]) -> list[Finding]:
-        return [f for text, path in texts for view in views(text) for f in self._leaks.found(view.text, path)]
+        return [f for text, path in texts for view in normalizations(text) for f in self._leaks.found(view.text, path)]
 
 
 def _at(finding: Finding, path: str) -> Finding:

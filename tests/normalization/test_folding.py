@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.normalization.folding import folded, readings
-from sidecar.normalization.view import View
+from sidecar.normalization.folding import fold, foldings
+from sidecar.normalization.normalized_text import NormalizedText
 
 
 def shown(text: str) -> dict[str, str]:
     """The readings of a text by name."""
-    return {view.name: view.text for view in readings(View(text))}
+    return {view.name: view.text for view in foldings(NormalizedText(text))}
 
 
 def test_ascii_has_no_other_reading() -> None:
@@ -52,7 +52,7 @@ def test_what_control_characters_part_is_not_joined() -> None:
 
 def test_no_mark_stays_on_an_ascii_letter() -> None:
     """Thai tones, a Hindi virama, enclosing circles: decoration on western letters, on their own the word."""
-    assert folded("i\u0e49g\u094dn\u20ddo\u0301re ที่ निर्देश") == "ignore ที่ निर्देश"
+    assert fold("i\u0e49g\u094dn\u20ddo\u0301re ที่ निर्देश") == "ignore ที่ निर्देश"
 
 
 def test_hindi_keeps_its_vowel_signs() -> None:
@@ -63,4 +63,4 @@ def test_hindi_keeps_its_vowel_signs() -> None:
 def test_a_table_that_a_client_fills_stays_bounded() -> None:
     """Every code point once does not grow the tables without end."""
     text = "".join(chr(code) for code in range(0xA0, 0x20000) if not 0xD800 <= code < 0xE000)
-    assert all(len(view.text) <= 20 * len(text) for view in readings(View(text)))
+    assert all(len(view.text) <= 20 * len(text) for view in foldings(NormalizedText(text)))

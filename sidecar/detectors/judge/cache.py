@@ -17,7 +17,7 @@ GRADE_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class JudgeResult:
     """Grades and clean words, and what they cost; `cached` and `controlled` for the report."""
 
     grades: tuple[float, ...]
@@ -27,29 +27,29 @@ class Opinion:
     cached: int = 0
 
 
-class Opinions(Protocol):
+class JudgeResultCache(Protocol):
     """Remembers opinions by keys that nobody can guess; never raises."""
 
-    async def get(self, keys: Iterable[bytes]) -> dict[bytes, Opinion]:
+    async def get(self, keys: Iterable[bytes]) -> dict[bytes, JudgeResult]:
         """Those of the keys that are known."""
         ...
 
-    async def put(self, values: Mapping[bytes, Opinion]) -> None:
+    async def put(self, values: Mapping[bytes, JudgeResult]) -> None:
         """Remember."""
         ...
 
 
-def size(opinion: Opinion) -> int:
+def memory_size(result: JudgeResult) -> int:
     """Bytes in memory, about."""
-    return ENTRY_BYTES + GRADE_BYTES * len(opinion.grades) + 4 * len(opinion.reasoning or "")
+    return ENTRY_BYTES + GRADE_BYTES * len(result.grades) + 4 * len(result.reasoning or "")
 
 
-def dump(opinion: Opinion) -> bytes:
+def dump(result: JudgeResult) -> bytes:
     """For replicas: what was graded, and whether an acquittal was tested."""
-    return json.dumps([opinion.controlled, *opinion.grades])
+    return json.dumps([result.controlled, *result.grades])
 
 
-def load(body: bytes) -> Opinion:
+def load(body: bytes) -> JudgeResult:
     """From what `dump` made."""
     controlled, *grades = json.loads(body)
-    return Opinion(tuple(grades), None, controlled=controlled)
+    return JudgeResult(tuple(grades), None, controlled=controlled)

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import re2
 
 from sidecar.errors import PolicyError
-from sidecar.policy import options
+from sidecar.policy import re2_options
 
 MEMORY_LIMITS = (1 << 20, 4 << 20, 16 << 20)
 """Bytes that one automaton may take: the first that its program fits into with room for states."""
@@ -38,7 +38,7 @@ class Automaton:
     def match(self) -> Callable[[bytes], Sequence[int] | None]:
         """The numbers of the patterns that are met in a text, or None."""
         for memory in MEMORY_LIMITS:
-            settings = options()
+            settings = re2_options()
             settings.max_mem = memory
             automaton = re2.Set.SearchSet(settings)
             for pattern in self._patterns:

@@ -16,7 +16,7 @@ from string import punctuation
 
 import re2
 
-from sidecar.policy import options
+from sidecar.policy import re2_options
 
 Strings = frozenset[str]
 Clauses = tuple[Strings, ...]
@@ -88,7 +88,7 @@ def concatenated(strings: Sequence[Strings]) -> Strings:
 @lru_cache(maxsize=4096)
 def from_class(inner: str) -> Fragment:
     """A class of characters: few as themselves, the others by their kind."""
-    ascii_characters = {c.lower() for c in re2.compile(f"[{inner}]", options()).findall(_ASCII)}
+    ascii_characters = {c.lower() for c in re2.compile(f"[{inner}]", re2_options()).findall(_ASCII)}
     non_ascii = _non_ascii(inner)
     is_word_character = ascii_characters.isdisjoint(_WORD_BOUNDARIES)
     has_spaces = len(ascii_characters) > 1 and any(map(str.isspace, ascii_characters))

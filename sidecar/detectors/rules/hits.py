@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sidecar.normalization import View
+from sidecar.normalization import NormalizedText
 from sidecar.policy import Rule
 from sidecar.types import Finding, Label, LayerName, Segment
 
@@ -13,7 +13,7 @@ CONTEXT_RADIUS = 80
 """Code points around a hit in which a context word counts."""
 
 
-def finding(rule: Rule, segment: Segment, view: View, start: int, end: int) -> Finding:
+def finding(rule: Rule, segment: Segment, view: NormalizedText, start: int, end: int) -> Finding:
     """The finding on a hit at this place of the view; its place in the segment is looked up."""
     score = rule.score_on(segment.channel) or 0.0
     if rule.context_score is not None and _has_context_word(rule.context, view.text, start, end):
@@ -21,14 +21,16 @@ def finding(rule: Rule, segment: Segment, view: View, start: int, end: int) -> F
     return finding_at(rule, score, segment, view, *view.locate(start, end))
 
 
-def finding_at(rule: Rule, score: float, segment: Segment, view: View, start: int | None, end: int | None) -> Finding:
+def finding_at(
+    rule: Rule, score: float, segment: Segment, view: NormalizedText, start: int | None, end: int | None
+) -> Finding:
     """The finding at a place of the segment; what it counts as is the rule's status."""
     decides, hint = rule.status == "block", rule.status == "hint"
     place = (segment.path_at(start), start, end, view.name)
     return Finding(rule.id, rule.label, score, LayerName.RULES, *place, decides=decides, hint=hint)
 
 
-def segment_finding(rule: str, label: Label, score: float, segment: Segment, view: View) -> Finding:
+def segment_finding(rule: str, label: Label, score: float, segment: Segment, view: NormalizedText) -> Finding:
     """A finding on the text as such."""
     return Finding(rule, label, score, LayerName.RULES, segment.path, view=view.name)
 

@@ -29,7 +29,7 @@ from sidecar.detectors.rules.matcher import Matcher, PrefilterResult
 from sidecar.detectors.rules.prompt_overlap import Overlap, overlap
 from sidecar.detectors.rules.validators import CHECKS
 from sidecar.errors import LayerError, PolicyError
-from sidecar.normalization import OVERFLOW, STEPS, View, encodable, is_plain, views
+from sidecar.normalization import OVERFLOW, STEPS, NormalizedText, encodable, is_plain, normalizations
 from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 
@@ -101,7 +101,7 @@ class RulesLayer:
         """Whether little work is to be expected; the words of the texts are then `known`."""
         work = 0
         for segment in request.segments:
-            raw = View(encodable(segment.text))
+            raw = NormalizedText(encodable(segment.text))
             result = prefiltered[raw.text] = self._matcher.prefilter(raw.text)
             work += self._matcher.estimated_work(result, self._pattern_mask(segment.channel, raw.kinds))
         return work <= MAX_INLINE_WORK
@@ -133,9 +133,9 @@ class RulesLayer:
         self, segment: Segment, prompt_overlap: Overlap | None, prefiltered: Mapping[str, PrefilterResult | None]
     ) -> SegmentReport:
         """What the text says in all its views; not `whole` if one was not read, or places were left out."""
-        raw = View(encodable(segment.text))
+        raw = NormalizedText(encodable(segment.text))
         result = prefiltered[raw.text] if raw.text in prefiltered else self._matcher.prefilter(raw.text)
-        normalized = (raw,) if result is None else views(raw.text)
+        normalized = (raw,) if result is None else normalizations(raw.text)
         findings = list(prompt_overlap.findings(segment, normalized)) if prompt_overlap else []
         if normalized[-1].name == OVERFLOW:
             findings.append(
@@ -159,7 +159,7 @@ class RulesLayer:
     def _scan_view(
         self,
         segment: Segment,
-        view: View,
+        view: NormalizedText,
         prefiltered: PrefilterResult,
         reported: set[str],
         mitigated: dict[str, list[tuple[int, int]]],
@@ -193,7 +193,7 @@ class RulesLayer:
             self._masks[channel, kinds] = mask
         return mask
 
-    def _matches(self, rule: Rule, number: int, segment: Segment, view: View) -> Iterator[Finding]:
+    def _matches(self, rule: Rule, number: int, segment: Segment, view: NormalizedText) -> Iterator[Finding]:
         """The first `MAX_PLACES` places of the rule. What fails the check is none, however often it stands."""
         check = CHECKS[rule.check] if rule.check else None
         spans = self._matcher.spans(number, view.text)
@@ -202,7 +202,12 @@ class RulesLayer:
             yield hits.finding(rule, segment, view, start, end)
 
     def _first_order(
-        self, rule: Rule, number: int, segment: Segment, view: View, mitigated: dict[str, list[tuple[int, int]]]
+        self,
+        rule: Rule,
+        number: int,
+        segment: Segment,
+        view: NormalizedText,
+        mitigated: dict[str, list[tuple[int, int]]],
     ) -> Finding | None:
         """The first place that is an order; else the first of all, a step less, if no other was reported.
 
@@ -223,7 +228,9 @@ class RulesLayer:
             demoted = demoted or hits.demoted(finding)
         return None if mitigated_spans else demoted
 
-    def _smuggling(self, segment: Segment, view: View, cause: Finding, reported: set[str]) -> Iterator[Finding]:
+    def _smuggling(
+        self, segment: Segment, view: NormalizedText, cause: Finding, reported: set[str]
+    ) -> Iterator[Finding]:
         """The rules about hiding, if what was found deserves it and was hidden in their way."""
         if cause.score < SMUGGLING_SCORE or cause.label in (Label.PII_DETECTED, Label.TOKEN_SMUGGLING):
             return

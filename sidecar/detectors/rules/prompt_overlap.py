@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sidecar.detectors.rules.quotation import COMMANDS, CONTINUES, INSTRUCTIONS, SHOWS
-from sidecar.normalization import View
+from sidecar.normalization import NormalizedText
 from sidecar.types import Finding, Label, LayerName, Segment, Source
 
 NGRAM = 4
@@ -73,7 +73,7 @@ class Overlap:
         words = [system_prompt[start:end].casefold() for start, end in spans]
         self._ngrams = {ngram: position for position, ngram in enumerate(_ngram_hashes(words))}
 
-    def findings(self, segment: Segment, views: Sequence[View]) -> Iterator[Finding]:
+    def findings(self, segment: Segment, views: Sequence[NormalizedText]) -> Iterator[Finding]:
         """At most one finding: what the segment quotes, worth a block if more of it is asked for."""
         if segment.source is not Source.USER or not self._ngrams:
             return

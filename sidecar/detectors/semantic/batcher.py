@@ -28,7 +28,7 @@ from sidecar.detectors.semantic.cascade import CascadeScorer, FirstStageScore, W
 from sidecar.detectors.semantic.recent_scores import ScoreCache
 from sidecar.detectors.semantic.windows import Window, chunks
 from sidecar.errors import LayerError
-from sidecar.normalization import View, encodable, views
+from sidecar.normalization import NormalizedText, encodable, normalizations
 
 TIME_SLICE = 0.05
 """Seconds that one request is read before the others have their turn."""
@@ -53,7 +53,7 @@ class TextView:
 
     text: int
     offset: int
-    view: View
+    view: NormalizedText
 
     def locate(self, start: int, end: int) -> tuple[int, int]:
         """Where a place of this reading lies in the text."""
@@ -306,10 +306,10 @@ class Batcher:
         return score
 
 
-def views_to_score(text: str) -> Iterator[View]:
+def views_to_score(text: str) -> Iterator[NormalizedText]:
     """The text, and what was hidden in it. Links and look-alike digits are everyday and no second reading."""
-    yield View(encodable(text))
-    yield from (view for view in views(text) if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
+    yield NormalizedText(encodable(text))
+    yield from (view for view in normalizations(text) if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
 
 
 def _deliver(job: _Job, outcome: BatchResult | LayerError) -> None:

@@ -19,7 +19,7 @@ from sidecar.detectors.semantic.artifact import Array, Head, ModelArtifact
 from sidecar.detectors.semantic.encoder import Encoder, OnnxEncoder, Session, open_encoder
 from sidecar.detectors.semantic.prose import is_prose
 from sidecar.detectors.semantic.windows import Window
-from sidecar.normalization.folding import folded, unhidden
+from sidecar.normalization.folding import fold, strip_invisible
 
 FIRST_STAGE_FILE = "first.onnx"
 MAX_UNKNOWN_SHARE = 0.2
@@ -66,7 +66,7 @@ class FirstStage(Protocol):
 
 def alternative_spellings(text: str) -> list[str]:
     """How a text may be read beside what it shows: at most one other way."""
-    visible = unhidden(text)
+    visible = strip_invisible(text)
     alternative = _plain_case_and_spaces(_ascii_form(visible))
     return [alternative] if alternative != visible else []
 
@@ -75,7 +75,7 @@ def _ascii_form(text: str) -> str:
     """A western text without accents and look-alikes, or the western part of another, if it has one."""
     if text.isascii():
         return text
-    plain = folded(text)
+    plain = fold(text)
     return plain if _is_western(plain) else _western_part(text) or text
 
 
@@ -89,7 +89,7 @@ def _plain_case_and_spaces(text: str) -> str:
 
 def _western_part(text: str) -> str:
     """What a text in other letters has of ASCII, once Latin words are plain; nothing if that is a name or two."""
-    plain = _WORD.sub(lambda word: folded(word[0]), text)
+    plain = _WORD.sub(lambda word: fold(word[0]), text)
     part = _FOREIGN.sub(" ", plain)
     return part if sum(map(str.isalpha, part)) >= MIN_WESTERN_LETTERS else ""
 

@@ -11,7 +11,7 @@ import re
 
 import re2
 
-from sidecar.normalization.folding import folded, unhidden
+from sidecar.normalization.folding import fold, strip_invisible
 
 MIN_JOINED_WORDS = 5
 """Words joined into one part of an identifier (`ignore_all_previous_...`) from which it counts as a sentence."""
@@ -42,10 +42,10 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 def is_prose(text: str) -> bool:
     """Whether a model can judge the text by itself: two words side by side, or words joined into a sentence."""
-    text = unhidden(text)
+    text = strip_invisible(text)
     if _ADJACENT_WORDS.search(text) or (not text.isascii() and _UNSPACED.search(text)):
         return True
-    return any(_is_joined_sentence(line) for line in folded(text).splitlines()) or _is_column(text)
+    return any(_is_joined_sentence(line) for line in fold(text).splitlines()) or _is_column(text)
 
 
 def is_noise(run: str) -> bool:

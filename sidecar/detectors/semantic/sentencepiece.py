@@ -20,7 +20,7 @@ from sentencepiece import SentencePieceProcessor
 from sidecar.detectors.semantic.prose import is_noise
 from sidecar.detectors.semantic.windows import Window
 from sidecar.errors import ModelError
-from sidecar.normalization.folding import unhidden
+from sidecar.normalization.folding import strip_invisible
 
 VOCABULARY_FILE = "pieces.model"
 RUNS_PER_CALL = 64
@@ -95,7 +95,7 @@ class SentencePieceTokenizer:
                 if not (previous and is_noisy):
                     selected.append(match)
             for match, ids in zip(
-                selected, self._processor.encode([unhidden(match[0]) for match in selected]), strict=True
+                selected, self._processor.encode([strip_invisible(match[0]) for match in selected]), strict=True
             ):
                 if pieces := self._without_leading_space(text, match.start(), ids):
                     yield match.start(), match[0], pieces

@@ -12,7 +12,7 @@ from detectors.judge.judge_server import JudgeServer
 from support import free_port
 
 from sidecar.config import Cache, JudgeLayer
-from sidecar.detectors.judge.cache import Opinion, dump, load, size
+from sidecar.detectors.judge.cache import JudgeResult, dump, load, memory_size
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.runtime.builder import OPINIONS
 from sidecar.scan import cache
@@ -44,20 +44,20 @@ class Replica:
     def __init__(
         self, url: str, judge: JudgeServer, *, secret: bytes = SECRET, entries: int = 100, **given: Any
     ) -> None:
-        self._cache = Cache(url=url, entries=entries)
+        self._cache_settings = Cache(url=url, entries=entries)
         self._settings = JudgeLayer(url=judge.url, **{"model": "m", "timeout": 5.0, **given})
         self._secret = secret
 
     async def __aenter__(self) -> Replica:
         """Open the memory."""
-        self._memory = await cache.open(self._cache, self._secret, OPINIONS)
-        self._layer = LlmJudgeLayer(self._settings, memory=self._memory, secret=self._secret)
+        self._cache = await cache.open(self._cache_settings, self._secret, OPINIONS)
+        self._layer = LlmJudgeLayer(self._settings, cache=self._cache, secret=self._secret)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Close both."""
         await self._layer.close()
-        await self._memory.close()
+        await self._cache.close()
 
     async def scan(self, text: str, system_prompt: str | None = None) -> LayerReport:
         """The layer's report on one text."""
@@ -88,9 +88,9 @@ async def test_an_acquittal_without_a_control_is_not_believed_later(url: str) ->
         async with Replica(url, judge, control=False) as trusting:
             await trusting.scan(BENIGN)
             assert judge.calls == 1
-            memory = trusting._memory
+            memory = trusting._cache
             async with Replica(url, judge) as careful:
-                careful._layer._memory = memory
+                careful._layer._cache = memory
                 assert (await careful.scan(BENIGN)).detail["controlled"] == 1
         assert judge.calls == 3
 
@@ -108,7 +108,7 @@ async def test_another_model_is_asked_anew(url: str) -> None:
     """An opinion is one of this model, at this address, about these questions."""
     async with JudgeServer() as judge:
         async with Replica(url, judge) as one, Replica(url, judge, model="n") as other:
-            other._layer._memory = one._memory
+            other._layer._cache = one._cache
             await one.scan(ATTACK)
             await other.scan(ATTACK)
         assert judge.calls == 2
@@ -122,7 +122,7 @@ async def test_replicas_share_grades_and_no_words(redis: servers.RedisServer) ->
 
     async with JudgeServer(wordy) as judge:
         async with Replica(redis.url, judge) as first, Replica(redis.url, judge) as second:
-            client: Any = first._memory._client  # type: ignore[attr-defined]
+            client: Any = first._cache._client  # type: ignore[attr-defined]
             await client.flushdb()
             said, heard = await first.scan(ATTACK), await second.scan(ATTACK)
             stored = b"".join([key + await client.get(key) async for key in client.scan_iter()])
@@ -137,7 +137,7 @@ async def test_replicas_share_grades_and_no_words(redis: servers.RedisServer) ->
 async def test_redis_cannot_acquit(redis: servers.RedisServer) -> None:
     """Grades that somebody else wrote, or moved from another text, are not believed."""
     async with JudgeServer() as judge, Replica(redis.url, judge) as first, Replica(redis.url, judge) as second:
-        client: Any = first._memory._client  # type: ignore[attr-defined]
+        client: Any = first._cache._client  # type: ignore[attr-defined]
         await client.flushdb()
         await first.scan(BENIGN)
         (acquitted,) = [key async for key in client.scan_iter()]
@@ -147,7 +147,7 @@ async def test_redis_cannot_acquit(redis: servers.RedisServer) -> None:
         for forged in (sealed, sealed[:16] + b"[1,0,0,0,0]", b"[1,0,0,0,0]", b""):
             await client.set(blocked, forged)
             assert (await second.scan(ATTACK)).score == 1.0
-            second._memory._local._known.clear()  # type: ignore[attr-defined]
+            second._cache._local._known.clear()  # type: ignore[attr-defined]
 
 
 async def test_other_fleets_on_the_same_redis_know_nothing(redis: servers.RedisServer) -> None:
@@ -177,6 +177,6 @@ async def test_a_memory_of_no_entries_remembers_nothing() -> None:
 
 def test_what_is_shared_comes_back_but_for_the_words() -> None:
     """Grades to the last digit, and whether they were tested."""
-    opinion = Opinion((0.1 + 0.2, 0.0, 1.0), "Because.", tokens=900, controlled=1)
-    assert load(dump(opinion)) == Opinion((0.1 + 0.2, 0.0, 1.0), None, controlled=1)
-    assert size(opinion) > size(Opinion((0.0,), None))
+    opinion = JudgeResult((0.1 + 0.2, 0.0, 1.0), "Because.", tokens=900, controlled=1)
+    assert load(dump(opinion)) == JudgeResult((0.1 + 0.2, 0.0, 1.0), None, controlled=1)
+    assert memory_size(opinion) > memory_size(JudgeResult((0.0,), None))

@@ -25,7 +25,7 @@ def client_for(url: str, **settings: Any) -> JudgeClient:
 
 async def ask(client: JudgeClient) -> int:
     """One call; returns its tokens."""
-    async with client.turn() as ends:
+    async with client.slot() as ends:
         return (await client.ask(ASK, ends)).tokens
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.detectors.judge.excerpt import EXPANSION, MARGIN, escape, excerpt
+from sidecar.detectors.judge.excerpt import MARGIN, MAX_EXPANSION, escape, excerpt
 from sidecar.types import Finding, Label, LayerName, ScanRequest, Segment, Source
 
 
@@ -108,7 +108,7 @@ def test_escapes_cannot_make_it_long() -> None:
     """A text of escapes alone is cut, and the cut is known."""
     shown = excerpt(request("\u200b" * 2000), (), 2100)
     assert not shown.complete
-    assert len(shown.rendered) < 2100 * EXPANSION + 100
+    assert len(shown.rendered) < 2100 * MAX_EXPANSION + 100
 
 
 def test_a_huge_text_costs_little() -> None:

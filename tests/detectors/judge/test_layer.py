@@ -44,7 +44,7 @@ class Rule:
 def layer_for(url: str, rules: Sequence[Rule] = (), **settings: Any) -> LlmJudgeLayer:
     """A layer with short times and a memory."""
     made = JudgeLayer(url=url, model="judge-1", **{"timeout": 5.0, **settings})
-    return LlmJudgeLayer(made, rules, memory=LocalMemory(made.cache, 1_000_000, 60, OPINIONS))
+    return LlmJudgeLayer(made, rules, cache=LocalMemory(made.cache, 1_000_000, 60, OPINIONS))
 
 
 def asked(text: str, system_prompt: str | None = None) -> ScanRequest:
@@ -471,7 +471,7 @@ async def test_a_hopeless_call_is_not_begun() -> None:
     """Of three that need half a second each within 0.9 s, one after the other, one is made and no other begun."""
     async with JudgeServer(judges.slow(0.5)) as server:
         layer = layer_for(server.url, concurrency=1, timeout=0.9)
-        layer._client._usual = 0.5
+        layer._client._typical_duration = 0.5
         found = await asyncio.gather(*(_outcome(layer, f"{ATTACK} {n}") for n in range(3)))
         await layer.close()
     assert sorted(found) == ["answered", "deadline", "deadline"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.detectors.judge import prompt
-from sidecar.detectors.judge.prompt import BUILT_IN, messages, new_marker, questions, schema, secret_ends
+from sidecar.detectors.judge.prompt import BUILT_IN, messages, new_marker, questions, schema, system_prompt_ends
 from sidecar.types import Label
 
 
@@ -33,7 +33,7 @@ def test_a_secret_is_escaped_and_shortened() -> None:
     assert "start \\u007bx\\u007d" in said
     assert "aend\n<<<k1 secret ends>>>" in said
     assert len(said) < 3000
-    assert secret_ends(None) == [""]
+    assert system_prompt_ends(None) == [""]
 
 
 def test_braces_in_the_text_mean_nothing_to_the_template() -> None:
@@ -52,4 +52,4 @@ def test_the_built_in_questions_cover_the_attack_labels() -> None:
     """Every label but PII has a question; without rules they are all there is."""
     assert {question.label for question in questions()} == set(Label) - {Label.PII_DETECTED}
     assert all(question.rule == f"JUDGE-{question.label}" for question in questions())
-    assert prompt.keys(BUILT_IN) == ["q1", "q2", "q3", "q4"]
+    assert prompt.grade_names(BUILT_IN) == ["q1", "q2", "q3", "q4"]

@@ -23,7 +23,7 @@ from sidecar.detectors.rules.matcher import (
 
 SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
 MATCHER = Matcher(SHIPPED)
-ALONE = [re2.compile(pattern, policy.options()) for pattern in SHIPPED]
+ALONE = [re2.compile(pattern, policy.re2_options()) for pattern in SHIPPED]
 OWNED = [(rule.patterns, rule.match) for rule in policy.load().rules if rule.patterns]
 LINES = [line for rule in policy.load().rules for line in (*rule.match, *rule.no_match)]
 

@@ -1,6 +1,6 @@
 """A view: the text as a reader or a model would see it, with the way back to the original offsets.
 
-A view is made either letter by letter from a table (`translated`), or of runs: stretches of its parent
+A view is made either letter by letter from a table (`translate`), or of runs: stretches of its parent
 that were replaced, kept in place among the text around them (`assemble`). What lies far from any run is left
 out, so that the work done on a view is bounded by what was hidden. The way back is worked out on a hit only.
 """
@@ -18,22 +18,22 @@ CONTEXT = 120
 
 SLICE = 4_096
 """Code points translated in one go: other threads get their turn in between, and the way back is not long."""
-BLOCK, OVER = 512, 32
+BLOCK, BLOCK_OVERLAP = 512, 32
 """Code points that are looked at together for something odd, and how many of the next block with them."""
-GAP = " …\n… "
+ELISION = " …\n… "
 """What stands in a view for what it leaves out: the beginning of no line."""
 
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class NormalizedText:
     """One reading of a text. `path` names the steps that led to it; the original has none."""
 
     text: str
     path: tuple[str, ...] = ()
     hidden: bool = False
-    parent: View | None = None
+    parent: NormalizedText | None = None
     origin: Callable[[int, int], Span] | None = field(default=None, repr=False)
 
     @property
@@ -54,7 +54,7 @@ class View:
         return self.parent.locate(*(self.origin(start, end) if self.origin else (start, end)))
 
 
-class Run(NamedTuple):
+class Replacement(NamedTuple):
     """`text` stands for `parent.text[start:end]`."""
 
     start: int
@@ -113,41 +113,45 @@ class _Builder:
         return place, place + 1
 
 
-def assemble(parent: View, step: str, runs: Iterable[Run], *, hidden: bool) -> View | None:
+def assemble(
+    parent: NormalizedText, step: str, replacements: Iterable[Replacement], *, hidden: bool
+) -> NormalizedText | None:
     """The view in which the runs (in order, disjoint) are replaced; None if there are none."""
     builder, last = _Builder(), 0
-    for run in runs:
-        builder.between(parent.text, last, run.start)
-        builder.add(run.text, run.start, run.end, exact=False)
-        last = run.end
+    for replacement in replacements:
+        builder.between(parent.text, last, replacement.start)
+        builder.add(replacement.text, replacement.start, replacement.end, exact=False)
+        last = replacement.end
     if not last:
         return None
     tail = min(len(parent.text), last + CONTEXT)
     builder.add(parent.text[last:tail], last, tail)
-    return View("".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin)
+    return NormalizedText("".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin)
 
 
-def translated(
-    parent: View,
+def translate(
+    parent: NormalizedText,
     step: str,
     table: Mapping[int, str | int | None],
     *,
     hidden: bool,
     places: Sequence[Span] | None = None,
-) -> View | None:
+) -> NormalizedText | None:
     """The view in which every letter is replaced by the table; None if that changes nothing.
 
     Of the whole text, or of these `places` (in order, disjoint) alone.
     """
-    builder = _Letters(table)
+    builder = _TranslationBuilder(table)
     for start, end in [(0, len(parent.text))] if places is None else places:
         builder.add(parent.text, start, end)
     if not builder.changed:
         return None
-    return View("".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin(parent))
+    return NormalizedText(
+        "".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin(parent)
+    )
 
 
-class _Letters:
+class _TranslationBuilder:
     """Collects the places of a view in which letters are replaced."""
 
     def __init__(self, table: Mapping[int, str | int | None]) -> None:
@@ -159,12 +163,12 @@ class _Letters:
 
     def add(self, whole: str, start: int, end: int) -> None:
         if start != self._last:
-            self._put(GAP, _Piece(self._length, start, start, exact=False))
+            self._put(ELISION, _Piece(self._length, start, start, exact=False))
         for at in range(start, end, SLICE):
             piece = whole[at : min(at + SLICE, end)]
-            shown = piece.translate(self._table)
-            self.changed = self.changed or shown != piece
-            self._put(shown, _Piece(self._length, at, at + len(piece), exact=True))
+            translated = piece.translate(self._table)
+            self.changed = self.changed or translated != piece
+            self._put(translated, _Piece(self._length, at, at + len(piece), exact=True))
         self._last = end
 
     def _put(self, text: str, piece: _Piece) -> None:
@@ -172,7 +176,7 @@ class _Letters:
         self.parts.append(text)
         self._length += len(text)
 
-    def origin(self, parent: View) -> Callable[[int, int], Span]:
+    def origin(self, parent: NormalizedText) -> Callable[[int, int], Span]:
         slices, table = self._slices, self._table
 
         def place(offset: int) -> Span:
@@ -186,38 +190,38 @@ class _Letters:
         return lambda start, end: (place(start)[0], max(place(start)[0], place(max(start, end - 1))[1]))
 
 
-def turned(parent: View, step: str, places: Sequence[Span] | None = None) -> View:
+def reverse(parent: NormalizedText, step: str, places: Sequence[Span] | None = None) -> NormalizedText:
     """The text, or these places of it, from its end to its beginning."""
     builder = _Builder()
     last = len(parent.text)
     for start, end in [(0, last)] if places is None else reversed(places):
         if end != last:
-            builder.add(GAP, end, end, exact=False)
+            builder.add(ELISION, end, end, exact=False)
         for at in range(end, start, -SLICE):
             begin = max(start, at - SLICE)
             builder.mirror(parent.text[begin:at][::-1], begin, at)
         last = start
-    return View("".join(builder.parts), (*parent.path, step), True, parent, builder.origin)
+    return NormalizedText("".join(builder.parts), (*parent.path, step), True, parent, builder.origin)
 
 
-def neighbourhoods(text: str, is_odd: Callable[[str], object]) -> list[Span]:
+def neighbourhoods(text: str, is_flagged: Callable[[str], object]) -> list[Span]:
     """The stretches of a text that hold something odd, and what stands beside it: at least `BLOCK` code points.
 
     All of a short text, and of one that is odd nearly everywhere; nothing if nothing is.
     """
-    odd = [bool(is_odd(text[at : at + BLOCK + OVER])) for at in range(0, len(text), BLOCK)]
-    return beside(text, odd)
+    flags = [bool(is_flagged(text[start : start + BLOCK + BLOCK_OVERLAP])) for start in range(0, len(text), BLOCK)]
+    return expand_blocks(text, flags)
 
 
-def beside(text: str, odd: Sequence[bool]) -> list[Span]:
+def expand_blocks(text: str, flags: Sequence[bool]) -> list[Span]:
     """The same for blocks of which it is known."""
-    if not any(odd):
+    if not any(flags):
         return []
-    kept = [any(odd[max(0, at - 1) : at + 2]) for at in range(len(odd))]
-    if 4 * sum(kept) >= 3 * len(kept):
+    selected = [any(flags[max(0, at - 1) : at + 2]) for at in range(len(flags))]
+    if 4 * sum(selected) >= 3 * len(selected):
         return [(0, len(text))]
     spans: list[Span] = []
-    for at in (number * BLOCK for number, keep in enumerate(kept) if keep):
+    for at in (number * BLOCK for number, is_selected in enumerate(selected) if is_selected):
         end = min(at + BLOCK, len(text))
         if spans and spans[-1][1] == at:
             spans[-1] = spans[-1][0], end
