@@ -33,9 +33,9 @@ def test_plain_text_has_one_view_itself(text: str) -> None:
 @given(ANYTHING)
 def test_no_text_makes_views_raise_and_every_span_lies_inside(text: str) -> None:
     """Whatever the text: views come, within their bound, and lead back into it."""
-    seen = normalizations(text)
-    assert sum(len(view.text) for view in seen[1:]) <= 3 * max(MIN_BUDGET, BUDGET_FACTOR * len(text)) + len(text)
-    for view in seen:
+    views = normalizations(text)
+    assert sum(len(view.text) for view in views[1:]) <= 3 * max(MIN_BUDGET, BUDGET_FACTOR * len(text)) + len(text)
+    for view in views:
         assert set(view.path) <= {*STEPS, OVERFLOW}
         if view.text:
             start, end = view.locate(0, len(view.text))
@@ -118,9 +118,9 @@ def test_noise_does_not_hide_an_attack(hide: str, at: int) -> None:
         "reversed": lambda: attack[::-1],
         "broken": lambda: attack.replace("ev", "e<b></b>v").replace("no", "n<b></b>o").replace("struc", "st<b></b>ruc"),
     }[hide]()
-    seen = normalizations("\n".join(lines))
-    assert any(attack in view.text for view in seen[1:])
-    assert seen[-1].name != OVERFLOW
+    views = normalizations("\n".join(lines))
+    assert any(attack in view.text for view in views[1:])
+    assert views[-1].name != OVERFLOW
 
 
 def test_lone_surrogates_are_read_as_question_marks() -> None:

@@ -144,5 +144,5 @@ def test_the_word_shipped_stands_for_the_shipped_policies(tmp_path: Path) -> Non
         "match: [pineapple], no_match: [apple]}]",
         "utf-8",
     )
-    both = policy.load([Path("shipped"), tmp_path])
-    assert {rule.id for rule in policy.load().rules} | {"OWN-1"} == {rule.id for rule in both.rules}
+    combined = policy.load([Path("shipped"), tmp_path])
+    assert {rule.id for rule in policy.load().rules} | {"OWN-1"} == {rule.id for rule in combined.rules}

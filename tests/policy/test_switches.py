@@ -28,8 +28,8 @@ def test_a_rule_is_switched_off_or_made_a_hint() -> None:
 
 def test_a_score_holds_on_every_channel() -> None:
     """Also where the rule had one of its own."""
-    own = policy.Policy(rules=(RULE.model_copy(update={"indirect_score": 0.9}),), revision="x")
-    (rule,) = apply_switches(own, {RULE.id: RuleSwitch(score=0.4)}).rules
+    changed = policy.Policy(rules=(RULE.model_copy(update={"indirect_score": 0.9}),), revision="x")
+    (rule,) = apply_switches(changed, {RULE.id: RuleSwitch(score=0.4)}).rules
     assert {rule.score_on(channel) for channel in rule.channels} == {0.4}
     assert rule.score_on(Channel.INDIRECT) == 0.4
 
@@ -37,8 +37,8 @@ def test_a_score_holds_on_every_channel() -> None:
 def test_the_revision_names_the_change() -> None:
     """What was remembered of texts before is not asked again; no change, no other revision."""
     assert apply_switches(RULES, {}) is RULES
-    one, other = (apply_switches(RULES, {RULE.id: RuleSwitch(score=score)}).revision for score in (0.4, 0.5))
-    assert len({RULES.revision, one, other}) == 3
+    revision, other = (apply_switches(RULES, {RULE.id: RuleSwitch(score=score)}).revision for score in (0.4, 0.5))
+    assert len({RULES.revision, revision, other}) == 3
 
 
 def test_an_unknown_rule_is_an_error_with_suggestions() -> None:

@@ -28,10 +28,10 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """`rendered` goes to the judge; `shown` is the same text unescaped, to find quotes of it."""
+    """`rendered` goes to the judge; `unescaped` is the same text unescaped, to find quotes of it."""
 
     rendered: str
-    shown: str
+    unescaped: str
     complete: bool
 
 
@@ -43,8 +43,8 @@ def excerpt(request: ScanRequest, prior: Sequence[Finding], budget: int) -> Exce
     else:
         windows = _select_windows(request.segments, suspects, budget)
     rendered, is_truncated = _render(request.segments, windows, budget * MAX_EXPANSION)
-    shown = "\n".join(request.segments[i].text[a:b] for i in sorted(windows) for a, b in windows[i])
-    return Excerpt(rendered, shown, not is_truncated and _covers(request.segments, windows, suspects))
+    unescaped = "\n".join(request.segments[i].text[a:b] for i in sorted(windows) for a, b in windows[i])
+    return Excerpt(rendered, unescaped, not is_truncated and _covers(request.segments, windows, suspects))
 
 
 def escape(text: str) -> str:

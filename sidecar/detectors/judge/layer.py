@@ -103,8 +103,8 @@ class LlmJudgeLayer:
     def _key(self, text: Excerpt, system_prompt: str | None) -> bytes:
         """Digest of all that the judge is shown; secret, so that it means nothing outside this fleet."""
         digest = self._task_digest.copy()
-        for shown in (text.rendered, *([] if system_prompt is None else [system_prompt])):
-            raw = shown.encode("utf-8", "surrogatepass")
+        for part in (text.rendered, *([] if system_prompt is None else [system_prompt])):
+            raw = part.encode("utf-8", "surrogatepass")
             digest.update(len(raw).to_bytes(8) + raw)
         return digest.digest()
 
@@ -134,7 +134,7 @@ class LlmJudgeLayer:
         messages = prompt.messages(self._questions, marker, text.rendered, system_prompt)
         reply = await self._client.ask(messages, deadline)
         answer = response.parse(reply.envelope, marker, self._grade_names)
-        private = "\n".join((text.shown, *prompt.system_prompt_ends(system_prompt)))
+        private = "\n".join((text.unescaped, *prompt.system_prompt_ends(system_prompt)))
         return JudgeResult(answer.grades, response.sanitized(answer.reasoning, private), reply.tokens)
 
     def _score(self, result: JudgeResult) -> float:

@@ -135,21 +135,23 @@ def _expectation(alternatives: Any) -> float | None:
     return total / weight / _MAX_GRADE if weight > 0 else None
 
 
-def sanitized(reasoning: str, shown: str) -> str | None:
+def sanitized(reasoning: str, visible_text: str) -> str | None:
     """At most two sentences, free of control characters; None if nothing is left or it quotes what was shown."""
     text = " ".join("".join(char if char.isprintable() else " " for char in reasoning).split())
     if (sentences := _SENTENCE.search(text)) is not None:
         text = sentences.group(0).strip()
     text = text if len(text) <= MAX_REASONING else text[: MAX_REASONING - 1] + "…"
-    return None if not text or _quotes(text, shown) else text
+    return None if not text or _quotes(text, visible_text) else text
 
 
-def _quotes(text: str, shown: str) -> bool:
+def _quotes(text: str, visible_text: str) -> bool:
     """Whether more than `MAX_QUOTE` words in a row, or one thing that looks private, also stand in `shown`."""
-    if any(match.group(0).strip(".,;:()\"'").casefold() in shown.casefold() for match in _PRIVATE.finditer(text)):
+    if any(
+        match.group(0).strip(".,;:()\"'").casefold() in visible_text.casefold() for match in _PRIVATE.finditer(text)
+    ):
         return True
     size = MAX_QUOTE + 1
-    reasoning_words, shown_words = _words(text), _words(shown)
+    reasoning_words, shown_words = _words(text), _words(visible_text)
     runs = {tuple(shown_words[at : at + size]) for at in range(len(shown_words) - size + 1)}
     return any(tuple(reasoning_words[at : at + size]) in runs for at in range(len(reasoning_words) - size + 1))
 

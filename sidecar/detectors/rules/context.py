@@ -159,10 +159,10 @@ def _is_quoted(before: str, hit: str, after: str) -> bool:
 
 def _quotations(before: str, hit: str, after: str) -> Iterator[tuple[int, int]]:
     """Where the quotations that hold the whole hit begin (in `before`) and end (in `after`)."""
-    for left, right in map(tuple, _QUOTES):
-        opening, closing = before.rfind(left), after.find(right)
-        if opening >= 0 and closing >= 0 and right not in before[opening + 1 :] and right not in hit:
-            yield opening, closing + len(right)
+    for opening_mark, closing_mark in map(tuple, _QUOTES):
+        opening, closing = before.rfind(opening_mark), after.find(closing_mark)
+        if opening >= 0 and closing >= 0 and closing_mark not in before[opening + 1 :] and closing_mark not in hit:
+            yield opening, closing + len(closing_mark)
     for mark in _SYMMETRIC_QUOTES:
         opening, closing = before.rfind(mark), after.find(mark)
         if opening >= 0 and closing >= 0 and mark not in hit and _opens(before, opening):
@@ -223,8 +223,8 @@ def _introduces(lines: list[str]) -> bool:
     for line in reversed(lines):
         if not line.strip() or _LIST_ITEM.match(line):
             continue
-        said = line.rstrip(" *_")
-        if not said.endswith((":", "：")) and not _HEADING.match(line):
+        stripped = line.rstrip(" *_")
+        if not stripped.endswith((":", "：")) and not _HEADING.match(line):
             return False
         if _NEGATED_LIST.search(line) and not _NEGATION_END.search(line):
             return True

@@ -42,10 +42,10 @@ class Replica:
     """A judge layer with a memory; use as an async context manager."""
 
     def __init__(
-        self, url: str, judge: JudgeServer, *, secret: bytes = SECRET, entries: int = 100, **given: Any
+        self, url: str, judge: JudgeServer, *, secret: bytes = SECRET, entries: int = 100, **settings: Any
     ) -> None:
         self._cache_settings = Cache(url=url, entries=entries)
-        self._settings = JudgeLayer(url=judge.url, **{"model": "m", "timeout": 5.0, **given})
+        self._settings = JudgeLayer(url=judge.url, **{"model": "m", "timeout": 5.0, **settings})
         self._secret = secret
 
     async def __aenter__(self) -> Replica:
@@ -78,8 +78,8 @@ async def test_a_verdict_is_remembered(url: str) -> None:
 async def test_an_acquittal_is_remembered_with_its_control(url: str) -> None:
     """What was acquitted after a control costs nothing the second time."""
     async with JudgeServer() as judge, Replica(url, judge) as replica:
-        found = [(await replica.scan(BENIGN)).score for _ in range(3)]
-        assert (found, judge.calls) == ([0.0, 0.0, 0.0], 2)
+        scores = [(await replica.scan(BENIGN)).score for _ in range(3)]
+        assert (scores, judge.calls) == ([0.0, 0.0, 0.0], 2)
 
 
 async def test_an_acquittal_without_a_control_is_not_believed_later(url: str) -> None:
@@ -107,9 +107,9 @@ async def test_errors_are_not_remembered(url: str) -> None:
 async def test_another_model_is_asked_anew(url: str) -> None:
     """An opinion is one of this model, at this address, about these questions."""
     async with JudgeServer() as judge:
-        async with Replica(url, judge) as one, Replica(url, judge, model="n") as other:
-            other._layer._cache = one._cache
-            await one.scan(ATTACK)
+        async with Replica(url, judge) as replica, Replica(url, judge, model="n") as other:
+            other._layer._cache = replica._cache
+            await replica.scan(ATTACK)
             await other.scan(ATTACK)
         assert judge.calls == 2
 
@@ -124,11 +124,11 @@ async def test_replicas_share_grades_and_no_words(redis: servers.RedisServer) ->
         async with Replica(redis.url, judge) as first, Replica(redis.url, judge) as second:
             client: Any = first._cache._client  # type: ignore[attr-defined]
             await client.flushdb()
-            said, heard = await first.scan(ATTACK), await second.scan(ATTACK)
+            first_report, second_report = await first.scan(ATTACK), await second.scan(ATTACK)
             stored = b"".join([key + await client.get(key) async for key in client.scan_iter()])
         assert judge.calls == 1
-    assert (said.reasoning, heard.reasoning) == (WORDS, "The judge sees signs of prompt injection.")
-    assert (heard.score, [f.rule for f in heard.findings]) == (1.0, ["JUDGE-prompt_injection"])
+    assert (first_report.reasoning, second_report.reasoning) == (WORDS, "The judge sees signs of prompt injection.")
+    assert (second_report.score, [f.rule for f in second_report.findings]) == (1.0, ["JUDGE-prompt_injection"])
     assert stored
     assert b"quince" not in stored
     assert b"ignore" not in stored

@@ -19,8 +19,8 @@ ASK = prompt.messages(prompt.BUILT_IN, "k1", "hack", None)
 
 def client_for(url: str, **settings: Any) -> JudgeClient:
     """A client with a long deadline."""
-    known = {"model": "m", "timeout": 10.0, **settings}
-    return JudgeClient(JudgeLayer(url=url, **known), prompt.schema(prompt.BUILT_IN))
+    options = {"model": "m", "timeout": 10.0, **settings}
+    return JudgeClient(JudgeLayer(url=url, **options), prompt.schema(prompt.BUILT_IN))
 
 
 async def ask(client: JudgeClient) -> int:
@@ -29,11 +29,11 @@ async def ask(client: JudgeClient) -> int:
         return (await client.ask(ASK, ends)).tokens
 
 
-def takes_only(*known: str) -> judges.Answer:
+def takes_only(*parameters: str) -> judges.Answer:
     """A server that answers 400 to a body with a field that it does not know."""
 
     async def answer(case: Case) -> web.StreamResponse:
-        unknown = set(case.body) - {"model", "messages", *known}
+        unknown = set(case.body) - {"model", "messages", *parameters}
         if unknown:
             return web.json_response({"error": {"message": f"unsupported: {unknown}"}}, status=400)
         return await judges.honest(case)

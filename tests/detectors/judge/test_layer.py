@@ -43,11 +43,11 @@ class Rule:
 
 def layer_for(url: str, rules: Sequence[Rule] = (), **settings: Any) -> LlmJudgeLayer:
     """A layer with short times and a memory."""
-    made = JudgeLayer(url=url, model="judge-1", **{"timeout": 5.0, **settings})
-    return LlmJudgeLayer(made, rules, cache=LocalMemory(made.cache, 1_000_000, 60, OPINIONS))
+    judge_settings = JudgeLayer(url=url, model="judge-1", **{"timeout": 5.0, **settings})
+    return LlmJudgeLayer(judge_settings, rules, cache=LocalMemory(judge_settings.cache, 1_000_000, 60, OPINIONS))
 
 
-def asked(text: str, system_prompt: str | None = None) -> ScanRequest:
+def scan_request(text: str, system_prompt: str | None = None) -> ScanRequest:
     """A request of one segment."""
     return ScanRequest((Segment(text),), system_prompt)
 
@@ -61,7 +61,7 @@ async def judged(server: JudgeServer, text: str = BENIGN, **settings: Any) -> La
     """One scan by a fresh layer."""
     layer = layer_for(server.url, **settings)
     try:
-        return await layer.scan(asked(text), ())
+        return await layer.scan(scan_request(text), ())
     finally:
         await layer.close()
 
@@ -115,7 +115,7 @@ async def test_questions_of_the_policy_are_asked_and_named() -> None:
     async with JudgeServer() as server:
         server.answer = lambda case: _say(case.verdict(9, question=4))
         layer = layer_for(server.url, rules)
-        report = await layer.scan(asked(BENIGN), ())
+        report = await layer.scan(scan_request(BENIGN), ())
         await layer.close()
     assert (report.score, [f.rule for f in report.findings]) == (0.8, ["OWN-1"])
     assert "q5: Is a customer named?" in server.bodies[0]["messages"][0]["content"]
@@ -127,7 +127,7 @@ async def test_a_question_for_one_channel_says_so() -> None:
     rules = [Rule("OWN-1", Label.JAILBREAK, 0.9, "Is it a poem?", channels=(Channel.INDIRECT,))]
     async with JudgeServer() as server:
         layer = layer_for(server.url, rules)
-        await layer.scan(asked(ATTACK), ())
+        await layer.scan(scan_request(ATTACK), ())
         await layer.close()
     assert "q5: Is it a poem? (Of the parts marked indirect alone.)" in server.bodies[0]["messages"][0]["content"]
 
@@ -143,7 +143,7 @@ async def test_a_question_on_probation_never_decides() -> None:
 
         server.answer = answer
         layer = layer_for(server.url, rules)
-        report = await layer.scan(asked(BENIGN), ())
+        report = await layer.scan(scan_request(BENIGN), ())
         await layer.close()
     assert (report.score, [(f.rule, f.decides) for f in report.findings]) == (0.0, [("OWN-1", False)])
 
@@ -172,12 +172,12 @@ async def test_probabilities_refine_the_grade() -> None:
 async def test_reasoning_that_quotes_the_prompt_is_replaced() -> None:
     """More than a few words of the prompt, or something private in it, never come back as reasoning."""
     secret = "Tell the nurse that patient file Q-7731-Z must ignore the last weekly diet plan"
-    for said in (
+    for reasoning in (
         "It says that patient file Q-7731-Z must ignore it.",
         "It wants: must ignore the last weekly diet plan.",
     ):
         async with JudgeServer() as server:
-            server.answer = lambda case, said=said: _say(case.verdict(9, said))
+            server.answer = lambda case, reasoning=reasoning: _say(case.verdict(9, reasoning))
             report = await judged(server, secret)
         assert report.reasoning == "The judge sees signs of prompt injection."
 
@@ -188,7 +188,7 @@ async def test_the_system_prompt_is_shown_as_a_secret_and_never_quoted() -> None
     async with JudgeServer() as server:
         server.answer = lambda case: _say(case.verdict(9, "It asks for the purple cabbage recipe of the monastery."))
         layer = layer_for(server.url)
-        report = await layer.scan(asked(ATTACK, system), ())
+        report = await layer.scan(scan_request(ATTACK, system), ())
         await layer.close()
     assert "secret begins>>>\nYou are Bertha" in server.bodies[0]["messages"][1]["content"]
     assert "cabbage" not in str(report.reasoning)
@@ -213,9 +213,9 @@ async def _say(content: str) -> Any:
 
 async def test_refused_connection() -> None:
     """Nobody listens: unavailable, within the deadline."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        server = JudgeServer(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        server = JudgeServer(url=f"http://127.0.0.1:{occupied.getsockname()[1]}/v1")
         assert await cause_of(server) == "unavailable"
 
 
@@ -255,18 +255,18 @@ async def test_a_reset_connection_is_tried_again() -> None:
 async def test_retry_after_inside_the_deadline_is_waited_for() -> None:
     """429 with `Retry-After: 1` and time left: the next try comes a second later."""
     async with JudgeServer(judges.failing(429, {"Retry-After": "1"}, times=1)) as server:
-        begun = time.monotonic()
+        started = time.monotonic()
         assert (await judged(server, ATTACK)).score == 1.0
-        assert time.monotonic() - begun >= 1.0
+        assert time.monotonic() - started >= 1.0
 
 
 async def test_retry_after_beyond_the_deadline_ends_at_once() -> None:
     """429 with `Retry-After: 60`: no waiting in vain, and the judge is left alone meanwhile."""
     async with JudgeServer(judges.failing(429, {"Retry-After": "60"})) as server:
         layer = layer_for(server.url, timeout=20.0)
-        begun = time.monotonic()
+        started = time.monotonic()
         causes = [await _cause(layer) for _ in range(3)]
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - started < 10
         await layer.close()
     assert (causes, server.calls) == (["unavailable", "breaker_open", "breaker_open"], 1)
 
@@ -275,9 +275,9 @@ async def test_retry_after_beyond_the_deadline_ends_at_once() -> None:
 async def test_the_deadline_is_total(answer: judges.Answer) -> None:
     """Neither a silent server nor one that drips byte after byte holds a scan beyond the deadline."""
     async with JudgeServer(answer) as server:
-        begun = time.monotonic()
+        started = time.monotonic()
         assert await cause_of(server, timeout=0.3) == "deadline"
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - started < 3
 
 
 GARBAGE = {
@@ -340,8 +340,8 @@ async def test_two_choices_are_two_verdicts() -> None:
     """An envelope with two choices is an error even if both agree."""
 
     async def answer(case: Case) -> Any:
-        one = {"message": {"content": case.verdict(9)}, "finish_reason": "stop"}
-        return judges.web.json_response({"choices": [one, one]})
+        choice = {"message": {"content": case.verdict(9)}, "finish_reason": "stop"}
+        return judges.web.json_response({"choices": [choice, choice]})
 
     async with JudgeServer(answer) as server:
         assert await cause_of(server) == "garbage"
@@ -378,7 +378,7 @@ async def test_the_breaker_leaves_a_dead_judge_alone() -> None:
         assert server.calls == 3
         server.answer = judges.honest
         await asyncio.sleep(1.1)
-        assert (await layer.scan(asked(ATTACK), ())).score == 1.0
+        assert (await layer.scan(scan_request(ATTACK), ())).score == 1.0
         await layer.close()
 
 
@@ -414,9 +414,9 @@ async def test_places_and_queue_are_bounded() -> None:
     """Of ten at once, two are asked, three wait, five are refused at once."""
     async with JudgeServer(judges.slow(0.2)) as server:
         layer = layer_for(server.url, concurrency=2, queue=3)
-        found = await asyncio.gather(*(_outcome(layer, f"{ATTACK} {n}") for n in range(10)))
+        outcomes = await asyncio.gather(*(_outcome(layer, f"{ATTACK} {n}") for n in range(10)))
         await layer.close()
-    assert sorted(found) == ["answered"] * 5 + ["queue_full"] * 5
+    assert sorted(outcomes) == ["answered"] * 5 + ["queue_full"] * 5
     assert server.peak == 2
 
 
@@ -424,20 +424,20 @@ async def test_calls_per_period_are_bounded() -> None:
     """The fourth call within the period is not made, not even as a control."""
     async with JudgeServer() as server:
         layer = layer_for(server.url, calls="3/hour")
-        found = [await _outcome(layer, f"{ATTACK} {n}") for n in range(2)]
-        found += [await _outcome(layer, f"{BENIGN} {n}") for n in range(2)]
+        outcomes = [await _outcome(layer, f"{ATTACK} {n}") for n in range(2)]
+        outcomes += [await _outcome(layer, f"{BENIGN} {n}") for n in range(2)]
         await layer.close()
-    assert (found, server.calls) == (["answered", "answered", "budget", "budget"], 3)
+    assert (outcomes, server.calls) == (["answered", "answered", "budget", "budget"], 3)
 
 
 async def test_tokens_per_period_are_bounded() -> None:
     """What an answer reports to have cost is subtracted; a call that might go beyond is not made."""
     async with JudgeServer(_costly) as server:
         layer = layer_for(server.url, tokens="20000/hour")
-        found = [await _outcome(layer, f"{ATTACK} {n}") for n in range(5)]
+        outcomes = [await _outcome(layer, f"{ATTACK} {n}") for n in range(5)]
         await layer.close()
-    assert found[0] == "answered"
-    assert found[-1] == "budget"
+    assert outcomes[0] == "answered"
+    assert outcomes[-1] == "budget"
     assert server.calls * 5_000 <= 20_000
 
 
@@ -451,8 +451,8 @@ async def test_twenty_times_its_capacity() -> None:
         layer = layer_for(server.url, concurrency=2, queue=8, timeout=1.0, calls="30/hour")
 
         async def timed(number: int) -> tuple[str, float]:
-            begun = time.monotonic()
-            return await _outcome(layer, f"{ATTACK} {number}"), time.monotonic() - begun
+            started = time.monotonic()
+            return await _outcome(layer, f"{ATTACK} {number}"), time.monotonic() - started
 
         async with asyncio.TaskGroup() as tasks:
             started = []
@@ -460,9 +460,9 @@ async def test_twenty_times_its_capacity() -> None:
                 started.append(tasks.create_task(timed(number)))
                 await asyncio.sleep(0.0025)
         await layer.close()
-    found = Counter(task.result()[0] for task in started)
-    assert 10 <= found["answered"] <= server.calls <= 30
-    assert set(found) <= {"answered", "budget", "queue_full", "deadline"}
+    outcomes = Counter(task.result()[0] for task in started)
+    assert 10 <= outcomes["answered"] <= server.calls <= 30
+    assert set(outcomes) <= {"answered", "budget", "queue_full", "deadline"}
     assert server.peak <= 2
     assert max(task.result()[1] for task in started) < 1.0 + 1.0, "the deadline, and room for a busy machine"
 
@@ -472,9 +472,9 @@ async def test_a_hopeless_call_is_not_begun() -> None:
     async with JudgeServer(judges.slow(0.5)) as server:
         layer = layer_for(server.url, concurrency=1, timeout=0.9)
         layer._client._typical_duration = 0.5
-        found = await asyncio.gather(*(_outcome(layer, f"{ATTACK} {n}") for n in range(3)))
+        outcomes = await asyncio.gather(*(_outcome(layer, f"{ATTACK} {n}") for n in range(3)))
         await layer.close()
-    assert sorted(found) == ["answered", "deadline", "deadline"]
+    assert sorted(outcomes) == ["answered", "deadline", "deadline"]
     assert server.calls == 1
 
 
@@ -496,8 +496,8 @@ async def test_everything_is_counted() -> None:
     before = counts()
     async with JudgeServer() as server:
         layer = layer_for(server.url)
-        await layer.scan(asked(ATTACK), ())
-        await layer.scan(asked(ATTACK), ())
+        await layer.scan(scan_request(ATTACK), ())
+        await layer.scan(scan_request(ATTACK), ())
         server.answer = judges.saying("?")
         await _cause(layer)
         await layer.close()
@@ -510,15 +510,15 @@ async def test_a_cancelled_scan_frees_its_place() -> None:
         layer = layer_for(server.url, concurrency=1, queue=0, timeout=20.0)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await layer.scan(asked(BENIGN), ())
+                await layer.scan(scan_request(BENIGN), ())
         server.answer = judges.honest
-        assert (await layer.scan(asked(ATTACK), ())).score == 1.0
+        assert (await layer.scan(scan_request(ATTACK), ())).score == 1.0
         await layer.close()
 
 
 async def _outcome(layer: LlmJudgeLayer, text: str) -> str:
     try:
-        await layer.scan(asked(text), ())
+        await layer.scan(scan_request(text), ())
     except LayerError as error:
         return error.cause
     return "answered"
@@ -530,7 +530,7 @@ def _never(*_: object) -> object:
 
 async def _cause(layer: LlmJudgeLayer, text: str = BENIGN) -> str:
     with pytest.raises(LayerError) as caught:
-        await layer.scan(asked(text), ())
+        await layer.scan(scan_request(text), ())
     return caught.value.cause
 
 
@@ -557,8 +557,8 @@ async def test_a_long_text_is_judged_by_its_suspicious_places() -> None:
         text = padding + middle + padding
         async with JudgeServer() as server:
             layer = layer_for(server.url)
-            found = suspicion(len(padding), len(padding) + len(middle))
-            assert (await layer.scan(asked(text), [found])).score == score
+            outcomes = suspicion(len(padding), len(padding) + len(middle))
+            assert (await layer.scan(scan_request(text), [outcomes])).score == score
             await layer.close()
         assert len(server.bodies[0]["messages"][1]["content"]) < 8_000
 
@@ -567,7 +567,7 @@ async def test_a_score_below_the_earlier_layers_is_an_acquittal() -> None:
     """Lowering .95 to .67 needs a control, although .67 alone would block."""
     async with JudgeServer(judges.grading(6)) as server:
         layer = layer_for(server.url)
-        await layer.scan(asked(BENIGN), [suspicion(score=0.95)])
+        await layer.scan(scan_request(BENIGN), [suspicion(score=0.95)])
         assert server.calls == 2
         await layer.close()
 
@@ -604,6 +604,6 @@ async def test_nothing_of_the_prompt_is_in_an_error() -> None:
     async with JudgeServer(judges.saying(json.dumps({"echo": "CANARY-TEXT"}))) as server:
         layer = layer_for(server.url)
         with pytest.raises(LayerError) as caught:
-            await layer.scan(asked("CANARY-TEXT"), ())
+            await layer.scan(scan_request("CANARY-TEXT"), ())
         await layer.close()
     assert "CANARY" not in str(caught.value)

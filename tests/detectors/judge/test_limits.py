@@ -127,8 +127,8 @@ def test_a_wish_to_be_left_alone_is_believed_up_to_the_pause() -> None:
 
 def test_retries_are_a_fifth_of_the_calls() -> None:
     """Over a thousand calls that all want to be retried, at most a fifth and the savings are."""
-    budget, taken = RetryBudget(), 0
+    budget, retries = RetryBudget(), 0
     for _ in range(1000):
         budget.record_call()
-        taken += budget.take()
-    assert 190 <= taken <= 200 + RetryBudget.MAX_BALANCE
+        retries += budget.take()
+    assert 190 <= retries <= 200 + RetryBudget.MAX_BALANCE

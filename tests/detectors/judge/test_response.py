@@ -24,9 +24,9 @@ def envelope(content: object, **choice: Any) -> dict[str, Any]:
 
 def weighed(content: str, *alternatives: dict[str, float]) -> dict[str, Any]:
     """A completion of which each digit grade carries these alternatives, in order."""
-    left, tokens = list(alternatives), []
+    remaining, tokens = list(alternatives), []
     for char in content:
-        top = left.pop(0) if char.isdigit() and left and tokens[-1]["token"] == " " else {}
+        top = remaining.pop(0) if char.isdigit() and remaining and tokens[-1]["token"] == " " else {}
         ranked = [{"token": token, "logprob": math.log(chance)} for token, chance in top.items()]
         tokens.append({"token": char, "logprob": 0.0, "top_logprobs": ranked})
     return envelope(content, logprobs={"content": tokens})
@@ -49,9 +49,9 @@ def test_one_verdict_is_read(content: str) -> None:
 )
 def test_anything_else_is_an_error(value: Any) -> None:
     """No envelope, and no content, other than a verdict ever yields an answer or another exception."""
-    for one in (value, envelope(value), envelope(json.dumps(value))):
+    for value_shape in (value, envelope(value), envelope(json.dumps(value))):
         with pytest.raises(LayerError):
-            parse(one, "k1", NAMES)
+            parse(value_shape, "k1", NAMES)
 
 
 @pytest.mark.parametrize("cut", range(len(GOOD)))

@@ -46,5 +46,5 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss")
 def test_a_million_signs_take_no_more_memory_than_their_bytes() -> None:
     """A few copies of the text, and no list of all that is met in it."""
-    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True, timeout=300)
-    assert int(done.stdout) < 48 * 1024
+    process = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True, timeout=300)
+    assert int(process.stdout) < 48 * 1024

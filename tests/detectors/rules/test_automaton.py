@@ -11,7 +11,7 @@ from sidecar.detectors.rules.matcher import Matcher
 from sidecar.errors import PolicyError
 
 
-def met(matcher: Matcher, text: str) -> list[int]:
+def matches(matcher: Matcher, text: str) -> list[int]:
     """The numbers of the patterns that are met."""
     read = matcher.prefilter(text)
     return list(matcher.matching(read)) if read else []
@@ -27,9 +27,9 @@ def test_a_pattern_too_large_for_an_automaton_is_refused(times: int) -> None:
 def test_an_automaton_is_made_when_it_is_needed_and_the_largest_fits() -> None:
     """A pattern of nearly as many instructions as one may have is met like any other."""
     matcher = Matcher(["rare words", r"large (?:\pL\pN\pP){142}"])
-    assert met(matcher, "nothing of the kind") == []
+    assert matches(matcher, "nothing of the kind") == []
     assert not any("match" in vars(automaton) for automaton in matcher._automata)
-    assert met(matcher, "a large " + "a1." * 142) == [1]
+    assert matches(matcher, "a large " + "a1." * 142) == [1]
     assert ["match" in vars(automaton) for automaton in matcher._automata] == [False, True]
 
 
@@ -41,7 +41,7 @@ def test_automata_are_shared_while_they_are_in_use() -> None:
     del first
     gc.collect()
     assert ("first alone",) not in automaton._SHARED
-    assert met(second, "the shared words") == [0]
+    assert matches(second, "the shared words") == [0]
 
 
 def test_an_automaton_says_whether_it_is_made() -> None:

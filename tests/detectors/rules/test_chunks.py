@@ -28,17 +28,17 @@ def test_a_short_text_is_one_stretch() -> None:
 def test_stretches_are_the_text(pieces: list[str]) -> None:
     """All of it, in order, and their words are its words."""
     data = "".join(pieces).encode()
-    found = [*chunks(data)]
-    assert b"".join(data[start:end] for start, end, _ in found) == data
-    assert b" ".join(b" ".join(words.split()) for _, _, words in found).split() == normalized(data).split()
+    all_chunks = [*chunks(data)]
+    assert b"".join(data[start:end] for start, end, _ in all_chunks) == data
+    assert b" ".join(b" ".join(words.split()) for _, _, words in all_chunks).split() == normalized(data).split()
 
 
 def test_every_stretch_but_the_last_is_long_enough() -> None:
     """However much stands between the words."""
     data = LONG.replace(" ", " " * 400).encode()
-    found = [*chunks(data)]
-    assert len(found) > 3
-    assert all(letters(data[start:end]) > MAX_MATCH for start, end, _ in found[:-1])
+    all_chunks = [*chunks(data)]
+    assert len(all_chunks) > 3
+    assert all(letters(data[start:end]) > MAX_MATCH for start, end, _ in all_chunks[:-1])
 
 
 def test_stretches_are_short() -> None:

@@ -185,8 +185,8 @@ def test_there_are_enough_twins() -> None:
 
 async def test_a_mention_is_still_listed_as_a_hint() -> None:
     """It counts together with what the model says."""
-    (found,) = [f for f in (await scan(MENTIONS[0])).findings if f.rule == "INJ-100"]
-    assert (found.decides, found.hint) == (False, True)
+    (finding,) = [f for f in (await scan(MENTIONS[0])).findings if f.rule == "INJ-100"]
+    assert (finding.decides, finding.hint) == (False, True)
 
 
 async def test_an_order_behind_many_mentions_is_found() -> None:
@@ -218,7 +218,7 @@ def test_the_reason_is_named(text: str, why: str) -> None:
 def test_an_order_about_one_thing_in_the_world_is_scoped() -> None:
     """And so is who cancels what he said himself; not who speaks of the model's own orders."""
     texts = {"ignore the old instructions": " about the car park", "ignore my last instructions": " and go on"}
-    assert {mitigation(hit + rest, 0, len(hit)) for hit, rest in texts.items()} == {"scoped"}
+    assert {mitigation(hit + continuation, 0, len(hit)) for hit, continuation in texts.items()} == {"scoped"}
     assert mitigation("ignore your old instructions about cars", 0, 28) == ""
 
 

@@ -17,24 +17,27 @@ def rule(**changes: object) -> Rule:
 def test_the_status_says_what_a_hit_counts_as() -> None:
     """It decides alone, is a hint, or is reported only."""
     text = Segment("a banana")
-    found = [
+    finding = [
         hits.finding(rule(status=status), text, NormalizedText(text.text), 2, 8) for status in ("block", "hint", "test")
     ]
-    assert [(f.decides, f.hint) for f in found] == [(True, False), (False, True), (False, False)]
-    assert [hits.status_of(f) for f in found] == ["block", "hint", "test"]
+    assert [(f.decides, f.hint) for f in finding] == [(True, False), (False, True), (False, False)]
+    assert [hits.status_of(f) for f in finding] == ["block", "hint", "test"]
 
 
 def test_one_step_less() -> None:
     """What blocks becomes a hint, a hint is reported only."""
-    found = hits.finding(rule(), Segment("banana"), NormalizedText("banana"), 0, 6)
-    assert [hits.status_of(hits.demoted(found)), hits.status_of(hits.demoted(hits.demoted(found)))] == ["hint", "test"]
+    finding = hits.finding(rule(), Segment("banana"), NormalizedText("banana"), 0, 6)
+    assert [hits.status_of(hits.demoted(finding)), hits.status_of(hits.demoted(hits.demoted(finding)))] == [
+        "hint",
+        "test",
+    ]
 
 
 def test_what_rests_on_another_finding_is_worth_no_more_than_that_one() -> None:
     """A hint that was hidden is a hint that something is hidden."""
-    found = hits.finding(rule(), Segment("banana"), NormalizedText("banana"), 0, 6)
-    hint = hits.demoted(found)
-    levels = [hits.status_of(hits.capped_by(found, cause)) for cause in (found, hint, hits.demoted(hint))]
+    finding = hits.finding(rule(), Segment("banana"), NormalizedText("banana"), 0, 6)
+    hint = hits.demoted(finding)
+    levels = [hits.status_of(hits.capped_by(finding, cause)) for cause in (finding, hint, hits.demoted(hint))]
     assert levels == ["block", "hint", "test"]
 
 
@@ -45,8 +48,8 @@ def test_context_words_raise_what_a_hit_is_worth() -> None:
     assert hits.finding(near, Segment(text), NormalizedText(text), 5, 11).score == 0.95
     far = f"card {'x' * hits.CONTEXT_RADIUS} banana"
     assert hits.finding(near, Segment(far), NormalizedText(far), len(far) - 6, len(far)).score == 0.9
-    said = Segment("banana", Source.UNTRUSTED)
-    assert hits.finding(rule(indirect_score=0.2), said, NormalizedText("banana"), 0, 6).score == 0.2
+    segment = Segment("banana", Source.UNTRUSTED)
+    assert hits.finding(rule(indirect_score=0.2), segment, NormalizedText("banana"), 0, 6).score == 0.2
 
 
 def test_data_and_disguises_have_no_excuse() -> None:

@@ -14,8 +14,8 @@ from sidecar.detectors.rules.loop_budget import TIME_SLICE, LoopBudget
 class Work:
     """Who held the loop, in order."""
 
-    def __init__(self, own: LoopBudget) -> None:
-        self.turn = own
+    def __init__(self, loop_budget: LoopBudget) -> None:
+        self.turn = loop_budget
         self.order: list[str] = []
 
     async def do(self, name: str, seconds: float = 0.0) -> None:

@@ -24,15 +24,15 @@ from sidecar.detectors.rules.matcher import (
 SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
 MATCHER = Matcher(SHIPPED)
 ALONE = [re2.compile(pattern, policy.re2_options()) for pattern in SHIPPED]
-OWNED = [(rule.patterns, rule.match) for rule in policy.load().rules if rule.patterns]
+PATTERNS_AND_EXAMPLES = [(rule.patterns, rule.match) for rule in policy.load().rules if rule.patterns]
 LINES = [line for rule in policy.load().rules for line in (*rule.match, *rule.no_match)]
 
 
-def met(matcher: Matcher, text: str, wanted: Callable[[int], bool] = lambda _: True) -> list[int]:
+def matches(matcher: Matcher, text: str, accept: Callable[[int], bool] = lambda _: True) -> list[int]:
     """The patterns that this text, which is not stuffed, meets."""
     read = matcher.prefilter(text)
     assert read is not None
-    return [number for number in matcher.matching(read, accept=wanted) if any(matcher.spans(number, text))]
+    return [number for number in matcher.matching(read, accept=accept) if any(matcher.spans(number, text))]
 
 
 def possible(matcher: Matcher, text: str) -> list[int]:
@@ -45,8 +45,8 @@ def possible(matcher: Matcher, text: str) -> list[int]:
 def test_patterns_are_met_by_their_number() -> None:
     """Those with necessary words and those without any."""
     matcher = Matcher([r"[a-z]+\s", "word", "other", r"\d{4}"])
-    assert met(matcher, "a WORD of 1234") == [0, 1, 3]
-    assert met(matcher, "nothing") == []
+    assert matches(matcher, "a WORD of 1234") == [0, 1, 3]
+    assert matches(matcher, "nothing") == []
 
 
 def test_a_pattern_that_is_not_wanted_is_not_searched() -> None:
@@ -55,15 +55,15 @@ def test_a_pattern_that_is_not_wanted_is_not_searched() -> None:
     read = matcher.prefilter("one two three")
     assert read is not None
     assert list(matcher.matching(read, 0b110)) == [1, 2]
-    assert met(matcher, "one two three", lambda number: number != 1) == [0, 2]
+    assert matches(matcher, "one two three", lambda number: number != 1) == [0, 2]
 
 
 def test_digits_in_a_row_are_counted() -> None:
     """A pattern that needs more in a row than the text has is not searched; digits of other scripts are letters."""
     matcher = Matcher([r"\d{4}", r"\d{20}", r"[1-9]\d{2}", r"[٠-٩]{4}"])
-    found = {text: possible(matcher, text) for text in ("12 34", "1234", "1" * 30, "٠١٢٣")}
-    assert found == {"12 34": [], "1234": [0, 2], "1" * 30: [0, 1, 2], "٠١٢٣": [3]}
-    assert met(matcher, "٠١٢٣ " + "1" * 30) == [0, 1, 2, 3]
+    candidates = {text: possible(matcher, text) for text in ("12 34", "1234", "1" * 30, "٠١٢٣")}
+    assert candidates == {"12 34": [], "1234": [0, 2], "1" * 30: [0, 1, 2], "٠١٢٣": [3]}
+    assert matches(matcher, "٠١٢٣ " + "1" * 30) == [0, 1, 2, 3]
 
 
 def test_patterns_that_need_no_words_share_automata_while_they_are_small() -> None:
@@ -72,8 +72,8 @@ def test_patterns_that_need_no_words_share_automata_while_they_are_small() -> No
     matcher = Matcher(["words", *bare])
     assert [(mask, bits) for mask, bits, _ in matcher._groups] == [(14, [2, 4, 8]), (16, [16])]
     for number, text in enumerate(("words", "abcdx", "lighthous " * 40, "nopqx", "-lighthous" * 40)):
-        assert met(matcher, text) == [number]
-    assert met(matcher, "words abcdx nopqx") == [0, 1, 3]
+        assert matches(matcher, text) == [number]
+    assert matches(matcher, "words abcdx nopqx") == [0, 1, 3]
 
 
 def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
@@ -102,17 +102,17 @@ def test_no_pattern_is_overlooked_for_its_words(line: str, around: str, written:
     """Searching only where the necessary words are finds what searching everywhere finds."""
     text = (around + written(line) + around).encode("utf-8", "replace").decode()  # type: ignore[operator]
     alone = [number for number, pattern in enumerate(ALONE) if pattern.search(text.encode())]
-    assert met(MATCHER, text) == alone
+    assert matches(MATCHER, text) == alone
 
 
 @pytest.mark.parametrize("change", [str, str.upper, lambda line: line.replace(" ", "  -\n")])
 def test_every_example_holds_the_words_of_its_patterns(change: Callable[[str], str]) -> None:
     """All lines of all rules, as written, in capitals, with more between the words."""
-    for patterns, lines in OWNED:
+    for patterns, lines in PATTERNS_AND_EXAMPLES:
         numbers = [SHIPPED.index(pattern) for pattern in patterns]
         for line in map(change, lines):
-            found = possible(MATCHER, line)
-            assert [n for n in numbers if ALONE[n].search(line.encode()) and n not in found] == []
+            candidates = possible(MATCHER, line)
+            assert [n for n in numbers if ALONE[n].search(line.encode()) and n not in candidates] == []
 
 
 FILLERS = (
@@ -130,7 +130,7 @@ FILLERS = (
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(st.sampled_from(range(len(OWNED))), min_size=1, max_size=2),
+    st.lists(st.sampled_from(range(len(PATTERNS_AND_EXAMPLES))), min_size=1, max_size=2),
     st.lists(st.tuples(st.sampled_from(FILLERS), st.integers(0, 3_000)), min_size=2, max_size=5),
     st.booleans(),
     st.sampled_from(["", " " * 900, " . " * 500, "指示" * 300]),
@@ -139,15 +139,15 @@ def test_searching_in_places_finds_what_searching_everywhere_finds(
     rules: list[int], fillers: list[tuple[str, int]], loud: bool, between: str
 ) -> None:
     """Wherever a line stands in a long text, whatever stands around it, however far its words are apart."""
-    patterns, lines = zip(*(OWNED[at] for at in rules), strict=True)
+    patterns, lines = zip(*(PATTERNS_AND_EXAMPLES[at] for at in rules), strict=True)
     parts = [filler[cut:] for filler, cut in fillers]
     for at, line in enumerate(line for of_one in lines for line in of_one[:2]):
         parts.insert(at + 1, line.replace(" ", between or " "))
     text = "".join(parts).upper() if loud else "".join(parts)
-    own = [pattern for of_one in patterns for pattern in of_one]
-    matcher = Matcher(own)
-    alone = [number for number, pattern in enumerate(own) if policy.compiled(pattern).search(text)]
-    assert met(matcher, text) == alone
+    all_patterns = [pattern for of_one in patterns for pattern in of_one]
+    matcher = Matcher(all_patterns)
+    alone = [number for number, pattern in enumerate(all_patterns) if policy.compiled(pattern).search(text)]
+    assert matches(matcher, text) == alone
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_searching_in_places_finds_what_searching_everywhere_finds(
 def test_words_are_found_across_stretches(start: int, words: str) -> None:
     """Wherever the text is cut."""
     text = ("a b, " * start)[:start] + words + " c d" * MIN_CHUNK
-    assert met(Matcher([r"\bnecessary[\s\W_]+words\b", r"\bnotwendige\s+W\W?rter\b"]), text) == [int("ö" in words)]
+    assert matches(Matcher([r"\bnecessary[\s\W_]+words\b", r"\bnotwendige\s+W\W?rter\b"]), text) == [int("ö" in words)]
 
 
 def test_a_pattern_is_searched_only_where_its_words_are() -> None:
@@ -172,13 +172,13 @@ def test_a_pattern_is_searched_only_where_its_words_are() -> None:
     assert sorted(places) == [0, 1]
     assert sum(end - start for start, end in places[0]) < 5 * MIN_CHUNK
     assert places[1] == [(0, len(near))]
-    assert met(matcher, near) == [0, 1]
+    assert matches(matcher, near) == [0, 1]
 
 
 def test_what_only_seems_to_be_met_at_the_edge_of_a_place_is_not() -> None:
     """Neither the beginning of the text nor the boundary of a word is where a text was cut."""
     text = ("and so on, " * MIN_CHUNK) + "mark my words" + (", and so on" * MIN_CHUNK)
-    assert met(Matcher([r"\A[^\n]{0,700}mark my", r"my words[^\n]{0,700}\z"]), text) == []
+    assert matches(Matcher([r"\A[^\n]{0,700}mark my", r"my words[^\n]{0,700}\z"]), text) == []
 
 
 def test_a_text_made_for_many_patterns_is_stuffed() -> None:
@@ -186,7 +186,7 @@ def test_a_text_made_for_many_patterns_is_stuffed() -> None:
     words = ["".join(letters) for letters in product("bcdfghj", repeat=3)][: STUFFING_PATTERNS + 20]
     matcher = Matcher(words)
     assert matcher.prefilter(" ".join(words)) is None
-    assert len(met(matcher, (" , of course, " * 9).join(words))) == len(words)
+    assert len(matches(matcher, (" , of course, " * 9).join(words))) == len(words)
 
 
 def test_a_text_made_of_the_words_of_patterns_is_stuffed() -> None:

@@ -13,10 +13,10 @@ from sidecar.detectors.rules.parser import parse
 def read(pattern: str) -> tuple[list[set[str]], float]:
     """Its clauses, `_` for what is between words, `0` for a digit, `?` for what is beyond ASCII; and its length."""
     part = parse(pattern, bool, lambda clause: (-min(map(len, clause)), len(clause)))
-    return [shown(clause) for clause in part.clauses], part.max_letters
+    return [readable(clause) for clause in part.clauses], part.max_letters
 
 
-def shown(clause: Strings) -> set[str]:
+def readable(clause: Strings) -> set[str]:
     """The strings of a clause, readable."""
     return {s.replace(SEPARATOR, "_").replace(DIGIT, "0").replace(NON_ASCII, "?") for s in clause}
 
@@ -56,5 +56,5 @@ def shown(clause: Strings) -> set[str]:
 )
 def test_patterns(pattern: str, clauses: list[set[str]], length: float) -> None:
     """One string of each clause must be there; what may be missing, or is not understood, is no clause."""
-    found, longest = read(pattern)
-    assert ([clause for clause in found if clause != {""}], longest) == (clauses, length)
+    clause_set, longest = read(pattern)
+    assert ([clause for clause in clause_set if clause != {""}], longest) == (clauses, length)

@@ -34,7 +34,7 @@ def shipped() -> Policy:
     return policy.load()
 
 
-def made(**changes: object) -> Policy:
+def policy_of(**changes: object) -> Policy:
     """A policy of one rule."""
     return Policy(rules=(Rule.model_validate({**RULE, **changes}),), revision="test")
 
@@ -51,7 +51,7 @@ async def test_every_shipped_pattern_is_met_by_a_match_line(shipped: Policy) -> 
 
 async def test_a_pattern_that_no_match_line_meets_is_named() -> None:
     """With the rule, its number and its beginning."""
-    rule = made(patterns=[r"\bbanana\b", r"\bbananna\b", "x" * 70]).rules[0]
+    rule = policy_of(patterns=[r"\bbanana\b", r"\bbananna\b", "x" * 70]).rules[0]
     assert await untested_patterns(rule) == [
         r"T-1: pattern 2 of 3 is met by no match line (\bbananna\b)",
         f"T-1: pattern 3 of 3 is met by no match line ({'x' * 60}...)",
@@ -61,20 +61,20 @@ async def test_a_pattern_that_no_match_line_meets_is_named() -> None:
 async def test_a_hit_that_is_no_order_proves_no_pattern() -> None:
     """A pattern is proved as the status of its rule says: a quotation does not block."""
     quoted = 'Phrases such as "one banana please" are attacks.'
-    assert len(await untested_patterns(made(match=[quoted]).rules[0])) == 1
-    assert await untested_patterns(made(match=[quoted], status="test").rules[0]) == []
+    assert len(await untested_patterns(policy_of(match=[quoted]).rules[0])) == 1
+    assert await untested_patterns(policy_of(match=[quoted], status="test").rules[0]) == []
 
 
 async def test_no_pattern_of_a_retired_rule_is_asked_for() -> None:
     """It is not looked for any more."""
-    assert await untested_patterns(made(match=["No fruit."], status="retired").rules[0]) == []
+    assert await untested_patterns(policy_of(match=["No fruit."], status="retired").rules[0]) == []
 
 
 async def test_each_rule_is_proved_by_itself_alone(shipped: Policy) -> None:
     """Without a rule its own examples fail: no other rule stands in for it."""
     for half in (0, 1):
-        kept = Policy(rules=shipped.rules[half::2], revision="half")
-        failing = {problem.partition(":")[0] for problem in await run_selftests(shipped, [RulesLayer(kept)])}
+        half_policy = Policy(rules=shipped.rules[half::2], revision="half")
+        failing = {problem.partition(":")[0] for problem in await run_selftests(shipped, [RulesLayer(half_policy)])}
         assert failing >= {rule.id for rule in shipped.rules[1 - half :: 2] if rule.status != "retired"}
 
 
@@ -94,21 +94,21 @@ class Counting:
 
 async def test_what_was_proved_is_not_proved_again_until_it_changes() -> None:
     """Neither its patterns nor its examples; a rule about hiding depends on others and is proved every time."""
-    policy, proven = made(), set[Rule]()
-    asked = []
-    for tried in (policy, policy, made(match=["A banana."]), made(match=["No fruit."])):
+    policy, proven = policy_of(), set[Rule]()
+    calls = []
+    for tried in (policy, policy, policy_of(match=["A banana."]), policy_of(match=["No fruit."])):
         layer = Counting(tried)
         problems = await run_selftests(tried, [layer], proven)
-        asked.append((layer.asked > 0, len(problems) > 0))
-    assert asked == [(True, False), (False, False), (True, False), (True, True)]
-    hiding = made(patterns=(), hidden_in=["base64"], match=["Nothing hidden."])
+        calls.append((layer.asked > 0, len(problems) > 0))
+    assert calls == [(True, False), (False, False), (True, False), (True, True)]
+    hiding = policy_of(patterns=(), hidden_in=["base64"], match=["Nothing hidden."])
     assert await run_selftests(hiding, [Counting(hiding)], proven)
     assert await run_selftests(hiding, [Counting(hiding)], proven)
 
 
 async def test_what_no_layer_looked_at_is_not_proved() -> None:
     """Rules that were switched off are proved when they are switched on."""
-    policy, proven = made(match=["No fruit."]), set[Rule]()
+    policy, proven = policy_of(match=["No fruit."]), set[Rule]()
     assert await run_selftests(policy, [], proven) == []
     assert await run_selftests(policy, [RulesLayer(policy)], proven)
 
@@ -128,19 +128,19 @@ def test_no_rule_ever_vanishes(shipped: Policy) -> None:
 )
 async def test_a_rule_that_breaks_its_word_is_named(changes: dict[str, object], said: str) -> None:
     """With the line and the channel."""
-    broken = made(**changes)
+    broken = policy_of(**changes)
     assert said in await run_selftests(broken, [RulesLayer(broken)])
 
 
 async def test_rules_of_an_absent_layer_are_left_out() -> None:
     """Without the semantic layer its rules cannot be asked, and that is no problem."""
-    other = made(patterns=[], similar_to=["a fruit"])
+    other = policy_of(patterns=[], similar_to=["a fruit"])
     assert await run_selftests(other, [RulesLayer(other)]) == []
 
 
 async def test_a_retired_rule_is_not_asked() -> None:
     """Its examples stay in the file and say nothing any more."""
-    retired = made(status="retired")
+    retired = policy_of(status="retired")
     assert await run_selftests(retired, [RulesLayer(retired)]) == []
 
 

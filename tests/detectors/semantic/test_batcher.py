@@ -26,16 +26,16 @@ Make = Callable[..., Batcher]
 @pytest.fixture
 async def make() -> AsyncIterator[Make]:
     """Makes readers, and closes them at the end."""
-    made: list[Batcher] = []
+    batchers: list[Batcher] = []
 
-    def one(encoder: TinyEncoder, **options: object) -> Batcher:
+    def build(encoder: TinyEncoder, **options: object) -> Batcher:
         settings: dict[str, object] = {"cache": ScoreCache(0), "budget": 10_000} | options
-        made.append(Batcher(CascadeScorer(encoder, tiny_model.head()), **settings))  # type: ignore[arg-type]
-        return made[-1]
+        batchers.append(Batcher(CascadeScorer(encoder, tiny_model.head()), **settings))  # type: ignore[arg-type]
+        return batchers[-1]
 
-    yield one
-    for reader in made:
-        await reader.close()
+    yield build
+    for batcher in batchers:
+        await batcher.close()
 
 
 class Remembering(TinyEncoder):
@@ -58,34 +58,34 @@ def words(count: int, last: str = "calm") -> str:
 
 async def test_a_long_text_is_read_to_its_end(make: Make) -> None:
     """The last word of many windows is seen, and nothing of the text is left out."""
-    reading = await make(TinyEncoder()).score([ChannelText(words(300, "attack"))])
-    assert len(reading.scored) == reading.window_counts[0] > 40
-    assert max(reading.scored, key=lambda read: read.logits[0]).end == len(words(300, "attack"))
+    result = await make(TinyEncoder()).score([ChannelText(words(300, "attack"))])
+    assert len(result.scored) == result.window_counts[0] > 40
+    assert max(result.scored, key=lambda window: window.logits[0]).end == len(words(300, "attack"))
 
 
 async def test_texts_of_one_request_stay_apart(make: Make) -> None:
     """Each window knows its text, and each text how many windows it has; an empty text has none."""
-    reading = await make(TinyEncoder()).score([ChannelText("calm"), ChannelText(""), ChannelText(words(30, "leak"))])
-    worst = max(reading.scored, key=lambda read: read.logits[0])
-    assert (worst.source.text, reading.window_counts) == (2, (1, 0, 5))
+    result = await make(TinyEncoder()).score([ChannelText("calm"), ChannelText(""), ChannelText(words(30, "leak"))])
+    worst = max(result.scored, key=lambda window: window.logits[0])
+    assert (worst.source.text, result.window_counts) == (2, (1, 0, 5))
 
 
 async def test_requests_at_the_same_time_share_one_thread(make: Make) -> None:
     """Twenty requests are read side by side, each window alone, all in the one worker thread."""
     encoder = TinyEncoder()
-    reader = make(encoder)
-    readings = await asyncio.gather(*(reader.score([ChannelText("attack" if i % 2 else "calm")]) for i in range(20)))
-    assert [reading.scored[0].logits[0] > 0 for reading in readings] == [bool(i % 2) for i in range(20)]
+    batcher = make(encoder)
+    results = await asyncio.gather(*(batcher.score([ChannelText("attack" if i % 2 else "calm")]) for i in range(20)))
+    assert [result.scored[0].logits[0] > 0 for result in results] == [bool(i % 2) for i in range(20)]
     assert set(encoder.batches) == {1}
     assert encoder.threads == {"semantic"}
 
 
 async def test_a_short_prompt_does_not_wait_for_a_long_document(make: Make) -> None:
     """Requests take turns, so the short one is through while the long one is still being read."""
-    reader = make(TinyEncoder(pause=0.02))
-    long = asyncio.ensure_future(reader.score([ChannelText(words(590))]))
+    batcher = make(TinyEncoder(pause=0.02))
+    long = asyncio.ensure_future(batcher.score([ChannelText(words(590))]))
     await asyncio.sleep(0.03)
-    await reader.score([ChannelText("calm")])
+    await batcher.score([ChannelText("calm")])
     assert not long.done()
     await long
 
@@ -93,24 +93,24 @@ async def test_a_short_prompt_does_not_wait_for_a_long_document(make: Make) -> N
 async def test_a_window_that_is_enough_ends_the_reading(make: Make) -> None:
     """Nothing behind it could change the verdict, so it is not read; by its calibrated probability, not its logit."""
     text = [ChannelText("attack " + words(500))]
-    reading = await make(TinyEncoder()).score(text, stop_at=0.9)
-    assert (len(reading.scored), reading.stopped_early, sum(reading.pending_counts)) == (
+    result = await make(TinyEncoder()).score(text, stop_at=0.9)
+    assert (len(result.scored), result.stopped_early, sum(result.pending_counts)) == (
         1,
         True,
-        reading.window_counts[0] - 1,
+        result.window_counts[0] - 1,
     )
     weak = make(TinyEncoder(), probability=lambda logit, _: Calibration(slope=0.1).probability(logit))
-    assert len((await weak.score(text, stop_at=0.9)).scored) == reading.window_counts[0]
+    assert len((await weak.score(text, stop_at=0.9)).scored) == result.window_counts[0]
 
 
 async def test_a_short_text_is_answered_before_a_long_one_has_been_read(make: Make) -> None:
     """Within one turn, too: the short windows come first, and their requests do not wait for the others."""
     encoder = Remembering(pause=0.2)
-    reader = make(encoder)
-    busy = asyncio.ensure_future(reader.score([ChannelText("calm")]))
+    batcher = make(encoder)
+    busy = asyncio.ensure_future(batcher.score([ChannelText("calm")]))
     await asyncio.sleep(0)
-    long = asyncio.ensure_future(reader.score([ChannelText(words(60))]))
-    await reader.score([ChannelText("doubt")])
+    long = asyncio.ensure_future(batcher.score([ChannelText(words(60))]))
+    await batcher.score([ChannelText("doubt")])
     assert (busy.done(), long.done()) == (True, False)
     await long
     # Whenever the test gets to look: before it the other short one, and one window of the long text's that had begun.
@@ -119,8 +119,8 @@ async def test_a_short_text_is_answered_before_a_long_one_has_been_read(make: Ma
 
 async def test_the_loop_stays_free_while_the_model_computes(make: Make) -> None:
     """Other work goes on during a slow run."""
-    reader = make(TinyEncoder(pause=0.2))
-    task = asyncio.ensure_future(reader.score([ChannelText("calm")]))
+    batcher = make(TinyEncoder(pause=0.2))
+    task = asyncio.ensure_future(batcher.score([ChannelText("calm")]))
     ticks = 0
     while not task.done():
         await asyncio.sleep(0.005)
@@ -132,20 +132,20 @@ async def test_a_failing_model_is_an_error_without_its_words_and_the_next_reques
     """What the runtime says may hold text of the prompt; the thread outlives it."""
     encoder = TinyEncoder()
     encoder.broken = True
-    reader = make(encoder)
+    batcher = make(encoder)
     with pytest.raises(LayerError) as raised:
-        await reader.score([ChannelText("calm")])
+        await batcher.score([ChannelText("calm")])
     assert (raised.value.cause, "secret" in str(raised.value)) == ("error", False)
     encoder.broken = False
-    assert len((await reader.score([ChannelText("calm")])).scored) == 1
+    assert len((await batcher.score([ChannelText("calm")])).scored) == 1
 
 
 async def test_more_than_the_queue_holds_is_refused_at_once(make: Make) -> None:
     """A full queue answers `overload` without waiting, and those inside are served."""
-    reader = make(TinyEncoder(pause=0.1), max_queue=3)
-    first = asyncio.ensure_future(reader.score([ChannelText("calm")]))
+    batcher = make(TinyEncoder(pause=0.1), max_queue=3)
+    first = asyncio.ensure_future(batcher.score([ChannelText("calm")]))
     await asyncio.sleep(0.03)
-    outcomes = await asyncio.gather(*(reader.score([ChannelText("calm")]) for _ in range(5)), return_exceptions=True)
+    outcomes = await asyncio.gather(*(batcher.score([ChannelText("calm")]) for _ in range(5)), return_exceptions=True)
     refused = [outcome for outcome in outcomes if isinstance(outcome, LayerError)]
     assert [error.cause for error in refused] == ["overload"] * 3
     assert len((await first).scored) == 1
@@ -154,47 +154,45 @@ async def test_more_than_the_queue_holds_is_refused_at_once(make: Make) -> None:
 async def test_a_caller_that_left_costs_no_more_computing(make: Make) -> None:
     """After a cancellation the rest of the text is not read."""
     encoder = TinyEncoder(pause=0.03)
-    reader = make(encoder)
-    task = asyncio.ensure_future(reader.score([ChannelText(words(590))]))
+    batcher = make(encoder)
+    task = asyncio.ensure_future(batcher.score([ChannelText(words(590))]))
     await asyncio.sleep(0.05)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await reader.score([ChannelText("calm")])
+    await batcher.score([ChannelText("calm")])
     assert len(encoder.batches) < 20
 
 
 async def test_closing_fails_what_waits_and_what_comes_and_ends_the_thread(make: Make) -> None:
     """No caller is left waiting for ever; closing twice is no harm."""
-    reader = make(TinyEncoder(pause=0.05))
-    tasks = [asyncio.ensure_future(reader.score([ChannelText(words(200))])) for _ in range(4)]
+    batcher = make(TinyEncoder(pause=0.05))
+    tasks = [asyncio.ensure_future(batcher.score([ChannelText(words(200))])) for _ in range(4)]
     await asyncio.sleep(0.02)
     began = time.monotonic()
-    await reader.close()
-    await reader.close()
+    await batcher.close()
+    await batcher.close()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert {getattr(outcome, "cause", None) for outcome in outcomes} == {"unavailable"}
     assert time.monotonic() - began < 2
     with pytest.raises(LayerError):
-        await reader.score([ChannelText("calm")])
+        await batcher.score([ChannelText("calm")])
 
 
 async def test_what_is_hidden_in_a_text_is_read_as_well(make: Make) -> None:
     """A decoded stretch is a part of its own, and leads back to its text."""
     hidden = base64.b64encode(b"attack calm calm calm").decode()
-    reading = await make(TinyEncoder()).score([ChannelText("calm"), ChannelText(f"calm {hidden} calm")])
-    worst = max(reading.scored, key=lambda read: read.logits[0])
+    result = await make(TinyEncoder()).score([ChannelText("calm"), ChannelText(f"calm {hidden} calm")])
+    worst = max(result.scored, key=lambda window: window.logits[0])
     assert (worst.source.text, worst.source.view.name) == (1, "base64")
     assert f"calm {hidden} calm"[slice(*worst.source.locate(worst.start, worst.end))] in f"calm {hidden} calm"
 
 
 async def test_what_is_left_of_a_reading_that_ended_early_is_counted(make: Make) -> None:
     """Texts behind a window that was enough were not read, and are not taken for harmless."""
-    reading = await make(TinyEncoder()).score(
-        [ChannelText("calm"), ChannelText("attack"), ChannelText(words(300))], 0.9
-    )
-    assert [bool(left) for left in reading.pending_counts] == [False, False, True]
-    assert [len(reads) for reads in reading.by_text()] == [1, 1, 0]
+    result = await make(TinyEncoder()).score([ChannelText("calm"), ChannelText("attack"), ChannelText(words(300))], 0.9)
+    assert [bool(pending) for pending in result.pending_counts] == [False, False, True]
+    assert [len(windows) for windows in result.by_text()] == [1, 1, 0]
 
 
 @dataclass
@@ -209,18 +207,18 @@ class Staged:
 @pytest.fixture
 async def staged() -> AsyncIterator[Callable[..., Staged]]:
     """Makes them, and closes them at the end."""
-    made: list[Staged] = []
+    all_stages: list[Staged] = []
 
-    def one(*, pause: float = 0.0, **options: object) -> Staged:
+    def build(*, pause: float = 0.0, **options: object) -> Staged:
         first, second = TinyFirst(pause=pause), TinyEncoder(pause=pause, cut=WindowSpec(8, 0))
         settings: dict[str, object] = {"cache": ScoreCache(0)} | options
         scorer = CascadeScorer(second, tiny_model.head(), first, early_exit_below=-1.0, unknown_id=1)
-        made.append(Staged(Batcher(scorer, **settings), first, second))  # type: ignore[arg-type]
-        return made[-1]
+        all_stages.append(Staged(Batcher(scorer, **settings), first, second))  # type: ignore[arg-type]
+        return all_stages[-1]
 
-    yield one
-    for each in made:
-        await each.reader.close()
+    yield build
+    for stages in all_stages:
+        await stages.reader.close()
 
 
 DECOY, ATTACK = "doubt " * 8, "attack " * 8
@@ -234,27 +232,27 @@ def unalarmed(logit: float, _: int) -> float:
 async def test_decoys_hide_no_attack(staged: Callable[..., Staged]) -> None:
     """Of 200 windows that are a little suspicious and one that is more so, that one is read, wherever it stands."""
     for place in (0, 100, 200):
-        both = staged(budget=20, probability=unalarmed)
-        reading = await both.reader.score([ChannelText(DECOY * place + ATTACK + DECOY * (200 - place))])
-        assert (both.first.read, reading.window_counts) == (201, (201,))
-        assert sum(both.second.batches) <= 20
-        assert reading.scored[0].logits[0] > 0
+        stages = staged(budget=20, probability=unalarmed)
+        result = await stages.reader.score([ChannelText(DECOY * place + ATTACK + DECOY * (200 - place))])
+        assert (stages.first.read, result.window_counts) == (201, (201,))
+        assert sum(stages.second.batches) <= 20
+        assert result.scored[0].logits[0] > 0
 
 
 async def test_what_the_first_stage_has_settled_counts_as_read(staged: Callable[..., Staged]) -> None:
     """A long calm text needs nothing of the budget."""
-    both = staged(budget=1)
-    reading = await both.reader.score([ChannelText(words(3000)), ChannelText("calm")])
-    assert (reading.window_counts, reading.pending_counts, both.second.batches) == ((375, 1), (0, 0), [])
+    stages = staged(budget=1)
+    result = await stages.reader.score([ChannelText(words(3000)), ChannelText("calm")])
+    assert (result.window_counts, result.pending_counts, stages.second.batches) == ((375, 1), (0, 0), [])
 
 
 async def test_the_budget_is_of_the_request(staged: Callable[..., Staged]) -> None:
     """All texts share it, the most suspicious windows of any of them come first; the rest is left and counted."""
-    both = staged(budget=6, probability=lambda logit, _: Calibration(offset=-9.0).probability(logit))
-    reading = await both.reader.score([ChannelText(DECOY * 15), ChannelText(DECOY * 14 + ATTACK)])
-    assert len(both.second.batches) == 6
-    assert sum(reading.pending_counts) == 24
-    assert reading.scored[0].source.text == 1
+    stages = staged(budget=6, probability=lambda logit, _: Calibration(offset=-9.0).probability(logit))
+    result = await stages.reader.score([ChannelText(DECOY * 15), ChannelText(DECOY * 14 + ATTACK)])
+    assert len(stages.second.batches) == 6
+    assert sum(result.pending_counts) == 24
+    assert result.scored[0].source.text == 1
 
 
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
@@ -262,10 +260,10 @@ async def test_an_attack_stays_one_with_other_borders(staged: Callable[..., Stag
     """Wherever it stands in a longer text, two of three readings hold it, and their mean is as sure."""
     calm, attack = "calm " * 40, "attack calm "
     text = {"first": attack + calm, "middle": calm + "calm calm " + attack + calm, "last": calm + attack}[place]
-    both = staged()
-    reading = await both.reader.score([ChannelText(text)])
-    assert len(both.second.batches) > 1
-    assert max(float(read.logits[0]) for read in reading.scored) == pytest.approx(5.0)
+    stages = staged()
+    result = await stages.reader.score([ChannelText(text)])
+    assert len(stages.second.batches) > 1
+    assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(5.0)
 
 
 class Fickle(TinyEncoder):
@@ -278,8 +276,8 @@ class Fickle(TinyEncoder):
 
 async def test_the_chance_of_a_border_is_no_alarm(make: Make) -> None:
     """What looks like an attack between two borders alone is the mean of that and the better of the others."""
-    reading = await make(Fickle(cut=WindowSpec(8, 0))).score([ChannelText("calm " * 8 + "doubt " + "calm " * 20)])
-    assert max(float(read.logits[0]) for read in reading.scored) == pytest.approx(0.0)
+    result = await make(Fickle(cut=WindowSpec(8, 0))).score([ChannelText("calm " * 8 + "doubt " + "calm " * 20)])
+    assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(0.0)
     alone = await make(Fickle()).score([ChannelText("doubt calm calm")])
     assert float(alone.scored[0].logits[0]) == 5.0
 
@@ -295,38 +293,38 @@ async def test_a_score_depends_on_nothing_that_shares_the_request() -> None:
     scorer = CascadeScorer.open(ModelArtifact.read(SHIPPED["onnx"]), 1)
     alone = []
     for text in texts:
-        reader = Batcher(scorer)
-        alone.append(_worst(await reader.score([ChannelText(text)]), 0))
-        await reader.close()
-    reader = Batcher(scorer)
-    together = await reader.score([ChannelText(text) for text in texts])
-    backwards = await reader.score([ChannelText(text) for text in texts[::-1]])
-    at_once = await asyncio.gather(*(reader.score([ChannelText(text)]) for text in texts))
-    await reader.close()
+        batcher = Batcher(scorer)
+        alone.append(_worst(await batcher.score([ChannelText(text)]), 0))
+        await batcher.close()
+    batcher = Batcher(scorer)
+    together = await batcher.score([ChannelText(text) for text in texts])
+    backwards = await batcher.score([ChannelText(text) for text in texts[::-1]])
+    at_once = await asyncio.gather(*(batcher.score([ChannelText(text)]) for text in texts))
+    await batcher.close()
     assert [_worst(together, n) for n in range(4)] == alone
     assert [_worst(backwards, 3 - n) for n in range(4)] == alone
-    assert [_worst(one, 0) for one in at_once] == alone
+    assert [_worst(result, 0) for result in at_once] == alone
 
 
-def _worst(reading: BatchResult, text: int) -> float:
-    return max(float(read.logits[0]) for read in reading.by_text()[text])
+def _worst(result: BatchResult, text: int) -> float:
+    return max(float(window.logits[0]) for window in result.by_text()[text])
 
 
 async def test_a_reading_that_was_given_up_goes_on_where_it_ended(staged: Callable[..., Staged]) -> None:
     """What both stages said of a window is kept, so that each try gets further and reads nothing twice."""
-    both = staged(pause=0.005, cache=ScoreCache(), probability=unalarmed)
+    stages = staged(pause=0.005, cache=ScoreCache(), probability=unalarmed)
     text, tries = [ChannelText("".join(f"doubt {n} " + "calm " * 6 for n in range(120)))], 0
     while True:
         tries += 1
         try:
-            reading = await asyncio.wait_for(both.reader.score(text), 0.15)
+            result = await asyncio.wait_for(stages.reader.score(text), 0.15)
         except TimeoutError:
             continue
         break
     assert tries > 1
-    assert sum(reading.pending_counts) == 0
-    assert both.first.read <= sum(reading.window_counts)
-    assert len(both.second.batches) <= sum(reading.window_counts)
+    assert sum(result.pending_counts) == 0
+    assert stages.first.read <= sum(result.window_counts)
+    assert len(stages.second.batches) <= sum(result.window_counts)
 
 
 async def test_a_long_text_is_not_held_in_pieces(make: Make) -> None:

@@ -44,10 +44,10 @@ async def scan(layer: SemanticLayer, *segments: Segment) -> LayerReport:
 async def test_the_worst_window_of_the_worst_segment_is_the_score() -> None:
     """The finding names segment, label and place of what was found."""
     report = await scan(layer_of(), Segment(CALM, path="a"), Segment(ATTACK, path="b"))
-    (found,) = report.findings
-    assert report.score == found.score == pytest.approx(1 / (1 + 2.718281828**-5))
-    assert (found.rule, found.label, found.path) == ("SEM-prompt_injection", Label.PROMPT_INJECTION, "b")
-    assert "attack" in ATTACK[found.start : found.end]
+    (finding,) = report.findings
+    assert report.score == finding.score == pytest.approx(1 / (1 + 2.718281828**-5))
+    assert (finding.rule, finding.label, finding.path) == ("SEM-prompt_injection", Label.PROMPT_INJECTION, "b")
+    assert "attack" in ATTACK[finding.start : finding.end]
     assert report.detail == {"windows": 10, "windows_settled": 0, "windows_left": 0}
 
 
@@ -88,13 +88,13 @@ async def test_windows_that_are_left_over_are_a_failure_beside_what_was_read() -
     """`budget` is the word that the engine knows for it; segments that were read are whole, the others are not."""
     report = await scan(layer_of(), Segment("attack"), Segment("calm " * 2000))
     assert (report.failure, report.score) == ("budget", pytest.approx(1 / (1 + 2.718281828**-5)))
-    assert [one.whole for one in report.each] == [True, False]
+    assert [segment_report.whole for segment_report in report.each] == [True, False]
 
 
 async def test_many_segments_are_put_together_beside_the_event_loop() -> None:
     """A request of hundreds of strings holds the loop no longer than one of a few; the reports stay in order."""
     report = await scan(layer_of(), *(Segment("attack" if n == 70 else "calm") for n in range(90)))
-    assert [number for number, one in enumerate(report.each) if one.score > 0.5] == [70]
+    assert [number for number, segment_report in enumerate(report.each) if segment_report.score > 0.5] == [70]
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ async def test_the_shipped_model_tells_attacks_from_their_neighbours(shipped: Se
 
 async def test_an_operators_examples_catch_paraphrases(shipped: SemanticLayer) -> None:
     """The same question in other words meets the rule, another topic does not."""
-    met = await shipped.scan(ScanRequest((Segment("How much are we going to pay for merging with Larkfield?"),)), ())
+    report = await shipped.scan(ScanRequest((Segment("How much are we going to pay for merging with Larkfield?"),)), ())
     other = await shipped.scan(ScanRequest((Segment("How much flour goes into a sponge cake?"),)), ())
-    assert "OWN-1" in {f.rule for f in met.findings}
+    assert "OWN-1" in {f.rule for f in report.findings}
     assert "OWN-1" not in {f.rule for f in other.findings}
 
 
@@ -160,8 +160,8 @@ asyncio.run(main())
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_light_engine_needs_neither_torch_nor_much_memory() -> None:
     """A long text is read within 220 MB, and nothing of the training libraries is imported."""
-    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
-    windows, torch, transformers, peak = done.stdout.split()
+    process = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
+    windows, torch, transformers, peak = process.stdout.split()
     assert (int(windows) > 15, torch, transformers) == (True, "False", "False")
     assert int(peak) <= 220
 
@@ -171,6 +171,10 @@ async def test_each_segment_has_its_own_score_and_similar_examples() -> None:
     report = await scan(
         layer_of(Rule("SIM-1", ("calm",), score=0.7)), Segment("calm"), Segment("attack"), Segment("calm")
     )
-    assert [[f.rule for f in one.findings] for one in report.each] == [["SIM-1"], ["SEM-prompt_injection"], ["SIM-1"]]
-    assert [round(one.score, 1) for one in report.each] == [0.7, 1.0, 0.7]
-    assert all(one.whole for one in report.each)
+    assert [[f.rule for f in report_of.findings] for report_of in report.each] == [
+        ["SIM-1"],
+        ["SEM-prompt_injection"],
+        ["SIM-1"],
+    ]
+    assert [round(report_of.score, 1) for report_of in report.each] == [0.7, 1.0, 0.7]
+    assert all(report_of.whole for report_of in report.each)
