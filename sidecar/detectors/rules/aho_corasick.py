@@ -1,4 +1,4 @@
-"""Which of thousands of words a text holds, in one pass that costs the same for any text (Aho-Corasick)."""
+"""Aho-Corasick index: which of thousands of literals a text contains, in one pass at a text-independent cost."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import ahocorasick_rs
 
 _FIRST = itemgetter(0)
 BLOCK = 8_192
-"""Bytes looked through in one go: the automaton makes a tuple of every match and lets nobody else run meanwhile."""
+"""Bytes searched per call: the automaton returns a tuple of all matches and holds the GIL meanwhile."""
 
 
 class AhoCorasickIndex:
-    """Words with a number each. Safe to use from several threads at once."""
+    """Literals, each mapped to a bit mask. Thread-safe."""
 
     def __init__(self, bits_by_literal: Mapping[bytes, int]) -> None:
         self.bits_by_literal = bits_by_literal
@@ -23,7 +23,11 @@ class AhoCorasickIndex:
         self._automaton = ahocorasick_rs.BytesAhoCorasick(list(bits_by_literal), implementation=implementation)
 
     def search(self, text: bytes) -> int:
-        """The numbers of all words in the text, united."""
+        """The union of the masks of all literals in the text.
+
+        Invariant: adjacent blocks overlap by the longest literal less one byte, so every occurrence lies wholly in one
+        block.
+        """
         bits, indexes, previous = 0, set[int](), b""
         step = BLOCK + max(0, self.longest - 1)
         for start in range(0, len(text), BLOCK):

@@ -1,8 +1,11 @@
-"""A long text in stretches, so long that what a pattern meets lies in two neighbours at most.
+"""Splits long text into chunks sized so that a match spans at most two adjacent chunks.
 
-Between words there may be as much as anybody likes, and words may be as long as anybody likes. So stretches are not
-counted in characters but in letters and digits of ASCII, without those of very long words: of these a pattern has a
-bound (`sidecar.detectors.rules.fragments`). A stretch ends behind a space or a sign, never inside a word.
+Neither the distance between words nor the length of a word is bounded. Chunks are therefore measured in ASCII letters
+and digits, not counting very long words: of these a pattern's match has a bound (`sidecar.detectors.rules.fragments`).
+A chunk ends after white space or punctuation, never inside a word.
+
+Invariant: the chunks partition the text, and each but the last holds more than `MAX_MATCH` counted characters, so a
+match of at most `MAX_MATCH` touches at most two of them.
 """
 
 from __future__ import annotations
@@ -17,17 +20,17 @@ from sidecar.detectors.rules.fragments import MAX_WORD
 from sidecar.detectors.rules.literals import normalized
 
 MAX_MATCH = 800
-"""Letters and digits that a pattern meets at most, for it to be searched in two neighbours only."""
+"""Maximum ASCII letters and digits in a match for the pattern to be searched in pairs of chunks only."""
 MIN_CHUNK = 1_200
-"""Bytes after which a stretch may end."""
+"""Bytes after which a chunk may end."""
 _BOUNDARY_CHARACTERS = rb"\t\n\f\r !-,./:-@\[-^`{-~"
 _BOUNDARY = re.compile(b"[%b]" % _BOUNDARY_CHARACTERS)
-"""Found within a word's length, so often that RE2 would cost more by letting go of Python's lock each time."""
+"""Found within a word's length and called so often that RE2 would cost more by releasing the GIL each time."""
 _LONG_WORD = re2.compile(b"[^%b]{%d,}" % (_BOUNDARY_CHARACTERS, MAX_WORD + 1))
 
 
 class Chunk(NamedTuple):
-    """From where to where in the text's bytes, and its words in their normal form."""
+    """Start and end in the bytes of the text, and the normal form of its words."""
 
     start: int
     end: int
@@ -35,7 +38,7 @@ class Chunk(NamedTuple):
 
 
 def chunks(data: bytes) -> Iterator[Chunk]:
-    """The whole text, piece by piece."""
+    """All chunks of the text, in order."""
     if len(data) <= 2 * MIN_CHUNK:
         yield Chunk(0, len(data), normalized(data))
         return

@@ -1,10 +1,13 @@
-"""Whether a hit of an intent rule is an order, or only speaks of one: negated, quoted, described, or a heading.
+"""Context of orders: decides whether a hit of an intent rule is an order or a mention of one.
 
-The words around a hit are read (`CONTEXT_BEFORE` and `CONTEXT_AFTER` code points of the same view), never the whole text.
-What excuses a hit must govern it grammatically: a negation directly before the verb ("never disclose ..."), an odd
-number of them ("do not refuse to ..." is an order); a subject that is talked about ("attackers tell the model to ...");
-quotation marks, a code block, a table row or a list, and words that say what the quotation is ("phrases such as").
-The words themselves are in `sidecar.detectors.rules.context_words`. An excuse is no acquittal: the hit becomes a hint.
+A mention is negated, quoted, described, listed, scoped or a heading. Only the text around a hit is read
+(`CONTEXT_BEFORE` and `CONTEXT_AFTER` code points of the same view), never the whole text. The mitigating words must
+govern the hit grammatically: a negation directly before the verb ("never disclose ..."), in odd number ("do not refuse
+to ..." is an order); a described subject ("attackers tell the model to ..."); quotation marks, a code block, a table
+row or a list, and words that say what the quotation is ("phrases such as"). The word lists are in
+`sidecar.detectors.rules.context_words`. A mitigated hit is not dropped, it becomes a hint.
+
+Invariant: adding text outside this context never changes the result for a hit.
 """
 
 from __future__ import annotations
@@ -16,15 +19,16 @@ import re2
 from sidecar.detectors.rules import context_words as words
 
 CONTEXT_BEFORE, CONTEXT_AFTER = 400, 160
-"""Code points before and after a hit that may excuse it."""
+"""Code points before and after a hit that may mitigate it."""
 FRAME_BEFORE, FRAME_AFTER = 200, 90
-"""Code points before and after a quotation in which it is said what it is."""
+"""Code points before and after a quotation that may say what it is."""
 OBEY_REACH = 80
-"""Code points before a quotation in which it is ordered to follow it."""
+"""Code points before a quotation that may order the model to follow it."""
 MAX_NEGATION_WORDS, MAX_HIT = 10, 200
-"""Words before a verb that may belong to its negation; code points of a hit in which one is looked for."""
+"""Words before a verb that may belong to its negation; code points of a hit searched for one."""
 MAX_MENTION, SCOPE_REACH = 50, 70
-"""Code points of a quotation beside the hit, where it is part of a sentence; those behind a hit that it is about."""
+"""Code points of a quotation besides the hit for it to be part of a sentence; code points after a hit that name its
+object."""
 MAX_LIST_LINES = 12
 """Lines of a list between an item and the line that introduces the list."""
 _QUOTES = ("“”", "„“", "«»", "»«", "‘’", "「」", "『』", "《》")
@@ -78,11 +82,11 @@ _SUGGESTION = _pattern(words.SUGGESTION)
 _NEGATION_END = _pattern(words.NEGATION_END)
 _SENTENCE_ENDS = ".!?;\n。！？；।؟"
 _ATTACHED = _pattern(r"[\x{590}-\x{6ff}]{1,4}\z")
-"""Letters that Semitic languages write in front of a verb without a space: the hit may begin behind them."""
+"""Prefix letters that Semitic languages attach to a verb without a space; the hit may begin after them."""
 
 
 def mitigation(text: str, start: int, end: int) -> str:
-    """Why the hit is no order, or nothing: one of the names below."""
+    """The reason why the hit is not an order (one of the names below), or "" if it is one."""
     start, end = _trim(text, start, end)
     hit = text[start:end]
     before = text[max(0, start - CONTEXT_BEFORE) : start].replace("’", "'")
@@ -101,7 +105,7 @@ def mitigation(text: str, start: int, end: int) -> str:
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """The hit without signs at both ends, which may be the marks of the quotation that it is."""
+    """The hit without punctuation at both ends, which may be its quotation marks."""
     while start < end and not text[start].isalnum():
         start += 1
     while end > start and not text[end - 1].isalnum():
@@ -111,7 +115,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_negated(before: str, hit: str, after: str) -> bool:
-    """An odd number of negations governs the verb; in some languages they stand inside the hit, or behind it."""
+    """Whether an odd number of negations governs the verb; in some languages they stand inside or after the hit."""
     preceding = "" if _SUGGESTION.search(before) else before
     negations = shifters = 0
     for _ in range(MAX_NEGATION_WORDS):
@@ -129,23 +133,23 @@ def _is_negated(before: str, hit: str, after: str) -> bool:
 
 
 def _is_how_to_question(before: str, hit: str) -> bool:
-    """Whether somebody asks how it is done, and not with what is the model's own."""
+    """Whether the text asks how something is done, and the object is not the model's own."""
     return bool(_HOW_TO.search(before)) and not _SECOND_PERSON.search(hit)
 
 
 def _is_described(before: str) -> bool:
-    """Whether the sentence says that somebody else does it, asks for it, or is kept from it."""
+    """Whether the sentence reports that someone else does it, asks for it, or is prevented from it."""
     clause = _last_sentence(before)
     return bool(clause) and any(pattern.search(clause) for pattern in _DESCRIBED)
 
 
 def _last_sentence(before: str) -> str:
-    """What stands before the hit in its own sentence."""
+    """The part of the current sentence before the hit."""
     return before[max(before.rfind(mark) for mark in _SENTENCE_ENDS) + 1 :]
 
 
 def _is_quoted(before: str, hit: str, after: str) -> bool:
-    """Inside quotation marks or a code block that somebody describes, and nobody orders to follow."""
+    """Whether the hit is in quotation marks or a code block that is described and that nothing orders to follow."""
     for opening, closing in _quotations(before, hit, after):
         frame, behind = before[:opening][-FRAME_BEFORE:], after[closing:][:FRAME_AFTER]
         if _OBEY_BEFORE.search(frame[-OBEY_REACH:]) or _OBEY_AFTER.search(behind):
@@ -158,7 +162,7 @@ def _is_quoted(before: str, hit: str, after: str) -> bool:
 
 
 def _quotations(before: str, hit: str, after: str) -> Iterator[tuple[int, int]]:
-    """Where the quotations that hold the whole hit begin (in `before`) and end (in `after`)."""
+    """Start (in `before`) and end (in `after`) of the quotations that contain the whole hit."""
     for opening_mark, closing_mark in map(tuple, _QUOTES):
         opening, closing = before.rfind(opening_mark), after.find(closing_mark)
         if opening >= 0 and closing >= 0 and closing_mark not in before[opening + 1 :] and closing_mark not in hit:
@@ -173,7 +177,7 @@ def _quotations(before: str, hit: str, after: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_mentioned(frame: str, behind: str) -> bool:
-    """Whether a short quotation is part of a sentence that is about it, and not the object of an order, nor a value."""
+    """Whether a short quotation is part of a sentence about it, and neither the object of an order nor a value."""
     clause, continuation = _last_sentence(frame), _first_sentence(behind)
     if continuation.lstrip()[:1] in {":", "="}:
         return False
@@ -192,7 +196,7 @@ def _first_sentence(after: str) -> str:
 
 
 def _is_scoped(hit: str, after: str) -> bool:
-    """About one thing in the world, or what the speaker said himself: people cancel their orders every day."""
+    """Whether the order is about one thing in the world, or cancels the speaker's own words, as people do daily."""
     if not _CANCEL_VERB.search(hit) or not _CANCELLED_OBJECT.search(hit) or _SECOND_PERSON.search(hit):
         return False
     continuation = _first_sentence(after)
@@ -202,13 +206,13 @@ def _is_scoped(hit: str, after: str) -> bool:
 
 
 def _opens(before: str, at: int) -> bool:
-    """Whether a mark that looks the same at both ends opens: behind a space or a sign, and not at the end of a line."""
+    """Whether a symmetric mark opens a quotation: after white space or punctuation, and not at the end of a line."""
     previous, following = before[at - 1 : at], before[at + 1 : at + 2]
     return not previous.isalnum() and previous not in {".", "!", "?", ","} and not following.isspace()
 
 
 def _is_listed(before: str, after: str) -> bool:
-    """A row of a table about attacks, or an item of a list whose introduction forbids or describes."""
+    """A row of a table about attacks, or a list item whose introduction forbids or describes."""
     line = before.rpartition("\n")[2]
     remainder = after.partition("\n")[0]
     if line.count("|") and remainder.count("|") and line.lstrip().startswith("|"):
@@ -219,7 +223,7 @@ def _is_listed(before: str, after: str) -> bool:
 
 
 def _introduces(lines: list[str]) -> bool:
-    """Whether the last line that is no item, and ends with a colon, forbids or describes what follows."""
+    """Whether the last line that is not an item and ends with a colon forbids or describes what follows."""
     for line in reversed(lines):
         if not line.strip() or _LIST_ITEM.match(line):
             continue
@@ -233,6 +237,6 @@ def _introduces(lines: list[str]) -> bool:
 
 
 def _is_heading(before: str, hit: str) -> bool:
-    """A heading of Markdown that addresses nobody. A single `#` may be a comment."""
+    """A Markdown heading that does not address the model. A single `#` may be a comment."""
     line = before.rpartition("\n")[2]
     return bool(_SUBHEADING.match(line) and _LETTERS.search(hit)) and not _ADDRESSES_MODEL.search(hit)

@@ -1,14 +1,14 @@
-"""The words by which `sidecar.detectors.rules.context` tells a mention from an order, in the languages of the rules.
+"""Word lists by which `sidecar.detectors.rules.context` tells a mention from an order, in the languages of the rules.
 
-RE2 patterns. Between a negation and the verb stand nothing but words of a closed list (`NEGATION_GAP`), so that "do not answer,
-ignore ..." stays an order. Attackers can read this: what is on the lists has to govern the verb.
+RE2 patterns. Only words of a closed list (`NEGATION_GAP`) may stand between a negation and the verb, so that "do not
+answer, ignore ..." stays an order. The lists are public: a listed word counts only where it governs the verb.
 """
 
 # ruff: noqa: E501 - lists of words
 from __future__ import annotations
 
 LETTER = r"[a-z\x{c0}-\x{1fff}]"
-"""A letter of most alphabets, at a hundredth of the price of `\\pL`."""
+"""A letter of most alphabets, at a hundredth of the cost of `\\pL`."""
 _WORD_START = r"(?:\A|[^a-z\x{c0}-\x{1fff}])"
 
 _NEGATIONS = (
@@ -37,7 +37,7 @@ _POLARITY_SHIFTERS = (
     r"|vergisst|aarzel|vergeet|hésite[rz]?|oublie[rz]?|dudes|olvides|hesite|esque[çc]a|esitare|dimenticare|wahaj|zapomnij|забудь|стесняйся"
     r"|бойся|вагайся|lupa|ragu|takut|quên|ngại"
 )
-"""Verbs that turn a negation into an order, and excuse nothing by themselves: "do not forget to ...", "forget all ..."."""
+"""Verbs that turn a negation into an order, and mitigate nothing alone: "do not forget to ...", "forget all ..."."""
 _NEGATION_GAPS = (
     r",?\s*under\s+(?:any|no)\s+circumstances?,?|,?\s*in\s+any\s+(?:way|case),?|,?\s*for\s+any\s+reason,?"
     r"|,?\s*no\s+matter\s+(?:what|who\s+asks),?|ever|again|directly|fully|openly|simply|knowingly|accidentally|also|even"
@@ -78,9 +78,9 @@ NEGATED_LIST = (
 NEGATION_END = (
     r"[;,]|\b(?:until|unless|but|before|instead|and|bis|aber|sondern|jusqu|mais|sino|hasta|mas|até|ma|fino|tot|maar)\b"
 )
-"""What ends the reach of a negation in the line before a list."""
+"""Ends the scope of a negation in the line before a list."""
 SUGGESTION = r"(?:\bwhy\s+(?:do\s+)?not|n't\s+you|\bwhy\s+don't\s+(?:we|you)|\bnot\s+only)\s*\z"
-"""A negation that asks for the very thing."""
+"""A negation that suggests the action."""
 _ATTACKERS = rf"(?:attackers?|adversar(?:y|ies)|hackers?|criminals?|scammers?|spammers?|malicious\s+{LETTER}+|bad\s+actors?|red\s+team{LETTER}*|jailbreakers?)"
 _ATTACKS = (
     r"(?:attacks?|injections?|jailbreaks?|exploits?|payloads?|attempts?|techniques?|vulnerabilit(?:y|ies)|threats?|risks?|backdoors?"
@@ -158,7 +158,7 @@ _OBEY_VERBS = (
     rf"|voer|volg|doe\s+wat|wykonaj|zrób|postępuj|выполн{LETTER}+|сделай|следуй|виконай|uygula|yap|thực\s+hiện|làm\s+theo|laksanakan|ikuti|lakukan|نفذ|اتبع"
 )
 OBEY_BEFORE = rf"{_WORD_START}(?:{_OBEY_VERBS})(?:[^a-z\x{{c0}}-\x{{1fff}}.!?\n][^.!?\n]*)?\z|(?:执行|照做|遵循|按照|実行|従って|従い|실행|따르|따라)[^。！？\n]*\z"
-"""In what stands before a quotation, its last sentence."""
+"""In the last sentence before a quotation."""
 OBEY_AFTER = (
     rf"\A[\s\pP]{{0,4}}(?:{LETTER}+\s+){{0,4}}?(?:(?:{_OBEY_VERBS})|do|now|comply|sofort|jetzt|maintenant|ahora|agora|adesso|сейчас)\s+(?:it|that|so|this|these|now|them|at\s+once|immediately|accordingly|das|dies|es|eso|esto|isso|isto|dat|это|then)\b"
     r"|\A[\s\pP]{0,4}(?:照做|执行|立即|現在|従って|実行して|그대로|따르)"
@@ -167,36 +167,36 @@ OBJECT_OF_ORDER = (
     r"(?:[:=,;]|\b(?:please|kindly|now|then|and|must|should|shall|just|simply|to|you|immediately|first|also|bitte|jetzt|und|sofort"
     r"|maintenant|et|veuillez|ahora|y|por\s+favor|agora|e|adesso|ora|nu|en|og|och|teraz|proszę|пожалуйста|сейчас|lütfen|şimdi|hãy|tolong))\s*\z"
 )
-"""What makes a quotation the object of an order, or a value, when it stands right before it."""
+"""Directly before a quotation, makes it the object of an order, or a value."""
 COORDINATION = r"\A[\s\pP]*(?:and|then|now|or|und|dann|et|puis|y|luego|e|poi|en|och|og|i|и|ve|và|dan|،|，)\b"
 SENTENCE_FRAGMENT = r"[a-z\x{c0}-\x{1fff}]{2,}[^a-z\x{c0}-\x{1fff}]+[a-z\x{c0}-\x{1fff}]{2,}|[\x{3040}-\x{30ff}\x{4e00}-\x{9fff}\x{ac00}-\x{d7af}\x{e00}-\x{e7f}]{4,}"
-"""Two words, or four letters of a script without spaces: a sentence that a quotation is part of."""
+"""Two words, or four letters of a script without spaces: a sentence that contains a quotation."""
 EXTERNAL_SCOPE = (
     r"\A[\s*_]+(?:(?:that\s+|which\s+)?(?:(?:i|we|he|she)\s+(?:gave|sent|said|wrote|pasted|posted|made|set)|(?:were|was)\s+(?:sent|posted|printed)|(?:given|written|printed|pasted|stated)\s+(?:by|in|to|on)|sent\s+by)"
     r"|about|regarding|concerning|re:?|on|for|from|in|under|around|with\s+regard\s+to"
     r"|zu[rm]?|aus|über|für|von|vom|wegen|bezüglich|im|sur|pour|concernant|à\s+propos|du|des|sobre|del|para|do|da|dos|das|no|na|su|sull?a?|per|nell?a?"
     r"|over|voor|van|uit|inzake|från|om|för|til|vedrørende|angående|dotycz{L}*|do|o|z|ze|по|о|об|про|для|из|hakk{L}*|về|untuk|tentang|soal|dari|بخصوص|بشأن|حول|عن|على)\s"
 ).replace("{L}", LETTER)
-"""What follows an order that concerns one thing in the world."""
+"""Follows an order about one thing in the world."""
 ABOUT_MODEL = (
     r"\b(?:your|you|yourself|openai|anthropic|google|system|prompt|developers?|safety|secre\w+|confiden\w+|privacy|roles?|assistants?|ai|bots?|models?|personas?|restrictions?|polic\w+"
     r"|guidelines|rules|ethic\w*|content|security|above|point|now|rest|conversation|chat|session|translat\w+|tasks?|summar\w+|responses?|repl\w+|answers?|outputs?|users?|instructions?|everything|all|this|these|here|them|him|her|line|denne|linje|zeile|ligne|l[ií]nea|linha|riga"
     r"|dein\w*|dir|dich|du|ihre?n?|sie|system\w*|ki|rolle|sicherheit|tes|ton|ta|toi|vos|votre|rôle|sécurité|ia|tu|tus|su|sus|rol|seguridad|seu|sua|seus|suas|teu|você|segurança|tuo|tua|tuoi|sicurezza|je|jouw|jij|rol|veiligheid|din|dina|dig|säkerhet|tw{L}+|ci|тво{L}+|тебе|тебя|систем{L}*|роли|безопасност{L}*|bạn|kamu|anda|mu)\b"
 ).replace("{L}", LETTER)
-"""What makes it one about the model after all."""
+"""Makes the order one about the model after all."""
 FIRST_PERSON = (
     r"\s(?:my|our|meine[nmrs]?|unsere[nmrs]?|mes|nos|mis|nuestr[ao]s|minhas?|meus?|nossas?|mie|miei|mia|mijn|onze|mina|mine|moje|moich|мои|мої|моих)"
     r"\s+(?:[a-z\x{c0}-\x{1fff}]+\s+){0,2}?(?:instru|istruz|prompt|message|order|direction|rule|comment|email|anweisung|nachricht|vorgab|consigne|indica|mensaj|mensag|orden|regl|messagg|bericht|polec|wiadomo|wytyczn|инструк|указан|сообщен)"
     r"|talimat(?:lar)?ım[ıa]?\b|yönergelerimi"
 )
-"""Who speaks cancels what he said himself."""
+"""The speaker cancels their own words."""
 CANCELLED_OBJECT = r"instru|istruz|instruc|\b(?:directions?|directives?|orders?|guid\w+|messages?|rules?)\b|anweisung|vorgab|consignes|directives|[oó]rden|indicac|indicaz|instruções|ordens|regel|polec|wytyczn|инструк|указан|talimat|hướng|instruksi|تعليمات"
-"""What is cancelled in such an order, for the two above to hold."""
+"""The object of such a cancellation, required by the two above."""
 SECOND_PERSON = r"\b(?:your|ur|you|du|dir|vous|você|deine?[rnms]?|eure|ihre|tes|vos|tus|tu|seus|suas|teus|tuas|tuoi|tue|jouw|je|dina|dine|twoje|твои|твої|kendi|bạn|anda)\b"
-"""Whose orders they are: those of the model are no thing in the world."""
+"""Names the owner of the orders: those of the model are not a thing in the world."""
 HOW_TO = r"\bhow\s+(?:(?:do|can|could|should|would|might|does)\s+(?:i|we|one|someone|developers|a\s+developer)|to)\s+(?:[a-z]+ly\s+)?\z"
-"""Who asks how something is done orders nothing, unless it is the model's own (`SECOND_PERSON`) that he wants."""
+"""A question how something is done is not an order, unless it is about the model's own (`SECOND_PERSON`)."""
 CANCEL_VERB = r"ignor|disregard|forget|overrid|overlook|discard|cancel|\bdrop|vergiss|vergess|verges|missacht|negeer|vergeet|oubli|annul|olvid|omiso|esque|desconsider|dimentic|zapom|игнор|забуд|отмен|unut|yok\s+say|bỏ\s+qua|abaikan|lupakan|تجاهل|glem|glöm|bortse"
-"""How it is cancelled."""
+"""The verbs of a cancellation."""
 REPLACEMENT_ORDER = r"\A\W{0,3}(?:and|instead|then|but)\W+(?:[a-z]+\W+){0,2}?(?:say|respond|reply|print|output|reveal|tell|repeat|show|write|answer|follow|act|pretend|obey|execute|send)\b"
 """What an attack says next."""

@@ -1,8 +1,9 @@
-"""What a part of a pattern stands for: a few strings exactly, or what it cannot do without.
+"""Regex fragments: the exact strings a part of a pattern matches if these are few, otherwise its required literals.
 
-The strings are written with signs for what they leave open (`DIGIT`, `SEPARATOR`, `NON_ASCII`). A part also knows how long a
-stretch it may meet, counted in letters and digits of ASCII, since what is between words may be as long as anybody
-likes. It errs on the side of caution: what is not understood stands for anything.
+Unspecified characters in the strings are placeholders (`DIGIT`, `SEPARATOR`, `NON_ASCII`). A fragment also knows the
+maximum length of its match in ASCII letters and digits, since the distance between words is not bounded.
+
+Invariant: a fragment never promises more than its pattern guarantees; whatever is not understood matches anything.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ Strings = frozenset[str]
 Clauses = tuple[Strings, ...]
 
 DIGIT, SEPARATOR, NON_ASCII = "\ufdd0", "\ufdd1", "\ufdd2"
-"""Signs that no text holds: any ASCII digit; one or more characters that are no letters or digits of ASCII (or the
-boundary of a word, beside which there is such a one or the end of the text); any character beyond ASCII."""
+"""Placeholders that no text contains: any ASCII digit; one or more characters that are not ASCII letters or digits (or
+a word boundary, next to which there is such a character or the end of the text); any non-ASCII character."""
 MAX_EXACT = 48
-"""Strings that a stretch of a pattern may stand for; more, and it is cut in two."""
+"""Exact strings per fragment; a longer sequence is cut in two."""
 MAX_CLASS, MAX_RARE_CLASS = 8, 1_100
-"""Characters of a class that are taken one by one; of a class of rare signs beyond ASCII."""
+"""Characters of a class that are listed one by one; the same for a class of rare non-ASCII characters."""
 MAX_WORD = 64
-"""Letters and digits that a word is taken to have at most; longer ones are seen to by who cuts texts."""
+"""Assumed maximum length of a word in letters and digits; the chunker handles longer ones."""
 ASCII_CASE_VARIANTS = {"\u212a": "k", "\u017f": "s"}
-"""The two characters beyond ASCII that meet an ASCII letter where case is ignored."""
+"""The two non-ASCII characters that match an ASCII letter when case is ignored."""
 EMPTY: Strings = frozenset({""})
 NAMED_CLASS = re2.compile(r"\[:\^?\w+:\]|\\[pP](?:\{[^}]*\}|.)|\\[wWdDsSC]")
 _ASCII_CLASS = re2.compile(r"\[:\w+:\]|\\[wds]")
@@ -42,30 +43,30 @@ _ASCII = "".join(map(chr, range(128)))
 _RARE_CHARACTERS = frozenset(
     chr(code)
     for first, last in (
-        (0x300, 0x370),  # marks that combine
-        (0x2000, 0x2070),  # spaces, dashes, quotation marks, what is not seen
+        (0x300, 0x370),  # combining marks
+        (0x2000, 0x2070),  # spaces, dashes, quotation marks, invisible characters
         (0x2460, 0x2500),  # letters in circles
         (0xFE00, 0xFE10),  # variation selectors
-        (0xFEFF, 0xFF5F),  # what is not seen, wide letters
+        (0xFEFF, 0xFF5F),  # invisible characters, wide letters
         (0x1D400, 0x1D800),  # letters for mathematics
         (0x1F100, 0x1F200),  # letters in frames
         (0xE0000, 0xE0200),  # tags, more selectors
     )
     for code in range(first, last)
 )
-"""Characters that are not those of a language: a class of them is worth being looked for one by one."""
+"""Characters that belong to no language: a class of them is worth searching character by character."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """What a part of a pattern stands for exactly, if that is few strings, or what it needs otherwise."""
+    """The exact strings of a part of a pattern if they are few, otherwise its required clauses."""
 
     exact: Strings | None
     clauses: Clauses = ()
     max_letters: float = 0
-    """Letters and digits of ASCII in what it meets, at most."""
+    """Maximum ASCII letters and digits in a match."""
     is_word_character: bool = False
-    """Whether it is one character that is no space and no punctuation of ASCII but `_` and `-`."""
+    """Whether it is one character that is neither white space nor ASCII punctuation other than `_` and `-`."""
 
 
 def _letters(string: str) -> int:
@@ -73,12 +74,12 @@ def _letters(string: str) -> int:
 
 
 def from_strings(strings: Strings, *, is_word_character: bool = False) -> Fragment:
-    """One of these strings."""
+    """A fragment that matches one of these strings."""
     return Fragment(strings, (), max(map(_letters, strings)), is_word_character)
 
 
 def concatenated(strings: Sequence[Strings]) -> Strings:
-    """All strings of one after the other; what is between words is so only once."""
+    """All concatenations of one string of each set; adjacent separators collapse into one."""
     return frozenset(
         "".join(c for position, c in enumerate(text) if c != SEPARATOR or text[position - 1 : position] != SEPARATOR)
         for text in map("".join, product(*strings))
@@ -87,7 +88,7 @@ def concatenated(strings: Sequence[Strings]) -> Strings:
 
 @lru_cache(maxsize=4096)
 def from_class(inner: str) -> Fragment:
-    """A class of characters: few as themselves, the others by their kind."""
+    """A character class: listed if small, otherwise by kind."""
     ascii_characters = {c.lower() for c in re2.compile(f"[{inner}]", re2_options()).findall(_ASCII)}
     non_ascii = _non_ascii(inner)
     is_word_character = ascii_characters.isdisjoint(_WORD_BOUNDARIES)
@@ -109,7 +110,7 @@ def from_class(inner: str) -> Fragment:
 
 
 def _non_ascii(inner: str) -> Strings | None:
-    """The characters beyond ASCII of a class; None where that is not for sure."""
+    """The non-ASCII characters of a class; None if not certain."""
     expanded = CODE_POINT.sub(lambda match: chr(int(match.group(1) or match.group(2), 16)), _ASCII_CLASS.sub("", inner))
     if inner.startswith("^") or NAMED_CLASS.search(expanded):
         return None
@@ -124,7 +125,7 @@ def _non_ascii(inner: str) -> Strings | None:
 
 
 def repeated(fragment: Fragment, minimum: int, maximum: float) -> Fragment:
-    """The part again and again."""
+    """The fragment repeated between `minimum` and `maximum` times."""
     if fragment.exact is not None and fragment.exact <= {"", SEPARATOR}:
         return fragment if minimum else Fragment(fragment.exact | EMPTY)
     max_letters = (

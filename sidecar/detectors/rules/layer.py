@@ -1,17 +1,17 @@
-"""The rules layer: the policies' patterns over every view of the text, in well under a millisecond.
+"""The rules layer: matches the patterns of the policies against every view of the text, in well under a millisecond.
 
-One pass over each view says which rules are met; exact places are looked up for those only. A rule counts
-once a segment, in the first view that shows it, so a finding in `base64` means that the plain text did not.
-What was met only after undoing a trick is also reported by the `hidden_in` rule that names the trick.
+One pass over each view finds the matching rules; exact places are computed for those only. A rule counts once per
+segment, in the first view in which it matches, so a finding in `base64` means that the plain text did not match. A
+match that appears only after decoding is also reported by the `hidden_in` rule that names the decoding.
 
-A rule's status says what a hit is: it decides alone (`block`), is a hint (`hint`), or is reported only (`test`). A
-hit of a rule about intent that is no order where it stands (`sidecar.detectors.rules.context`) is one step less; then
-the rule's other places are looked at, too, so that an order behind a quotation is found.
+A rule's status says how a hit counts: it decides alone (`block`), is a hint (`hint`), or is reported only (`test`). A
+hit of an intent rule that is not an order in its context (`sidecar.detectors.rules.context`) counts one level lower;
+the other places of the rule are then checked, too, so that an order after a quotation is found.
 
-Texts longer than `MAX_INLINE` code points, and shorter ones that promise much work, are worked on in a thread. What is
-read on the event loop takes a few milliseconds at most, in turns (`sidecar.detectors.rules.loop_budget`).
-Of a text longer than `LONG_TEXT` the beginning is read first, and the rest only if that was not certain already:
-text full of trigger words, which costs the automata most, is thereby cut short.
+Texts longer than `MAX_INLINE` code points, and shorter ones with much expected work, are scanned in a thread. Work on
+the event loop takes a few milliseconds at most, in time slices (`sidecar.detectors.rules.loop_budget`). Of a text
+longer than `LONG_TEXT` the head is scanned first, and the rest only if the head was not conclusive: this bounds the
+cost of text full of trigger words, the most expensive for the automata.
 """
 
 from __future__ import annotations
@@ -34,38 +34,38 @@ from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 
 MAX_INLINE = 700
-"""Code points of any kind that are read without a thread where the words of the text promise little work."""
+"""Code points of any kind that are scanned without a thread if little work is expected."""
 MAX_INLINE_ASCII, MAX_INLINE_SINGLE, MAX_INLINE_WORK = 1_500, 10_000, 300_000
-"""ASCII text up to so many code points that hints at no other view is read without a thread, too, where so little work
-is to be expected (`Matcher.work`; 0.7 ms of searching); up to the second number if it is a single one. The hop costs
-more: RE2 lets go of Python's lock at each call, and the event loop and the thread then wait for each other."""
+"""Limits for scanning without a thread ASCII text that suggests no other view, if its estimated work is at most the
+third number (`Matcher.estimated_work`; 0.7 ms of searching); the second applies to a single text. A thread costs
+more: RE2 releases the GIL at each call, and the event loop and the thread then wait for each other."""
 MAX_INLINE_NUMBERS = 200
-"""Digits and @ in a text longer than `MAX_INLINE_ASCII`, for it to be read without a thread: each number found has its price."""
+"""Digits and @ in a text longer than `MAX_INLINE_ASCII` scanned without a thread: each number found has its cost."""
 LONG_TEXT = 12_000
-"""Code points beyond which a text is first read up to `HEAD`."""
+"""Code points beyond which only the first `HEAD` code points are scanned first."""
 HEAD = 6_000
 MAX_PLACES = 256
-"""Places of one pattern reported in one view of a segment, or looked at for one that is an order."""
+"""Places of one pattern reported in one view of a segment, or examined for an order."""
 OVERFLOW_RULE = "SMG-OVERFLOW"
-"""The finding on a text that hides itself in more ways than there is room to undo (`sidecar.normalization.ROOM`)."""
+"""The finding for a text with more decodings than the budget allows (`sidecar.normalization.BUDGET_FACTOR`)."""
 OVERFLOW_SCORE = 0.3
-"""What that is worth: a count is no evidence, but what was left out was not scanned."""
+"""Its score: a count is no evidence, but the remainder was not scanned."""
 KEYWORD_STUFFING = "INJ-CROWDED"
-"""The finding on a text made of trigger words (`detectors.rules.matcher.CROWD`): worth 1, since no rule reads on."""
+"""The finding for a keyword-stuffed text (`matcher.STUFFING_PATTERNS`): score 1, since it is not scanned further."""
 _NO_NUMBERS = str.maketrans("", "", "0123456789@")
 NO_PREFILTERED: Mapping[str, PrefilterResult | None] = {}
 MAX_CACHED_MASKS = 1_000
-"""Combinations of channel and kinds of view that are remembered; texts choose which come."""
+"""Cached combinations of channel and view kinds; texts determine which occur."""
 SYSTEM_PROMPT_BONUS = 0.1
-"""What a request for the system prompt weighs more when a system prompt is given."""
+"""Added to the score of a request for the system prompt if there is a system prompt."""
 CERTAIN_SCORE = 0.99
-"""What a hit must be worth for the rest of a long text to be left unread: more than any sensible threshold."""
+"""Minimum score of a hit for skipping the rest of a long text: above any sensible threshold."""
 SMUGGLING_SCORE = 0.6
-"""What a hit must be worth before hiding it counts as smuggling."""
+"""Minimum score of a hit for hiding it to count as smuggling."""
 
 
 class RulesLayer:
-    """A `Layer`. Raises `PolicyError` for rules that ask for what it does not have."""
+    """A `Layer`. Raises `PolicyError` for rules with unknown views or validators."""
 
     name = LayerName.RULES
 
@@ -83,7 +83,7 @@ class RulesLayer:
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Findings of all segments. Only patterns decide; the same text has the same findings.
 
-        Raises `LayerError` `budget` if readings that promised something are left unread and nothing found is enough.
+        Raises `LayerError` `budget` if promising decodings were left out and no finding suffices.
         """
         length = request.length + len(request.system_prompt or "")
         prefiltered: dict[str, PrefilterResult | None] = {}
@@ -98,7 +98,7 @@ class RulesLayer:
         return LayerReport.over(self.name, reports)
 
     def _is_light(self, request: ScanRequest, prefiltered: dict[str, PrefilterResult | None]) -> bool:
-        """Whether little work is to be expected; the words of the texts are then `known`."""
+        """Whether little work is expected; the prefiltered texts are then stored in `prefiltered`."""
         work = 0
         for segment in request.segments:
             raw = NormalizedText(encodable(segment.text))
@@ -119,7 +119,7 @@ class RulesLayer:
         *,
         early: bool,
     ) -> SegmentReport:
-        """What is certain at the beginning settles it, unless the caller wants all that there is (`early`)."""
+        """With `early`, a conclusive head ends the scan of a long text."""
         if early and len(segment.text) > LONG_TEXT:
             head_report = self._scan_text(replace(segment, text=segment.text[:HEAD]), prompt_overlap, prefiltered)
             if any(
@@ -132,7 +132,7 @@ class RulesLayer:
     def _scan_text(
         self, segment: Segment, prompt_overlap: Overlap | None, prefiltered: Mapping[str, PrefilterResult | None]
     ) -> SegmentReport:
-        """What the text says in all its views; not `whole` if one was not read, or places were left out."""
+        """The findings in all views; not `whole` if a view was skipped or places were left out."""
         raw = NormalizedText(encodable(segment.text))
         result = prefiltered[raw.text] if raw.text in prefiltered else self._matcher.prefilter(raw.text)
         normalized = (raw,) if result is None else normalizations(raw.text)
@@ -164,7 +164,7 @@ class RulesLayer:
         reported: set[str],
         mitigated: dict[str, list[tuple[int, int]]],
     ) -> Iterator[Finding]:
-        """Rules met in this view that no earlier view has shown. `excused`: where what was met is no order."""
+        """Rules that match in this view and in no earlier one. `mitigated`: places of hits that are no orders."""
         reported_here: set[str] = set()
         mask = self._pattern_mask(segment.channel, view.kinds)
         for number in self._matcher.matching(
@@ -183,7 +183,7 @@ class RulesLayer:
         reported.update(reported_here)
 
     def _pattern_mask(self, channel: Channel, kinds: frozenset[str]) -> int:
-        """The patterns whose rules look at such views on this channel, a bit each."""
+        """The patterns whose rules apply to such views on this channel, as a bit mask."""
         mask = self._masks.get((channel, kinds))
         if mask is None:
             if len(self._masks) >= MAX_CACHED_MASKS:
@@ -194,7 +194,7 @@ class RulesLayer:
         return mask
 
     def _matches(self, rule: Rule, number: int, segment: Segment, view: NormalizedText) -> Iterator[Finding]:
-        """The first `MAX_PLACES` places of the rule. What fails the check is none, however often it stands."""
+        """The first `MAX_PLACES` places of the rule; hits that fail the validator are skipped, however many."""
         check = CHECKS[rule.check] if rule.check else None
         spans = self._matcher.spans(number, view.text)
         places = (span for span in spans if check is None or check(view.text[span[0] : span[1]]))
@@ -209,9 +209,9 @@ class RulesLayer:
         view: NormalizedText,
         mitigated: dict[str, list[tuple[int, int]]],
     ) -> Finding | None:
-        """The first place that is an order; else the first of all, a step less, if no other was reported.
+        """The first place that is an order; else the first of all, one level lower, if no other was reported.
 
-        Beyond `MAX_PLACES` places nothing is excused: nobody quotes the same words so often.
+        Beyond `MAX_PLACES` places nothing is mitigated: no honest text quotes the same words so often.
         """
         mitigated_spans, demoted = mitigated.get(rule.id, []), None
         check = CHECKS[rule.check] if rule.check else None
@@ -231,7 +231,7 @@ class RulesLayer:
     def _smuggling(
         self, segment: Segment, view: NormalizedText, cause: Finding, reported: set[str]
     ) -> Iterator[Finding]:
-        """The rules about hiding, if what was found deserves it and was hidden in their way."""
+        """The rules about hiding, if the finding is serious and was hidden in their way."""
         if cause.score < SMUGGLING_SCORE or cause.label in (Label.PII_DETECTED, Label.TOKEN_SMUGGLING):
             return
         for rule in self._smuggling_rules:
@@ -243,7 +243,7 @@ class RulesLayer:
 
 
 def _raise_on_overflow(reports: Sequence[SegmentReport], enough: float | None) -> None:
-    """What was left out matters unless the request is blocked for what was found."""
+    """Left-out decodings matter unless the request is blocked by other findings."""
     has_overflow = any(finding.rule == OVERFLOW_RULE for report in reports for finding in report.findings)
     threshold = SMUGGLING_SCORE if enough is None else enough
     if has_overflow and all(report.score < threshold for report in reports):
@@ -251,7 +251,7 @@ def _raise_on_overflow(reports: Sequence[SegmentReport], enough: float | None) -
 
 
 def _is_short_ascii(request: ScanRequest, length: int) -> bool:
-    """Whether plain texts of ASCII, so long in all, may be read without a thread if they promise little work."""
+    """Whether plain ASCII texts of this total length may be scanned without a thread if little work is expected."""
     texts = [segment.text for segment in request.segments]
     if length > MAX_INLINE_SINGLE or not all(map(str.isascii, texts)):
         return False
@@ -288,7 +288,7 @@ def _report(findings: Sequence[Finding], *, has_system_prompt: bool, complete: b
 
 
 def _with_bonus(finding: Finding) -> Finding:
-    """An attempt to extract the system prompt weighs more where there is one to be had."""
+    """An attempt to extract the system prompt scores higher if there is one."""
     if finding.label is not Label.SYSTEM_PROMPT_EXTRACTION:
         return finding
     return replace(finding, score=min(1.0, finding.score + SYSTEM_PROMPT_BONUS))

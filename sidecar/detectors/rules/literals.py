@@ -1,10 +1,13 @@
-"""Which words a pattern cannot do without, and the two forms in which a text is looked through for them.
+"""Required literals of a regex, used as a prefilter, and the two text forms in which they are searched.
 
-A text without them needs no automaton. `needs(pattern)` has clauses: of each at least one needle is in every text that
-the pattern meets. Needles of bytes are looked for in the text's `normalized` form, in which words are letters a-z and
-digits 0 with one space between them, whatever stood there: so a needle may be several words, and begin and end where
-words do. Needles of `str`, which have signs or letters of other scripts, are looked for in the text case folded; `WIDE`
-stands for any character beyond ASCII. A pattern without clauses is always searched.
+A text without them needs no automaton. `required_literals(pattern)` returns clauses. Literals of bytes are searched in
+the `normalized` text, in which words are letters a-z and digits are 0, separated by single spaces whatever stood
+between them: so a literal may consist of several words, and begin and end at word boundaries. Literals of `str`, which
+contain punctuation or letters of other scripts, are searched in the case-folded text; `NON_ASCII` stands for any
+non-ASCII character. A pattern without clauses is always searched.
+
+Invariant: every text that the pattern matches contains at least one literal of each clause, so the prefilter never
+hides a match.
 """
 
 from __future__ import annotations
@@ -17,10 +20,10 @@ from sidecar.detectors.rules.parser import parse
 
 Literal = bytes | str
 MAX_EXTRA_CLAUSES, MIN_WEIGHT = 4, 2
-"""Clauses of a pattern beside the best, and what each of their strings is worth at least: more, or weaker ones, cost
-more than the texts they turn away."""
+"""Clauses of a pattern besides the best, and the minimum weight of each of their strings: more or weaker clauses cost
+more than the texts they exclude."""
 MIN_LETTERS = 3
-"""Letters and digits from which on a string is looked for in the normal form."""
+"""Letters and digits from which a string is searched in the normal form."""
 COMMON_WORDS = frozenset(
     b"a all an and any are as at be by can do for from have i in is it not of on or that the this to with you".split()
 )
@@ -33,7 +36,7 @@ _CASE_VARIANTS = tuple((sign.encode(), letter.encode()) for sign, letter in ASCI
 
 
 class RequiredLiterals(NamedTuple):
-    """Clauses, those that turn away most first, and letters and digits of ASCII in what the pattern meets, at most."""
+    """Clauses, most selective first, and the maximum ASCII letters and digits in the pattern's match."""
 
     clauses: tuple[frozenset[Literal], ...]
     max_letters: float
@@ -41,7 +44,7 @@ class RequiredLiterals(NamedTuple):
 
 @lru_cache(maxsize=4096)  # a reload reads the same patterns again, but for a few
 def required_literals(pattern: str) -> RequiredLiterals:
-    """What an RE2 pattern cannot do without."""
+    """The required literals of an RE2 pattern."""
     fragment = parse(pattern, _is_selective, _cost)
     clauses = [clause for rank, clause in enumerate(fragment.clauses) if not rank or -_cost(clause)[0] >= MIN_WEIGHT][
         :MAX_EXTRA_CLAUSES
@@ -50,13 +53,13 @@ def required_literals(pattern: str) -> RequiredLiterals:
 
 
 def clear_caches() -> None:
-    """What was kept while patterns were read: 50,000 strings of the shipped ones."""
+    """Drop the caches filled while patterns are read: 50,000 strings for the shipped ones."""
     _literal.cache_clear()
     _weight.cache_clear()
 
 
 def normalized(data: bytes) -> bytes:
-    """A text as needles of bytes see it; a space at both ends."""
+    """The normal form in which byte literals are searched, with a space at both ends."""
     if not data.isascii():
         for variant, letter in _CASE_VARIANTS:
             data = data.replace(variant, letter)
@@ -64,12 +67,12 @@ def normalized(data: bytes) -> bytes:
 
 
 def has_case_variants(text: str) -> bool:
-    """Whether it has a letter beyond ASCII that is a letter of a word and bounds words, too."""
+    """Whether it has a non-ASCII letter that both is a letter of a word and bounds words."""
     return not text.isascii() and any(letter in text for letter in ASCII_CASE_VARIANTS)
 
 
 def _normalized_string(string: str) -> bytes:
-    """The same for a string of a pattern; a space only where there is something between words."""
+    """The normal form of a string of a pattern; spaces at the ends only where the string has a separator."""
     encoded = string.translate(_MARK_TABLE).encode()
     normal_form = normalized(encoded)
     return normal_form[
@@ -80,7 +83,7 @@ def _normalized_string(string: str) -> bytes:
 
 @lru_cache(maxsize=1 << 16)
 def _literal(string: str) -> Literal:
-    """What a string of a pattern is looked for by."""
+    """The literal by which a string of a pattern is searched."""
     normal_form = _normalized_string(string)
     letters = len(normal_form.strip())
     pieces = string.replace(DIGIT, SEPARATOR).replace(NON_ASCII, SEPARATOR).split(SEPARATOR)
@@ -91,7 +94,7 @@ def _literal(string: str) -> Literal:
 
 
 def _is_sign(piece: str) -> bool:
-    """Single letters and common signs are in every text; a single Chinese character is a word."""
+    """Single letters and common punctuation are in every text; a single Chinese character is a word."""
     return len(piece.encode()) > 1 or (bool(piece) and piece in RARE_SIGNS)
 
 
@@ -106,7 +109,7 @@ def _cost(clause: Strings) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << 16)
 def _weight(string: str) -> int:
-    """A word is worth more if it must begin and end where a word does."""
+    """The selectivity of a string; higher if it must begin and end at a word boundary."""
     literal = _literal(string)
     if isinstance(literal, str):
         return 0 if literal == NON_ASCII else 4 + 2 * len(literal.encode())

@@ -1,17 +1,18 @@
-"""Many patterns over one text: which of them are met.
+"""Matches many patterns against one text behind a literal prefilter.
 
-Hardly any text holds the words that most patterns cannot do without (`sidecar.detectors.rules.literals`). One pass
-finds those words, and only patterns whose every clause is there are searched. That pass costs the same for any text;
-RE2's automata do not: they make their states as a text asks for them, and the states of patterns that share an
-automaton multiply. So every pattern has one of its own (`sidecar.detectors.rules.automaton`), but for the few small
-ones that need no words: those are looked for in every text.
+Hardly any text contains the required literals of most patterns (`sidecar.detectors.rules.literals`). One pass finds the
+literals, and only patterns with a literal of every clause are searched. The pass costs the same for any text; RE2's
+automata do not: they build their states on demand, and the states of patterns that share an automaton multiply. So
+every pattern has an automaton of its own (`sidecar.detectors.rules.automaton`), except the few small ones without
+literals, which are searched in every text.
 
-A long text holds nearly all words. It is cut into stretches (`sidecar.detectors.rules.chunks`) so long that what a
-pattern meets lies in two neighbours at most: a pattern is searched where two neighbours hold its words, and only
-there.
+A long text contains nearly all literals. It is split into chunks (`sidecar.detectors.rules.chunks`) sized so that a
+match spans at most two adjacent chunks: a pattern is searched only where two neighbours together contain its literals.
 
-Figures: `benchmarks/rules.py`. Tried before: all patterns in groups of 16 (stuffed text took 40 times as long as
-plain text, and 250 MB), and `re2.Filter`, whose own automaton of words is as easily flooded.
+Invariant: the candidates are a superset of the patterns that match; the prefilter and the chunks only save work.
+
+Figures: `benchmarks/rules.py`. Rejected: all patterns in groups of 16 (keyword-stuffed text took 40 times as long as
+plain text, and 250 MB), and `re2.Filter`, whose own literal automaton is as easily flooded.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ from sidecar.errors import PolicyError
 from sidecar.policy import compiled, program_size
 
 MAX_PROGRAM = 250_000
-"""Instructions of a pattern at most, so that its program fits; the largest that is shipped has 9,319."""
+"""Maximum instructions of a pattern, so that its program fits; the largest shipped one has 9,319."""
 STUFFING_PATTERNS, STUFFING_KEYWORDS, STUFFING_WINDOW = 200, 60, 100
-"""So many patterns possible in one stretch, or so many different words of patterns (of `MIN_KEYWORD` letters) among so many
-words, make a text stuffed. Of the public rows the densest harmless one has 80 and 42, the densest attack 130 and 56 (of
-our own 135 and 46); words of patterns in random order have 63 up, needles chosen for it 270 patterns in 1,300 bytes."""
+"""So many candidate patterns in a chunk, or so many different keywords (of `MIN_KEYWORD` letters) among so many words,
+are keyword stuffing. Of the public rows the densest harmless one has 80 and 42, the densest attack 130 and 56 (of
+our own 135 and 46); keywords in random order reach 63 or more, literals chosen for it 270 patterns in 1,300 bytes."""
 MAX_SHARED_PROGRAM = 5_000
-"""Instructions of the patterns that share an automaton, since they need no words and are searched in every text."""
+"""Instructions of the patterns that share an automaton because they have no literals and are searched in every text."""
 COMPILE_COST = 300
-"""Bytes that are searched in the time that it takes to make an automaton, for each instruction of its pattern."""
+"""Bytes that are searched in the time it takes to build an automaton, per instruction of its pattern."""
 STUFFING_CHECK_FROM, MIN_KEYWORD = 24, 4
-"""Patterns possible in a stretch from which on its words are counted: with fewer it costs little, whatever it says."""
+"""Candidate patterns in a chunk from which its keywords are counted: with fewer the search is cheap anyway."""
 Span = tuple[int, int]
 
 
 class PrefilterResult(NamedTuple):
-    """A text in stretches of its bytes, and the words of each as one number."""
+    """A text as chunks of its bytes, and the literals of each chunk as a bit mask."""
 
     data: bytes
     chunk_spans: Sequence[Span]
@@ -54,10 +55,10 @@ class PrefilterResult(NamedTuple):
 
 
 class Matcher:
-    """Compiled patterns. Safe to use from several threads at once.
+    """Compiled patterns. Thread-safe.
 
-    What words a stretch holds is one number: the bit `rank * patterns + pattern` says that the clause of this rank of
-    this pattern has a word in it. A pattern is possible if all its bits are there.
+    The literals of a chunk are one bit mask: the bit `rank * patterns + pattern` says that the clause of this rank of
+    this pattern has a literal in it. A pattern is a candidate if all its bits are set.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
@@ -103,7 +104,7 @@ class Matcher:
 
     @cached_property
     def _unspaced_index(self) -> AhoCorasickIndex:
-        """The words without spaces, for texts in which a letter may be between words, too."""
+        """The literals without spaces, for texts in which a letter may also separate words."""
         bits = dict[bytes, int]()
         for literal, literal_bits in self._word_index.bits_by_literal.items():
             unspaced = literal.replace(b" ", b"")
@@ -111,9 +112,9 @@ class Matcher:
         return AhoCorasickIndex(bits)
 
     def prefilter(self, text: str) -> PrefilterResult | None:
-        """The necessary words that the text holds, for `matching`; None if it is stuffed with them.
+        """The required literals in the text, for `matching`; None if it is keyword-stuffed.
 
-        Nobody writes like that but to keep the automata busy, or to be looked at.
+        Such text exists only to keep the automata busy, or to be flagged.
         """
         data, has_variants = text.encode(), has_case_variants(text)
         spans, literal_bits = list[Span](), list[int]()
@@ -137,7 +138,7 @@ class Matcher:
         return PrefilterResult(data, spans, literal_bits)
 
     def _is_keyword_stuffed(self, candidates: int, normal_form: bytes) -> bool:
-        """Whether so many patterns are possible, or the text is made of their words."""
+        """Whether too many patterns are candidates, or the text consists of their keywords."""
         if candidates <= STUFFING_CHECK_FROM or candidates >= STUFFING_PATTERNS:
             return candidates >= STUFFING_PATTERNS
         tokens = normal_form.split()
@@ -147,9 +148,9 @@ class Matcher:
         )
 
     def estimated_work(self, prefiltered: PrefilterResult | None, among: int = -1) -> int:
-        """What it takes to search this text, roughly: how long the places are where patterns of `among` are possible.
+        """Estimated cost of searching this text: the length of the spans in which patterns of `among` are candidates.
 
-        In bytes; automata that have yet to be made count as `COMPILE_COST`. Other views and what is found are not in it.
+        In bytes; automata not yet built count as `COMPILE_COST`. Other views and the handling of hits are not included.
         """
         if prefiltered is None:
             return 0
@@ -162,7 +163,7 @@ class Matcher:
         return length + sum(map(self._compile_cost, _set_bits(candidates & ~self._compiled)))
 
     def _compile_cost(self, number: int) -> int:
-        if self._automata[number].is_compiled:  # by another matcher, too
+        if self._automata[number].is_compiled:  # possibly by another matcher
             self._compiled |= 1 << number
             return 0
         return COMPILE_COST * self._sizes[number]
@@ -170,9 +171,10 @@ class Matcher:
     def matching(
         self, prefiltered: PrefilterResult, among: int = -1, accept: Callable[[int], bool] = lambda _: True
     ) -> Iterator[int]:
-        """The numbers of the patterns that occur in this text: those with a bit in `among`, if wanted in their turn.
+        """The numbers of the patterns that match: those with a bit in `among`, if `accept` agrees when their turn
+        comes.
 
-        At the edge of a place that was searched a pattern may seem to be met; `chunk_spans` has the last word.
+        At the edge of a searched span a pattern may match falsely; `spans` decides.
         """
         absent = self._unfiltered & ~self._matching_unfiltered(prefiltered.data, among)
         for number, places in sorted(self._candidate_spans(prefiltered, among & ~absent).items()):
@@ -182,11 +184,11 @@ class Matcher:
                 yield number
 
     def _matching_unfiltered(self, data: bytes, among: int) -> int:
-        """The patterns that need no words and are met, a bit each, of those groups that have one in `among`."""
+        """The matching patterns without literals as a bit mask, from those groups that have one in `among`."""
         return sum(bits[at] for group, bits, shared in self._groups if among & group for at in shared.match(data) or ())
 
     def _candidate_spans(self, prefiltered: PrefilterResult, among: int) -> dict[int, list[Span]]:
-        """Where patterns are possible: in two neighbours (and the bytes beside them), or in the whole text."""
+        """Where patterns are candidates: in two adjacent chunks (and the bytes next to them), or in the whole text."""
         size = len(prefiltered.data)
         everywhere = among & self._unbounded if len(prefiltered.chunk_spans) > 2 else among
         spans = {
@@ -208,14 +210,14 @@ class Matcher:
         return spans
 
     def _candidates(self, literal_bits: int) -> int:
-        """The patterns of whose every clause a word is there, a bit each."""
+        """The patterns with a literal of every clause, as a bit mask."""
         candidates = (1 << len(self._patterns)) - 1
         for rank in range(self._ranks):
             candidates &= literal_bits >> (rank * len(self._patterns))
         return candidates
 
     def spans(self, number: int, text: str) -> Iterator[tuple[int, int]]:
-        """Where one pattern occurs, in code points, from left to right."""
+        """Where one pattern matches, in code points, from left to right."""
         for match in compiled(self._patterns[number]).finditer(text):
             yield match.span()
 
@@ -232,7 +234,7 @@ def _folded(raw: bytes) -> bytes:
 
 
 def _grouped(sizes: Mapping[int, int]) -> list[list[int]]:
-    """The patterns in groups, each no larger than `MAX_SHARED_PROGRAM` unless it is of one."""
+    """The patterns in groups, each at most `MAX_SHARED_PROGRAM` large unless it has a single member."""
     groups: list[list[int]] = []
     for number, size in sizes.items():
         for group in groups:

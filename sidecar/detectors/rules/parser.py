@@ -1,6 +1,9 @@
-"""A pattern read from left to right: what every text that it meets must hold, and how long that may be.
+"""Regex parser: derives the required literals of a pattern and the maximum length of its match.
 
-It has been compiled by RE2, so it is well formed. What comes out are clauses: at least one string of each is there.
+Patterns have been compiled by RE2, so they are well formed. The result is a list of clauses.
+
+Invariant: every text that the pattern matches contains at least one string of each clause, and syntax that is not
+understood yields no clause.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from sidecar.detectors.rules.fragments import (
 )
 
 MAX_TOKEN = 40
-"""Characters that no escape, quantifier or flag is longer than."""
+"""Maximum characters of an escape, quantifier or flag."""
 _COUNTED_REPEAT = re2.compile(r"\{(\d+)(,?)(\d*)\}\??")
 _GROUP_PREFIX = re2.compile(r"\?(?:P?<\w+>|[a-zA-Z-]*:)?")
 _FLAGS_GROUP = re2.compile(r"\?[a-zA-Z-]+\)")
@@ -41,17 +44,17 @@ _ASSERTIONS = {"b": _BOUNDARY, "A": _BOUNDARY, "z": _BOUNDARY, "B": _EMPTY_FRAGM
 
 
 def parse(pattern: str, is_selective: IsSelective, cost: Cost) -> Fragment:
-    """The pattern as one part with `clauses` of strings that are `telling`; those that are worth more come first."""
+    """The pattern as one fragment with `clauses` of selective strings; the most selective clauses first."""
     parser = _Parser(pattern, is_selective, cost)
     try:
         fragment = parser.alternatives()
-    except (LookupError, re2.error):  # an escape that is not in use: searched everywhere
+    except (LookupError, re2.error):  # an unsupported escape: the pattern is always searched
         return Fragment(None, (), inf)
     return replace(fragment, exact=None, clauses=parser.clauses_of(fragment))
 
 
 class _Parser:
-    """Reads a pattern; it has been compiled, so it is well formed."""
+    """Recursive-descent parser of a well-formed pattern."""
 
     def __init__(self, pattern: str, is_selective: IsSelective, cost: Cost) -> None:
         self._text, self._position = pattern, 0
@@ -59,12 +62,12 @@ class _Parser:
         self._case_sensitive = "(?-i" in pattern
 
     def clauses_of(self, fragment: Fragment) -> Clauses:
-        """Its clauses, those that are worth more first."""
+        """Its clauses, most selective first."""
         clauses = (*fragment.clauses, fragment.exact or EMPTY)
         return tuple(sorted((clause for clause in clauses if all(map(self._is_selective, clause))), key=self._cost))
 
     def alternatives(self) -> Fragment:
-        """Up to the closing parenthesis or the end."""
+        """An alternation, up to the closing parenthesis or the end."""
         branches = [self._sequence()]
         while self._peek() == "|":
             self._position += 1
@@ -72,7 +75,7 @@ class _Parser:
         return self._alternation(branches) if len(branches) > 1 else branches[0]
 
     def _alternation(self, branches: Sequence[Fragment]) -> Fragment:
-        """One of the parts: exact if all are, else the best clauses of all together, the second best, and so on."""
+        """One of the branches: exact if all are, else the union of their best clauses, of their second best, and so on."""
         max_letters, is_word_character = (
             max(branch.max_letters for branch in branches),
             all(branch.is_word_character for branch in branches),
@@ -88,7 +91,7 @@ class _Parser:
         return Fragment(None, tuple(best), max_letters, is_word_character)
 
     def _sequence(self) -> Fragment:
-        """The parts one after the other, up to a bar, a parenthesis or the end."""
+        """A sequence of fragments, up to a bar, a parenthesis or the end."""
         fragments = list(self._quantified_atoms())
         if len(fragments) == 1:
             return fragments[0]
@@ -111,7 +114,7 @@ class _Parser:
         return self._text[self._position : self._position + 1]
 
     def _accept(self, pattern: re2._Regexp, first: str) -> re2._Match | None:
-        """Read what the pattern meets here; it begins with one of the characters of `first`."""
+        """Consume what the pattern matches here; the match begins with one of the characters of `first`."""
         if self._peek() not in first:
             return None
         match = pattern.match(self._text[self._position : self._position + MAX_TOKEN])
@@ -151,13 +154,13 @@ class _Parser:
         return Fragment(None, (), 1) if mark == "." else _EMPTY_FRAGMENT
 
     def _character_class(self, inner: str) -> Fragment:
-        """A class; where case counts in places, the two letters beyond ASCII may be what is not a letter."""
+        """A class; in case-sensitive patterns the two case variants may match as non-letters."""
         fragment = from_class(inner)
         doubtful = self._case_sensitive and (inner.startswith("^") or "\\W" in inner or "\\P" in inner)
         return Fragment(None, (), 1) if doubtful else fragment
 
     def _literal(self) -> str:
-        """Characters in a row that stand for themselves, without the last if that is repeated."""
+        """A run of literal characters, without the last if a quantifier follows."""
         end = self._position
         while self._text[end : end + 1] not in _SPECIAL:
             end += 1
@@ -167,7 +170,7 @@ class _Parser:
         return literal
 
     def _character(self) -> str | None:
-        """One character that stands for itself; None, and nothing read, for anything else."""
+        """One literal character; None, and nothing consumed, for anything else."""
         if self._text.startswith("\\x", self._position) and (match := self._accept(CODE_POINT, "\\")):
             return chr(int(match.group(1) or match.group(2), 16))
         mark = self._peek()
@@ -192,7 +195,7 @@ class _Parser:
         return inside
 
     def _class_body(self) -> str:
-        """What stands between the brackets of a class."""
+        """The text between the brackets of a class."""
         start = self._position
         self._position += self._peek() == "^"
         self._position += self._peek() == "]"

@@ -1,16 +1,19 @@
-"""Whether a prompt quotes the system prompt in order to be shown more of it.
+"""Prompt overlap: detects prompts that quote the system prompt to extract more of it.
 
-To share words with the system prompt is no extraction: people ask about what an application is for, and frameworks
-write both turns from one template. So a quotation alone is a hint. It blocks only where all of this holds:
+Shared words alone are no extraction: people ask about the purpose of an application, and frameworks write both turns
+from one template. So a quotation alone is a hint. It blocks only if all of this holds:
 
-- it is a run of at least `NGRAM` words (or of twice as many characters of a script without spaces), and the prompt does not
-  quote most of the system prompt anyway;
-- beside it stands the order to go on where it ends, or to show the instructions themselves (`quotation`);
-- it is set off as a quotation, or breaks off inside a sentence of the system prompt;
-- what it quotes speaks to the model ("never mention"), or the order names the instructions, or it is so long that
-  nobody has it by chance, and breaks off.
+- it is a run of at least `NGRAM` words (or twice as many characters of a script without spaces), and the prompt does
+  not quote most of the system prompt anyway;
+- next to it stands an order to continue where it ends, or to show the instructions themselves (`quotation`);
+- it is marked as a quotation, or breaks off inside a sentence of the system prompt;
+- the quoted sentence addresses the model ("never mention"), or the order names the instructions, or the quotation
+  breaks off and is too long for chance.
 
-Only what a user says is looked at, never tool definitions or what tools return.
+Only user text is checked, never tool definitions or tool results.
+
+Invariant: blocks overlap by `BLOCK_OVERLAP` code points and an n-gram belongs to the block in which it starts, so each
+shared n-gram of up to `BLOCK_OVERLAP` code points is found exactly once.
 """
 
 from __future__ import annotations
@@ -25,26 +28,26 @@ from sidecar.normalization import NormalizedText
 from sidecar.types import Finding, Label, LayerName, Segment, Source
 
 NGRAM = 4
-"""Words in a run; shorter ones are common speech."""
+"""Words in an n-gram; shorter ones are common speech."""
 QUOTED_RULE, QUOTED_ASKED_RULE = "EXT-QUOTED", "EXT-QUOTED-ASKED"
 MAX_HINT_SCORE = 0.35
-"""What a quotation alone is worth at most."""
+"""Maximum score of a quotation alone."""
 TEMPLATE_SHARE = 0.5
-"""The share of the system prompt's runs from which on both are written from one template."""
+"""Share of the system prompt's n-grams from which both are taken to come from one template."""
 MIN_TEMPLATE_NGRAMS = 40
-"""Runs of a system prompt that is no template: two sentences, of which whoever guesses has most."""
+"""N-grams of a system prompt too short for a template: two sentences, most of which can be guessed."""
 MIN_UNFINISHED_WORDS = 10
-"""Words of a quotation that nobody has by chance: broken off inside a sentence, it asks for the rest by itself."""
+"""Words of a quotation that is not chance: broken off inside a sentence, it asks for the rest by itself."""
 MAX_QUOTED_WORDS = 80
-"""Words quoted beyond which it is no question for the rest."""
+"""Quoted words beyond which it is not a request for the rest."""
 ADJACENT, BESIDE, CONTEXT_BEFORE, CONTEXT_AFTER = 12, 60, 120, 100
-"""Code points around a quotation in which the order for more of it may stand, and in which it stands beside it."""
+"""Code points around a quotation in which an order for more may stand, and in which it counts as adjacent."""
 BLOCK = 16_384
-"""Code points that are cut into words in one go: meanwhile nobody else runs."""
+"""Code points tokenised at once; no other task runs meanwhile."""
 MAX_QUOTATIONS = 32
-"""Quotations in one text that are looked at closely."""
+"""Quotations per text that are examined."""
 CACHED_PROMPTS = 4
-"""System prompts whose runs are kept: agents send the same one with every turn."""
+"""System prompts whose n-grams are cached: agents send the same one with every turn."""
 _UNSPACED = "\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u9fff\\uf900-\\ufaff"
 _COMBINING = "\\u0300-\\u036f\\u064b-\\u065f\\u0900-\\u0dff"
 _TOKEN = re.compile(f"[{_UNSPACED}]|(?:[^\\W_{_UNSPACED}]|[{_COMBINING}])+")
@@ -55,7 +58,7 @@ _BREAKS_OFF = re.compile(r"\W{0,2}(?:\.\.|…|_{2,}|\[|[\"”“'’»」』)》
 
 
 class _Quotation(NamedTuple):
-    """A quotation: its place in the text, its words, and its last word's number in the system prompt."""
+    """A quotation: its place in the text, its words, and the index of its last word in the system prompt."""
 
     start: int
     end: int
@@ -64,7 +67,7 @@ class _Quotation(NamedTuple):
 
 
 class Overlap:
-    """The runs of one system prompt."""
+    """The n-grams of one system prompt."""
 
     def __init__(self, system_prompt: str) -> None:
         self._system_prompt = system_prompt
@@ -74,7 +77,7 @@ class Overlap:
         self._ngrams = {ngram: position for position, ngram in enumerate(_ngram_hashes(words))}
 
     def findings(self, segment: Segment, views: Sequence[NormalizedText]) -> Iterator[Finding]:
-        """At most one finding: what the segment quotes, worth a block if more of it is asked for."""
+        """At most one finding: what the segment quotes, with a blocking score if it asks for more."""
         if segment.source is not Source.USER or not self._ngrams:
             return
         for view in views:
@@ -100,7 +103,7 @@ class Overlap:
             return
 
     def _quotations(self, text: str) -> list[_Quotation]:
-        """What the text quotes; nothing if it holds most of the system prompt."""
+        """The quotations in the text; none if it contains most of the system prompt."""
         ngrams = [ngram for start in range(0, len(text), BLOCK) for ngram in self._matching_ngrams(text, start)]
         if len(self._ngrams) > MIN_TEMPLATE_NGRAMS and len({number for _, _, number in ngrams}) >= TEMPLATE_SHARE * len(
             self._ngrams
@@ -109,14 +112,14 @@ class Overlap:
         return [quotation for quotation in _merged(ngrams, text) if quotation.words >= NGRAM][:MAX_QUOTATIONS]
 
     def _matching_ngrams(self, text: str, start: int) -> Iterator[tuple[int, int, int]]:
-        """Start and end of each run of `NGRAM` tokens in this piece that the system prompt has, and its number there."""
+        """Start, end and index in the system prompt of each shared n-gram that starts in this block."""
         block = text[start : start + BLOCK + BLOCK_OVERLAP]
         words = _TOKEN.findall(block.casefold())
         hashes = _ngram_hashes(words)
         if self._ngrams.keys().isdisjoint(hashes):
             return
         spans = [match.span() for match in _TOKEN.finditer(block)]
-        if len(spans) != len(words):  # case folding has made more of some letter
+        if len(spans) != len(words):  # case folding expanded a letter
             hashes = _ngram_hashes([block[start:end].casefold() for start, end in spans])
         for number, ngram in enumerate(hashes):
             position = self._ngrams.get(ngram)
@@ -124,7 +127,7 @@ class Overlap:
                 yield start + spans[number][0], start + spans[number + NGRAM - 1][1], position
 
     def _requests_more(self, text: str, quotation: _Quotation) -> bool:
-        """Whether more of the system prompt is asked for beside this quotation."""
+        """Whether the text next to this quotation asks for more of the system prompt."""
         before, behind = (
             text[max(0, quotation.start - CONTEXT_BEFORE) : quotation.start],
             text[quotation.end : quotation.end + CONTEXT_AFTER],
@@ -144,7 +147,7 @@ class Overlap:
         return names_instructions and quotes_command and SHOWS.search(around) is not None
 
     def _breaks_off(self, text: str, quotation: _Quotation) -> bool:
-        """Whether the quotation ends where a sentence of the system prompt goes on."""
+        """Whether the quotation ends inside a sentence of the system prompt."""
         end, next_word = (
             self._spans[quotation.last_word][1],
             self._spans[quotation.last_word + 1 : quotation.last_word + 2],
@@ -153,7 +156,7 @@ class Overlap:
         return continues and _BREAKS_OFF.match(text, quotation.end) is not None
 
     def _sentence(self, number: int) -> str:
-        """The sentence of the system prompt in which this word stands."""
+        """The sentence of the system prompt that contains this word."""
         start, end = self._spans[number]
         sentence_start = max(
             (match.end() for match in _SENTENCE_ENDS.finditer(self._system_prompt, max(0, start - 400), start)),
@@ -168,22 +171,22 @@ class Overlap:
 
 
 BLOCK_OVERLAP = 512
-"""Code points of the next piece that a run may reach into."""
+"""Code points of the next block that an n-gram may extend into."""
 
 
 @lru_cache(maxsize=CACHED_PROMPTS)
 def overlap(system_prompt: str) -> Overlap:
-    """The runs of this system prompt."""
+    """The n-grams of this system prompt."""
     return Overlap(system_prompt)
 
 
 def _ngram_hashes(words: Sequence[str]) -> list[int]:
-    """Of each run of `NGRAM` words."""
+    """The hashes of all n-grams."""
     return list(map(hash, zip(*(words[offset:] for offset in range(NGRAM)), strict=False)))
 
 
 def _merged(ngrams: Sequence[tuple[int, int, int]], text: str) -> Iterator[_Quotation]:
-    """Those that overlap as one, with the words that they have: two characters of a script without spaces are one."""
+    """Overlapping n-grams merged, with their words; two characters of a script without spaces count as one word."""
     index = 0
     while index < len(ngrams):
         start, end, position = ngrams[index]

@@ -1,7 +1,8 @@
-"""What was proved before, kept beside the bytecode and trusted as that is: such rules need no proof at every start.
+"""Self-test cache: passed rules, stored next to the bytecode and trusted like it, so that a start need not test them
+again.
 
-A proof holds for a rule word for word, its examples included, and for the very code that ran it: this package, the
-libraries that match, and Python. Whatever else is proved anew. Where Python may not keep bytecode, neither do we.
+An entry holds for an unchanged rule, examples included, and for the exact code that ran the test: this package, the
+matching libraries and Python. Everything else is tested again. Where Python must not write bytecode, nothing is stored.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ PACKAGE = Path(__file__).parent.parent.parent
 CACHE_FILE = PACKAGE / "__pycache__" / "proven.txt"
 LIBRARIES = ("google-re2", "ahocorasick-rs", "phonenumbers", "python-stdnum", "pydantic", "PyYAML")
 MAX_RULES = 5_000
-"""Rules of one record; beyond that it begins anew."""
+"""Rules in one file; beyond that it starts empty."""
 
 
 @cache
 def code_digest() -> str:
-    """The code that decides what a rule meets, as one digest; taken once, since what runs does not change."""
+    """Digest of the code that decides what a rule matches; computed once, since running code does not change."""
     digest = hashlib.sha256(f"{sys.version} {[version(name) for name in LIBRARIES]}".encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(str(path.relative_to(PACKAGE)).encode() + hashlib.sha256(path.read_bytes()).digest())
@@ -34,13 +35,13 @@ def code_digest() -> str:
 
 
 def load(rules: Iterable[Rule], cache_file: Path = CACHE_FILE) -> set[Rule]:
-    """Those that this code has proved."""
+    """The rules that this code has passed."""
     digests = _read(cache_file)
     return {rule for rule in rules if digests and _rule_digest(rule) in digests}
 
 
 def store(rules: Collection[Rule], cache_file: Path = CACHE_FILE) -> None:
-    """Remember these, beside what is remembered. A folder that cannot be written to is no trouble."""
+    """Add these rules to the file. A folder that is not writable is not an error."""
     if sys.dont_write_bytecode:
         return
     digests, stored = {_rule_digest(rule) for rule in rules}, _read(cache_file)
@@ -60,7 +61,7 @@ def _read(cache_file: Path) -> set[str]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Whole or not at all: other processes read it."""
+    """Write atomically: other processes read the file."""
     path.parent.mkdir(exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}")
     temporary.write_text(text, "ascii")
