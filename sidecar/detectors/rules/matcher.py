@@ -148,7 +148,7 @@ class Matcher:
         )
 
     def estimated_work(self, prefiltered: PrefilterResult | None, among: int = -1) -> int:
-        """Estimated cost of searching this text: the length of the spans in which patterns of `among` are candidates.
+        """Estimated search cost: the length of the spans in which patterns of `among` are candidates.
 
         In bytes; automata not yet built count as `COMPILE_COST`. Other views and the handling of hits are not included.
         """

@@ -75,7 +75,7 @@ class _Parser:
         return self._alternation(branches) if len(branches) > 1 else branches[0]
 
     def _alternation(self, branches: Sequence[Fragment]) -> Fragment:
-        """One of the branches: exact if all are, else the union of their best clauses, of their second best, and so on."""
+        """One of the branches: exact if all are, else the union of their best clauses, their second best, and so on."""
         max_letters, is_word_character = (
             max(branch.max_letters for branch in branches),
             all(branch.is_word_character for branch in branches),

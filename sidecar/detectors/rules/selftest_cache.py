@@ -1,5 +1,4 @@
-"""Self-test cache: passed rules, stored next to the bytecode and trusted like it, so that a start need not test them
-again.
+"""Self-test cache: passed rules, stored next to the bytecode and trusted like it, so that a start skips them.
 
 An entry holds for an unchanged rule, examples included, and for the exact code that ran the test: this package, the
 matching libraries and Python. Everything else is tested again. Where Python must not write bytecode, nothing is stored.

@@ -1,8 +1,8 @@
-"""Reads a model folder: `model.json` (what it is, digests of its files, calibration) and the trained head.
+"""Reads a model folder: `model.json` (metadata, file digests, calibration) and the trained head.
 
-A folder is complete or it is refused: every file that `model.json` names must be there with its SHA-256.
-The weights are `model.onnx` with its vocabulary `pieces.model` and, before it, `first.onnx` (engine `onnx`), a
-sentence-transformers model in the same folder, or the package that `weights` names (engine `sentence-transformers`).
+A folder is complete or it is rejected: every file listed in `model.json` must exist with its SHA-256. The weights are
+`model.onnx` with its vocabulary `pieces.model` and, before it, `first.onnx` (engine `onnx`), a sentence-transformers
+model in the same folder, or the package that `weights` names (engine `sentence-transformers`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ APPLICATION_TOKEN_TYPE = 2
 
 
 class Calibration(BaseModel):
-    """Logit of the worst window -> probability that the text is an attack. The length of the text changes nothing."""
+    """Maps the logit of the worst window to the probability that the text is an attack, regardless of its length."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,22 +57,22 @@ class Manifest(BaseModel):
     window: int = Field(default=126, ge=8, le=510)
     overlap: int = Field(default=32, ge=0)
     channels: bool = False
-    """Whether token types say who wrote the text: 0 the user, 1 a third party, 2 the application."""
+    """Whether token types encode the author of the text: 0 the user, 1 a third party, 2 the application."""
     outputs: tuple[str, ...]
     similarity: tuple[int, int]
-    """Which part of the features is the embedding for `similar_to` rules."""
+    """The slice of the features that is the embedding for `similar_to` rules."""
     similar_from: float = 0.55
     """Cosine from which a text counts as similar to an example."""
     early_exit_below: float | None = None
-    """Logit of the first stage (`first.onnx`) below which it settles a window; None: there is no first stage."""
+    """First-stage logit (`first.onnx`) below which a window exits early; None: there is no first stage."""
     calibration: Calibration
     application: Calibration | None = None
-    """That of the application's own texts, which are hardly ever attacks and block from another score."""
+    """Calibration for the application's own texts, which are hardly ever attacks and block from another score."""
     files: dict[str, str]
     made_by: str = ""
 
     def calibration_for(self, channel: int) -> Calibration:
-        """The calibration of texts that this channel wrote."""
+        """The calibration of texts on this channel."""
         return self.application if channel == APPLICATION_TOKEN_TYPE and self.application else self.calibration
 
 
@@ -94,7 +94,7 @@ class Head:
 
 
 class ModelArtifact:
-    """A model folder that was read and found whole."""
+    """A verified model folder."""
 
     def __init__(self, folder: Path, manifest: Manifest, head: Head) -> None:
         self.folder = folder
@@ -103,7 +103,7 @@ class ModelArtifact:
 
     @classmethod
     def read(cls, folder: Path) -> ModelArtifact:
-        """Raises `ModelError` that names the file which is missing, damaged or not understood."""
+        """Raises `ModelError` that names the missing, damaged or invalid file."""
         manifest = _manifest(folder / "model.json")
         for name, digest in manifest.files.items():
             _verify_digest(folder / name, digest)

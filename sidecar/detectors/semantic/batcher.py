@@ -1,12 +1,15 @@
-"""One worker thread that reads texts for many requests, so that the event loop never computes.
+"""One worker thread that scores texts for many requests, so that the event loop never computes.
 
-A request is read in steps of some milliseconds: all windows by the first stage, then those that it has not settled by
+A request is scored in steps of some milliseconds: all windows by the first stage, then those without an early exit by
 the second, the most suspicious first, within a budget. A window of a longer text that the second stage takes for an
-attack is read with two other borders, and the two highest readings are averaged: what is only the chance of a border
-falls, and an attack stays one wherever it stands. The requests in hand take turns, new ones first, so a short
-prompt does not wait for a long document. A text is read in stretches and its windows are made one by one: what is held
-of it are the windows that wait for the second stage. A request is answered with its last window, or after one that was
-enough for its caller. One whose caller has left is read no further; what was read is kept for when it comes again.
+attack is scored again with two other borders, and the two highest scores are averaged: a score that is an artefact of a
+border falls, and an attack remains one wherever it stands. Active requests take turns, new ones first, so a short
+prompt does not wait for a long document. A text is read in chunks and its windows are created one by one: only the
+windows pending for the second stage are held. A request is answered after its last window, or after one that reaches
+the threshold of its caller. A request whose caller has left is dropped; its scores stay cached for a retry.
+
+Invariants: only the worker thread touches a job after it is queued; every job is answered exactly once, unless its
+caller has left; and at most `budget` windows of a job are pending, always the most suspicious ones.
 """
 
 from __future__ import annotations
@@ -31,17 +34,17 @@ from sidecar.errors import LayerError
 from sidecar.normalization import NormalizedText, encodable, normalizations
 
 TIME_SLICE = 0.05
-"""Seconds that one request is read before the others have their turn."""
+"""Seconds for which one request is scored before the next one has its turn."""
 RESCORE_FROM = 0.25
-"""Probability from which a window of a longer text is read with other borders."""
+"""Probability from which a window of a longer text is scored again with other borders."""
 CHUNK = 32_768
-"""Characters of a text whose hidden readings are made at once."""
+"""Characters of a text that are normalized at once."""
 _COMMON_ENCODINGS = frozenset({"url", "leet"})
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelText:
-    """One text to read, and who wrote it: 0 the user, 1 a third party, 2 the application."""
+    """One text to score and its author: 0 the user, 1 a third party, 2 the application."""
 
     text: str
     channel: int = 0
@@ -49,21 +52,21 @@ class ChannelText:
 
 @dataclass(frozen=True, slots=True)
 class TextView:
-    """One reading of a stretch of one text, which begins at `offset`: the stretch itself or what was decoded from it."""
+    """One view of a chunk of a text, which begins at `offset`: the chunk itself or what was decoded from it."""
 
     text: int
     offset: int
     view: NormalizedText
 
     def locate(self, start: int, end: int) -> tuple[int, int]:
-        """Where a place of this reading lies in the text."""
+        """Where a span of this view lies in the text."""
         first, last = self.view.locate(start, end)
         return self.offset + first, self.offset + last
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredWindow:
-    """What was said of a window, where it stands, and whether the second stage has read it."""
+    """The score of a window, its place, and whether the second stage computed it."""
 
     source: TextView
     start: int
@@ -75,9 +78,10 @@ class ScoredWindow:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What was read of the texts: what the second stage has read, and the worst that the first one has settled.
+    """Scored windows: all of the second stage, and the worst early exit of each text.
 
-    `window_counts` counts those of each text, `pending_counts` those that are left; `stopped_early`: because one was enough.
+    `window_counts` counts the windows of each text, `pending_counts` those not scored; `stopped_early`: the threshold
+    was reached.
     """
 
     scored: tuple[ScoredWindow, ...]
@@ -86,7 +90,7 @@ class BatchResult:
     stopped_early: bool = False
 
     def by_text(self) -> list[list[ScoredWindow]]:
-        """The windows read of each text."""
+        """The scored windows of each text."""
         by_text: list[list[ScoredWindow]] = [[] for _ in self.window_counts]
         for window in self.scored:
             by_text[window.source.text].append(window)
@@ -95,7 +99,7 @@ class BatchResult:
 
 @dataclass(order=True, slots=True)
 class _PendingWindow:
-    """A window that waits for the second stage. The heap holds the least suspicious first, of equals the last."""
+    """A window pending for the second stage. The heap yields the least suspicious first, of equals the last."""
 
     suspicion: float
     order: int
@@ -105,7 +109,7 @@ class _PendingWindow:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A request in hand."""
+    """An active request."""
 
     texts: Sequence[ChannelText]
     future: asyncio.Future[BatchResult]
@@ -120,7 +124,7 @@ class _Job:
 
     @property
     def result(self) -> BatchResult:
-        """The answer, as far as it has come."""
+        """The result so far."""
         return BatchResult(
             (*self.scored, *self.early_exits.values()),
             tuple(self.window_counts),
@@ -130,10 +134,10 @@ class _Job:
 
 
 class Batcher:
-    """Reads texts in its own thread. `close` when done; afterwards every reading fails.
+    """Scores texts in its own thread. `close` when done; afterwards every call fails.
 
-    `budget`: readings of the second stage for one request. `chance`: the probability that a logit of a window stands
-    for, by the channel that wrote the text.
+    `budget`: second-stage runs per request. `probability`: the calibrated probability of a window's logit, by the
+    channel of the text.
     """
 
     def __init__(
@@ -156,7 +160,7 @@ class Batcher:
         self._thread.start()
 
     async def score(self, texts: Sequence[ChannelText], stop_at: float | None = None) -> BatchResult:
-        """Read all texts, or until a text has the calibrated probability `stopped_early`.
+        """Score all texts, or until a text reaches the calibrated probability `stop_at`.
 
         Raises `LayerError`: `overload`, `unavailable` or `error`.
         """
@@ -171,7 +175,7 @@ class Batcher:
         return await future
 
     async def close(self) -> None:
-        """End the thread; requests still waiting fail with `unavailable`. May be called twice."""
+        """End the thread; waiting requests fail with `unavailable`. May be called twice."""
         self._closed = True
         self._queue.put(None)
         while self._thread.is_alive():
@@ -192,7 +196,7 @@ class Batcher:
         self._active.clear()
 
     def _accept_jobs(self) -> bool:
-        """Take in what waits, before all others; blocks only with empty hands. False: the reader is to close."""
+        """Put new jobs before all others; blocks only if there is no active job. False: the batcher is closing."""
         new_jobs: list[_Job] = []
         while not self._closed and (not self._queue.empty() or not (self._active or new_jobs)):
             if (job := self._queue.get()) is None:
@@ -202,7 +206,7 @@ class Batcher:
         return not self._closed
 
     def _run_slice(self, job: _Job) -> bool:
-        """Read on for a while. True: the request is answered, or nobody waits for it any more."""
+        """Continue for one time slice. True: the request is answered, or its caller has left."""
         deadline = time.monotonic() + TIME_SLICE
         job.steps = job.steps or self._steps(job)
         try:
@@ -219,7 +223,7 @@ class Batcher:
         return True
 
     def _steps(self, job: _Job) -> Iterator[None]:
-        """The whole reading, a step at a time."""
+        """The whole computation, one step at a time."""
         for number, text in enumerate(job.texts):
             for offset, chunk in chunks(text.text, CHUNK):
                 for view in views_to_score(chunk):
@@ -228,7 +232,7 @@ class Batcher:
         yield from self._second_stage(job)
 
     def _first_stage(self, job: _Job, source: TextView) -> Iterator[None]:
-        """All windows of one part by the first stage."""
+        """All windows of one view by the first stage."""
         channel = job.texts[source.text].channel
         for window in self._scorer.windows(source.view.text):
             job.window_counts[source.text] += 1
@@ -238,21 +242,21 @@ class Batcher:
             yield
 
     def _keep_worst(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
-        """Of the windows that are settled, the worst of each text is kept."""
+        """Of the windows with an early exit, keep the worst of each text."""
         final, attack = self._scorer.early_exit_score(score), self._scorer.head.attack
         worst = job.early_exits.get(source.text)
         if worst is None or final.logits[attack] > worst.logits[attack]:
             job.early_exits[source.text] = ScoredWindow(source, window.start, window.end, final.logits)
 
     def _defer(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
-        """Leave a window to the second stage; what is beyond the budget in any case is only counted."""
+        """Leave a window to the second stage; windows beyond the budget are only counted."""
         job.pending_counts[source.text] += 1
         heapq.heappush(job.pending, _PendingWindow(score.suspicion, -sum(job.window_counts), source, window))
         if len(job.pending) > self._budget:
             heapq.heappop(job.pending)
 
     def _second_stage(self, job: _Job) -> Iterator[None]:
-        """The windows that are not settled, the most suspicious first."""
+        """The pending windows, most suspicious first."""
         spent = 0
         for pending in sorted(job.pending, reverse=True):
             if spent >= self._budget:
@@ -277,7 +281,7 @@ class Batcher:
         return has_context and self._calibrated(score.logits, channel) >= RESCORE_FROM
 
     def _rescored(self, score: WindowScore, window: Window, text: str, channel: int) -> tuple[WindowScore, int]:
-        """The mean of the two highest of this reading and those with other borders, and what those cost."""
+        """The mean of the two highest of this score and those with other borders, and the cost of those."""
         shifted = [self._second_stage_score(other, channel) for other in self._scorer.shifted_windows(text, window)]
         attack = self._scorer.head.attack
         highest = sorted([score, *shifted], key=lambda candidate: float(candidate.logits[attack]), reverse=True)[:2]
@@ -285,7 +289,7 @@ class Batcher:
         return replace(highest[0], logits=mean), sum(candidate.cost for candidate in shifted)
 
     def probability(self, window: ScoredWindow, channel: int) -> float:
-        """The calibrated probability that a text of this channel is an attack, by this one of its windows."""
+        """The calibrated probability that a text of this channel is an attack, by this window."""
         return self._calibrated(window.logits, channel)
 
     def _calibrated(self, logits: Array, channel: int) -> float:
@@ -307,13 +311,13 @@ class Batcher:
 
 
 def views_to_score(text: str) -> Iterator[NormalizedText]:
-    """The text, and what was hidden in it. Links and look-alike digits are everyday and no second reading."""
+    """The text and its hidden content. URL encoding and leetspeak are too common to count as hidden."""
     yield NormalizedText(encodable(text))
     yield from (view for view in normalizations(text) if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
 
 
 def _deliver(job: _Job, outcome: BatchResult | LayerError) -> None:
-    """Hand the answer to the loop that waits for it, if it still does."""
+    """Deliver the outcome to the event loop that waits for it, if it still does."""
 
     def settle() -> None:
         if job.future.done():
@@ -325,5 +329,5 @@ def _deliver(job: _Job, outcome: BatchResult | LayerError) -> None:
 
     try:
         job.future.get_loop().call_soon_threadsafe(settle)
-    except RuntimeError:  # the loop is closed: nobody waits any more
+    except RuntimeError:  # the loop is closed: there is no waiter
         return

@@ -1,9 +1,12 @@
-"""What a model folder says of windows: a first stage settles the clear ones, the second reads the rest.
+"""Two-stage cascade over a model folder: the first stage exits early on harmless windows, the second scores the rest.
 
-The first stage is a small network of n-grams that has learnt what the second would say, and costs a fortieth of it.
-Where it knows the letters and finds nothing, the window is settled as harmless. Both are spared what shows nothing, and
-read a disguised window also as a reader would take it. Without a first stage, or where features are needed of every
-window, the second reads everything.
+The first stage is a small n-gram network trained to predict the second, at a fortieth of its cost. Where it knows the
+vocabulary and finds nothing, the window is taken as harmless. Both ignore invisible characters, and score a disguised
+window also in its undisguised spelling. Without a first stage, or where features of every window are needed, the second
+scores everything.
+
+Invariant: a window exits early only if the first stage is conclusive and every spelling of it is below the threshold;
+its reported logit never exceeds that threshold.
 """
 
 from __future__ import annotations
@@ -23,19 +26,19 @@ from sidecar.normalization.folding import fold, strip_invisible
 
 FIRST_STAGE_FILE = "first.onnx"
 MAX_UNKNOWN_SHARE = 0.2
-"""Share of pieces that the vocabulary does not know from which the first stage settles nothing."""
+"""Share of pieces unknown to the vocabulary above which the first stage is not conclusive."""
 MIN_ASCII_SHARE = 0.9
-"""Share of ASCII letters from which a text without accents and look-alikes is what a reader would take it for; of a
-Russian one it is about 0.7, of a Greek one 0.8."""
+"""Share of ASCII letters from which a text counts as Western once accents and look-alikes are replaced; a Russian text
+has about 0.7, a Greek one 0.8."""
 MIN_WESTERN_LETTERS = 24
-"""Western letters in a text of others from which they are read alone, too."""
+"""Western letters in a text of another script from which they are also scored alone."""
 TOLERATED = 3
-"""Capitals, or signs that part words, that any text may have."""
+"""Capitals, or punctuation between words, that any text may have."""
 MAX_CAPITALS_SHARE = 0.12
 """Share of capitals among letters: a harmless row of the corpus has 0.03 in English and 0.07 in German (medians; one in
 25 has more than this), Words Like These 0.24."""
 NO_ATTACK_LOGIT = -20.0
-"""The logits of a window that says nothing."""
+"""The logit of a window without content."""
 _SEPARATORS = str.maketrans(dict.fromkeys("_-./|+~*=:;,\n", " "))
 _WORD = re2.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*\p{Latin}[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*")
 _FOREIGN = re2.compile(r"[^\x00-\x7f]+")
@@ -43,7 +46,7 @@ _FOREIGN = re2.compile(r"[^\x00-\x7f]+")
 
 @dataclass(frozen=True, slots=True)
 class FirstStageScore:
-    """What the first stage says of a window: how suspicious it is, and whether it may settle it if it is not."""
+    """The first-stage result: how suspicious a window is, and whether an early exit is allowed."""
 
     suspicion: float
     conclusive: bool
@@ -51,7 +54,7 @@ class FirstStageScore:
 
 @dataclass(frozen=True, slots=True)
 class WindowScore:
-    """The logits of a window, its features if the second stage read it, and how many readings that took."""
+    """The logits of a window, its features if the second stage computed them, and the number of runs."""
 
     logits: Array
     features: Array | None = None
@@ -59,20 +62,20 @@ class WindowScore:
 
 
 class FirstStage(Protocol):
-    """A window of pieces, and who wrote it -> (1, 1): the attack logit."""
+    """A window of pieces and its channel -> (1, 1): the attack logit."""
 
     def __call__(self, window: Sequence[int], channel: int) -> Array: ...  # noqa: D102
 
 
 def alternative_spellings(text: str) -> list[str]:
-    """How a text may be read beside what it shows: at most one other way."""
+    """Undisguised spellings of a text, beside its visible form: at most one."""
     visible = strip_invisible(text)
     alternative = _plain_case_and_spaces(_ascii_form(visible))
     return [alternative] if alternative != visible else []
 
 
 def _ascii_form(text: str) -> str:
-    """A western text without accents and look-alikes, or the western part of another, if it has one."""
+    """A Western text without accents and look-alikes, or the Western part of another, if it has one."""
     if text.isascii():
         return text
     plain = fold(text)
@@ -80,7 +83,7 @@ def _ascii_form(text: str) -> str:
 
 
 def _plain_case_and_spaces(text: str) -> str:
-    """Small letters if there are more capitals than texts have, and spaces if something else parts the words."""
+    """Lower case if there are unusually many capitals, and spaces if other characters separate the words."""
     if sum(map(str.isupper, text)) > max(TOLERATED, MAX_CAPITALS_SHARE * sum(map(str.isalpha, text))):
         text = text.lower()
     spaced = text.translate(_SEPARATORS)
@@ -88,7 +91,7 @@ def _plain_case_and_spaces(text: str) -> str:
 
 
 def _western_part(text: str) -> str:
-    """What a text in other letters has of ASCII, once Latin words are plain; nothing if that is a name or two."""
+    """The ASCII part of a text in another script, once Latin words are plain; empty if that is a name or two."""
     plain = _WORD.sub(lambda word: fold(word[0]), text)
     part = _FOREIGN.sub(" ", plain)
     return part if sum(map(str.isalpha, part)) >= MIN_WESTERN_LETTERS else ""
@@ -102,7 +105,7 @@ def _is_western(text: str) -> bool:
 
 
 class CascadeScorer:
-    """A model folder, opened. Used by one thread at a time."""
+    """An opened model folder. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -114,14 +117,14 @@ class CascadeScorer:
         unknown_id: int = -1,
         is_readable: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """The limit of the first stage, the piece that it does not know, and what is worth reading at all."""
+        """The early-exit threshold, the unknown piece, and a test whether a window can be scored at all."""
         self.encoder, self.head = encoder, head
         self._first, self._early_exit_below, self._unknown_id = first, early_exit_below, unknown_id
         self._is_readable = is_readable
 
     @classmethod
     def open(cls, artefact: ModelArtifact, threads: int, *, early_exit: bool = True) -> CascadeScorer:
-        """Load the weights; without `exits_early` every window has features. Raises `ModelError` that names the file."""
+        """Load the weights; without `early_exit` every window has features. Raises `ModelError` naming the file."""
         encoder, limit = open_encoder(artefact, threads), artefact.manifest.early_exit_below
         if not (early_exit and limit is not None and isinstance(encoder, OnnxEncoder)):
             return cls(encoder, artefact.head, is_readable=is_prose)
@@ -130,11 +133,11 @@ class CascadeScorer:
         return cls(encoder, artefact.head, first, early_exit_below=limit, unknown_id=unknown_id, is_readable=is_prose)
 
     def windows(self, text: str) -> Iterator[Window]:
-        """The text in windows, one by one."""
+        """The windows of the text, one by one."""
         return self.encoder.windows(text)
 
     def shifted_windows(self, text: str, window: Window) -> list[Window]:
-        """The window with two other borders: moved back and on by a quarter, or shorter where the text ends."""
+        """The window with two other borders: shifted by a quarter both ways, or shorter at an end of the text."""
         length = window.end - window.start
         quarter, shortened = length // 4, length * 3 // 5
         earlier = (
@@ -147,7 +150,7 @@ class CascadeScorer:
         return [candidate for candidate in shifted if candidate is not None and candidate.ids != window.ids]
 
     def first_stage(self, window: Window, channel: int) -> FirstStageScore:
-        """What the first stage says. A window that is not readable is settled: nothing in it can be judged."""
+        """The first-stage score. A window that is not prose exits early: it cannot be judged."""
         if not self._is_readable(window.text):
             return FirstStageScore(NO_ATTACK_LOGIT, conclusive=True)
         if self._first is None:
@@ -156,17 +159,17 @@ class CascadeScorer:
         return FirstStageScore(max(logits), window.ids.count(self._unknown_id) <= MAX_UNKNOWN_SHARE * len(window.ids))
 
     def exits_early(self, score: FirstStageScore) -> bool:
-        """Whether the second stage need not read the window."""
+        """Whether the second stage is not needed."""
         return score.conclusive and (self._first is None or score.suspicion < self._early_exit_below)
 
     def early_exit_score(self, score: FirstStageScore) -> WindowScore:
-        """What is said of a window that the first stage has settled."""
+        """The score of a window with an early exit."""
         logits = np.full(len(self.head.outputs), NO_ATTACK_LOGIT, np.float32)
         logits[self.head.attack] = min(score.suspicion, self._early_exit_below)
         return WindowScore(logits)
 
     def second_stage(self, window: Window, channel: int) -> WindowScore:
-        """What the second stage says: the worst of the window's readings.
+        """The second-stage score: the worst of the spellings of the window.
 
         Raises `ArithmeticError` if a number is not finite.
         """
@@ -177,6 +180,6 @@ class CascadeScorer:
         return WindowScore(logits[worst], features[worst], len(variants))
 
     def _variants(self, window: Window) -> list[tuple[int, ...]]:
-        """The pieces of the window, and of what a reader may take it for if that is something else."""
+        """The pieces of the window, and of its undisguised spelling if that differs."""
         alternatives = (next(self.encoder.windows(text), None) for text in alternative_spellings(window.text))
         return [window.ids, *(alternative.ids for alternative in alternatives if alternative is not None)]

@@ -1,8 +1,8 @@
-"""Turns windows of tokens into features: onnxruntime, or sentence-transformers for any model of one's own.
+"""Encodes windows of tokens into features: onnxruntime, or sentence-transformers for any custom model.
 
-An encoder is used by one thread at a time. Nothing is ever fetched: weights come from a folder or from
-an installed package, and the hub libraries are told that they are offline before they are imported.
-Nothing is told either: onnxruntime reports to its maker unless it is forbidden to before it is imported.
+An encoder is used by one thread at a time. Nothing is downloaded: weights come from a folder or an installed package,
+and the hub libraries are set offline before they are imported. Nothing is reported either: telemetry of onnxruntime is
+disabled before it is imported.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-import onnxruntime  # looks at the environment once, when it is loaded
+import onnxruntime  # reads the environment once, on import
 
 Tokens = dict[str, npt.NDArray[np.int64]]
 
 
 class Encoder(Protocol):
-    """Windows of a text, and features for them."""
+    """Splits a text into windows and computes their features."""
 
     def windows(self, text: str) -> Iterator[Window]:
-        """The text in windows, first to last, one by one."""
+        """The windows of the text, first to last."""
         ...
 
     def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
-        """(windows, features), for windows without special tokens and who wrote each (token types)."""
+        """(windows, features), for windows without special tokens and the channel of each (token types)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Adds the special tokens, pads to the longest window, and marks the channel by the token type."""
+    """Adds the special tokens, pads to the longest window, and encodes the channel as token type."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -54,7 +54,7 @@ class Padding:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Tokenizer, *, channels: bool) -> Padding:
-        """As this tokenizer would do it."""
+        """The padding of this tokenizer."""
         plain, wrapped = (tokenizer.encode("a", add_special_tokens=with_special).ids for with_special in (False, True))
         position = wrapped.index(plain[0])
         candidates = (tokenizer.token_to_id(name) for name in ("[PAD]", "<pad>"))
@@ -62,7 +62,7 @@ class Padding:
         return cls(tuple(wrapped[:position]), tuple(wrapped[position + len(plain) :]), pad, channels)
 
     def __call__(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Tokens:
-        """The arrays that a BERT-like model takes."""
+        """The input arrays of a BERT-like model."""
         rows = [[*self.before, *window, *self.after] for window in windows]
         shape = (len(rows), max(len(row) for row in rows))
         ids, mask, types = np.full(shape, self.pad), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -86,23 +86,23 @@ class OnnxEncoder:
         return self.tokenizer.windows(text, self._size)
 
     def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
-        """One run of the session for each window, at its exact length.
+        """One run of the session per window, at its exact length.
 
-        The int8 products take the scale of their input from all that is in a run: in a batch a window's features
-        would depend on its neighbours (a score of .57 became .60). At 126 tokens a batch is no faster.
+        The int8 products take the scale of their input from the whole run: in a batch a window's features would depend
+        on its neighbours (a score of .57 became .60). At 126 tokens a batch is no faster.
         """
         return np.concatenate([self._run(window, read) for window, read in zip(windows, channels, strict=True)])
 
 
 class Session:
-    """A file of onnxruntime that takes one window of pieces."""
+    """An onnxruntime model that takes one window of pieces."""
 
     def __init__(self, path: Path, output: str, tokenizer: SentencePieceTokenizer, threads: int) -> None:
         self._tokenizer, self._output = tokenizer, output
         self._session = _session(path, threads)
 
     def __call__(self, window: Sequence[int], channel: int) -> Array:
-        """(1, numbers): what it says of a window that this channel wrote."""
+        """(1, numbers): the output for a window of this channel."""
         ids = np.array([self._tokenizer.with_special_tokens(window)], dtype=np.int64)
         tokens = {"input_ids": ids, "token_type_ids": np.full_like(ids, channel)}
         return np.asarray(self._session.run([self._output], tokens)[0], dtype=np.float32)

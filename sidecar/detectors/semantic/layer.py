@@ -1,8 +1,8 @@
-"""The semantic layer: small trained models read the whole text in windows.
+"""The semantic layer: small trained models score the whole text in windows.
 
-The score is the calibrated probability that the worst window of the worst segment is an attack; labels share it by how
-likely each of them is in that window. `similar_to` rules of the policies are answered on the same embedding. If windows
-are left over that looked suspicious when the budget ended, the report says so (`failure`: `budget`).
+The score is the calibrated probability that the worst window of the worst segment is an attack; labels share it in
+proportion to their probability in that window. `similar_to` rules of the policies use the same embedding. If suspicious
+windows are left when the budget ends, the report says so (`failure`: `budget`).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours, Sim
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 
 MIN_FINDING_SCORE = 0.1
-"""Findings below this score say nothing worth a line."""
+"""Findings below this score are not reported."""
 TOKEN_TYPES = {Channel.DIRECT: 0, Channel.INDIRECT: 1, Channel.APPLICATION: 2}
-"""The token type by which the model knows who wrote a text."""
+"""The token type that encodes the author of a text."""
 MAX_INLINE_SEGMENTS = 64
-"""Segments whose reports are put together on the event loop."""
+"""Segments whose reports are built on the event loop."""
 
 
 class SemanticLayer:
-    """A `Layer`. Make it with `load` (blocking, off the event loop) and end it with `close`."""
+    """A `Layer`. Create it with `load` (blocking, off the event loop) and end it with `close`."""
 
     name = LayerName.SEMANTIC
 
@@ -56,15 +56,15 @@ class SemanticLayer:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with whatever changes its answers, but for the rules: model, head, calibration and settings."""
+        """Changes with everything that changes its results except the rules: model, head, calibration and settings."""
         return self._fingerprint
 
     async def close(self) -> None:
-        """End the worker thread; scans still waiting fail."""
+        """End the worker thread; waiting scans fail."""
         await self._batcher.close()
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
-        """Read every segment whole. Raises `LayerError` if that cannot be done."""
+        """Score every segment completely. Raises `LayerError` on failure."""
         texts = [ChannelText(s.text, TOKEN_TYPES[s.channel]) for s in request.segments]
         result = await self._batcher.score(texts, request.enough)
         if len(texts) <= MAX_INLINE_SEGMENTS:
@@ -93,7 +93,7 @@ class SemanticLayer:
         return SegmentReport(score, findings, whole)
 
     def _worst(self, windows: Sequence[ScoredWindow]) -> list[ScoredWindow]:
-        """The worst window of what stands in the text, and of what was decoded from it."""
+        """The worst window of the visible text, and of its decoded content."""
         worst: dict[bool, ScoredWindow] = {}
         for window in windows:
             current = worst.get(window.source.view.hidden)
@@ -102,7 +102,7 @@ class SemanticLayer:
         return list(worst.values())
 
     def _classifier_findings(self, segment: Segment, window: ScoredWindow, score: float) -> Iterator[Finding]:
-        """The labels of a window; the likeliest has the whole score."""
+        """The labels of a window; the most probable one has the whole score."""
         if score < MIN_FINDING_SCORE:
             return
         probabilities = {label: _sigmoid(float(window.logits[row])) for label, row in self._head.labels.items()}
@@ -114,7 +114,7 @@ class SemanticLayer:
                 yield _finding(segment, window, f"SEM-{label}", label, label_score)
 
     def _similarity_findings(self, segment: Segment, windows: Sequence[ScoredWindow]) -> Iterator[Finding]:
-        """What the rules of the policies say by their examples: where there are any, the second stage reads all."""
+        """Findings of `similar_to` rules: if there are any, the second stage scores every window."""
         embedded = [(window, window.features) for window in windows if window.features is not None]
         if not embedded:
             return

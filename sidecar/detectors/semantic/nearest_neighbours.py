@@ -1,7 +1,7 @@
 """Nearest neighbours: the `similar_to` rules of the policies, on the embedding of the semantic model.
 
-A window meets a rule if its embedding is near enough to one of the rule's examples; the worth of the
-hit is the rule's own score. Examples are embedded once, when the layer is loaded.
+A window matches a rule if its embedding is near enough to one of the rule's examples; the score of the hit is the
+rule's own. Examples are embedded once, when the layer is loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sidecar.types import Channel, Label
 
 
 class SimilarRule(Protocol):
-    """What this module needs of a policy rule; rules of other kinds have no `similar_to`."""
+    """The policy rule as this module needs it; rules of other kinds have no `similar_to`."""
 
     @property
     def id(self) -> str: ...  # noqa: D102 - see `sidecar.policy`
@@ -37,7 +37,7 @@ class SimilarRule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A rule and the window that met it, with the cosine."""
+    """A rule, the matching window and the cosine."""
 
     rule: SimilarRule
     window: int
@@ -55,7 +55,7 @@ class NearestNeighbours:
         self._examples = np.concatenate(vectors) if vectors else None
 
     def hits(self, features: Array, channels: Sequence[Channel]) -> list[Hit]:
-        """For each rule that a window meets, the nearest such window. `features`: (windows, features)."""
+        """For each matching rule the nearest window. `features`: (windows, features)."""
         if self._examples is None or not len(features):
             return []
         cosines = _unit(features[:, self._embedding_slice]) @ self._examples.T

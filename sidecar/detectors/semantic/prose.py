@@ -1,8 +1,8 @@
-"""Which texts are language that a model can judge, and not identifiers, figures or encoded data.
+"""Tells prose that a model can judge from identifiers, numbers and encoded data.
 
-A single word, an enum value, a type, an id, a path, a URL, a version or a date is an attack only by what stands around
-it, and scores of such texts are chance. So the model does not read a text in which no two words stand side by side,
-unless words joined by other signs or LikeThis make a sentence: then it is read as any other text.
+A single word, an enum value, a type, an id, a path, a URL, a version or a date is an attack only in context, and scores
+of such texts are chance. So the model skips a text in which no two words are adjacent, unless words joined by other
+characters or LikeThis form a sentence: then it is scored like any other text.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import re2
 from sidecar.normalization.folding import fold, strip_invisible
 
 MIN_JOINED_WORDS = 5
-"""Words joined into one part of an identifier (`ignore_all_previous_...`) from which it counts as a sentence."""
+"""Words joined in one part of an identifier (`ignore_all_previous_...`) from which it counts as a sentence."""
 MIN_TOTAL_WORDS = 9
-"""The same over all parts of a path or a dotted name, and for lines that hold one word each."""
+"""The same over all parts of a path or a dotted name, and for lines of one word each."""
 MIN_ENCODED = 24
 """Characters without white space from which a run may be encoded data."""
 MIN_CHANGE_SHARE, MIN_DIGIT_SHARE = 0.36, 0.08
-"""Changes between small letters, capitals, digits and signs in encoded data, and its digits, as shares of its length:
-base64 has 0.6 and 0.16, LikeThis 0.3 and none."""
+"""Changes between lower case, upper case, digits and punctuation in encoded data, and its digits, as shares of its
+length: base64 has 0.6 and 0.16, LikeThis 0.3 and none."""
 _PUNCTUATION = r"""["'`´‘’“”„«»()\[\]{}<>.,;:!?…*_~#|\-–—¿¡。、，！？「」『』（）]*"""
 _WORD = rf"{_PUNCTUATION}[\pL\pM]+(?:['’\-][\pL\pM]+)*{_PUNCTUATION}"
 _SPACE = r"[ \t\x{a0}\x{3000}]"
@@ -41,7 +41,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 def is_prose(text: str) -> bool:
-    """Whether a model can judge the text by itself: two words side by side, or words joined into a sentence."""
+    """Whether a model can judge the text by itself: two adjacent words, or words joined into a sentence."""
     text = strip_invisible(text)
     if _ADJACENT_WORDS.search(text) or (not text.isascii() and _UNSPACED.search(text)):
         return True
@@ -49,7 +49,7 @@ def is_prose(text: str) -> bool:
 
 
 def is_noise(run: str) -> bool:
-    """Whether a run of characters is figures or encoded data, which no model can read."""
+    """Whether a run of characters is numbers or encoded data, which no model can judge."""
     if not _LETTER.search(run):
         return True
     run = run.strip()
@@ -69,7 +69,7 @@ def _is_joined_sentence(line: str) -> bool:
 
 
 def _is_column(text: str) -> bool:
-    """Whether so many lines in a row hold one plain word each."""
+    """Whether enough consecutive lines hold one plain word each."""
     row = 0
     for line in text.splitlines():
         row = row + 1 if _SINGLE_WORD.fullmatch(line) else 0

@@ -1,7 +1,6 @@
-"""What the models said of windows lately, so that a scan that ran out of time goes on there when it is tried again.
+"""LRU cache of window scores, so that a retry after a timeout continues where the scan ended.
 
-Bounded in bytes, the oldest use goes first. Windows are known by a digest with a secret of this process: no text is
-kept. Used by one thread.
+Bounded in bytes. Keys are digests keyed with a secret of this process: no text is kept. Used by one thread.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from sidecar.detectors.semantic.windows import Window
 MAX_BYTES = 16 * 1024 * 1024
 """Enough for the windows of 10 MB of text."""
 ENTRY_BYTES = 500
-"""Bytes of an entry with its key and five logits, counted generously."""
+"""Bytes of an entry with its key and five logits, estimated generously."""
 
 
 class ScoreCache:
-    """Results of both stages by window and channel."""
+    """Scores of both stages by window and channel."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes, self._size = max_bytes, 0
@@ -29,21 +28,21 @@ class ScoreCache:
         self._scores: OrderedDict[bytes, FirstStageScore | WindowScore] = OrderedDict()
 
     def key(self, stage: bytes, window: Window, channel: int) -> bytes:
-        """What a window is known by."""
+        """The key of a window."""
         digest = hashlib.blake2b(stage + bytes([channel]), digest_size=16, key=self._secret)
         digest.update(array("q", window.ids).tobytes())
         digest.update(window.text.encode("utf-8", "surrogatepass"))
         return digest.digest()
 
     def get(self, key: bytes) -> FirstStageScore | WindowScore | None:
-        """What was said of it, if that is still known."""
+        """The cached score, if any."""
         score = self._scores.get(key)
         if score is not None:
             self._scores.move_to_end(key)
         return score
 
     def put(self, key: bytes, score: FirstStageScore | WindowScore) -> None:
-        """Remember it, and forget the oldest."""
+        """Store a score and evict the least recently used ones."""
         if (previous := self._scores.pop(key, None)) is not None:
             self._size -= _size(previous)
         self._scores[key] = score

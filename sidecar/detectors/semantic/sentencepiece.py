@@ -1,11 +1,14 @@
-"""Takes text into pieces of words of many languages: the tokenizer of the shipped model.
+"""The multilingual sentencepiece tokenizer of the shipped model.
 
-sentencepiece reads text several times as fast as `tokenizers`, and in a fifth of the memory. It normalises by itself:
-NFKC, and one space for many.
+sentencepiece is several times as fast as `tokenizers`, in a fifth of the memory. It normalises by itself: NFKC, and one
+space for many.
 
-A long text is cut into runs of a few words, which end at white space where there is some, and windows are made of
-whole runs: so the text is tokenised once, in small steps, and offsets are known without asking for those of each
-piece. Of figures and encoded data that go on over several runs only the first run is read.
+A long text is split into runs of a few words, which end at white space where there is some, and windows consist of
+whole runs: so the text is tokenised once, in small steps, and offsets are known without querying those of each piece.
+Of numbers and encoded data that continue over several runs only the first run is kept.
+
+Invariant: windows are disjoint, in order, and contain every run of the text except repeated noise and invisible
+characters.
 """
 
 from __future__ import annotations
@@ -27,15 +30,15 @@ RUNS_PER_CALL = 64
 """Runs tokenised in one call: a third of a millisecond, so no other thread waits for long."""
 _RUN = re.compile(r"(?s)\s*.{24}\S{0,40}|.+")
 MAX_SPACE = 8
-"""Characters of white space that are kept in the text of a window."""
+"""Characters of white space kept in the text of a window."""
 _SPACE_PIECE = "\u2581"
 
 
 class SentencePieceTokenizer:
-    """A vocabulary, and how a text falls into it."""
+    """A sentencepiece vocabulary."""
 
     def __init__(self, model: bytes) -> None:
-        """Raises `RuntimeError` if these bytes are no model of sentencepiece."""
+        """Raises `RuntimeError` if these bytes are not a sentencepiece model."""
         self._processor = SentencePieceProcessor()
         self._processor.LoadFromSerializedProto(model)
         self._space_piece = self._processor.piece_to_id(_SPACE_PIECE)
@@ -49,26 +52,26 @@ class SentencePieceTokenizer:
             raise ModelError(f"{path}: is not a vocabulary of sentencepiece ({type(error).__name__})") from None
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The size of the vocabulary."""
         return int(self._processor.get_piece_size())
 
     @property
     def unknown_id(self) -> int:
-        """The number that stands for what it has no piece for."""
+        """The id of the unknown piece."""
         return int(self._processor.unk_id())
 
     def with_special_tokens(self, ids: Sequence[int]) -> list[int]:
-        """The pieces of a window between the marks for begin and end."""
+        """The pieces of a window between the begin and end tokens."""
         return [int(self._processor.bos_id()), *ids, int(self._processor.eos_id())]
 
     def __call__(self, text: str) -> tuple[int, ...]:
-        """The numbers of its pieces, without marks for begin and end."""
+        """The ids of its pieces, without begin and end tokens."""
         return tuple(self._processor.encode(text))
 
     def windows(self, text: str, size: int) -> Iterator[Window]:
-        """Windows of at most so many pieces (or of one run), first to last, without what shows nothing.
+        """Windows of at most `size` pieces (or of one run), first to last, without invisible content.
 
-        Their text is what they were made of: white space shortened, the rest of noise left out.
+        Their text is the text scored: white space shortened, repeated noise left out.
         """
         ids: list[int] = []
         runs: list[str] = []
@@ -86,7 +89,7 @@ class SentencePieceTokenizer:
             yield Window(tuple(ids), start, end, "".join(runs))
 
     def _runs(self, text: str) -> Iterator[tuple[int, str, list[int]]]:
-        """Where a run begins, the run, and its pieces."""
+        """Start of a run, the run, and its pieces."""
         matches, is_noisy = _RUN.finditer(text), False
         while batch := list(islice(matches, RUNS_PER_CALL)):
             selected = []
@@ -101,6 +104,6 @@ class SentencePieceTokenizer:
                     yield match.start(), match[0], pieces
 
     def _without_leading_space(self, text: str, start: int, ids: list[int]) -> list[int]:
-        """The pieces without the sign for a space that is put before a run, where it begins inside a word."""
+        """The pieces without the space piece added before a run, where the run begins inside a word."""
         mid_word = start and ids[:1] == [self._space_piece] and not (text[start - 1].isspace() or text[start].isspace())
         return ids[1:] if mid_word else ids

@@ -1,8 +1,10 @@
-"""Cuts a text into overlapping windows of tokens, as a stream, and groups windows into batches for the training.
+"""Splits a text into overlapping windows of tokens, as a stream, and groups windows into batches for the training.
 
-The text is tokenised in stretches, so that the memory taken does not grow with it. Words that the tokenizer would
-swallow as one unknown token (over 100 characters without a space, as in Thai or in an encoded payload) are cut, not
-skipped. Offsets count code points of the text, so that a finding can say where it lies.
+The text is tokenised in chunks, so that memory does not grow with it. Words that the tokenizer would map to one unknown
+token (over 100 characters without a space, as in Thai or in an encoded payload) are split, not skipped. Offsets count
+code points of the text, so that a finding can name its place.
+
+Invariant: every token is in at least one window, and neighbours share at most `overlap` tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _SPACE = re.compile(r"\s")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Token ids without special tokens, and the stretch of the text (code points) that they stand for."""
+    """Token ids without special tokens, and the span of the text (code points) that they cover."""
 
     ids: tuple[int, ...]
     start: int
@@ -36,10 +38,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """How windows are cut: tokens in a window, tokens shared by neighbours, characters of its tokens.
+    """Window size: tokens in a window, tokens shared by neighbours, characters of its tokens.
 
-    Characters are bounded because one unknown token may stand for many of them. What stands between tokens (white
-    space, marks that the tokenizer drops) is not counted.
+    Characters are bounded because one unknown token may stand for many of them. Text between tokens (white space, marks
+    that the tokenizer drops) is not counted.
     """
 
     size: int = 126
@@ -48,7 +50,7 @@ class WindowSpec:
 
 
 def prepare_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer without truncation and padding, and with endless words cut. Changes it in place."""
+    """Disable truncation and padding, and split endless words. Changes the tokenizer in place."""
     from tokenizers import Regex, pre_tokenizers  # noqa: PLC0415 - 4 MB that the shipped model does not need
 
     tokenizer.no_truncation()
@@ -60,12 +62,12 @@ def prepare_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def windows(tokenizer: Tokenizer, text: str, spec: WindowSpec) -> list[Window]:
-    """All windows of the text, first to last; none if it holds no token."""
+    """All windows of the text, first to last; none if it has no token."""
     return list(iter_windows(tokenizer, text, spec))
 
 
 def iter_windows(tokenizer: Tokenizer, text: str, spec: WindowSpec) -> Iterator[Window]:
-    """The same one by one: the text is tokenised as far as they are asked for."""
+    """The same lazily: the text is tokenised on demand."""
     ids: list[int] = []
     offsets: list[tuple[int, int]] = []
     for start, chunk in chunks(text, CHUNK):
@@ -74,7 +76,7 @@ def iter_windows(tokenizer: Tokenizer, text: str, spec: WindowSpec) -> Iterator[
         offsets.extend((start + first, start + last) for first, last in encoded.offsets)
         if start + len(chunk) == len(text):
             break
-        ranges = list(_ranges(offsets, spec))[:-1]  # the last one may still grow
+        ranges = list(_ranges(offsets, spec))[:-1]  # the last one is not complete yet
         yield from (_window(text, ids[token:end], offsets[token:end]) for token, end in ranges)
         if ranges:
             consumed = _next(*ranges[-1], spec)
@@ -102,8 +104,8 @@ def _window(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -
 
 
 def _ranges(offsets: Sequence[tuple[int, int]], spec: WindowSpec) -> Iterator[tuple[int, int]]:
-    """First token and the one after the last of each window; the last window is as full as the text allows."""
-    lengths = [0, *accumulate(last - first for first, last in offsets)]  # white space between tokens parts no window
+    """First token and one past the last of each window; the last window is as full as the text allows."""
+    lengths = [0, *accumulate(last - first for first, last in offsets)]  # white space between tokens does not count
     start = end = 0
     while end < len(offsets):
         limit = min(start + spec.size, len(offsets))
@@ -113,14 +115,14 @@ def _ranges(offsets: Sequence[tuple[int, int]], spec: WindowSpec) -> Iterator[tu
 
 
 def _next(start: int, end: int, spec: WindowSpec) -> int:
-    """Where the window after this one begins."""
+    """Start of the next window."""
     return max(start + 1, end - min(spec.overlap, (end - start) // 2))
 
 
 def chunks(text: str, length: int) -> Iterator[tuple[int, str]]:
-    """The text in pieces of about so many characters, each with its place, cut where there is white space.
+    """The text in chunks of about `length` characters with their offsets, split at white space.
 
-    One without any is up to `MAX_CHUNK_FACTOR` times as long.
+    A chunk without any is up to `MAX_CHUNK_FACTOR` times as long.
     """
     start = 0
     while start < len(text):
