@@ -1,8 +1,8 @@
-"""Speaks to the judge's server: one deadline over everything, few retries, and never more than agreed.
+"""HTTP client of the judge's server: one overall deadline, few retries, and never more calls or tokens than budgeted.
 
-Servers differ in what they take. `_DIALECTS` lists the ways to ask, the best first; a 400 or 422 leads to the next, and
-the first that works is remembered. Trouble of any kind raises `LayerError` with its cause; nothing of an answer or
-of a prompt gets into an error or a log.
+Servers differ in what they accept. `_DIALECTS` lists the request forms, the best first; a 400 or 422 leads to the next,
+and the first that works is kept. Every failure raises `LayerError` with its cause; no part of a prompt or a response
+enters an error or a log.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ OUTPUT_TOKENS = 400
 THINKING_TOKENS = 4000
 OVERHEAD_TOKENS = 64
 EWMA_WEIGHT = 0.2
-"""Weight of the latest call in the usual duration."""
+"""Weight of the latest call in the typical duration."""
 TIMEOUT_MARGIN = 1.0
-"""Seconds by which the HTTP library's own timeout comes later, so that the deadline of `slot` is what is told."""
+"""Seconds by which the HTTP library's own timeout is later, so that the deadline of `slot` is the one reported."""
 BYTES_PER_TOKEN = 3
-"""A text has at most as many tokens as bytes, and about a third as many: what an unanswered call is charged."""
+"""A text has at most as many tokens as bytes, and typically a third: the charge of an unanswered call."""
 
 _DIALECTS: tuple[frozenset[str], ...] = (
     frozenset({"schema", "logprobs", "classic"}),
@@ -52,7 +52,7 @@ _DIALECT_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 
 class _RetryableError(Exception):
-    """Worth another try, not before `retry_after` seconds if the server said so; `reason` for the log."""
+    """Worth a retry, not before `retry_after` seconds if the server said so; `reason` for the log."""
 
     def __init__(self, reason: str, retry_after: float = 0.0, cause: str = "unavailable") -> None:
         self.reason = reason
@@ -62,19 +62,19 @@ class _RetryableError(Exception):
 
 
 class _UnsupportedDialectError(Exception):
-    """The server does not take a request of this form."""
+    """The server does not accept this form of request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A chat completion as it came, and the tokens that it cost."""
+    """A raw chat completion, and the tokens it cost."""
 
     envelope: dict[str, Any]
     tokens: int
 
 
 class JudgeClient:
-    """A client of one OpenAI-compatible server. `slot` gives a place and the deadline; `ask` works within."""
+    """A client of one OpenAI-compatible server. `slot` reserves a call and its deadline; `ask` works within it."""
 
     def __init__(self, settings: JudgeLayer, schema: Mapping[str, Any]) -> None:
         self._settings = settings
@@ -96,7 +96,7 @@ class JudgeClient:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[float]:
-        """A place among the calls, for at most `timeout` seconds, waiting included; yields when that ends."""
+        """Reserve a call for at most `timeout` seconds, waiting included; yields the deadline."""
         self._breaker.check()
         deadline = time.monotonic() + self._settings.timeout
         try:
@@ -110,10 +110,10 @@ class JudgeClient:
             raise LayerError("deadline") from None
 
     async def ask(self, messages: Sequence[Message], deadline: float) -> Completion:
-        """One completion; `ends` on the monotonic clock is when nothing will be waited for any more.
+        """One completion; `deadline` is on the monotonic clock.
 
-        A call that would usually take longer than the time that is left is not begun: many servers go on working
-        for a client that has left, and its cost is lost.
+        A call that typically takes longer than the remaining time is not started: many servers keep working for a
+        client that has left, and its cost is lost.
         """
         if deadline - time.monotonic() < self._typical_duration:
             raise LayerError("deadline")
@@ -140,7 +140,7 @@ class JudgeClient:
         return json.dumps(body, json.MUCH)
 
     async def _with_retries(self, body: bytes, deadline: float) -> Completion:
-        """Try, and try again while attempts, time and the retry budget last."""
+        """Retry while attempts, time and the retry budget last."""
         exhausted = tenacity.stop_any(
             tenacity.stop_after_attempt(self._settings.attempts),
             tenacity.stop_before_delay(deadline - time.monotonic()),
@@ -158,7 +158,7 @@ class JudgeClient:
             raise LayerError(error.cause, error.reason) from None
 
     async def _attempt(self, body: bytes) -> Completion:
-        """One HTTP call, charged before it is made and corrected afterwards."""
+        """One HTTP call, charged in advance and corrected afterwards."""
         reserve = len(body) + OVERHEAD_TOKENS + (THINKING_TOKENS if b"max_completion" in body else OUTPUT_TOKENS)
         if not (self._calls.fits(1) and self._tokens.fits(reserve)):
             raise LayerError("budget")
@@ -173,7 +173,7 @@ class JudgeClient:
             metrics.JUDGE_TOKENS.inc(cost)
 
     async def _call_through_breaker(self, body: bytes) -> dict[str, Any]:
-        """The call under the eyes of the breaker. Only what the server did counts, not what the text provoked."""
+        """Call through the circuit breaker. Only failures of the server count, not those the text provoked."""
         started = time.monotonic()
         try:
             envelope = await self._post(body)
@@ -205,7 +205,7 @@ class JudgeClient:
         return envelope
 
     def _open_session(self) -> aiohttp.ClientSession:
-        """The session, made on first use because it belongs to the running event loop."""
+        """The session, created on first use because it belongs to the running event loop."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self._settings.concurrency, ttl_dns_cache=60),
@@ -226,7 +226,7 @@ async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _check_status(status: int, headers: Mapping[str, str]) -> None:
-    """200 passes; a 400 or 422 asks for another dialect; the rest is trouble, some of it worth another try."""
+    """200 passes; a 400 or 422 asks for another dialect; the rest are failures, some of them worth a retry."""
     if status == 200:
         return
     if status in {400, 422}:
@@ -235,7 +235,7 @@ def _check_status(status: int, headers: Mapping[str, str]) -> None:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds asked for by `Retry-After`, as a number or a date (RFC 9110, 10.2.3); 0 if there is none."""
+    """Seconds of `Retry-After`, a number or a date (RFC 9110, 10.2.3); 0 without one."""
     value = headers.get("Retry-After", "").strip()
     try:
         return float(value) if value.isdecimal() else max(0.0, parsedate_to_datetime(value).timestamp() - time.time())

@@ -1,9 +1,9 @@
-"""What of a request the judge is shown: bounded windows around the suspicious spans, escaped to one line each.
+"""Selects what the judge sees of a request: bounded windows around the suspicious spans, escaped to one line each.
 
-Two promises. *Nothing in the text can look like us*: line breaks, brackets, braces and invisible
-characters are written as escapes, so every line that begins with `[` is ours, chat-template tokens are
-inert, and a forged JSON verdict is no JSON. *We know what was not shown*: `complete` is true if the judge
-saw the whole request, or at least everything that made earlier layers suspicious.
+Two guarantees. *Text cannot imitate our structure*: line breaks, brackets, braces and invisible characters are escaped,
+so every line that begins with `[` is ours, chat-template tokens are inert, and a forged JSON verdict is not JSON.
+*Omissions are known*: `complete` is true if the judge saw the whole request, or at least everything that earlier layers
+found suspicious.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EDGE = 600
 MAX_EXPANSION = 2
 MAX_WINDOWS = 48
 HEADER_COST = 48
-"""What showing a part costs beside its text."""
+"""Cost of showing a part besides its text."""
 _STRUCTURAL = frozenset("{}[]<>`")
 _NAMED_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -28,7 +28,7 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """`rendered` goes to the judge; `unescaped` is the same text unescaped, to find quotes of it."""
+    """`rendered` goes to the judge; `unescaped` is the same text without escapes, to detect quotes of it."""
 
     rendered: str
     unescaped: str
@@ -48,12 +48,12 @@ def excerpt(request: ScanRequest, prior: Sequence[Finding], budget: int) -> Exce
 
 
 def escape(text: str) -> str:
-    """One line in which brackets, braces, back-ticks and everything invisible are written as escapes."""
+    """One line in which brackets, braces, back-ticks and all invisible characters are escaped."""
     return text.translate(_ESCAPES)
 
 
 class _Escapes(dict[int, str]):
-    """Remembers the common plane, so that escaping costs a look-up a character and bounded memory."""
+    """Caches the basic multilingual plane, so that escaping costs one look-up per character and bounded memory."""
 
     def __missing__(self, code: int) -> str:
         value = _escaped(chr(code))
@@ -74,7 +74,7 @@ def _escaped(char: str) -> str:
 
 
 def _selects_variation(char: str) -> bool:
-    """Variation selectors print nothing and can carry a hidden message, though Unicode calls them printable."""
+    """Variation selectors are invisible and can carry a hidden message, though Unicode calls them printable."""
     return char >= "\u180b" and "VARIATION SELECTOR" in unicodedata.name(char, "")
 
 
@@ -89,7 +89,7 @@ def _span(finding: Finding, segment: Segment) -> Interval:
 
 
 def _candidate_windows(segments: Sequence[Segment], suspects: Sequence[Finding]) -> Iterator[tuple[int, Interval]]:
-    """Windows in order of importance: around the findings, then both ends of the segments, the latest first."""
+    """Windows by importance: around the findings, then both ends of the segments, the latest first."""
     places = {path: index for index, segment in enumerate(segments) for path in segment.paths}
     for finding in suspects[:MAX_WINDOWS]:
         if (index := places.get(finding.path)) is not None:
@@ -102,7 +102,7 @@ def _candidate_windows(segments: Sequence[Segment], suspects: Sequence[Finding])
 
 
 def _select_windows(segments: Sequence[Segment], suspects: Sequence[Finding], budget: int) -> dict[int, list[Interval]]:
-    """Take each wish that still fits as a whole."""
+    """Take each candidate that still fits as a whole."""
     windows: dict[int, list[Interval]] = {}
     remaining = budget
     for index, window in _candidate_windows(segments, suspects):
@@ -129,7 +129,7 @@ def _size(intervals: Sequence[Interval]) -> int:
 
 
 def _covers(segments: Sequence[Segment], windows: dict[int, list[Interval]], suspects: Sequence[Finding]) -> bool:
-    """Everything shown, or every suspicious span of some suspicion."""
+    """Whether everything is shown, or every suspicious span if there are any."""
     if _size([window for intervals in windows.values() for window in intervals]) == sum(len(s.text) for s in segments):
         return True
     places = {path: index for index, segment in enumerate(segments) for path in segment.paths}
@@ -144,7 +144,7 @@ def _is_covered(span: Interval, windows: Sequence[Interval]) -> bool:
 
 
 def _render(segments: Sequence[Segment], windows: dict[int, list[Interval]], limit: int) -> tuple[str, bool]:
-    """The lines for the judge, and whether escapes made them longer than `limit`, so that the rest is cut."""
+    """The lines for the judge, and whether escapes made them longer than `limit`, so that the rest was cut."""
     lines: list[str] = []
     remaining, is_truncated = limit, False
     for index in sorted(windows):

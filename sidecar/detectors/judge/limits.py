@@ -1,6 +1,6 @@
-"""What bounds the judge's traffic: places and a queue, budgets per period, a breaker, a retry budget.
+"""Limits of the judge's traffic: a bulkhead, budgets per period, a circuit breaker, a retry budget.
 
-All in the process and on the monotonic clock; every structure here has a fixed bound on its memory.
+All are local to the process and use the monotonic clock; every structure has bounded memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = logs.get("llm_judge")
 
 
 class Bulkhead:
-    """So many calls at once, so many waiting; one more raises `LayerError("queue_full")` at once."""
+    """Limits concurrent and waiting calls; one more raises `LayerError("queue_full")` at once."""
 
     def __init__(self, concurrency: int, queue: int) -> None:
         self._semaphore = asyncio.Semaphore(concurrency)
@@ -26,7 +26,7 @@ class Bulkhead:
         self._occupied = 0
 
     async def __aenter__(self) -> None:
-        """Wait for a place."""
+        """Wait for a slot."""
         if self._occupied >= self._capacity:
             raise LayerError("queue_full")
         self._occupied += 1
@@ -39,13 +39,13 @@ class Bulkhead:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the place back."""
+        """Release the slot."""
         self._occupied -= 1
         self._semaphore.release()
 
 
 class Charge:
-    """One entry of a budget; its `cost` may be corrected once the true one is known."""
+    """One entry of a budget; its `cost` is corrected once the actual cost is known."""
 
     __slots__ = ("at", "cost")
 
@@ -71,26 +71,26 @@ class Budget:
 
     @property
     def remaining(self) -> float:
-        """The share that could be spent now, from 0.0 to 1.0."""
+        """The share that can be spent now, from 0.0 to 1.0."""
         self.fits(0)
         return max(0.0, 1 - self._spent / self._rate.requests)
 
     def charge(self, cost: int) -> Charge:
-        """Spend; ask `fits` first."""
+        """Spend; call `fits` first."""
         entry = Charge(time.monotonic(), cost)
         self._charges.append(entry)
         self._spent += cost
         return entry
 
     def correct(self, entry: Charge, cost: int) -> None:
-        """Correct what an entry cost. An entry of a period gone by no longer counts."""
+        """Correct the cost of an entry. An entry of an earlier period no longer counts."""
         if self._charges and entry.at >= self._charges[0].at:
             self._spent += cost - entry.cost
             entry.cost = cost
 
 
 class CircuitBreaker:
-    """Leaves the judge alone for `pause` seconds after `failures` failures in a row, then lets one call try."""
+    """Opens for `pause` seconds after `failures` consecutive failures, then admits one trial call."""
 
     def __init__(self, failures: int, pause: float) -> None:
         self._threshold = failures
@@ -100,12 +100,12 @@ class CircuitBreaker:
         self._half_open = False
 
     def check(self) -> None:
-        """Raise `LayerError("breaker_open")` if no call may be made now; costs microseconds."""
+        """Raise `LayerError("breaker_open")` if no call is allowed now; costs microseconds."""
         if self._half_open or time.monotonic() < self._open_until:
             raise LayerError("breaker_open")
 
     def admit(self) -> None:
-        """The same for a call that is about to be made: the first after a pause is a trial, and alone."""
+        """The same for a call about to be made: the first after a pause is the only trial."""
         self.check()
         self._half_open = self._failures >= self._threshold
 
@@ -124,16 +124,16 @@ class CircuitBreaker:
             _log.warning("judge_paused", reason=reason, failures=self._failures, seconds=self._pause)
 
     def pause_for(self, seconds: float) -> None:
-        """The judge's server asked to be left alone; believed for at most `pause` seconds."""
+        """The judge's server asked for a pause (`Retry-After`), accepted for at most `pause` seconds."""
         self._open_until = max(self._open_until, time.monotonic() + min(seconds, self._pause))
 
     def release(self) -> None:
-        """A call ended without telling anything about the server: another may try."""
+        """A call ended without information about the server: another may try."""
         self._half_open = False
 
 
 class RetryBudget:
-    """Retries stay within a fifth of the calls, so that a failing judge is not also flooded."""
+    """Limits retries to a fifth of the calls, so that a failing judge is not flooded as well."""
 
     SHARE = 0.2
     MAX_BALANCE = 10.0
@@ -142,11 +142,11 @@ class RetryBudget:
         self._balance = self.MAX_BALANCE / 2
 
     def record_call(self) -> None:
-        """A first attempt was made."""
+        """Record a first attempt."""
         self._balance = min(self.MAX_BALANCE, self._balance + self.SHARE)
 
     def take(self) -> bool:
-        """Whether a retry may be made; if so it is paid for."""
+        """Whether a retry is allowed; if so it is charged."""
         if self._balance < 1.0:
             return False
         self._balance -= 1.0

@@ -1,9 +1,8 @@
-"""The wording of the judge's task: its questions, the messages, the shape of the answer.
+"""The judge's prompt: its questions, the messages, the schema of the answer.
 
-The text under judgement is data. It stands between two lines that carry a marker drawn anew for each
-call, and a valid answer must repeat that marker, so a verdict written beforehand into the text is
-neither a way out of the data nor an answer. The system message is the same for all calls, which lets
-servers reuse its computation.
+The judged text is data. It stands between two lines with a random marker drawn for each call, and a valid answer must
+repeat the marker, so a verdict written into the text in advance neither escapes the data nor counts as an answer. The
+system message is the same for all calls, which lets servers cache its prefix.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Message = dict[str, str]
 
 
 class QuestionRule(Protocol):
-    """A rule of the policy, as far as the judge cares: only those with a `question` are asked."""
+    """The policy rule as the judge needs it: only those with a `question` are asked."""
 
     @property
     def id(self) -> str:
@@ -34,12 +33,12 @@ class QuestionRule(Protocol):
 
     @property
     def label(self) -> Label:
-        """The threat that a yes means."""
+        """The threat that a yes indicates."""
         ...
 
     @property
     def score(self) -> float:
-        """What a certain yes is worth."""
+        """The score of a certain yes."""
         ...
 
     @property
@@ -54,13 +53,13 @@ class QuestionRule(Protocol):
 
     @property
     def channels(self) -> Sequence[Channel]:
-        """Where it is asked: of direct parts, indirect ones, or both."""
+        """The channels on which it is asked: direct, indirect, or both."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One thing the judge is asked; `score` is what a certain yes is worth."""
+    """One question to the judge; `score` is the score of a certain yes."""
 
     rule: str
     label: Label
@@ -138,7 +137,7 @@ extract them:
 
 
 def questions(rules: Sequence[QuestionRule] = ()) -> tuple[Question, ...]:
-    """The built-in questions and those of the policy. Raises `ConfigError` if they are too many for one call."""
+    """The built-in questions and those of the policy. Raises `ConfigError` if there are too many for one call."""
     policy_questions = tuple(_policy_questions(rules))
     if len(policy_questions) + len(BUILT_IN) > MAX_QUESTIONS:
         limit = MAX_QUESTIONS - len(BUILT_IN)
@@ -156,7 +155,7 @@ def _policy_questions(rules: Sequence[QuestionRule]) -> Iterator[Question]:
 
 
 def new_marker() -> str:
-    """A word that no text can foresee: 48 random bits, short enough for small models to repeat."""
+    """An unpredictable word: 48 random bits, short enough for small models to repeat."""
     return "k" + secrets.token_hex(6)
 
 
@@ -179,13 +178,13 @@ def messages(all_questions: Sequence[Question], marker: str, rendered: str, syst
 
 
 def system_prompt_ends(system_prompt: str | None) -> list[str]:
-    """What the judge sees of the system prompt: all of it, or both ends, which are enough to recognise it."""
+    """The part of the system prompt that the judge sees: all of it, or both ends, enough to recognise it."""
     text = system_prompt or ""
     return [text] if len(text) <= 2 * SYSTEM_PROMPT_ENDS else [text[:SYSTEM_PROMPT_ENDS], text[-SYSTEM_PROMPT_ENDS:]]
 
 
 def schema(all_questions: Sequence[Question]) -> dict[str, Any]:
-    """JSON schema of the answer. The same for every call: servers compile and keep it."""
+    """JSON schema of the answer. The same for every call: servers compile and cache it."""
     names = grade_names(all_questions)
     grade = {"type": "integer", "enum": list(range(GRADES))}
     return {

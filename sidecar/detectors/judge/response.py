@@ -1,8 +1,8 @@
-"""Reads the judge's answer: exactly one verdict, in the agreed shape, for this call, or an error.
+"""Parses the judge's response: exactly one verdict, in the required schema, for this call, or an error.
 
-A grade is one digit, 0 to 9. Where the server offers log-probabilities, a grade becomes the expected value over
-the digits that the model weighed at that place (probability-weighted grading, after G-Eval, Liu et al. 2023),
-which is finer and better calibrated than the digit alone. Garbage never counts as safe.
+A grade is one digit, 0 to 9. Where the server offers log-probabilities, a grade becomes the expected value over the
+digits that the model weighed at that position (probability-weighted grading, after G-Eval, Liu et al. 2023), which is
+finer and better calibrated than the digit alone. Garbage never counts as safe.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PRIVATE = re2.compile(r"\S+@\S+|\S*\d\S*\d\S*\d\S*|\S{24,}")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One verdict: for each question how sure the judge is of a yes (0..1), and its words, not yet cleaned."""
+    """One verdict: for each question the confidence in a yes (0..1), and the reasoning, not yet sanitized."""
 
     grades: tuple[float, ...]
     reasoning: str
@@ -80,7 +80,7 @@ def _content(choice: Any) -> str:
 
 
 def _verdict(content: str) -> dict[str, Any]:
-    """The single JSON object that the content is, a thought before and a code fence around it aside."""
+    """The single JSON object of the content, without a leading thought and a code fence."""
     text = _THINKING.sub("", content, count=1)
     fenced = _FENCE.search(text)
     verdict = json.loads(
@@ -92,7 +92,7 @@ def _verdict(content: str) -> dict[str, Any]:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Two values under one name are two verdicts."""
+    """Two values under one key are two verdicts."""
     unique = dict(pairs)
     if len(unique) != len(pairs):
         raise ValueError("a key twice")
@@ -136,7 +136,7 @@ def _expectation(alternatives: Any) -> float | None:
 
 
 def sanitized(reasoning: str, visible_text: str) -> str | None:
-    """At most two sentences, free of control characters; None if nothing is left or it quotes what was shown."""
+    """At most two sentences without control characters; None if nothing remains or it quotes visible text."""
     text = " ".join("".join(char if char.isprintable() else " " for char in reasoning).split())
     if (sentences := _SENTENCE.search(text)) is not None:
         text = sentences.group(0).strip()
@@ -145,7 +145,7 @@ def sanitized(reasoning: str, visible_text: str) -> str | None:
 
 
 def _quotes(text: str, visible_text: str) -> bool:
-    """Whether more than `MAX_QUOTE` words in a row, or one thing that looks private, also stand in `shown`."""
+    """Whether more than `MAX_QUOTE` consecutive words, or anything that looks private, also stands in the visible text."""
     if any(
         match.group(0).strip(".,;:()\"'").casefold() in visible_text.casefold() for match in _PRIVATE.finditer(text)
     ):
@@ -157,5 +157,5 @@ def _quotes(text: str, visible_text: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Words, and single characters of scripts that write without spaces."""
+    """Words, and single characters of scripts without spaces."""
     return [match.group(0) for match in _WORD.finditer(text.casefold())]

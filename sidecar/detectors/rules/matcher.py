@@ -171,8 +171,7 @@ class Matcher:
     def matching(
         self, prefiltered: PrefilterResult, among: int = -1, accept: Callable[[int], bool] = lambda _: True
     ) -> Iterator[int]:
-        """The numbers of the patterns that match: those with a bit in `among`, if `accept` agrees when their turn
-        comes.
+        """The numbers of the patterns that match: with a bit in `among`, and accepted by `accept` in turn.
 
         At the edge of a searched span a pattern may match falsely; `spans` decides.
         """
