@@ -1,9 +1,10 @@
-"""Views of a text: what a reader sees and what a model would decode, each with the way back.
+"""Normalization and decoding of a text: what a reader sees and a model would decode, mapped back to the original.
 
-`views(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that is met buys the
-view it hints at, and what comes out is looked at once more, so that nesting is undone to depth 2. The views together
-are at most `ROOM` times as long as the text (and `ROOM_LEAST` is always granted), the most promising first
-(`sidecar.normalization.budget`). If one that promised something found no room, the last view says so by its name.
+`normalizations(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that matches
+triggers its decoding, and the results are examined once more, so that nesting is undone to depth 2. The results
+together are at most `BUDGET_FACTOR` times as long as the text (`MIN_BUDGET` is always granted), the most promising
+first (`sidecar.normalization.budget`). If a promising one exceeded the budget, the last result says so by its name.
+Rules, findings and the API call a result a *view*.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = [
 
 DEPTH = 2
 CACHED_TEXTS, MAX_CACHED_LENGTH = 32, 10_000
-"""The views of so many texts, each of at most so many code points, are kept: layers read the same text in turn."""
+"""Texts, and their maximum length in code points, whose views are cached: layers normalize the same text in turn."""
 
 _CODECS = {codec.name: (codec, re2.compile(codec.pattern)) for codec in codecs.CODECS}
 CODEC_NAMES = tuple(_CODECS)
@@ -55,7 +56,7 @@ def _set(patterns: Iterable[str]) -> re2.Set:
 
 
 OVERFLOW = "overflow"
-"""The only step of a last, empty view: there was more to undo than there was room for."""
+"""The only step of a last, empty view: there was more to decode than the budget allowed."""
 _HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items()}, **spelling.HINTS}
 _HINT_GROUPS = (
     ("url", "quoted", "entities", "escapes", "calls", "braille", "tags", "selectors", "bits"),
@@ -66,15 +67,15 @@ _HINT_GROUPS = (
     (spelling.SPACED,),
     (spelling.DEHYPHENATED, spelling.SEGMENTED),
 )
-"""Hints that share an automaton. All in one would need far more states, which it makes as a text asks for them: five
-times as long for a text that is new."""
+"""Hints that share an automaton. A single one would need far more states, which are built on demand: five times as long
+for a new text."""
 _HINT_SETS = [(names, _set(_HINTS[name] for name in names)) for names in _HINT_GROUPS] + [
     (tuple(_CIPHERS), _set(_CIPHERS.values()))
 ]
 
 
 def normalizations(text: str) -> Sequence[NormalizedText]:
-    """The text itself and every other reading of it, shallow ones first. Never raises."""
+    """The text itself and every other view of it, shallow ones first. Never raises."""
     return _cached(text) if len(text) <= MAX_CACHED_LENGTH else _normalize(text)
 
 
@@ -84,7 +85,7 @@ def _cached(text: str) -> Sequence[NormalizedText]:
 
 
 def clear_cache() -> None:
-    """Remember no text any more: for measurements of texts that are read again and again."""
+    """Drop all cached texts, for measurements that repeat a text."""
     _cached.cache_clear()
     _cached_hints.cache_clear()
 
@@ -110,12 +111,12 @@ def _normalize(text: str) -> Sequence[NormalizedText]:
 
 
 def encodable(text: str) -> str:
-    """Lone surrogates, which no encoding knows, as question marks; everything else as it is."""
+    """Lone surrogates, which cannot be encoded, as question marks; everything else unchanged."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def is_plain(text: str) -> bool:
-    """Whether nothing in a text hints at another reading: it is its only view."""
+    """Whether nothing in the text suggests another view: it is its only view."""
     return not _hints_of(text) and next(folding.foldings(NormalizedText(text)), None) is None
 
 
@@ -124,7 +125,7 @@ def _hints_of(text: str) -> Sequence[str]:
 
 
 def _search_hints(text: str) -> Sequence[str]:
-    """The steps that are worth taking on this text: what yields short views first, whole-text ones last."""
+    """The steps worth taking on this text: those with short views first, whole-text ones last."""
     data = text.encode()
     return tuple(names[number] for names, hints in _HINT_SETS for number in sorted(hints.Match(data) or ()))
 
@@ -133,7 +134,7 @@ _cached_hints = lru_cache(CACHED_TEXTS)(_search_hints)
 
 
 def _next_level(base: NormalizedText, budget: NormalizationBudget) -> Iterator[NormalizedText]:
-    """One step further: everything that this view's hints promise, as far as there is room."""
+    """One level deeper: everything that the hints of this view suggest, within the budget."""
     for name in _hints_of(base.text):
         for view in _step(base, name, budget):
             yield view

@@ -1,9 +1,12 @@
-"""How much room the readings of a text have, and which of them have it first.
+"""Length budget for the views of a text, and their priority.
 
-Ordinary documents hint at readings by the hundred: identifiers look like leet, tables like morse, tags stand between
-words. A reading is promising if it says something that an attack can hardly do without (`count_trigger_words`), or if an encoding
-was undone and what came out is text. Those have `BUDGET_FACTOR` times the length of the text; all others have `UNPROMISING_SHARE` of it,
-and are left out beyond that without a word. Only a promising reading that found no room is reported (`exceeded`).
+Ordinary documents suggest decodings by the hundred: identifiers look like leetspeak, tables like morse, tags stand
+between words. A decoding is promising if it contains more trigger words than before (`count_trigger_words`), or if an
+encoding was undone and the result is text. Those share `BUDGET_FACTOR` times the length of the text; all others have
+`UNPROMISING_SHARE` of it, and are dropped silently beyond that. Only a promising decoding over budget is reported
+(`exceeded`).
+
+Invariant: decoding never takes more code points than the budget, whatever the text (foldings are not counted).
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ BUDGET_FACTOR = 6
 MIN_BUDGET = 64_000
 """Code points that the views of a short text may have together."""
 UNPROMISING_SHARE, MIN_UNPROMISING = 0.1, 6_000
-"""The share of the text that readings which promise nothing may have, and what they may have of any text."""
+"""The share of the text for unpromising decodings, and their minimum for any text."""
 MAX_CLUSTER = 1_500
-"""Code points after which runs that follow each other closely are taken for another reading."""
+"""Code points after which adjacent replacements form a new cluster."""
 _STEMS = (
     "ignor disregard forget overrid bypass previous preced prior earlier above instruc system prompt reveal output "
     "repeat respond respons answer please includ follow display secret password credential jailbreak restrict "
@@ -36,29 +39,29 @@ _Attempt = tuple[str, str]
 
 
 def count_trigger_words(text: str) -> int:
-    """How many words in it an attack can hardly do without."""
+    """How many words it contains that an attack can hardly avoid."""
     return sum(1 for _ in _TRIGGER_WORDS.finditer(text))
 
 
 def is_language(text: str) -> bool:
-    """Whether it has words, one after the other, rather than the noise that decoding by chance makes."""
+    """Whether it has consecutive words, unlike the noise of accidental decoding."""
     return _WORDS.search(text) is not None
 
 
 class NormalizationBudget:
-    """What is left for the readings of one text."""
+    """The remaining budget for the views of one text."""
 
     def __init__(self, length: int) -> None:
         self.exceeded = False
-        """Whether a promising reading found no room."""
+        """Whether a promising decoding was over budget."""
         self._promising = max(MIN_BUDGET, BUDGET_FACTOR * length)
         self._unpromising = max(MIN_UNPROMISING, int(UNPROMISING_SHARE * length))
         self.decoded: dict[_Attempt, str | None] = {}
-        """What codecs said of stretches that other views have, too."""
+        """Decoded texts, shared between views."""
         self._attempted: set[_Attempt] = set()
 
     def take(self, length: int, *, promising: bool) -> bool:
-        """Whether there is room for so many code points more; then they are taken."""
+        """Take so many code points from the budget, if they are left."""
         if not promising:
             if length > self._unpromising:
                 return False
@@ -70,7 +73,7 @@ class NormalizationBudget:
         return True
 
     def is_new(self, step: str, source: str) -> bool:
-        """Whether this step has not been taken on these words before: from another view that shares them."""
+        """Whether this step is new for this text, which several views may share."""
         attempt = (step, source)
         if attempt in self._attempted:
             return False
@@ -80,7 +83,7 @@ class NormalizationBudget:
     def select(
         self, parent: NormalizedText, step: str, replacements: Iterable[Replacement], *, decoded: bool
     ) -> Iterator[Replacement]:
-        """The runs for which there is room; those that follow each other closely stand or fall together."""
+        """The replacements within the budget; adjacent ones are taken or dropped together."""
         for cluster in _clusters(replacements):
             start, end = max(0, cluster[0].start - CONTEXT), cluster[-1].end + CONTEXT
             if not self.is_new(step, parent.text[start:end]):
@@ -96,7 +99,7 @@ class NormalizationBudget:
 
 
 def _clusters(replacements: Iterable[Replacement]) -> Iterator[Sequence[Replacement]]:
-    """Runs between which nothing is left out."""
+    """Replacements with nothing left out between them."""
     cluster: list[Replacement] = []
     for replacement in replacements:
         if cluster and (

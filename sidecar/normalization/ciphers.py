@@ -1,7 +1,7 @@
-"""Letter-for-letter ciphers: rotations, Atbash, ROT47, and text written backwards.
+"""Substitution ciphers: rotations, Atbash, ROT47, and reversed text.
 
-Trying every cipher on every text would cost a pass each. Instead one set of patterns looks for words that an
-attack on a model can hardly do without, as each cipher would spell them; only those ciphers are undone.
+Trying every cipher on every text would cost a pass each. Instead one set of patterns searches for trigger words of
+attacks in the spelling of each cipher; only matching ciphers are undone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ENCIPHER = {name: {ord(plain): chr(code) for code, plain in table.items()} for 
 
 
 def hint_patterns() -> Iterator[tuple[str, str]]:
-    """For each cipher its name and a pattern that finds the telling words as it spells them."""
+    """For each cipher its name and a pattern of the trigger words in its spelling."""
     for name, table in _ENCIPHER.items():
         words = "|".join(re2.escape(word.translate(table)) for word in _TRIGGER_WORDS)
         yield name, rf"(?i)(?:{words})" if name == "rot47" else rf"(?i)\b(?:{words})[a-z]{{0,6}}\b"
@@ -59,7 +59,7 @@ def decipher(view: NormalizedText, name: str, places: Sequence[Span] | None = No
 
 
 def places(view: NormalizedText, name: str) -> list[Span]:
-    """Where the telling words of this cipher stand, and what is beside them."""
+    """The enciphered trigger words and their surroundings."""
     return neighbourhoods(view.text, _pattern(name).search)
 
 

@@ -1,7 +1,7 @@
-"""Encodings that carry text inside text: base64 and its kin, escapes, morse, bits, invisible characters.
+"""Decoders for text encoded inside text: base64 and similar, escapes, morse, bits, invisible characters.
 
-Each codec is a pattern for the stretch and a function that gives its text, or None where there is none.
-Only text that is readable counts, so hashes, keys, images and random bytes make no view.
+Each codec is a pattern for the encoded text and a function that returns the decoded text, or None. Only readable text
+counts, so hashes, keys, images and random bytes produce no view.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from sidecar.normalization.normalized_text import Replacement
 
 Decode = Callable[[str], str | None]
 EncodedText = tuple[str, str]
-"""The name of a codec, and what it may have written."""
+"""The name of a codec, and the text it may have encoded."""
 _HEX = "0123456789abcdefABCDEF"
 PROBE = 64
-"""Characters that dear decoders try first, before they take on the whole stretch."""
+"""Characters that expensive decoders try first, before the whole text."""
 MIN_CHUNKS_LENGTH = 20
-"""Characters of an encoding cut into pieces: as many as one in a piece; what is shorter decodes by chance."""
+"""Characters of an encoding split into chunks, as for a single one; shorter ones decode by chance."""
 
 
 class Codec(NamedTuple):
-    """`pattern` finds the stretches, `decode` reads one.
+    """`pattern` finds encoded text, `decode` decodes it.
 
-    So that plain text pays little, the pattern is tried only where `hint` (a cheaper pattern) is met.
+    To keep plain text cheap, the pattern is tried only where `hint` (a cheaper pattern) matches.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Codec(NamedTuple):
 
 
 def _text(data: bytes) -> str | None:
-    """Bytes as text, if they are readable text: UTF-8, or UTF-16 as some tools write it."""
+    """Bytes as text, if readable: UTF-8, or UTF-16 as some tools write it."""
     if data[1:8:2] == b"\0\0\0\0"[: len(data[1:8:2])] and len(data) > 8:
         data = data[::2]
     try:
@@ -78,7 +78,7 @@ def _unpadded(encoded: str) -> bytes:
 
 
 def _chunks(encoded: str) -> str | None:
-    """An encoding cut into pieces of one length; words of that length may stand around it, and alone are none."""
+    """An encoding split into chunks of one length, possibly among words of that length, which alone are none."""
     candidates = "".join(c if c.isalnum() or c in "+/" else " " for c in encoded).split()
     parts = [piece for piece in candidates if piece != "+"]
     if all(map(str.isdigit, parts)):
@@ -94,12 +94,12 @@ def _chunks(encoded: str) -> str | None:
 
 
 def _adjacent_words(parts: Sequence[str]) -> int:
-    """How many of the first pieces may be words or numbers that stand beside an encoding."""
+    """How many of the first chunks may be words or numbers next to an encoding."""
     return len(parts[: next((index for index, p in enumerate(parts) if not (p.isdigit() or _is_word(p))), len(parts))])
 
 
 def _is_word(piece: str) -> bool:
-    """Letters as words have them: no digit, and no capital but the first, or all."""
+    """Letters in word case: no digit, and no capital but the first, or all."""
     return piece.isalpha() and (piece[1:].islower() or piece.isupper())
 
 
@@ -110,7 +110,7 @@ def _base32(encoded: str) -> str | None:
 
 
 def _base85(encoded: str) -> str | None:
-    """Ascii85 in its brackets, or a long word of mixed signs; Python decodes it slowly, so most are turned away."""
+    """Ascii85 in its brackets, or a long word of mixed punctuation; slow to decode, so most are rejected first."""
     if encoded.startswith("<~"):
         return _decode_if_text(base64.a85decode, encoded.removeprefix("<~").removesuffix("~>"))
     head = encoded[:PROBE]
@@ -122,7 +122,7 @@ def _base85(encoded: str) -> str | None:
 
 
 def _decode_if_text(decode: Callable[[str], bytes], encoded: str) -> str | None:
-    """Decoded, if the beginning already reads as text."""
+    """Decoded, if the beginning is already readable text."""
     try:
         if len(encoded) > 2 * PROBE and _text(decode(encoded[: PROBE - PROBE % 40])) is None:
             return None
@@ -132,7 +132,7 @@ def _decode_if_text(decode: Callable[[str], bytes], encoded: str) -> str | None:
 
 
 _NO_LOWER = str.maketrans("", "", ascii_lowercase)
-"""Text of mixed signs that is mostly lower case is code."""
+"""Mixed punctuation with mostly lower case is code."""
 _NO_HEX = str.maketrans("", "", " \t\r\n:,;-xX\\")
 
 
@@ -154,7 +154,7 @@ def _decimal(encoded: str) -> str | None:
 
 
 def _codes(words: Sequence[str], base: int) -> str | None:
-    """Numbers of ASCII characters, if they make words."""
+    """Numbers of ASCII characters, if they form words."""
     try:
         codes = [int(word, base) for word in words]
     except ValueError:
@@ -210,13 +210,13 @@ _MORSE = (
     "w.-- x-..- y-.-- z--.. 0----- 1.---- 2..--- 3...-- 4....- 5..... 6-.... 7--... 8---.. 9----."
 )
 MIN_MORSE_SHARE = 0.6
-"""The share of codes that are letters in anything that was written in morse."""
+"""Minimum share of codes that are letters in morse."""
 _MORSE_LETTERS = {pair[1:]: pair[0] for pair in _MORSE.split()}
 _MORSE_SIGNS = str.maketrans("·•–—−_|\n", "..----/ ")
 
 
 def _morse(encoded: str) -> str | None:
-    """Letters, if most codes are some, and not those of rules and dotted lines alone."""
+    """Letters, if most codes are letters, and not only those of rules and dotted lines."""
     words = [word.split() for word in encoded.translate(_MORSE_SIGNS).split("/")]
     codes = [code for word in words for code in word]
     text = " ".join("".join(_MORSE_LETTERS.get(code, "") for code in word) for word in words)
@@ -229,12 +229,12 @@ def _tags(encoded: str) -> str | None:
 
 
 def _selectors(encoded: str) -> str | None:
-    """A byte per variation selector, as payloads behind an emoji are written."""
+    """One byte per variation selector, as in payloads after an emoji."""
     return _text(bytes(ord(c) - 0xFE00 if ord(c) < 0x10000 else ord(c) - 0xE0100 + 16 for c in encoded))
 
 
 def _invisible_bits(encoded: str) -> str | None:
-    """Two invisible characters as 0 and 1, whichever way round."""
+    """Two invisible characters as 0 and 1, in either order."""
     marks = sorted(set(encoded))
     if len(marks) != 2:
         return None
@@ -244,7 +244,7 @@ def _invisible_bits(encoded: str) -> str | None:
 
 
 _LONG_WORD = r"(?:\A|[^!-~])[!-~]{16}"
-"""A long word, met once only: a match in every place would take RE2 four times as long."""
+"""A long word, matched once only: matching at every position would take RE2 four times as long."""
 _PAIR = r"(?i:(?:0x|\\x)?[0-9a-f]{2}[\s:,;-]{0,2})"
 _ESCAPED = r"(?:\\u\{[0-9a-f]{1,6}\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|u\+[0-9a-f]{4,6} ?|\\[0-3]?[0-7]{2})"
 _BETWEEN = r"""(?:[\s.,;|:_~-]{1,2}|["'][ +.,\n]{0,4}["'])"""
@@ -289,7 +289,7 @@ CODECS = (
 def replacements(
     codec: Codec, pattern: re2._Regexp, text: str, decoded_texts: dict[EncodedText, str | None] | None = None
 ) -> Iterator[Replacement]:
-    """The stretches of this codec that hold text. What is `known` of the same stretch is not decoded again."""
+    """The encoded texts of this codec that decode to text. `known` results are reused."""
     decoded_texts = {} if decoded_texts is None else decoded_texts
     for match in pattern.finditer(text):
         start, end = match.span()

@@ -1,8 +1,8 @@
-"""What a reader sees: invisible characters gone, compatibility forms and look-alikes as plain letters.
+"""Visible form of a text: invisible characters removed, compatibility forms and look-alikes as plain letters.
 
-Two views: `strip_invisible` drops control and format characters and applies NFKC letter by letter,
-so that rules in any script meet their words again; `fold` goes on to drop accents from Latin, Greek and
-Cyrillic letters and to replace what looks like an ASCII letter by it.
+Two views: `unhidden` removes control and format characters and applies NFKC per character, so that rules in any script
+match their words; `folded` also removes accents from Latin, Greek and Cyrillic letters and replaces look-alikes of
+ASCII letters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMAT = (
     r"\x{ad}\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}"
     r"\x{2060}-\x{206f}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{fff9}-\x{fffb}\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}"
 )
-"""Characters that show nothing, as the inside of an RE2 class."""
+"""Invisible characters, as the inside of an RE2 class."""
 
 _COMPATIBLE = (
     r"\x{a0}\x{aa}\x{b2}\x{b3}\x{b9}\x{ba}\x{1d2c}-\x{1d6a}\x{2000}-\x{200a}\x{202f}\x{2070}-\x{209c}\x{2100}-\x{214f}"
@@ -32,25 +32,25 @@ _LOOKALIKE_CLASS = "".join(f"\\x{{{code:x}}}" for code in sorted(_LOOKALIKES))
 
 
 def _for_re(pattern: str) -> str:
-    """The same class without the notation that only RE2 knows."""
+    """The same class in the syntax of `re`."""
     return re.sub(r"\\x\{([0-9a-f]+)\}", lambda match: f"\\U{int(match.group(1), 16):08x}", pattern)
 
 
 _CONTROLS = r"\x{0}-\x{8}\x{b}\x{e}-\x{1f}\x{7f}-\x{84}\x{86}-\x{9f}"
 _SEPARATOR_CONTROLS = "\x0b\x1c\x1d\x1e\x1f"
-"""Control characters that part lines, fields and records: what they part is not one word, nor one number."""
+"""Control characters that separate lines, fields and records: they also separate words and numbers."""
 _CONTROL = re.compile(_for_re(f"[{_CONTROLS}]"))
 _INVISIBLE = re.compile(_for_re(f"[{_CONTROLS}{FORMAT}{_COMPATIBLE}]"))
 _FOLDABLE = re.compile(_for_re(f"[{_ACCENTED}{_LOOKALIKE_CLASS}]"))
-"""Asked about a few hundred code points at a time, where Python's own are quicker than RE2 and its encoding."""
+"""Applied to a few hundred code points at a time, where Python's `re` is faster than RE2 with its encoding."""
 _MARKED_LETTER = re2.compile(r"([A-Za-z])\pM+")
 _INVISIBLE_CHARACTER = re2.compile(f"[{_CONTROLS}{FORMAT}]")
 _MAX_TABLE = 50_000
-"""Letters a table remembers; there are 1.1 million, and a client chooses which come."""
+"""Letters cached per table; there are 1.1 million, and clients choose which occur."""
 
 
 class _LazyTable(dict[int, str]):
-    """A translation table that fills itself."""
+    """A translation table that fills itself on demand."""
 
     def __init__(self, rule: Callable[[str], str]) -> None:
         super().__init__()
@@ -97,22 +97,22 @@ _VISIBLE_TABLE, _FOLD_TABLE = _LazyTable(_visible_form), _LazyTable(_folded_form
 
 
 def strip_invisible(text: str) -> str:
-    """The text without what shows nothing, and with compatible forms as plain letters."""
+    """The text without invisible characters, and with compatibility forms as plain letters."""
     return text.translate(_VISIBLE_TABLE) if _INVISIBLE.search(text) else text
 
 
 def fold(text: str) -> str:
-    """The same without accents on western letters, and with look-alikes as what they look like.
+    """The same without accents on Western letters, and with look-alikes as the letters they resemble.
 
-    No mark of any script stays on an ASCII letter.
+    No combining mark of any script remains on an ASCII letter.
     """
     return text if text.isascii() else _MARKED_LETTER.sub(r"\1", text.translate(_FOLD_TABLE))
 
 
 def foldings(view: NormalizedText) -> Iterator[NormalizedText]:
-    """The views of this text that a reader would see differently; none for ASCII without control characters.
+    """The views of this text that look different to a reader; none for ASCII without control characters.
 
-    Of a long text only what has something to be undone, and what stands beside it.
+    Of a long text only the affected parts and their surroundings.
     """
     current = view
     if places := neighbourhoods(view.text, _has_invisible):

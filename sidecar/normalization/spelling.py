@@ -1,4 +1,4 @@
-"""Words spelled so that a reader still reads them: l3375p34k, l.e.t.t.e.r.s apart, br-ok<b>en</b>, allrunninginone."""
+"""Disguised spellings that stay readable: l3375p34k, s.p.a.c.e.d letters, br-ok<b>en</b> words, wordsinone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HINTS = {
 }
 _LEET_HINT = re2.compile(HINTS[LEET])
 MAX_SHORT_BLOCKS = 3
-"""Blocks of a text that is read as leet as a whole."""
+"""Blocks of a text that is read as leetspeak as a whole."""
 _LEET = str.maketrans("0134578@$!|96+€", "oieastbasiiggte")
 _LEET_L = str.maketrans("0134578@$!|96+€", "oleastbasllggte")
 _SPACED_LETTERS = re2.compile(
@@ -43,7 +43,7 @@ _TAG = re2.compile(r"<[^<>]*>")
 _BLOCK_TAGS = re2.compile(
     r"(?i)</?(?:p|br|hr|li|ul|ol|dl|dt|dd|div|td|th|tr|table|tbody|thead|h[1-6]|option|section|pre|a)>"
 )
-"""Tags between which words stand apart."""
+"""Tags that separate words."""
 _HYPHENS_AND_STARS = str.maketrans("", "", "-*")
 _LONG_WORD = re2.compile(r"[A-Za-z]{14,}")
 _SEPARATORS = str.maketrans("", "", " \t\r\n._*|~·/\\-")
@@ -57,7 +57,7 @@ _VOCABULARY = re2.compile("(?i)" + "|".join(sorted(_WORDS.split(), key=len, reve
 
 
 def respellings(view: NormalizedText, name: str, budget: NormalizationBudget | None = None) -> Iterator[NormalizedText]:
-    """The views in which words are written as usual, as far as there is room."""
+    """The views in which words have their usual spelling, within the budget."""
     budget = budget or NormalizationBudget(len(view.text))
     if name == LEET:
         return _leet_views(view, budget)
@@ -68,7 +68,7 @@ def respellings(view: NormalizedText, name: str, budget: NormalizationBudget | N
 
 
 def _leet_views(view: NormalizedText, budget: NormalizationBudget) -> Iterator[NormalizedText]:
-    """Two readings of `1`, as i and as l; the second only where the text holds a one."""
+    """Two views for `1`, as i and as l; the second only where the text contains a one."""
     blocks = [view.text[at : at + BLOCK + BLOCK_OVERLAP] for at in range(0, len(view.text), BLOCK)]
     table_counts = [_worthwhile_tables(block, len(blocks) <= MAX_SHORT_BLOCKS, budget) for block in blocks]
     for number, table in enumerate((_LEET, _LEET_L)):
@@ -78,7 +78,7 @@ def _leet_views(view: NormalizedText, budget: NormalizationBudget) -> Iterator[N
 
 
 def _worthwhile_tables(block: str, unconditional: bool, budget: NormalizationBudget) -> int:
-    """How many readings are worth their price: if the block says more in one, or there is room all the same."""
+    """How many of the two views are worth their cost: if one adds trigger words, or the budget allows it anyway."""
     tables = 1 + ("1" in block)
     if unconditional:
         return tables
@@ -108,7 +108,7 @@ def _dehyphenate(text: str) -> Iterator[Replacement]:
 
 
 def _segment(text: str) -> Iterator[Replacement]:
-    """Words that were written in one."""
+    """Words written without spaces."""
     for match in _LONG_WORD.finditer(text):
         start, end = match.span()
         yield Replacement(start, end, _split_words(text[start:end]))

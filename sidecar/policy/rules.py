@@ -1,12 +1,12 @@
-"""Policies: YAML files of rules, one file per threat family, read into one frozen `Policy`.
+"""Policies: YAML files of rules, one file per threat family, parsed into one frozen `Policy`.
 
-A rule says what it looks for in exactly one way: `patterns` (RE2, rules layer), `hidden_in` (rules layer: another
-rule of this policy was met only after undoing one of these tricks), `similar_to` (semantic layer) or `question`
-(judge). It carries its own proof: `match`, `no_match`, `misses`; `sidecar.detectors.rules.selftest` runs them.
+A rule has exactly one kind of condition: `patterns` (RE2, rules layer), `hidden_in` (rules layer: another rule of this
+policy matched only after one of these decodings), `similar_to` (semantic layer) or `question` (judge). It contains its
+own tests: `match`, `no_match`, `misses`; `sidecar.detectors.rules.selftest` runs them.
 
-Patterns ignore case unless they say `(?-i)`. `{name}` in a pattern stands for the alternation that the
-file defines under `words:`, so that a rule reads as a sentence. All problems of all files are reported at
-once. `policies/README.md` is the guide for rule writers.
+Patterns ignore case unless they say `(?-i)`. `{name}` in a pattern stands for the alternation defined under `words:` in
+the same file, which keeps rules readable. All problems of all files are reported at once. `policies/README.md` is the
+guide for rule authors.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def _reject_renamed(status: object) -> object:
 Status = Annotated[Literal["block", "hint", "test", "retired"], BeforeValidator(_reject_renamed)]
 """`block` decides alone; `hint` counts only together with other evidence; `test` is reported only."""
 MAX_COMPILED = 128
-"""Patterns that stay compiled for searching alone: places are looked up for hits only, and one is 0.1 MB."""
+"""Patterns cached compiled for single searches: places are computed for hits only, and one takes 0.1 MB."""
 SHIPPED = Path("shipped")
-"""Stands for the shipped policies in a list of paths, so that one's own may be added to them."""
+"""Stands for the shipped policies in a list of paths, so that custom ones can be added to them."""
 KINDS = ("patterns", "hidden_in", "similar_to", "question")
 _WORD_REFERENCE = re2.compile(r"\\[xpP]\{[^}]*\}|\{([a-z_]+)\}")
 """A name in braces, but not RE2's own `\\x{ad}` and `\\p{Greek}`."""
 
 
 class Rule(BaseModel):
-    """One reason for suspicion, with its worth and its proof."""
+    """A detection rule: its condition, its scores and its test examples."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -88,7 +88,7 @@ class Rule(BaseModel):
         return self
 
     def score_on(self, channel: Channel) -> float | None:
-        """What a hit is worth on this channel; None where the rule does not look."""
+        """The score of a hit on this channel; None where the rule does not apply."""
         if channel not in self.channels:
             return None
         channel_score = {Channel.INDIRECT: self.indirect_score, Channel.APPLICATION: self.application_score}.get(
@@ -98,7 +98,7 @@ class Rule(BaseModel):
 
 
 class Policy(BaseModel):
-    """All rules, in the order of the files, and the digest that names this very set."""
+    """All rules, in the order of the files, and the digest that identifies them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -107,7 +107,7 @@ class Policy(BaseModel):
 
 
 class _File(BaseModel):
-    """The outer shape of a policy file; its rules are read one by one, so that each names itself in errors."""
+    """The outer structure of a policy file; its rules are parsed one by one, so that errors name each of them."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -117,7 +117,7 @@ class _File(BaseModel):
 
 
 def re2_options() -> re2.Options:
-    """How every pattern of a policy is compiled, alone or in a set."""
+    """The RE2 options of every pattern of a policy, alone or in a set."""
     settings = re2.Options()
     settings.case_sensitive = False
     settings.log_errors = False
@@ -134,7 +134,7 @@ def _compile(pattern: str) -> Any:
 
 
 compiled = lru_cache(maxsize=MAX_COMPILED)(_compile)
-"""The pattern as a search of its own. Raises `ValueError` with RE2's reason."""
+"""The pattern compiled for a single search. Raises `ValueError` with RE2's reason."""
 
 
 @lru_cache(maxsize=4096)  # a reload reads the same patterns again, but for a few
@@ -144,14 +144,14 @@ def program_size(pattern: str) -> int:
 
 
 def shipped_folder() -> Path:
-    """The folder of the policies that come with the program: in the wheel, else at the root of the checkout."""
+    """The folder of the shipped policies: in the wheel, else at the root of the checkout."""
     here = Path(__file__).parent.parent
     inside = here / "_policies"
     return inside if inside.is_dir() else here.parent / "policies"
 
 
 def load(paths: Sequence[Path] = ()) -> Policy:
-    """Read files, and folders of `*.yaml`; none, or the word `shipped_folder` = the shipped ones. Raises `PolicyError`."""
+    """Load files, and folders of `*.yaml`; none or `shipped` = the shipped ones. Raises `PolicyError`."""
     problems: list[str] = []
     paths = [shipped_folder() if path == SHIPPED else path for path in paths]
     files = list(_files(paths or (shipped_folder(),), problems))
@@ -180,7 +180,7 @@ def _files(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
 
 
 def _read(name: str, content: bytes, problems: list[str]) -> list[Rule]:
-    """The rules of one file that are sound; what is not goes to `problems`."""
+    """The valid rules of one file; the problems of the others are added to `problems`."""
     try:
         outer = _File.model_validate(yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))  # noqa: S506 - both are safe loaders
     except ValidationError as error:
@@ -207,7 +207,7 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
 
 
 def _expand(pattern: str, words: Mapping[str, str], depth: int = 6) -> str:
-    """`{name}` replaced by what `words` says; definitions may use each other, a few levels deep."""
+    """`{name}` replaced by its definition in `words`; definitions may use each other, a few levels deep."""
     if not depth:
         raise ValueError("words are defined by themselves, or too deep")
     parts, position = [], 0

@@ -1,7 +1,7 @@
-"""What operators change of rules without editing them: the settings `rules: {ID: {status, score}}`.
+"""Rule switches: what operators change of rules without editing them, the settings `rules: {ID: {status, score}}`.
 
-A rule keeps its patterns and its proof. The change is part of the policy's revision, by which decisions are known and
-scans remembered.
+A rule keeps its patterns and its examples. The changes are part of the policy's revision, which decisions record and
+scan caches use as key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_SUGGESTIONS = 3
 
 
 def apply_switches(policy: Policy, switches: Mapping[str, RuleSwitch]) -> Policy:
-    """The policy with these changes. Raises `PolicyError` for rules that it does not have."""
+    """The policy with these changes. Raises `PolicyError` for unknown rules."""
     if not switches:
         return policy
     ids = [rule.id for rule in policy.rules]
@@ -32,7 +32,7 @@ def apply_switches(policy: Policy, switches: Mapping[str, RuleSwitch]) -> Policy
 
 
 def _switch_rule(rule: Rule, switch: RuleSwitch) -> Rule:
-    """A score given here holds on every channel."""
+    """A score set here applies on every channel."""
     update: dict[str, Any] = {}
     if switch.status is not None:
         update["status"] = "retired" if switch.status == "off" else switch.status

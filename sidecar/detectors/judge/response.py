@@ -145,7 +145,7 @@ def sanitized(reasoning: str, visible_text: str) -> str | None:
 
 
 def _quotes(text: str, visible_text: str) -> bool:
-    """Whether more than `MAX_QUOTE` consecutive words, or anything that looks private, also stands in the visible text."""
+    """Whether over `MAX_QUOTE` consecutive words, or anything that looks private, also stand in the visible text."""
     if any(
         match.group(0).strip(".,;:()\"'").casefold() in visible_text.casefold() for match in _PRIVATE.finditer(text)
     ):
