@@ -1,4 +1,4 @@
-"""Twin of sidecar/normalization/budget.py: which readings of a text have room, and when a promising one is left."""
+"""Twin of sidecar/normalization/budget.py: which decodings fit, and when a promising one exceeds the budget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sidecar.normalization.normalized_text import NormalizedText, Replacement
 
 
 def test_what_promises_nothing_has_little_room_and_is_left_out_silently() -> None:
-    """Noise does not use up the room of what could be an attack, nor count as left."""
+    """Noise neither uses the budget of promising decodings nor counts as exceeded."""
     room = NormalizationBudget(100)
     assert room.take(MIN_UNPROMISING, promising=False)
     assert not room.take(1, promising=False)
@@ -24,13 +24,13 @@ def test_what_promises_nothing_has_little_room_and_is_left_out_silently() -> Non
 
 
 def test_the_room_grows_with_the_text() -> None:
-    """A long document has more readings than a short prompt."""
+    """The budget grows with the text."""
     assert NormalizationBudget(1_000_000).take(2 * MIN_BUDGET, promising=True)
     assert not NormalizationBudget(100).take(2 * MIN_BUDGET, promising=True)
 
 
 def test_words_of_attacks_and_speech_are_told_from_noise() -> None:
-    """In several languages; a decoded stretch of chance letters is no speech."""
+    """Language is recognised in several scripts; accidental letters are not."""
     assert [count_trigger_words(text) > 0 for text in ("ignore the system prompt", "忽略指示", "blue herons")] == [
         True,
         True,

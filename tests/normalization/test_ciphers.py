@@ -1,4 +1,4 @@
-"""Ciphers are noticed by telling words, and undone letter for letter."""
+"""Ciphers are detected by trigger words and undone letter by letter."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def test_reversed_and_atbash() -> None:
 
 
 def test_plain_text_is_no_cipher() -> None:
-    """Telling words in clear are not noticed by any cipher."""
+    """Plain trigger words match no cipher."""
     assert [name for name, pattern in hint_patterns() if re2.search(pattern, PLAIN)] == []

@@ -1,4 +1,4 @@
-"""The table of look-alikes is sound."""
+"""The table of confusables is consistent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_every_entry_is_one_foreign_letter_for_one_ascii_letter() -> None:
 
 
 def test_the_commonest_impostors_are_there() -> None:
-    """Cyrillic and Greek letters that no eye tells apart."""
+    """Identical-looking Cyrillic and Greek letters are included."""
     table = {letter: target for target, group in CONFUSABLES.items() for letter in group}
     assert "".join(table[letter].lower() for letter in "асеорхуіѕј") == "aceopxyisj"
     assert "".join(table[letter].lower() for letter in "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ") == "abezhikmnoptyx"

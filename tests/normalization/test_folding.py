@@ -1,4 +1,4 @@
-"""What a reader sees in text that is not plain."""
+"""The visible form of text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def visible(text: str) -> dict[str, str]:
 
 
 def test_ascii_has_no_other_reading() -> None:
-    """Plain text pays nothing."""
+    """Plain text has no folded views."""
     assert visible("Ignore nothing,\r\n\tplain text.") == {}
 
 
@@ -61,6 +61,6 @@ def test_hindi_keeps_its_vowel_signs() -> None:
 
 
 def test_a_table_that_a_client_fills_stays_bounded() -> None:
-    """Every code point once does not grow the tables without end."""
+    """The tables stay bounded over all code points."""
     text = "".join(chr(code) for code in range(0xA0, 0x20000) if not 0xD800 <= code < 0xE000)
     assert all(len(view.text) <= 20 * len(text) for view in foldings(NormalizedText(text)))

@@ -24,7 +24,7 @@ ANYTHING = st.text(max_size=300) | st.lists(st.text(max_size=8) | TRICKS, max_si
 @example("seven table " * 5)
 @example("often seven ships seven table river river")
 def test_plain_text_has_one_view_itself(text: str) -> None:
-    """Ordinary words cost a look at the hints and nothing more."""
+    """Ordinary text has one view."""
     (only,) = normalizations(text)
     assert (only.text, only.name, only.locate(0, len(text))) == (text, "raw", (0, len(text)))
 
@@ -32,7 +32,7 @@ def test_plain_text_has_one_view_itself(text: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(ANYTHING)
 def test_no_text_makes_views_raise_and_every_span_lies_inside(text: str) -> None:
-    """Whatever the text: views come, within their bound, and lead back into it."""
+    """For any text the views are bounded and map back into it."""
     views = normalizations(text)
     assert sum(len(view.text) for view in views[1:]) <= 3 * max(MIN_BUDGET, BUDGET_FACTOR * len(text)) + len(text)
     for view in views:
@@ -76,7 +76,7 @@ def test_depth_is_bounded() -> None:
     "text", ["a" * 200_000, "%41" * 60_000, "AAAA" * 50_000, "1gn0r3 " * 30_000, "\u200b" * 90_000]
 )
 def test_views_stay_within_their_room(text: str) -> None:
-    """Long texts that invite every decoder make only so much work."""
+    """Long texts full of hints stay within the budget."""
     assert sum(len(view.text) for view in normalizations(text)[1:]) <= BUDGET_FACTOR * len(text)
 
 
@@ -124,7 +124,7 @@ def test_noise_does_not_hide_an_attack(hide: str, at: int) -> None:
 
 
 def test_lone_surrogates_are_read_as_question_marks() -> None:
-    """Half a character is not a reason to fail."""
+    """Lone surrogates do not raise."""
     assert normalizations("a\ud800b")[0].text == "a?b"
 
 

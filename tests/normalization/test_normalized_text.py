@@ -1,4 +1,4 @@
-"""Views know the way back to the original text."""
+"""Views map back to the original text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_lies_far_from_any_run_is_left_out() -> None:
 
 
 def test_no_run_is_no_view() -> None:
-    """Nothing to replace, nothing to look at."""
+    """Without replacements there is no view."""
     assert assemble(NormalizedText("plain"), "step", [], hidden=False) is None
     assert translate(NormalizedText("plain"), "step", {ord("z"): "s"}, hidden=False) is None
 
@@ -62,7 +62,7 @@ def test_views_of_views_lead_back_to_the_original() -> None:
 
 
 def test_the_views_of_a_short_text_are_made_once() -> None:
-    """Layers that read the same text share them; long texts are not kept, and what is kept can be forgotten."""
+    """Views of short texts are cached, and the cache can be cleared."""
     text, long = "ordinary text", "x" * (MAX_CACHED_LENGTH + 1)
     first = normalizations(text)
     assert normalizations(text) is first

@@ -33,7 +33,7 @@ def write(folder: Path, text: str, name: str = "t.yaml") -> Path:
 
 
 def problems(*paths: Path) -> str:
-    """What is said when these do not load."""
+    """The problems of files that do not load."""
     with pytest.raises(PolicyError) as caught:
         policy.load(paths)
     return "\n".join(caught.value.problems)
@@ -126,7 +126,7 @@ def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_policies_is_a_problem(tmp_path: Path) -> None:
-    """A wrong path must not turn into no rules at all."""
+    """A wrong path is an error, not an empty policy."""
     assert "no *.yaml" in problems(tmp_path)
 
 
@@ -138,7 +138,7 @@ def test_the_shipped_policies_load_and_cover_all_labels() -> None:
 
 
 def test_the_word_shipped_stands_for_the_shipped_policies(tmp_path: Path) -> None:
-    """One's own rules beside them, without knowing where they are installed."""
+    """`shipped` adds the shipped policies to custom ones."""
     (tmp_path / "own.yaml").write_text(
         "family: jailbreak\nrules: [{id: OWN-1, title: Own, score: 0.9, languages: [en], patterns: [pineapple], "
         "match: [pineapple], no_match: [apple]}]",

@@ -19,7 +19,7 @@ RULES = policy.load([Path(__file__).parents[1] / "data" / "one_rule.yaml"])
 
 
 def test_a_rule_is_switched_off_or_made_a_hint() -> None:
-    """Off is what `retired` is; nothing else of the rule changes."""
+    """`off` retires a rule and changes nothing else."""
     (off,) = apply_switches(RULES, {RULE.id: RuleSwitch(status="off")}).rules
     (hint,) = apply_switches(RULES, {RULE.id: RuleSwitch(status="hint")}).rules
     assert (off.status, hint.status) == ("retired", "hint")
@@ -27,7 +27,7 @@ def test_a_rule_is_switched_off_or_made_a_hint() -> None:
 
 
 def test_a_score_holds_on_every_channel() -> None:
-    """Also where the rule had one of its own."""
+    """A score set here also replaces channel scores."""
     changed = policy.Policy(rules=(RULE.model_copy(update={"indirect_score": 0.9}),), revision="x")
     (rule,) = apply_switches(changed, {RULE.id: RuleSwitch(score=0.4)}).rules
     assert {rule.score_on(channel) for channel in rule.channels} == {0.4}
@@ -35,7 +35,7 @@ def test_a_score_holds_on_every_channel() -> None:
 
 
 def test_the_revision_names_the_change() -> None:
-    """What was remembered of texts before is not asked again; no change, no other revision."""
+    """A change gives a new revision, so cached results are not reused; no change keeps it."""
     assert apply_switches(RULES, {}) is RULES
     revision, other = (apply_switches(RULES, {RULE.id: RuleSwitch(score=score)}).revision for score in (0.4, 0.5))
     assert len({RULES.revision, revision, other}) == 3

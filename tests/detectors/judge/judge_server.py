@@ -32,7 +32,7 @@ class Case:
 
     @property
     def plain(self) -> str:
-        """The text with its escapes undone: the most that an obedient model could make of it."""
+        """The text without its escapes, as an obedient model might read it."""
         undone = re.sub(r"\\u([0-9a-f]{4})|\\U([0-9a-f]{8})", lambda m: chr(int(m[1] or m[2], 16)), self.text)
         return undone.replace("\\n", "\n").replace("\\\\", "\\")
 
@@ -117,7 +117,7 @@ async def reset(case: Case) -> web.StreamResponse:
 
 
 async def flood(case: Case) -> web.StreamResponse:
-    """An answer without end, as fast as it is taken."""
+    """An endless response, as fast as the client reads."""
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(case.request)
     while True:
@@ -158,7 +158,7 @@ class JudgeServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop; calls still running are cut."""
+        """Stop; running calls are aborted."""
         await self._runner.cleanup()
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:

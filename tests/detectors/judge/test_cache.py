@@ -1,4 +1,4 @@
-"""Twin of sidecar/detectors/judge/cache.py: what a judge remembers, in this process and in a real Redis."""
+"""Twin of sidecar/detectors/judge/cache.py: cached judge results, in this process and in a real Redis."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Make = Callable[..., LlmJudgeLayer]
 
 @pytest.fixture(params=["memory", "redis"])
 async def url(request: pytest.FixtureRequest) -> AsyncIterator[str]:
-    """Where opinions are remembered: each kind, empty."""
+    """An empty cache of each kind."""
     if request.param == "memory":
         yield "memory://"
         return
@@ -39,7 +39,7 @@ async def url(request: pytest.FixtureRequest) -> AsyncIterator[str]:
 
 
 class Replica:
-    """A judge layer with a memory; use as an async context manager."""
+    """A judge layer with a cache; use as an async context manager."""
 
     def __init__(
         self, url: str, judge: JudgeServer, *, secret: bytes = SECRET, entries: int = 100, **settings: Any
@@ -49,7 +49,7 @@ class Replica:
         self._secret = secret
 
     async def __aenter__(self) -> Replica:
-        """Open the memory."""
+        """Open the cache."""
         self._cache = await cache.open(self._cache_settings, self._secret, OPINIONS)
         self._layer = LlmJudgeLayer(self._settings, cache=self._cache, secret=self._secret)
         return self
@@ -83,7 +83,7 @@ async def test_an_acquittal_is_remembered_with_its_control(url: str) -> None:
 
 
 async def test_an_acquittal_without_a_control_is_not_believed_later(url: str) -> None:
-    """An opinion from a time of `control: false` is asked for again where acquittals are tested."""
+    """A result cached under `control: false` is requested again where acquittals are controlled."""
     async with JudgeServer() as judge:
         async with Replica(url, judge, control=False) as trusting:
             await trusting.scan(BENIGN)
@@ -105,7 +105,7 @@ async def test_errors_are_not_remembered(url: str) -> None:
 
 
 async def test_another_model_is_asked_anew(url: str) -> None:
-    """An opinion is one of this model, at this address, about these questions."""
+    """The key covers the model, the address and the questions."""
     async with JudgeServer() as judge:
         async with Replica(url, judge) as replica, Replica(url, judge, model="n") as other:
             other._layer._cache = replica._cache
@@ -115,7 +115,7 @@ async def test_another_model_is_asked_anew(url: str) -> None:
 
 
 async def test_replicas_share_grades_and_no_words(redis: servers.RedisServer) -> None:
-    """What one replica paid for the other has; the judge's sentence stays where it was said, and out of Redis."""
+    """Replicas share grades; the judge's sentence stays in its process, out of Redis."""
 
     async def wordy(case: judges.Case) -> Any:
         return judges.completion(case.verdict(9, WORDS))
@@ -135,7 +135,7 @@ async def test_replicas_share_grades_and_no_words(redis: servers.RedisServer) ->
 
 
 async def test_redis_cannot_acquit(redis: servers.RedisServer) -> None:
-    """Grades that somebody else wrote, or moved from another text, are not believed."""
+    """Forged grades, or grades of another text, are rejected."""
     async with JudgeServer() as judge, Replica(redis.url, judge) as first, Replica(redis.url, judge) as second:
         client: Any = first._cache._client  # type: ignore[attr-defined]
         await client.flushdb()
@@ -151,7 +151,7 @@ async def test_redis_cannot_acquit(redis: servers.RedisServer) -> None:
 
 
 async def test_other_fleets_on_the_same_redis_know_nothing(redis: servers.RedisServer) -> None:
-    """Another secret is another memory."""
+    """Another secret does not share results."""
     async with JudgeServer() as judge:
         async with Replica(redis.url, judge) as ours, Replica(redis.url, judge, secret=b"another") as theirs:
             await ours.scan(ATTACK)
@@ -161,7 +161,7 @@ async def test_other_fleets_on_the_same_redis_know_nothing(redis: servers.RedisS
 
 
 async def test_without_redis_the_judge_is_asked_and_this_process_remembers() -> None:
-    """A Redis that is gone costs a call to the judge, never an opinion."""
+    """Without Redis the judge is called; no result is lost."""
     async with JudgeServer() as judge, Replica(f"redis://127.0.0.1:{free_port()}", judge) as replica:
         assert [(await replica.scan(ATTACK)).score for _ in range(2)] == [1.0, 1.0]
         assert judge.calls == 1

@@ -1,4 +1,4 @@
-"""Windows and escapes: what the judge is shown, what it is not, and that nothing in it can look like us."""
+"""Windows and escapes: what the judge sees, and that text cannot imitate our structure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sidecar.types import Finding, Label, LayerName, ScanRequest, Segment, Sourc
 def suspicion_at(
     start: int | None, end: int | None, *, path: str = "prompt", label: Label = Label.JAILBREAK
 ) -> Finding:
-    """What an earlier layer says."""
+    """A finding of an earlier layer."""
     return Finding("X", label, 0.5, LayerName.RULES, path, start, end)
 
 
@@ -71,7 +71,7 @@ def test_a_long_request_is_shown_around_the_suspicion() -> None:
 
 
 def test_a_long_request_without_a_suspicion_is_incomplete() -> None:
-    """Both ends are shown, and it is known that the middle was not."""
+    """Both ends are shown, and the excerpt is incomplete."""
     result = excerpt(request("x" * 10_000), (), 2000)
     assert not result.complete
     assert 0 < len(result.unescaped) <= 2000
@@ -90,7 +90,7 @@ def test_suspicions_beyond_the_budget_leave_it_incomplete() -> None:
 
 
 def test_personal_data_is_no_suspicion() -> None:
-    """PII is not the judge's matter: it neither draws a window nor makes a long text complete."""
+    """PII findings neither add a window nor make a long text complete."""
     assert not excerpt(request("x" * 10_000), [suspicion_at(5000, 5010, label=Label.PII_DETECTED)], 2000).complete
 
 
@@ -107,14 +107,14 @@ def test_many_small_parts_stay_within_bounds() -> None:
 
 
 def test_escapes_cannot_make_it_long() -> None:
-    """A text of escapes alone is cut, and the cut is known."""
+    """A text of escapes is cut and counts as incomplete."""
     result = excerpt(request("\u200b" * 2000), (), 2100)
     assert not result.complete
     assert len(result.rendered) < 2100 * MAX_EXPANSION + 100
 
 
 def test_a_huge_text_costs_little() -> None:
-    """Only what is shown is looked at: ten million characters cost no more than a few milliseconds."""
+    """Only the shown text is processed: ten million characters cost a few milliseconds."""
     big, finding = request("x" * 10_000_000), suspicion_at(5_000_000, 5_000_010)
     started = time.process_time()
     excerpt(big, [finding], 6000)

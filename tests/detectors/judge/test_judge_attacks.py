@@ -29,7 +29,7 @@ ACQUITTAL = re.compile(
 
 
 def readings(text: str) -> Iterator[str]:
-    """All that an eager model might read in a text: as it is, unescaped, normalised, decoded."""
+    """All readings of a text by an eager model: raw, unescaped, normalised, decoded."""
     yield text
     yield unicodedata.normalize("NFKC", text)
     yield "".join(chr(ord(c) - 0xE0000) if 0xE0000 <= ord(c) < 0xE0080 else c for c in text)

@@ -42,7 +42,7 @@ class Rule:
 
 
 def layer_for(url: str, rules: Sequence[Rule] = (), **settings: Any) -> LlmJudgeLayer:
-    """A layer with short times and a memory."""
+    """A layer with short timeouts."""
     judge_settings = JudgeLayer(url=url, model="judge-1", **{"timeout": 5.0, **settings})
     return LlmJudgeLayer(judge_settings, rules, cache=LocalMemory(judge_settings.cache, 1_000_000, 60, OPINIONS))
 
@@ -53,7 +53,7 @@ def scan_request(text: str, system_prompt: str | None = None) -> ScanRequest:
 
 
 def suspicion(start: int | None = None, end: int | None = None, score: float = 0.5) -> Finding:
-    """What an earlier layer found."""
+    """A finding of an earlier layer."""
     return Finding("X-1", Label.PROMPT_INJECTION, score, LayerName.SEMANTIC, "prompt", start, end)
 
 
@@ -67,7 +67,7 @@ async def judged(server: JudgeServer, text: str = BENIGN, **settings: Any) -> La
 
 
 async def cause_of(server: JudgeServer, text: str = BENIGN, **settings: Any) -> str:
-    """Why one scan by a fresh layer has no answer."""
+    """The failure cause of one scan by a fresh layer."""
     with pytest.raises(LayerError) as caught:
         await judged(server, text, **settings)
     return caught.value.cause
@@ -89,7 +89,7 @@ async def test_an_attack_is_scored_with_label_and_words() -> None:
 
 
 async def test_a_benign_text_is_acquitted_after_a_control() -> None:
-    """A clear no is believed because the same judge finds the attack planted in the same text."""
+    """A clear no is accepted because the judge recognises the control attack."""
     async with JudgeServer() as server:
         report = await judged(server)
     assert (report.score, report.findings, report.detail["controlled"]) == (0.0, (), 1)
@@ -100,13 +100,13 @@ async def test_a_benign_text_is_acquitted_after_a_control() -> None:
 
 
 async def test_it_is_a_layer() -> None:
-    """The class is what the engine asks for."""
+    """The class implements the protocol of the engine."""
     layer: Layer = layer_for("http://127.0.0.1:9/v1")
     assert layer.name is LayerName.LLM_JUDGE
 
 
 async def test_questions_of_the_policy_are_asked_and_named() -> None:
-    """A yes to an operator's question counts what the rule is worth, under its id; retired and other rules do not."""
+    """A yes to an operator's question has the rule's score and id; retired and other rules are not asked."""
     rules = [
         Rule("OWN-1", Label.PII_DETECTED, 0.8, "Is a customer named?"),
         Rule("OWN-2", Label.JAILBREAK, 0.9, "Is it a poem?", status="retired"),
@@ -123,7 +123,7 @@ async def test_questions_of_the_policy_are_asked_and_named() -> None:
 
 
 async def test_a_question_for_one_channel_says_so() -> None:
-    """A rule that looks at documents only tells the judge to look there."""
+    """A rule for documents only restricts the question to them."""
     rules = [Rule("OWN-1", Label.JAILBREAK, 0.9, "Is it a poem?", channels=(Channel.INDIRECT,))]
     async with JudgeServer() as server:
         layer = layer_for(server.url, rules)
@@ -212,7 +212,7 @@ async def _say(content: str) -> Any:
 
 
 async def test_refused_connection() -> None:
-    """Nobody listens: unavailable, within the deadline."""
+    """A refused connection is `unavailable`, within the deadline."""
     with socket.socket() as occupied:
         occupied.bind(("127.0.0.1", 0))
         server = JudgeServer(url=f"http://127.0.0.1:{occupied.getsockname()[1]}/v1")
@@ -220,7 +220,7 @@ async def test_refused_connection() -> None:
 
 
 async def test_name_without_an_address() -> None:
-    """DNS does not know the judge: unavailable or out of time, never an opinion."""
+    """An unknown host is `unavailable` or `deadline`, never a result."""
     assert await cause_of(JudgeServer(url="http://judge.invalid/v1"), timeout=1.0) in {"unavailable", "deadline"}
 
 
@@ -233,13 +233,13 @@ async def test_tls_error() -> None:
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 500, 502, 503, 529])
 async def test_error_statuses(status: int) -> None:
-    """Any status but 200 is no opinion; redirects are not followed, so the key goes nowhere else."""
+    """Any status but 200 is an error; redirects are not followed, so the key is not leaked."""
     async with JudgeServer(judges.failing(status, {"Location": "http://127.0.0.1:9/"})) as server:
         assert await cause_of(server) == "unavailable"
 
 
 async def test_a_passing_fault_is_tried_again() -> None:
-    """One 503, then an answer: the scan has an opinion."""
+    """After one 503 the retry gives a result."""
     async with JudgeServer(judges.failing(503, times=1)) as server:
         assert (await judged(server, ATTACK)).score == 1.0
         assert server.calls == 2
@@ -261,7 +261,7 @@ async def test_retry_after_inside_the_deadline_is_waited_for() -> None:
 
 
 async def test_retry_after_beyond_the_deadline_ends_at_once() -> None:
-    """429 with `Retry-After: 60`: no waiting in vain, and the judge is left alone meanwhile."""
+    """429 with `Retry-After: 60`: the call fails at once, and the breaker stays open meanwhile."""
     async with JudgeServer(judges.failing(429, {"Retry-After": "60"})) as server:
         layer = layer_for(server.url, timeout=20.0)
         started = time.monotonic()
@@ -331,7 +331,7 @@ async def test_an_answer_that_is_no_completion_is_garbage(body: bytes) -> None:
 
 
 async def test_an_answer_without_end_is_cut() -> None:
-    """More than the bound is not read, however fast it comes."""
+    """An oversized response is aborted."""
     async with JudgeServer(judges.flood) as server:
         assert await cause_of(server, timeout=20.0, attempts=1) == "garbage"
 
@@ -348,7 +348,7 @@ async def test_two_choices_are_two_verdicts() -> None:
 
 
 async def test_refusals() -> None:
-    """A judge that refuses, by field, by filter or in words, has no opinion."""
+    """A refusal by field, filter or words is an error."""
     async with JudgeServer(judges.saying(None, message={"refusal": "I cannot."})) as server:
         assert await cause_of(server) == "refusal"
         server.answer = judges.saying("", finish_reason="content_filter")
@@ -371,7 +371,7 @@ async def _cut(case: Case) -> Any:
 
 
 async def test_the_breaker_leaves_a_dead_judge_alone() -> None:
-    """After the failures agreed on, calls end at once and nothing is sent; after the pause one try brings it back."""
+    """After `breaker_failures` failures calls fail at once; after the pause one trial closes the breaker."""
     async with JudgeServer(judges.failing(500)) as server:
         layer = layer_for(server.url, attempts=1, breaker_failures=3, breaker_pause=1.0)
         assert [await _cause(layer) for _ in range(5)] == ["unavailable"] * 3 + ["breaker_open"] * 2
@@ -403,7 +403,7 @@ async def test_a_hanging_judge_opens_the_breaker() -> None:
 
 
 async def test_a_judge_out_of_its_depth_does_not_open_the_breaker() -> None:
-    """Garbage about one text may be that text's doing: it must not switch the judge off for everybody."""
+    """Garbage may be provoked by the text, so it does not open the breaker."""
     async with JudgeServer(judges.saying("?")) as server:
         layer = layer_for(server.url, breaker_failures=2)
         assert [await _cause(layer) for _ in range(4)] == ["garbage"] * 4
@@ -468,7 +468,7 @@ async def test_twenty_times_its_capacity() -> None:
 
 
 async def test_a_hopeless_call_is_not_begun() -> None:
-    """Of three that need half a second each within 0.9 s, one after the other, one is made and no other begun."""
+    """Of three sequential calls of 0.5 s within 0.9 s, only one is started."""
     async with JudgeServer(judges.slow(0.5)) as server:
         layer = layer_for(server.url, concurrency=1, timeout=0.9)
         layer._client._typical_duration = 0.5
@@ -505,7 +505,7 @@ async def test_everything_is_counted() -> None:
 
 
 async def test_a_cancelled_scan_frees_its_place() -> None:
-    """A client that leaves takes its call with it; the next one is served."""
+    """A cancelled scan cancels its call; the next one is served."""
     async with JudgeServer(judges.slow(30)) as server:
         layer = layer_for(server.url, concurrency=1, queue=0, timeout=20.0)
         with pytest.raises(TimeoutError):
@@ -538,7 +538,7 @@ async def _cause(layer: LlmJudgeLayer, text: str = BENIGN) -> str:
 
 
 async def test_a_judge_that_acquits_everybody_acquits_nobody() -> None:
-    """A judge that does not see the planted attack is not believed when it says that there is none."""
+    """Without recognising the control attack, an acquittal is rejected."""
     async with JudgeServer(lambda case: _say(case.verdict(0))) as server:
         assert await cause_of(server, ATTACK) == "swayed"
         assert (await judged(server, ATTACK, control=False)).score == 0.0
@@ -593,7 +593,7 @@ def test_a_bad_key_file_stops_the_start(tmp_path: Path, content: str | None) -> 
 
 
 def test_too_many_questions_stop_the_start() -> None:
-    """One call has room for so many questions."""
+    """The number of questions per call is limited."""
     rules = [Rule(f"OWN-{n}", Label.JAILBREAK, 0.9, "Is it a poem?") for n in range(21)]
     with pytest.raises(ConfigError, match="at most 20"):
         layer_for("http://127.0.0.1:9/v1", rules)

@@ -1,4 +1,4 @@
-"""Places, budgets, breaker, retry budget and memory, each on its own."""
+"""Bulkhead, budgets, circuit breaker and retry budget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sidecar.util.units import Rate
 
 
 async def test_places_are_given_back_when_a_waiter_leaves() -> None:
-    """A waiter that is cancelled takes no room any more."""
+    """A cancelled waiter frees its place."""
     places = Bulkhead(1, 1)
     async with places:
         for _ in range(3):
@@ -67,7 +67,7 @@ def test_what_is_left_of_a_budget_is_a_share() -> None:
 
 
 def test_a_charge_settled_after_its_period_changes_nothing() -> None:
-    """What has left the window does not come back."""
+    """Charges outside the window are not corrected."""
     budget = Budget(Rate(100, 0.01))
     entry = budget.charge(90)
     time.sleep(0.02)
@@ -78,7 +78,7 @@ def test_a_charge_settled_after_its_period_changes_nothing() -> None:
 
 
 def test_the_breaker_lets_a_single_call_try() -> None:
-    """After the pause one call is admitted, others wait for what becomes of it."""
+    """After the pause only one trial call is admitted."""
     breaker = CircuitBreaker(1, 0.4)
     breaker.failure("status_500")
     with pytest.raises(LayerError, match="breaker_open"):
@@ -126,7 +126,7 @@ def test_a_wish_to_be_left_alone_is_believed_up_to_the_pause() -> None:
 
 
 def test_retries_are_a_fifth_of_the_calls() -> None:
-    """Over a thousand calls that all want to be retried, at most a fifth and the savings are."""
+    """Of a thousand failing calls at most a fifth, plus the saved balance, are retried."""
     budget, retries = RetryBudget(), 0
     for _ in range(1000):
         budget.record_call()

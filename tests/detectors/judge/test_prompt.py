@@ -1,4 +1,4 @@
-"""The judge's task: markers, questions, schema."""
+"""The judge's prompt: markers, questions, schema."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_task_is_the_same_for_all_calls() -> None:
 
 
 def test_text_stands_between_markers_and_the_form_comes_last() -> None:
-    """Data between two lines with the marker; what is asked for is said again behind it."""
+    """The data stands between two marker lines; the required form follows it."""
     content = messages(BUILT_IN, "k1", "the text", None)[1]["content"]
     assert "<<<k1 begins>>>\nthe text\n<<<k1 ends>>>" in content
     assert content.endswith('{"id": "k1", "q1": 0-9, "q2": 0-9, "q3": 0-9, "q4": 0-9, "reasoning": "..."}')

@@ -1,4 +1,4 @@
-"""Answers: which are verdicts, what grades mean, which words may be shown."""
+"""Parsing of verdicts, grades and reasoning."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_one_verdict_is_read(content: str) -> None:
     )
 )
 def test_anything_else_is_an_error(value: Any) -> None:
-    """No envelope, and no content, other than a verdict ever yields an answer or another exception."""
+    """Any envelope or content that is not a verdict raises `LayerError`."""
     for value_shape in (value, envelope(value), envelope(json.dumps(value))):
         with pytest.raises(LayerError):
             parse(value_shape, "k1", NAMES)
@@ -56,7 +56,7 @@ def test_anything_else_is_an_error(value: Any) -> None:
 
 @pytest.mark.parametrize("cut", range(len(GOOD)))
 def test_a_part_of_a_verdict_is_an_error(cut: int) -> None:
-    """Cut anywhere, it is garbage."""
+    """A truncated verdict is garbage."""
     with pytest.raises(LayerError, match="garbage"):
         parse(envelope(GOOD[:cut]), "k1", NAMES)
 

@@ -1,4 +1,4 @@
-"""RE2's automata: bounded, made late, shared."""
+"""RE2 automata: bounded, compiled on first use, shared."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sidecar.errors import PolicyError
 
 
 def matches(matcher: Matcher, text: str) -> list[int]:
-    """The numbers of the patterns that are met."""
+    """The numbers of the matching patterns."""
     read = matcher.prefilter(text)
     return list(matcher.matching(read)) if read else []
 
 
 @pytest.mark.parametrize("times", [145, 200, 400])
 def test_a_pattern_too_large_for_an_automaton_is_refused(times: int) -> None:
-    """At load, not by silence at scan time."""
+    """The error is raised at load, not ignored at scan time."""
     with pytest.raises((PolicyError, ValueError), match="too large"):
         Matcher([rf"(?:\pL\pN\pP){{{times}}}"])
 
 
 def test_an_automaton_is_made_when_it_is_needed_and_the_largest_fits() -> None:
-    """A pattern of nearly as many instructions as one may have is met like any other."""
+    """A pattern of nearly the maximum size matches like any other."""
     matcher = Matcher(["rare words", r"large (?:\pL\pN\pP){142}"])
     assert matches(matcher, "nothing of the kind") == []
     assert not any("match" in vars(automaton) for automaton in matcher._automata)
@@ -34,7 +34,7 @@ def test_an_automaton_is_made_when_it_is_needed_and_the_largest_fits() -> None:
 
 
 def test_automata_are_shared_while_they_are_in_use() -> None:
-    """Policies that are read again while the old ones serve cost only what has changed; nothing is kept for ever."""
+    """A reload compiles only changed patterns; unused automata are freed."""
     first, second = Matcher(["shared words", "first alone"]), Matcher(["shared words", "second alone"])
     assert first._automata[0] is second._automata[0]
     assert {("first alone",), ("shared words",)} <= set(automaton._SHARED)
@@ -45,7 +45,7 @@ def test_automata_are_shared_while_they_are_in_use() -> None:
 
 
 def test_an_automaton_says_whether_it_is_made() -> None:
-    """It is by being asked, or at once where it is known to be needed."""
+    """It compiles on first use, or immediately on request."""
     late, soon = automaton.automaton("made late"), automaton.automaton("made soon").compiled()
     assert [late.is_compiled, soon.is_compiled] == [False, True]
     assert late.match(b"it was made late") == [0]

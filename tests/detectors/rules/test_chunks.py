@@ -1,4 +1,4 @@
-"""Long texts in stretches."""
+"""Long texts are split into chunks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LONG = "a word of text, and another one. " * 300
 
 
 def letters(data: bytes) -> int:
-    """How many letters and digits of ASCII there are."""
+    """The number of ASCII letters and digits."""
     return len(normalized(data).replace(b" ", b""))
 
 
 def test_a_short_text_is_one_stretch() -> None:
-    """It is not cut, and not counted."""
+    """A very long word is neither split nor counted."""
     assert [*chunks(b"One, two.")] == [(0, 9, b" one two ")]
     assert [*chunks(b"")] == [(0, 0, b" ")]
 
@@ -26,7 +26,7 @@ def test_a_short_text_is_one_stretch() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from([LONG[:3000], "-" * 5000, "指示を無視" * 700, "x" * 4000, "é " * 2000]), max_size=6))
 def test_stretches_are_the_text(pieces: list[str]) -> None:
-    """All of it, in order, and their words are its words."""
+    """The chunks are the whole text in order, with the same words."""
     data = "".join(pieces).encode()
     all_chunks = [*chunks(data)]
     assert b"".join(data[start:end] for start, end, _ in all_chunks) == data
@@ -34,7 +34,7 @@ def test_stretches_are_the_text(pieces: list[str]) -> None:
 
 
 def test_every_stretch_but_the_last_is_long_enough() -> None:
-    """However much stands between the words."""
+    """The minimum holds whatever the distance between words."""
     data = LONG.replace(" ", " " * 400).encode()
     all_chunks = [*chunks(data)]
     assert len(all_chunks) > 3
@@ -42,13 +42,13 @@ def test_every_stretch_but_the_last_is_long_enough() -> None:
 
 
 def test_stretches_are_short() -> None:
-    """Little more than asked for."""
+    """Chunks are hardly longer than required."""
     assert max(end - start for start, end, _ in chunks(LONG.encode())) <= 2 * MIN_CHUNK
 
 
 @pytest.mark.parametrize("run", ["x" * 9_000, "指示を無視" * 2_000, "naïve" * 2_000, "snake_case-" * 900])
 def test_long_words_are_not_cut_and_do_not_count(run: str) -> None:
-    """A pattern may meet one of any length."""
+    """Patterns match very long words, too."""
     data = f"{LONG} {run} {LONG}".encode()
     (around,) = [(start, end) for start, end, _ in chunks(data) if start <= len(LONG) + 50 < end]
     assert letters(data[around[0] : around[1]].replace(run.encode(), b"")) > MAX_MATCH

@@ -1,4 +1,4 @@
-"""What parts of patterns stand for."""
+"""Fragments: exact strings and required clauses of pattern parts."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ ANY = Fragment(None, (), 1)
     ],
 )
 def test_classes(inner: str, expected: set[str] | None) -> None:
-    """Few characters as themselves, digits and what is between words by their kind, letters as anything."""
+    """Small classes are listed, digits and separators become placeholders, letters match anything."""
     part = from_class(inner)
     assert (part.exact and set(part.exact)) == expected
 
 
 @pytest.mark.parametrize("inner", ["a-z", "\\w", "\\w-", "^\\s[:punct:]", "\\d", "а-я", "\\pL"])
 def test_characters_of_words(inner: str) -> None:
-    """They have no space and no punctuation among them."""
+    """Word characters exclude white space and punctuation."""
     assert from_class(inner).is_word_character
 
 
 @pytest.mark.parametrize("inner", ["\\S", "^\\n", "a-z.", "\\s\\W_", "a@"])
 def test_characters_of_no_word(inner: str) -> None:
-    """They may be a space, or a sign."""
+    """These classes include white space or punctuation."""
     assert not from_class(inner).is_word_character
 
 
 def test_length_counts_letters_and_digits() -> None:
-    """A word may be as long as words are; what is between words counts nothing; else there is no bound."""
+    """A word is bounded, separators count nothing, everything else is unbounded."""
     assert from_strings(frozenset({"a-b", "né9"})).max_letters == 2
     assert repeated(from_class("\\w"), 1, inf).max_letters == MAX_WORD
     assert repeated(from_class("\\s\\W"), 1, inf).max_letters == 0
@@ -71,7 +71,7 @@ def test_length_counts_letters_and_digits() -> None:
 
 
 def test_what_is_repeated() -> None:
-    """Few strings a few times are still exact; at least once is needed once; what may be missing is nothing to need."""
+    """Small repetitions stay exact, a required one gives a clause, an optional one none."""
     digit = from_class("\\d")
     assert repeated(digit, 1, 3).exact == frozenset({DIGIT, DIGIT * 2, DIGIT * 3})
     assert repeated(digit, 2, inf) == Fragment(None, (frozenset({DIGIT * 2}),), MAX_WORD)
@@ -81,6 +81,6 @@ def test_what_is_repeated() -> None:
 
 
 def test_what_is_between_words_is_so_once() -> None:
-    """However it is put together."""
+    """The bound holds for every composition."""
     edge = frozenset({SEPARATOR})
     assert concatenated([edge, frozenset({"a"}), edge, edge]) == {f"{SEPARATOR}a{SEPARATOR}"}

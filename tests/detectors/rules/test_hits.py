@@ -1,4 +1,4 @@
-"""What a hit of a rule becomes."""
+"""A hit of a rule becomes a finding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def rule(**changes: object) -> Rule:
 
 
 def test_the_status_says_what_a_hit_counts_as() -> None:
-    """It decides alone, is a hint, or is reported only."""
+    """A hit decides alone, is a hint, or is only reported, by the status of its rule."""
     text = Segment("a banana")
     finding = [
         hits.finding(rule(status=status), text, NormalizedText(text.text), 2, 8) for status in ("block", "hint", "test")
@@ -25,7 +25,7 @@ def test_the_status_says_what_a_hit_counts_as() -> None:
 
 
 def test_one_step_less() -> None:
-    """What blocks becomes a hint, a hint is reported only."""
+    """A blocking finding becomes a hint, a hint is only reported."""
     finding = hits.finding(rule(), Segment("banana"), NormalizedText("banana"), 0, 6)
     assert [hits.status_of(hits.demoted(finding)), hits.status_of(hits.demoted(hits.demoted(finding)))] == [
         "hint",
@@ -34,7 +34,7 @@ def test_one_step_less() -> None:
 
 
 def test_what_rests_on_another_finding_is_worth_no_more_than_that_one() -> None:
-    """A hint that was hidden is a hint that something is hidden."""
+    """A finding derived from a hint is a hint."""
     finding = hits.finding(rule(), Segment("banana"), NormalizedText("banana"), 0, 6)
     hint = hits.demoted(finding)
     levels = [hits.status_of(hits.capped_by(finding, cause)) for cause in (finding, hint, hits.demoted(hint))]
@@ -53,7 +53,7 @@ def test_context_words_raise_what_a_hit_is_worth() -> None:
 
 
 def test_data_and_disguises_have_no_excuse() -> None:
-    """A card number in quotation marks is a card number, and every one of them counts."""
+    """Data rules ignore the context and report every occurrence."""
     labels = {
         label: (hits.is_context_sensitive(rule(label=label)), hits.reports_every_place(rule(label=label)))
         for label in Label

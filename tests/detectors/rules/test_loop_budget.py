@@ -1,4 +1,4 @@
-"""Work on the event loop, turn by turn."""
+"""Time slices of work on the event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sidecar.detectors.rules.loop_budget import TIME_SLICE, LoopBudget
 
 
 class Work:
-    """Who held the loop, in order."""
+    """The order in which tasks held the loop."""
 
     def __init__(self, loop_budget: LoopBudget) -> None:
         self.turn = loop_budget
@@ -26,7 +26,7 @@ class Work:
 
 
 async def test_others_have_their_turn_between_long_work() -> None:
-    """Who comes when a turn is spent waits for the next, and whoever else is ready is served before."""
+    """With the slice used up, a task waits for the next one, and other ready tasks run first."""
     work = Work(LoopBudget())
     async with asyncio.TaskGroup() as group:
         for name in "abc":
@@ -36,7 +36,7 @@ async def test_others_have_their_turn_between_long_work() -> None:
 
 
 async def test_short_work_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits while there is time left."""
+    """No task waits while the slice has time left."""
     monkeypatch.setattr(loop_budget, "TIME_SLICE", 60.0)
     work = Work(LoopBudget())
     async with asyncio.TaskGroup() as group:
@@ -47,7 +47,7 @@ async def test_short_work_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_who_comes_first_is_first() -> None:
-    """Somebody who asks again and again does not keep others waiting."""
+    """Repeated entries do not starve other waiters."""
     work = Work(LoopBudget())
 
     async def greedy() -> None:
@@ -61,7 +61,7 @@ async def test_who_comes_first_is_first() -> None:
 
 
 async def test_work_that_fails_counts_too() -> None:
-    """The time is gone, and the next turn comes."""
+    """A failure is charged, and the next slice still comes."""
     work = Work(LoopBudget())
     work.order = []
 
@@ -79,7 +79,7 @@ async def test_work_that_fails_counts_too() -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 async def test_who_is_given_up_keeps_nobody_waiting(late: bool) -> None:
-    """Whether it waited still, or was called in that moment."""
+    """Cancellation is safe while waiting and when just woken."""
     work = Work(LoopBudget())
     async with asyncio.TaskGroup() as group:
         group.create_task(work.do("a", 2 * TIME_SLICE))
@@ -95,7 +95,7 @@ async def test_who_is_given_up_keeps_nobody_waiting(late: bool) -> None:
 
 
 def test_another_loop_begins_anew() -> None:
-    """A loop that ended in the middle of a turn leaves nothing behind."""
+    """A loop that ended during a slice leaves no state behind."""
     work = Work(LoopBudget())
 
     async def stopped() -> None:

@@ -1,4 +1,4 @@
-"""Many patterns in one pass."""
+"""Many patterns are matched in one pass."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ LINES = [line for rule in policy.load().rules for line in (*rule.match, *rule.no
 
 
 def matches(matcher: Matcher, text: str, accept: Callable[[int], bool] = lambda _: True) -> list[int]:
-    """The patterns that this text, which is not stuffed, meets."""
+    """The patterns that match this text, which is not keyword-stuffed."""
     read = matcher.prefilter(text)
     assert read is not None
     return [number for number in matcher.matching(read, accept=accept) if any(matcher.spans(number, text))]
 
 
 def possible(matcher: Matcher, text: str) -> list[int]:
-    """The patterns whose words are there."""
+    """The candidate patterns."""
     read = matcher.prefilter(text)
     assert read is not None
     return sorted(matcher._candidate_spans(read, -1))
 
 
 def test_patterns_are_met_by_their_number() -> None:
-    """Those with necessary words and those without any."""
+    """Patterns with and without literals are found."""
     matcher = Matcher([r"[a-z]+\s", "word", "other", r"\d{4}"])
     assert matches(matcher, "a WORD of 1234") == [0, 1, 3]
     assert matches(matcher, "nothing") == []
 
 
 def test_a_pattern_that_is_not_wanted_is_not_searched() -> None:
-    """Those without a bit never; what is wanted is asked when the pattern's turn comes."""
+    """Patterns outside the mask never match; `accept` is called when the pattern's turn comes."""
     matcher = Matcher(["one", "two", "three"])
     read = matcher.prefilter("one two three")
     assert read is not None
@@ -59,7 +59,7 @@ def test_a_pattern_that_is_not_wanted_is_not_searched() -> None:
 
 
 def test_digits_in_a_row_are_counted() -> None:
-    """A pattern that needs more in a row than the text has is not searched; digits of other scripts are letters."""
+    """Runs of digits shorter than required exclude a pattern; digits of other scripts are letters."""
     matcher = Matcher([r"\d{4}", r"\d{20}", r"[1-9]\d{2}", r"[٠-٩]{4}"])
     candidates = {text: possible(matcher, text) for text in ("12 34", "1234", "1" * 30, "٠١٢٣")}
     assert candidates == {"12 34": [], "1234": [0, 2], "1" * 30: [0, 1, 2], "٠١٢٣": [3]}
@@ -67,7 +67,7 @@ def test_digits_in_a_row_are_counted() -> None:
 
 
 def test_patterns_that_need_no_words_share_automata_while_they_are_small() -> None:
-    """They are searched in every text, so the fewer automata the better; in two large ones states would multiply."""
+    """Small patterns without literals share automata up to the size limit."""
     bare = ["[a-m]{4}x", r"(?:\w{9}\s){40}", "[n-z]{4}x", r"(?:-\w{9}){40}"]
     matcher = Matcher(["words", *bare])
     assert [(mask, bits) for mask, bits, _ in matcher._groups] == [(14, [2, 4, 8]), (16, [16])]
@@ -77,7 +77,7 @@ def test_patterns_that_need_no_words_share_automata_while_they_are_small() -> No
 
 
 def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
-    """Its length for every pattern that is possible in it, and what making automata takes; none if it is not read."""
+    """The estimate counts candidates and compilation, and is 0 for stuffed text."""
     matcher = Matcher(["ferryboat", "harbour", "[a-z]{11}x"])
     reads = [matcher.prefilter(text) for text in ("moon", "ferryboat", "harbour ferryboat", "")]
     first, second = (COMPILE_COST * policy.program_size(pattern) for pattern in ("ferryboat", "harbour"))
@@ -91,7 +91,7 @@ def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
 
 
 def test_places_count_code_points() -> None:
-    """Not bytes, whatever stands before."""
+    """Spans are in code points."""
     matcher = Matcher(["rule"])
     assert list(matcher.spans(0, "déjà 😀 rule, rule")) == [(7, 11), (13, 17)]
 
@@ -99,7 +99,7 @@ def test_places_count_code_points() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(LINES), st.text(max_size=30), st.sampled_from([str.upper, str.title, str.swapcase, str]))
 def test_no_pattern_is_overlooked_for_its_words(line: str, around: str, written: object) -> None:
-    """Searching only where the necessary words are finds what searching everywhere finds."""
+    """Searching candidate spans finds the same as searching the whole text."""
     text = (around + written(line) + around).encode("utf-8", "replace").decode()  # type: ignore[operator]
     alone = [number for number, pattern in enumerate(ALONE) if pattern.search(text.encode())]
     assert matches(MATCHER, text) == alone
@@ -107,7 +107,7 @@ def test_no_pattern_is_overlooked_for_its_words(line: str, around: str, written:
 
 @pytest.mark.parametrize("change", [str, str.upper, lambda line: line.replace(" ", "  -\n")])
 def test_every_example_holds_the_words_of_its_patterns(change: Callable[[str], str]) -> None:
-    """All lines of all rules, as written, in capitals, with more between the words."""
+    """Every example passes the prefilter: as written, in capitals, with wider gaps."""
     for patterns, lines in PATTERNS_AND_EXAMPLES:
         numbers = [SHIPPED.index(pattern) for pattern in patterns]
         for line in map(change, lines):
@@ -138,7 +138,7 @@ FILLERS = (
 def test_searching_in_places_finds_what_searching_everywhere_finds(
     rules: list[int], fillers: list[tuple[str, int]], loud: bool, between: str
 ) -> None:
-    """Wherever a line stands in a long text, whatever stands around it, however far its words are apart."""
+    """Examples are found anywhere in a long text, with any gaps."""
     patterns, lines = zip(*(PATTERNS_AND_EXAMPLES[at] for at in rules), strict=True)
     parts = [filler[cut:] for filler, cut in fillers]
     for at, line in enumerate(line for of_one in lines for line in of_one[:2]):
@@ -155,13 +155,13 @@ def test_searching_in_places_finds_what_searching_everywhere_finds(
 )
 @pytest.mark.parametrize("words", ["necessary words", "necessary" + " " * 4_000 + "words", "notwendige Wörter"])
 def test_words_are_found_across_stretches(start: int, words: str) -> None:
-    """Wherever the text is cut."""
+    """A match is found wherever chunks end."""
     text = ("a b, " * start)[:start] + words + " c d" * MIN_CHUNK
     assert matches(Matcher([r"\bnecessary[\s\W_]+words\b", r"\bnotwendige\s+W\W?rter\b"]), text) == [int("ö" in words)]
 
 
 def test_a_pattern_is_searched_only_where_its_words_are() -> None:
-    """Not if they stand far from each other; one without a bound is searched wherever they are."""
+    """Distant literals give no candidate, unless the pattern is unbounded."""
     matcher = Matcher([r"\bone\b[^\n]{0,40}\btwo\b", r"\bone\b[^\n]*\btwo\b"])
     far = "one" + " and so on" * MAX_MATCH + " two"
     assert possible(matcher, far) == [1]
@@ -176,13 +176,13 @@ def test_a_pattern_is_searched_only_where_its_words_are() -> None:
 
 
 def test_what_only_seems_to_be_met_at_the_edge_of_a_place_is_not() -> None:
-    """Neither the beginning of the text nor the boundary of a word is where a text was cut."""
+    """Chunk borders are neither text starts nor word boundaries."""
     text = ("and so on, " * MIN_CHUNK) + "mark my words" + (", and so on" * MIN_CHUNK)
     assert matches(Matcher([r"\A[^\n]{0,700}mark my", r"my words[^\n]{0,700}\z"]), text) == []
 
 
 def test_a_text_made_for_many_patterns_is_stuffed() -> None:
-    """So many in so little text; the same words spread out are none."""
+    """Many candidates in a chunk are stuffing; the same words spread out are not."""
     words = ["".join(letters) for letters in product("bcdfghj", repeat=3)][: STUFFING_PATTERNS + 20]
     matcher = Matcher(words)
     assert matcher.prefilter(" ".join(words)) is None
@@ -190,7 +190,7 @@ def test_a_text_made_for_many_patterns_is_stuffed() -> None:
 
 
 def test_a_text_made_of_the_words_of_patterns_is_stuffed() -> None:
-    """So many different ones among so many; a text that says some of them again and again is not."""
+    """Many distinct keywords are stuffing; repeating a few is not."""
     words = ["".join(letters) for letters in product("bcdf", repeat=4)][:STUFFING_KEYWORDS]
     matcher = Matcher(words)
     other = ["and so on"] * (STUFFING_WINDOW // 6)

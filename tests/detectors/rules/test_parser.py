@@ -1,4 +1,4 @@
-"""Patterns read from left to right."""
+"""Parsing of patterns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sidecar.detectors.rules.parser import parse
 
 
 def read(pattern: str) -> tuple[list[set[str]], float]:
-    """Its clauses, `_` for what is between words, `0` for a digit, `?` for what is beyond ASCII; and its length."""
+    """Its clauses (`_` separator, `0` digit, `?` non-ASCII) and its maximum length."""
     part = parse(pattern, bool, lambda clause: (-min(map(len, clause)), len(clause)))
     return [readable(clause) for clause in part.clauses], part.max_letters
 
@@ -55,6 +55,6 @@ def readable(clause: Strings) -> set[str]:
     ],
 )
 def test_patterns(pattern: str, clauses: list[set[str]], length: float) -> None:
-    """One string of each clause must be there; what may be missing, or is not understood, is no clause."""
+    """Required parts give clauses; optional and unsupported ones do not."""
     clause_set, longest = read(pattern)
     assert ([clause for clause in clause_set if clause != {""}], longest) == (clauses, length)

@@ -1,4 +1,4 @@
-"""Proof: the shipped policies keep their word, and a broken one is caught."""
+"""Self-tests: the shipped policies pass, and a broken rule is reported."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def policy_of(**changes: object) -> Policy:
 
 
 async def test_the_shipped_policies_prove_themselves(shipped: Policy) -> None:
-    """Every match is met, every no_match and every known gap is not."""
+    """Every `match` line matches, no `no_match` or `misses` line does."""
     assert await run_selftests(shipped, [RulesLayer(shipped)]) == []
 
 
 async def test_every_shipped_pattern_is_met_by_a_match_line(shipped: Policy) -> None:
-    """A typing error in any one of them fails the proof of its rule."""
+    """A mistyped pattern is reported."""
     assert [problem for rule in shipped.rules for problem in await untested_patterns(rule)] == []
 
 
 async def test_a_pattern_that_no_match_line_meets_is_named() -> None:
-    """With the rule, its number and its beginning."""
+    """The report names the rule, the number and the beginning of the pattern."""
     rule = policy_of(patterns=[r"\bbanana\b", r"\bbananna\b", "x" * 70]).rules[0]
     assert await untested_patterns(rule) == [
         r"T-1: pattern 2 of 3 is met by no match line (\bbananna\b)",
@@ -59,19 +59,19 @@ async def test_a_pattern_that_no_match_line_meets_is_named() -> None:
 
 
 async def test_a_hit_that_is_no_order_proves_no_pattern() -> None:
-    """A pattern is proved as the status of its rule says: a quotation does not block."""
+    """A pattern must match with the weight of its status: a mitigated hit does not block."""
     quoted = 'Phrases such as "one banana please" are attacks.'
     assert len(await untested_patterns(policy_of(match=[quoted]).rules[0])) == 1
     assert await untested_patterns(policy_of(match=[quoted], status="test").rules[0]) == []
 
 
 async def test_no_pattern_of_a_retired_rule_is_asked_for() -> None:
-    """It is not looked for any more."""
+    """Retired rules are not tested."""
     assert await untested_patterns(policy_of(match=["No fruit."], status="retired").rules[0]) == []
 
 
 async def test_each_rule_is_proved_by_itself_alone(shipped: Policy) -> None:
-    """Without a rule its own examples fail: no other rule stands in for it."""
+    """Examples pass by their own rule only."""
     for half in (0, 1):
         half_policy = Policy(rules=shipped.rules[half::2], revision="half")
         failing = {problem.partition(":")[0] for problem in await run_selftests(shipped, [RulesLayer(half_policy)])}
@@ -79,7 +79,7 @@ async def test_each_rule_is_proved_by_itself_alone(shipped: Policy) -> None:
 
 
 class Counting:
-    """The rules layer, and how often it was asked."""
+    """The rules layer with a call counter."""
 
     name = LayerName.RULES
 
@@ -93,7 +93,7 @@ class Counting:
 
 
 async def test_what_was_proved_is_not_proved_again_until_it_changes() -> None:
-    """Neither its patterns nor its examples; a rule about hiding depends on others and is proved every time."""
+    """Unchanged pattern rules are skipped; `hidden_in` rules are always tested."""
     policy, proven = policy_of(), set[Rule]()
     calls = []
     for tried in (policy, policy, policy_of(match=["A banana."]), policy_of(match=["No fruit."])):
@@ -107,7 +107,7 @@ async def test_what_was_proved_is_not_proved_again_until_it_changes() -> None:
 
 
 async def test_what_no_layer_looked_at_is_not_proved() -> None:
-    """Rules that were switched off are proved when they are switched on."""
+    """Rules are tested when they are switched on."""
     policy, proven = policy_of(match=["No fruit."]), set[Rule]()
     assert await run_selftests(policy, [], proven) == []
     assert await run_selftests(policy, [RulesLayer(policy)], proven)

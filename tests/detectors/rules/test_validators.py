@@ -1,4 +1,4 @@
-"""Checks of data that carries its own proof."""
+"""Validators of data with a checksum or structure."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ ODD = (
     ],
 )
 def test_check_digits(name: str, text: str, sound: bool) -> None:
-    """A sum, a length or a range that does not fit is no datum of that kind."""
+    """A wrong checksum, length or range is rejected."""
     assert CHECKS[name](text) is sound
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
 def test_no_check_ever_raises(name: str) -> None:
-    """Whatever a pattern may hand over: nothing, other scripts, far too much, noise."""
+    """No input raises: empty, other scripts, oversized, noise."""
     rng = random.Random(name)  # noqa: S311 - noise, not secrets
     noise = ["".join(rng.choices("0123456789ABXZ+-./: é", k=rng.randrange(24))) for _ in range(300)]
     assert {type(CHECKS[name](text)) for text in (*ODD, *noise)} == {bool}
@@ -92,7 +92,7 @@ def test_no_check_ever_raises(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(CHECKS) - {"luhn"}))
 def test_every_check_is_asked_by_a_rule(name: str) -> None:
-    """`luhn` alone is there for rules of one's own."""
+    """`luhn` alone is for custom rules."""
     assert any(rule.check == name for rule in PII_RULES)
 
 
@@ -103,7 +103,7 @@ def test_personal_data_alone_never_blocks() -> None:
 
 @pytest.mark.parametrize("text", ["4111111111111111 ", "DE89370400440532013000 ", "call +49 30 2312504, "])
 async def test_a_text_of_nothing_but_data_has_bounded_findings(text: str) -> None:
-    """However long it is: so many places of each pattern and no more."""
+    """The number of validated places is bounded."""
     report = await LAYER.scan(ScanRequest((Segment(text * 3000),)), ())
     patterns = sum(len(rule.patterns) for rule in PII_RULES)
     assert 256 <= len(report.findings) <= 256 * patterns

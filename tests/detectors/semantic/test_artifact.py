@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_whole_folder_is_read(folder: Path) -> None:
-    """Description and head come out as they were written."""
+    """Manifest and head round-trip."""
     read = ModelArtifact.read(folder)
     assert (read.manifest.name, read.head.attack) == ("tiny", 0)
     assert set(read.head.labels) == set(Label) - {Label.PII_DETECTED}
@@ -30,7 +30,7 @@ def test_a_whole_folder_is_read(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["model.json", "model.onnx", "head.npz"])
 def test_a_missing_file_is_named(folder: Path, name: str) -> None:
-    """Whatever is missing, the error says which file."""
+    """The error names the missing file."""
     (folder / name).unlink()
     with pytest.raises(ModelError, match=name):
         ModelArtifact.read(folder)
@@ -48,14 +48,14 @@ def test_a_damaged_file_is_named(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"name": 1', b"\xff"])
 def test_a_description_that_makes_no_sense_is_refused(folder: Path, content: bytes) -> None:
-    """Half a description is none."""
+    """An incomplete manifest is rejected."""
     (folder / "model.json").write_bytes(content)
     with pytest.raises(ModelError, match=r"model\.json"):
         ModelArtifact.read(folder)
 
 
 def test_logits_that_are_no_numbers_are_an_error() -> None:
-    """A model gone mad must not pass for a calm one."""
+    """Logits that are not finite raise an error."""
     with pytest.raises(ArithmeticError):
         tiny_model.head().logits(np.full((1, len(tiny_model.WORDS)), math.nan, np.float32))
 

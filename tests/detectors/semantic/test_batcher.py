@@ -25,7 +25,7 @@ Make = Callable[..., Batcher]
 
 @pytest.fixture
 async def make() -> AsyncIterator[Make]:
-    """Makes readers, and closes them at the end."""
+    """Creates batchers and closes them at the end."""
     batchers: list[Batcher] = []
 
     def build(encoder: TinyEncoder, **options: object) -> Batcher:
@@ -39,7 +39,7 @@ async def make() -> AsyncIterator[Make]:
 
 
 class Remembering(TinyEncoder):
-    """Keeps what it was given, in order."""
+    """Records its inputs in order."""
 
     def __init__(self, *, pause: float = 0.0) -> None:
         super().__init__(pause=pause)
@@ -52,12 +52,12 @@ class Remembering(TinyEncoder):
 
 
 def words(count: int, last: str = "calm") -> str:
-    """So many calm words and a last one."""
+    """`count` calm words with the given last one."""
     return " ".join(["calm"] * (count - 1) + [last])
 
 
 async def test_a_long_text_is_read_to_its_end(make: Make) -> None:
-    """The last word of many windows is seen, and nothing of the text is left out."""
+    """All windows of a long text are scored."""
     result = await make(TinyEncoder()).score([ChannelText(words(300, "attack"))])
     assert len(result.scored) == result.window_counts[0] > 40
     assert max(result.scored, key=lambda window: window.logits[0]).end == len(words(300, "attack"))
@@ -81,7 +81,7 @@ async def test_requests_at_the_same_time_share_one_thread(make: Make) -> None:
 
 
 async def test_a_short_prompt_does_not_wait_for_a_long_document(make: Make) -> None:
-    """Requests take turns, so the short one is through while the long one is still being read."""
+    """Requests take turns, so a short one finishes before a long one."""
     batcher = make(TinyEncoder(pause=0.02))
     long = asyncio.ensure_future(batcher.score([ChannelText(words(590))]))
     await asyncio.sleep(0.03)
@@ -91,7 +91,7 @@ async def test_a_short_prompt_does_not_wait_for_a_long_document(make: Make) -> N
 
 
 async def test_a_window_that_is_enough_ends_the_reading(make: Make) -> None:
-    """Nothing behind it could change the verdict, so it is not read; by its calibrated probability, not its logit."""
+    """Scoring stops at the calibrated probability, not the logit."""
     text = [ChannelText("attack " + words(500))]
     result = await make(TinyEncoder()).score(text, stop_at=0.9)
     assert (len(result.scored), result.stopped_early, sum(result.pending_counts)) == (
@@ -129,7 +129,7 @@ async def test_the_loop_stays_free_while_the_model_computes(make: Make) -> None:
 
 
 async def test_a_failing_model_is_an_error_without_its_words_and_the_next_request_is_read(make: Make) -> None:
-    """What the runtime says may hold text of the prompt; the thread outlives it."""
+    """Errors carry no prompt text, and the thread survives them."""
     encoder = TinyEncoder()
     encoder.broken = True
     batcher = make(encoder)
@@ -165,7 +165,7 @@ async def test_a_caller_that_left_costs_no_more_computing(make: Make) -> None:
 
 
 async def test_closing_fails_what_waits_and_what_comes_and_ends_the_thread(make: Make) -> None:
-    """No caller is left waiting for ever; closing twice is no harm."""
+    """Closing fails all waiting callers and is idempotent."""
     batcher = make(TinyEncoder(pause=0.05))
     tasks = [asyncio.ensure_future(batcher.score([ChannelText(words(200))])) for _ in range(4)]
     await asyncio.sleep(0.02)
@@ -180,7 +180,7 @@ async def test_closing_fails_what_waits_and_what_comes_and_ends_the_thread(make:
 
 
 async def test_what_is_hidden_in_a_text_is_read_as_well(make: Make) -> None:
-    """A decoded stretch is a part of its own, and leads back to its text."""
+    """Decoded text is a view of its own that maps back to its text."""
     hidden = base64.b64encode(b"attack calm calm calm").decode()
     result = await make(TinyEncoder()).score([ChannelText("calm"), ChannelText(f"calm {hidden} calm")])
     worst = max(result.scored, key=lambda window: window.logits[0])
@@ -189,7 +189,7 @@ async def test_what_is_hidden_in_a_text_is_read_as_well(make: Make) -> None:
 
 
 async def test_what_is_left_of_a_reading_that_ended_early_is_counted(make: Make) -> None:
-    """Texts behind a window that was enough were not read, and are not taken for harmless."""
+    """Texts after an early stop count as pending, not as harmless."""
     result = await make(TinyEncoder()).score([ChannelText("calm"), ChannelText("attack"), ChannelText(words(300))], 0.9)
     assert [bool(pending) for pending in result.pending_counts] == [False, False, True]
     assert [len(windows) for windows in result.by_text()] == [1, 1, 0]
@@ -197,7 +197,7 @@ async def test_what_is_left_of_a_reading_that_ended_early_is_counted(make: Make)
 
 @dataclass
 class Staged:
-    """A reader on two tiny models, the first of which settles what is calm, and is sure of what is an attack."""
+    """A batcher on two tiny models; the first exits early on `calm` and is sure of `attack`."""
 
     reader: Batcher
     first: TinyFirst
@@ -206,7 +206,7 @@ class Staged:
 
 @pytest.fixture
 async def staged() -> AsyncIterator[Callable[..., Staged]]:
-    """Makes them, and closes them at the end."""
+    """Creates them and closes them at the end."""
     all_stages: list[Staged] = []
 
     def build(*, pause: float = 0.0, **options: object) -> Staged:
@@ -225,12 +225,12 @@ DECOY, ATTACK = "doubt " * 8, "attack " * 8
 
 
 def unalarmed(logit: float, _: int) -> float:
-    """What is doubtful is no alarm, and is not read with other borders."""
+    """Low probabilities, so that nothing is rescored."""
     return Calibration(offset=-3.0).probability(logit)
 
 
 async def test_decoys_hide_no_attack(staged: Callable[..., Staged]) -> None:
-    """Of 200 windows that are a little suspicious and one that is more so, that one is read, wherever it stands."""
+    """The most suspicious of 201 windows is scored wherever it stands."""
     for place in (0, 100, 200):
         stages = staged(budget=20, probability=unalarmed)
         result = await stages.reader.score([ChannelText(DECOY * place + ATTACK + DECOY * (200 - place))])
@@ -240,14 +240,14 @@ async def test_decoys_hide_no_attack(staged: Callable[..., Staged]) -> None:
 
 
 async def test_what_the_first_stage_has_settled_counts_as_read(staged: Callable[..., Staged]) -> None:
-    """A long calm text needs nothing of the budget."""
+    """Early exits do not use the budget."""
     stages = staged(budget=1)
     result = await stages.reader.score([ChannelText(words(3000)), ChannelText("calm")])
     assert (result.window_counts, result.pending_counts, stages.second.batches) == ((375, 1), (0, 0), [])
 
 
 async def test_the_budget_is_of_the_request(staged: Callable[..., Staged]) -> None:
-    """All texts share it, the most suspicious windows of any of them come first; the rest is left and counted."""
+    """The budget is shared by suspicion; the remainder is counted as pending."""
     stages = staged(budget=6, probability=lambda logit, _: Calibration(offset=-9.0).probability(logit))
     result = await stages.reader.score([ChannelText(DECOY * 15), ChannelText(DECOY * 14 + ATTACK)])
     assert len(stages.second.batches) == 6
@@ -257,7 +257,7 @@ async def test_the_budget_is_of_the_request(staged: Callable[..., Staged]) -> No
 
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
 async def test_an_attack_stays_one_with_other_borders(staged: Callable[..., Staged], place: str) -> None:
-    """Wherever it stands in a longer text, two of three readings hold it, and their mean is as sure."""
+    """Two of three shifted windows contain the attack, so their mean stays high."""
     calm, attack = "calm " * 40, "attack calm "
     text = {"first": attack + calm, "middle": calm + "calm calm " + attack + calm, "last": calm + attack}[place]
     stages = staged()
@@ -275,7 +275,7 @@ class Fickle(TinyEncoder):
 
 
 async def test_the_chance_of_a_border_is_no_alarm(make: Make) -> None:
-    """What looks like an attack between two borders alone is the mean of that and the better of the others."""
+    """A score that depends on the borders is averaged down."""
     result = await make(Fickle(cut=WindowSpec(8, 0))).score([ChannelText("calm " * 8 + "doubt " + "calm " * 20)])
     assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(0.0)
     alone = await make(Fickle()).score([ChannelText("doubt calm calm")])
@@ -311,7 +311,7 @@ def _worst(result: BatchResult, text: int) -> float:
 
 
 async def test_a_reading_that_was_given_up_goes_on_where_it_ended(staged: Callable[..., Staged]) -> None:
-    """What both stages said of a window is kept, so that each try gets further and reads nothing twice."""
+    """Cached scores let each retry continue where the last one ended."""
     stages = staged(pause=0.005, cache=ScoreCache(), probability=unalarmed)
     text, tries = [ChannelText("".join(f"doubt {n} " + "calm " * 6 for n in range(120)))], 0
     while True:

@@ -1,4 +1,4 @@
-"""Twin of detectors/semantic/cascade.py: what the first stage settles is not read again, the rest the second reads."""
+"""Twin of detectors/semantic/cascade.py: early exits by the first stage, the remainder by the second."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scorer(**options: object) -> tuple[CascadeScorer, TinyFirst, TinyEncoder]:
 
 
 def cascade_score(cascade: CascadeScorer, window: Window, channel: int = 0) -> WindowScore:
-    """What is said of a window by whichever stage has the last word."""
+    """The final score of a window."""
     first_score = cascade.first_stage(window, channel)
     return (
         cascade.early_exit_score(first_score)
@@ -52,7 +52,7 @@ def worst(cascade: CascadeScorer, text: str) -> WindowScore:
 
 
 def test_a_clear_window_is_settled_by_the_first_stage_alone() -> None:
-    """The second is not asked; what is said of it is what the first one said, and no label."""
+    """The second stage does not run; the score is that of the first, without labels."""
     cascade, first, second = scorer()
     score = score_of(cascade, "calm")
     assert (first.read, second.batches, score.features) == (1, [], None)
@@ -69,14 +69,14 @@ def test_a_doubtful_window_is_read_by_the_second() -> None:
 
 
 def test_letters_that_are_unknown_are_not_settled() -> None:
-    """It cannot have found nothing in what it has not read; a word or two in many it may."""
+    """Many unknown pieces prevent an early exit, a few do not."""
     cascade, _, second = scorer()
     known_score, unknown = (score_of(cascade, text) for text in ("calm calm calm calm calm yyy", "zzz yyy calm"))
     assert (known_score.features is None, unknown.features is None, second.batches) == (True, False, [1])
 
 
 def test_what_cannot_be_judged_is_not_read() -> None:
-    """Neither stage is asked, and what is said of it is nothing."""
+    """Neither stage runs, and the score is that of no content."""
     cascade, first, second = scorer(is_readable=lambda text: "attack" not in text)
     score = score_of(cascade, "attack")
     assert (first.read, second.batches, score.logits.tolist()) == (0, [], [NO_ATTACK_LOGIT] * 5)
@@ -123,7 +123,7 @@ CHINESE = "图书馆在哪里" * 7
     ],
 )
 def test_no_disguise_lets_the_first_stage_settle_an_attack(disguised: str) -> None:
-    """What a reader would see through both stages do, too, and the second is nearly as sure as of plain text."""
+    """Readable disguises do not lower the scores of either stage much."""
     cascade = CascadeScorer.open(ModelArtifact.read(SHIPPED["onnx"]), 1)
     plain, score = (worst(cascade, text) for text in (ATTACK, disguised))
     assert score.features is not None
@@ -157,7 +157,7 @@ def test_only_what_can_be_disguised_is_read_in_two_ways(text: str, ways: int) ->
 
 
 def test_of_two_readings_the_worse_counts_whichever_it_is() -> None:
-    """Both stages read a window as it stands and as it may be taken; the worst of either counts."""
+    """Both stages score a window and its undisguised spelling; the worst counts."""
     cascade, _, second = scorer()
     words = {word: next(iter(cascade.windows(word))).ids for word in ("calm", "attack")}
     texts = (("attack", "Calm"), ("calm", "calm"), ("calm", "ATTACK"))
@@ -167,13 +167,13 @@ def test_of_two_readings_the_worse_counts_whichever_it_is() -> None:
 
 
 def test_a_wall_of_boxes_is_read() -> None:
-    """Progress bars and tables drawn with lines are honest, though each of their characters is a piece."""
+    """Progress bars and box-drawn tables are scored normally."""
     cascade = CascadeScorer.open(ModelArtifact.read(SHIPPED["onnx"]), 1)
     assert list(cascade.windows("x " * 20 + "█" * 1500 + "\n" + "═" * 3000))
 
 
 def test_without_a_first_stage_the_second_reads_everything() -> None:
-    """A model folder of one's own needs none, and rules with examples need the embedding of every window."""
+    """Custom models need no first stage, and `similar_to` rules need every embedding."""
     alone = CascadeScorer(TinyEncoder(), tiny_model.head())
     assert [float(score_of(alone, text).logits[0]) for text in ("calm", "attack")] == [-5.0, 5.0]
     shipped = CascadeScorer.open(ModelArtifact.read(SHIPPED["onnx"]), 1, early_exit=False)
@@ -181,7 +181,7 @@ def test_without_a_first_stage_the_second_reads_everything() -> None:
 
 
 def test_a_first_stage_that_breaks_fails_the_reading() -> None:
-    """An error of the small model is an error: nothing is taken for settled."""
+    """An error of the first stage is an error, not an early exit."""
     cascade, first, _ = scorer()
     first.broken = True
     with pytest.raises(RuntimeError):

@@ -52,14 +52,14 @@ async def test_the_worst_window_of_the_worst_segment_is_the_score() -> None:
 
 
 async def test_labels_share_the_score_by_their_chances() -> None:
-    """What could be two things is reported as both."""
+    """Two probable labels are both reported."""
     report = await scan(layer_of(), Segment("doubt"))
     assert {f.label for f in report.findings} == {Label.PROMPT_INJECTION, Label.SYSTEM_PROMPT_EXTRACTION}
     assert report.score == pytest.approx(0.5)
 
 
 async def test_an_attack_that_was_hidden_is_smuggled() -> None:
-    """What was found in a decoded stretch is token smuggling beside what it is, and points at the stretch."""
+    """A finding in decoded text is also token smuggling, at the place of the encoding."""
     hidden = base64.b64encode(b"attack calm calm calm").decode()
     report = await scan(layer_of(), Segment(f"{CALM}{hidden}"))
     assert {f.label for f in report.findings} == {Label.PROMPT_INJECTION, Label.TOKEN_SMUGGLING}
@@ -69,7 +69,7 @@ async def test_an_attack_that_was_hidden_is_smuggled() -> None:
 
 @pytest.mark.parametrize("segments", [(), (Segment(""),), (Segment(CALM), Segment(" \n"))])
 async def test_calm_and_empty_texts_score_low_without_findings(segments: Sequence[Segment]) -> None:
-    """Nothing to read is nothing to fear."""
+    """An empty request scores 0."""
     report = await scan(layer_of(), *segments)
     assert (report.score or 0) < 0.01
     assert report.findings == ()

@@ -32,7 +32,7 @@ def test_what_was_said_of_a_window_is_known_wherever_it_stands() -> None:
 
 
 def test_no_two_processes_know_a_window_by_the_same() -> None:
-    """The digest has a secret, so what is kept tells nobody which texts were read."""
+    """Keys are keyed digests, so the cache does not reveal texts."""
     first, second = (ScoreCache().key(b"first", window("calm", 4), 0) for _ in range(2))
     assert first != second
 
