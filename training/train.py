@@ -86,7 +86,7 @@ def write_second(network: Network, base: Base, numbers: vocabulary.Numbers, out:
 
 
 def write_first(trainer: Trainer, out: Path, work: Path) -> None:
-    """Teach the first stage by the second, and write it beside it; it settles nothing yet."""
+    """Teach the first stage by the second, and write it beside it; it has no early exit yet."""
     if not (work / FIRST).exists():
         windows = trainer.windows(LESSONS)
         said = scores.second_stage(windows, out)
@@ -99,7 +99,7 @@ def write_first(trainer: Trainer, out: Path, work: Path) -> None:
 
 
 def calibrated(folder: Path, own: Sequence[Row], out: Path) -> None:
-    """Fit the calibration on what was held back, and choose where the first stage settles; both are written there."""
+    """Fit the calibration on what was held back, and choose the early-exit threshold of the first stage; both are written there."""
     rows, documents = scores.score(held_back.kept(own), out), _documents(folder, out)
     said = [[s for s in rows if (s.row.channel == APPLICATION) == apart] for apart in (False, True)]
     limit = calibrate.limit(said[0], documents[0])

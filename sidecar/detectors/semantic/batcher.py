@@ -2,7 +2,7 @@
 
 A request is scored in steps of some milliseconds: all windows by the first stage, then those without an early exit by
 the second, the most suspicious first, within a budget. A window of a longer text that the second stage takes for an
-attack is scored again with two other borders, and the two highest scores are averaged: a score that is an artefact of a
+attack is scored again with two other borders, and the two highest scores are averaged: a score that is an artifact of a
 border falls, and an attack remains one wherever it stands. Active requests take turns, new ones first, so a short
 prompt does not wait for a long document. A text is read in chunks and its windows are created one by one: only the
 windows pending for the second stage are held. A request is answered after its last window, or after one that reaches

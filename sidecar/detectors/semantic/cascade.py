@@ -123,14 +123,14 @@ class CascadeScorer:
         self._is_readable = is_readable
 
     @classmethod
-    def open(cls, artefact: ModelArtifact, threads: int, *, early_exit: bool = True) -> CascadeScorer:
+    def open(cls, artifact: ModelArtifact, threads: int, *, early_exit: bool = True) -> CascadeScorer:
         """Load the weights; without `early_exit` every window has features. Raises `ModelError` naming the file."""
-        encoder, limit = open_encoder(artefact, threads), artefact.manifest.early_exit_below
+        encoder, limit = open_encoder(artifact, threads), artifact.manifest.early_exit_below
         if not (early_exit and limit is not None and isinstance(encoder, OnnxEncoder)):
-            return cls(encoder, artefact.head, is_readable=is_prose)
-        first = Session(artefact.folder / FIRST_STAGE_FILE, "logit", encoder.tokenizer, threads)
+            return cls(encoder, artifact.head, is_readable=is_prose)
+        first = Session(artifact.folder / FIRST_STAGE_FILE, "logit", encoder.tokenizer, threads)
         unknown_id = encoder.tokenizer.unknown_id
-        return cls(encoder, artefact.head, first, early_exit_below=limit, unknown_id=unknown_id, is_readable=is_prose)
+        return cls(encoder, artifact.head, first, early_exit_below=limit, unknown_id=unknown_id, is_readable=is_prose)
 
     def windows(self, text: str) -> Iterator[Window]:
         """The windows of the text, one by one."""

