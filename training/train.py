@@ -99,7 +99,7 @@ def write_first(trainer: Trainer, out: Path, work: Path) -> None:
 
 
 def calibrated(folder: Path, own: Sequence[Row], out: Path) -> None:
-    """Fit the calibration on what was held back, and choose the early-exit threshold of the first stage; both are written there."""
+    """Fit the calibration on the held-out split and choose the early-exit threshold of the first stage; write both."""
     rows, documents = scores.score(held_back.kept(own), out), _documents(folder, out)
     said = [[s for s in rows if (s.row.channel == APPLICATION) == apart] for apart in (False, True)]
     limit = calibrate.limit(said[0], documents[0])
