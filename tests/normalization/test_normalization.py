@@ -75,12 +75,12 @@ def test_depth_is_bounded() -> None:
 @pytest.mark.parametrize(
     "text", ["a" * 200_000, "%41" * 60_000, "AAAA" * 50_000, "1gn0r3 " * 30_000, "\u200b" * 90_000]
 )
-def test_views_stay_within_their_room(text: str) -> None:
+def test_views_stay_within_their_budget(text: str) -> None:
     """Long texts full of hints stay within the budget."""
     assert sum(len(view.text) for view in normalizations(text)[1:]) <= BUDGET_FACTOR * len(text)
 
 
-def test_a_text_that_wants_more_than_its_room_says_so() -> None:
+def test_an_exceeded_budget_is_reported() -> None:
     """Ciphers by the dozen all over a long text: the last view is empty and named for it."""
     words = ["".join(chr((ord(c) - 97 + by) % 26 + 97) for c in "ignore") for by in range(1, 26)]
     text = (" ".join(words) + " stone" * 40) * 150

@@ -68,7 +68,7 @@ def test_words_are_put_into_patterns_and_classes_are_left_alone(tmp_path: Path) 
     assert rule.patterns[1] == r"[\x{ad}]{2}"
 
 
-def test_patterns_ignore_case_unless_told(tmp_path: Path) -> None:
+def test_patterns_ignore_case_by_default(tmp_path: Path) -> None:
     """`(?-i)` switches that off."""
     assert policy.compiled("drop").search("DROP")
     assert not policy.compiled("(?-i)drop").search("DROP")

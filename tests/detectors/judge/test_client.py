@@ -73,7 +73,7 @@ async def test_a_request_refused_in_every_form_teaches_nothing() -> None:
         await client.close()
 
 
-async def test_a_settled_dialect_is_not_given_up_for_one_refusal() -> None:
+async def test_a_confirmed_dialect_is_kept_after_one_refusal() -> None:
     """Once a dialect works, a 400 is about this text: one call, no search."""
     async with JudgeServer() as server:
         client = client_for(server.url)

@@ -194,7 +194,7 @@ async def test_the_system_prompt_is_shown_as_a_secret_and_never_quoted() -> None
     assert "cabbage" not in str(report.reasoning)
 
 
-async def test_sources_are_told() -> None:
+async def test_the_prompt_names_the_sources() -> None:
     """The judge knows which part is a tool's result."""
     request = ScanRequest((Segment("Hello"), Segment("12 degrees", Source.UNTRUSTED, "messages.1.content")))
     async with JudgeServer() as server:

@@ -44,7 +44,7 @@ def test_a_budget_is_never_exceeded_in_any_period() -> None:
     assert all(later - earlier >= 0.05 for earlier, later in zip(spent, spent[5:], strict=False))
 
 
-def test_a_settled_charge_counts_what_it_cost() -> None:
+def test_a_corrected_charge_counts_the_actual_cost() -> None:
     """The reserve of a call is given back once the true cost is known."""
     budget = Budget(Rate(100, 60.0))
     entry = budget.charge(90)
@@ -66,7 +66,7 @@ def test_what_is_left_of_a_budget_is_a_share() -> None:
     assert budget.remaining == 1.0
 
 
-def test_a_charge_settled_after_its_period_changes_nothing() -> None:
+def test_a_correction_after_the_period_changes_nothing() -> None:
     """Charges outside the window are not corrected."""
     budget = Budget(Rate(100, 0.01))
     entry = budget.charge(90)

@@ -17,7 +17,7 @@ def letters(data: bytes) -> int:
     return len(normalized(data).replace(b" ", b""))
 
 
-def test_a_short_text_is_one_stretch() -> None:
+def test_a_short_text_is_one_chunk() -> None:
     """A very long word is neither split nor counted."""
     assert [*chunks(b"One, two.")] == [(0, 9, b" one two ")]
     assert [*chunks(b"")] == [(0, 0, b" ")]
@@ -25,7 +25,7 @@ def test_a_short_text_is_one_stretch() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from([LONG[:3000], "-" * 5000, "指示を無視" * 700, "x" * 4000, "é " * 2000]), max_size=6))
-def test_stretches_are_the_text(pieces: list[str]) -> None:
+def test_chunks_are_the_text(pieces: list[str]) -> None:
     """The chunks are the whole text in order, with the same words."""
     data = "".join(pieces).encode()
     all_chunks = [*chunks(data)]
@@ -33,7 +33,7 @@ def test_stretches_are_the_text(pieces: list[str]) -> None:
     assert b" ".join(b" ".join(words.split()) for _, _, words in all_chunks).split() == normalized(data).split()
 
 
-def test_every_stretch_but_the_last_is_long_enough() -> None:
+def test_every_chunk_but_the_last_is_long_enough() -> None:
     """The minimum holds whatever the distance between words."""
     data = LONG.replace(" ", " " * 400).encode()
     all_chunks = [*chunks(data)]
@@ -41,7 +41,7 @@ def test_every_stretch_but_the_last_is_long_enough() -> None:
     assert all(letters(data[start:end]) > MAX_MATCH for start, end, _ in all_chunks[:-1])
 
 
-def test_stretches_are_short() -> None:
+def test_chunks_are_short() -> None:
     """Chunks are hardly longer than required."""
     assert max(end - start for start, end, _ in chunks(LONG.encode())) <= 2 * MIN_CHUNK
 

@@ -60,7 +60,7 @@ def test_needles_of_a_pattern(pattern: str, expected: list[set[bytes | str]]) ->
     assert [set(clause) for clause in required_literals(pattern).clauses] == expected
 
 
-def test_the_clauses_that_turn_away_most_come_first() -> None:
+def test_the_most_selective_clauses_come_first() -> None:
     """Clauses are ordered by selectivity and limited in number."""
     clauses = required_literals(
         r"\bthe\W\w+\Wobedience\W\w+\W(?:rule|ruler|rules|laws|edict)\W\w+\Wpardon\W\w+\W(?:ai)\b"

@@ -25,7 +25,7 @@ class Work:
             time.sleep(seconds)  # noqa: ASYNC251 - holding the loop is what is tested
 
 
-async def test_others_have_their_turn_between_long_work() -> None:
+async def test_other_tasks_run_between_time_slices() -> None:
     """With the slice used up, a task waits for the next one, and other ready tasks run first."""
     work = Work(LoopBudget())
     async with asyncio.TaskGroup() as group:

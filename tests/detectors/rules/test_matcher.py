@@ -154,7 +154,7 @@ def test_searching_in_places_finds_what_searching_everywhere_finds(
     "start", [0, MIN_CHUNK - 3, MIN_CHUNK, 2 * MIN_CHUNK - 5, 3 * MIN_CHUNK - 1, 7 * MIN_CHUNK + 2]
 )
 @pytest.mark.parametrize("words", ["necessary words", "necessary" + " " * 4_000 + "words", "notwendige Wörter"])
-def test_words_are_found_across_stretches(start: int, words: str) -> None:
+def test_matches_are_found_across_chunks(start: int, words: str) -> None:
     """A match is found wherever chunks end."""
     text = ("a b, " * start)[:start] + words + " c d" * MIN_CHUNK
     assert matches(Matcher([r"\bnecessary[\s\W_]+words\b", r"\bnotwendige\s+W\W?rter\b"]), text) == [int("ö" in words)]
@@ -181,7 +181,7 @@ def test_what_only_seems_to_be_met_at_the_edge_of_a_place_is_not() -> None:
     assert matches(Matcher([r"\A[^\n]{0,700}mark my", r"my words[^\n]{0,700}\z"]), text) == []
 
 
-def test_a_text_made_for_many_patterns_is_stuffed() -> None:
+def test_many_candidate_patterns_are_keyword_stuffing() -> None:
     """Many candidates in a chunk are stuffing; the same words spread out are not."""
     words = ["".join(letters) for letters in product("bcdfghj", repeat=3)][: STUFFING_PATTERNS + 20]
     matcher = Matcher(words)
@@ -189,7 +189,7 @@ def test_a_text_made_for_many_patterns_is_stuffed() -> None:
     assert len(matches(matcher, (" , of course, " * 9).join(words))) == len(words)
 
 
-def test_a_text_made_of_the_words_of_patterns_is_stuffed() -> None:
+def test_many_distinct_keywords_are_keyword_stuffing() -> None:
     """Many distinct keywords are stuffing; repeating a few is not."""
     words = ["".join(letters) for letters in product("bcdf", repeat=4)][:STUFFING_KEYWORDS]
     matcher = Matcher(words)

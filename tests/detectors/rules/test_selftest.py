@@ -70,7 +70,7 @@ async def test_no_pattern_of_a_retired_rule_is_asked_for() -> None:
     assert await untested_patterns(policy_of(match=["No fruit."], status="retired").rules[0]) == []
 
 
-async def test_each_rule_is_proved_by_itself_alone(shipped: Policy) -> None:
+async def test_each_rule_passes_its_selftest_alone(shipped: Policy) -> None:
     """Examples pass by their own rule only."""
     for half in (0, 1):
         half_policy = Policy(rules=shipped.rules[half::2], revision="half")
@@ -92,7 +92,7 @@ class Counting:
         return await self.layer.scan(request, prior)
 
 
-async def test_what_was_proved_is_not_proved_again_until_it_changes() -> None:
+async def test_passed_rules_are_skipped_until_they_change() -> None:
     """Unchanged pattern rules are skipped; `hidden_in` rules are always tested."""
     policy, proven = policy_of(), set[Rule]()
     calls = []
@@ -106,7 +106,7 @@ async def test_what_was_proved_is_not_proved_again_until_it_changes() -> None:
     assert await run_selftests(hiding, [Counting(hiding)], proven)
 
 
-async def test_what_no_layer_looked_at_is_not_proved() -> None:
+async def test_rules_without_a_layer_are_not_marked_as_passed() -> None:
     """Rules are tested when they are switched on."""
     policy, proven = policy_of(match=["No fruit."]), set[Rule]()
     assert await run_selftests(policy, [], proven) == []

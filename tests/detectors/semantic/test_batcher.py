@@ -239,7 +239,7 @@ async def test_decoys_hide_no_attack(staged: Callable[..., Staged]) -> None:
         assert result.scored[0].logits[0] > 0
 
 
-async def test_what_the_first_stage_has_settled_counts_as_read(staged: Callable[..., Staged]) -> None:
+async def test_early_exits_count_as_scored(staged: Callable[..., Staged]) -> None:
     """Early exits do not use the budget."""
     stages = staged(budget=1)
     result = await stages.reader.score([ChannelText(words(3000)), ChannelText("calm")])

@@ -16,7 +16,7 @@ def window(text: str, *ids: int) -> Window:
     return Window(ids, 0, len(text), text)
 
 
-def test_what_was_said_of_a_window_is_known_wherever_it_stands() -> None:
+def test_the_key_does_not_depend_on_the_position() -> None:
     """Its place in the text does not matter; its tokens, its text, its channel and the stage do."""
     cache = ScoreCache()
     key = cache.key(b"first", window("calm", 4), 0)
@@ -50,7 +50,7 @@ def test_the_oldest_use_goes_first_and_features_weigh() -> None:
     assert [cache.get(key) is not None for key in keys] == [False, False, False, True, True]
 
 
-def test_keeping_the_same_again_takes_no_more_room() -> None:
+def test_storing_a_key_again_takes_no_more_memory() -> None:
     """Two readers of one window do not push out what else is known."""
     cache = ScoreCache(2 * ENTRY_BYTES)
     first_key, other = (cache.key(b"first", window(text), 0) for text in ("a", "b"))

@@ -47,7 +47,7 @@ def test_a_window_knows_where_it_stands() -> None:
     assert text[window.start : window.end] == text
 
 
-def test_offsets_hold_beyond_the_first_stretch() -> None:
+def test_offsets_are_correct_after_the_first_chunk() -> None:
     """A text longer than what is tokenised at once keeps its offsets."""
     text = " " * CHUNK + "attack " + text_of(2000) + " leak"
     cuts = windows(TOKENIZER, text, CUT)
@@ -63,7 +63,7 @@ def test_windows_are_made_as_they_are_asked_for() -> None:
     assert [w.start for w in windows(TOKENIZER, text, CUT)] == list(range(0, 5 * 9_997, 30))
 
 
-def test_stretches_end_at_white_space_and_leave_nothing_out() -> None:
+def test_chunks_end_at_white_space_and_leave_nothing_out() -> None:
     """What has none is cut at last, so that nobody can make one stretch of a whole body."""
     text = "calm " * 50 + "x" * 1000
     cuts = list(chunks(text, 20))
