@@ -17,8 +17,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from sidecar.config import Settings
-from sidecar.detectors.semantic.artifact import SHIPPED, Artefact
-from sidecar.detectors.semantic.cascade import Scorer
+from sidecar.detectors.semantic.artifact import SHIPPED, ModelArtifact
+from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.evaluation.rows import Row, read_rows
 from sidecar.runtime.builder import pipeline
 from sidecar.scan.aggregation import Caller
@@ -31,12 +31,12 @@ PASSES = 40
 
 def one_pass(words: str) -> float:
     """Seconds of one window through the second stage: the median of some."""
-    scorer = Scorer.open(Artefact.read(SHIPPED["onnx"]), 1)
+    scorer = CascadeScorer.open(ModelArtifact.read(SHIPPED["onnx"]), 1)
     window = next(iter(scorer.windows(words)))
     taken = []
     for _ in range(PASSES):
         begun = time.perf_counter()
-        cost = scorer.read(window, 1).cost
+        cost = scorer.second_stage(window, 1).cost
         taken.append((time.perf_counter() - begun) / cost)
     return statistics.median(taken)
 

@@ -29,9 +29,9 @@ import re2
 
 from sidecar import policy
 from sidecar.detectors.rules import selftest
-from sidecar.detectors.rules.layer import CERTAIN, RulesLayer
-from sidecar.detectors.rules.literals import needs
-from sidecar.normalization import forget
+from sidecar.detectors.rules.layer import CERTAIN_SCORE, RulesLayer
+from sidecar.detectors.rules.literals import required_literals
+from sidecar.normalization import clear_cache
 from sidecar.types import Finding, Segment
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -97,7 +97,13 @@ class Hostile:
 
     def __init__(self, rules: Sequence[policy.Rule]) -> None:
         self._words = sorted({w for rule in rules for p in rule.patterns for w in re2.findall("[a-zäöüéèñç]{3,}", p)})
-        every = {needle for rule in rules for p in rule.patterns for clause in needs(p).clauses for needle in clause}
+        every = {
+            needle
+            for rule in rules
+            for p in rule.patterns
+            for clause in required_literals(p).clauses
+            for needle in clause
+        }
         self._needles = sorted(n.decode().strip() if isinstance(n, bytes) else n for n in every)
         self._rng = random.Random(1)
 
@@ -119,7 +125,7 @@ class Hostile:
         while len(pieces) * PIECE < size:
             words = (f"{self._rng.choice(self._words)} {self._rng.choice(ordinary)}" for _ in range(PIECE // 8))
             piece = " ".join(words)[:PIECE]
-            if max((f.score for f in scan(piece)), default=0.0) < CERTAIN:
+            if max((f.score for f in scan(piece)), default=0.0) < CERTAIN_SCORE:
                 pieces.append(piece)
         return " ".join(pieces)[:size]
 
@@ -129,11 +135,11 @@ def measure() -> dict[str, float]:
     before = resident()
     shipped = policy.load()
     layer = RulesLayer(shipped)
-    assert asyncio.run(selftest.prove(shipped, [layer])) == []  # noqa: S101 - a benchmark that checks itself
+    assert asyncio.run(selftest.run_selftests(shipped, [layer])) == []  # noqa: S101 - a benchmark that checks itself
 
     def scan(text: str) -> list[Finding]:
-        forget()
-        return list(layer._read(Segment(text), None).findings)  # noqa: SLF001 - without the hop to a thread
+        clear_cache()
+        return list(layer._scan_segment(Segment(text), None).findings)  # noqa: SLF001 - without the hop to a thread
 
     patterns = [pattern for rule in shipped.rules for pattern in rule.patterns]
     figures: dict[str, float] = {"patterns": len(patterns), "rules and automata, MB": round(resident() - before)}

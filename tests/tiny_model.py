@@ -14,7 +14,7 @@ import orjson
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from sidecar.detectors.semantic.artifact import Array, Calibration, Head, Manifest
-from sidecar.detectors.semantic.windows import Cut, Window, stream
+from sidecar.detectors.semantic.windows import Window, WindowSpec, iter_windows
 from sidecar.types import Channel, Label
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "calm", "doubt", "attack", "leak")
@@ -52,13 +52,13 @@ class Rule:
     channels: tuple[Channel, ...] = (Channel.DIRECT, Channel.INDIRECT)
 
 
-CUT = Cut(8, 2)
+CUT = WindowSpec(8, 2)
 
 
 class TinyEncoder:
     """The features of a window are which words it holds. Counts its batches, and can be slow or fail."""
 
-    def __init__(self, *, pause: float = 0.0, cut: Cut = CUT) -> None:
+    def __init__(self, *, pause: float = 0.0, cut: WindowSpec = CUT) -> None:
         self.pause, self.cut = pause, cut
         self.batches: list[int] = []
         self.threads: set[str] = set()
@@ -66,7 +66,7 @@ class TinyEncoder:
 
     def windows(self, text: str) -> Iterator[Window]:
         """Windows of eight words, two of them shared with the one before."""
-        return stream(tokenizer(), text, self.cut)
+        return iter_windows(tokenizer(), text, self.cut)
 
     def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
         """One row a window."""

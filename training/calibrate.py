@@ -49,7 +49,7 @@ def limit(rows: Sequence[Score], documents: Floats, share: float = DOCUMENTS) ->
     return max(threshold(harmless, ROWS), threshold(documents, share)) + 1e-3
 
 
-def settles(first: Floats, second: Floats, limit: float) -> float:
+def early_exit_threshold(first: Floats, second: Floats, limit: float) -> float:
     """The highest logit of the first stage below which at most `LOST` of the windows lie that reach the limit."""
     return float(np.quantile(first[second >= limit], LOST))
 

@@ -16,7 +16,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from sidecar.detectors.semantic.artifact import SHIPPED, Artefact
+from sidecar.detectors.semantic.artifact import SHIPPED, ModelArtifact
 from training.rows import CHANNELS, Row, read
 from training.scores import Floats, Score, auc, ece, recall_at, score
 
@@ -32,8 +32,8 @@ def measure(path: Path, folder: Path, processes: int = 2, every: int = 1) -> dic
 
 def judged(rows: Sequence[Row], folder: Path, processes: int = 2) -> tuple[list[Score], Floats]:
     """What a model folder says of rows: scores, and the probabilities that it makes of them."""
-    scores, manifest = score(rows, folder, processes), Artefact.read(folder).manifest
-    return scores, np.array([manifest.calibration_of(s.row.channel).probability(s.logit) for s in scores])
+    scores, manifest = score(rows, folder, processes), ModelArtifact.read(folder).manifest
+    return scores, np.array([manifest.calibration_for(s.row.channel).probability(s.logit) for s in scores])
 
 
 def figures(scores: Sequence[Score], chances: Floats) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The first stage: n-grams of words, a small network that reads every window and settles the clear ones.
+"""The first stage: n-grams of words, a small network that scores every window and exits early on the clear ones.
 
 It stands on the principal components of the base's word vectors, so it knows the same languages; layers of n-grams look
 at runs of two, three and five pieces, and what is strongest and what is usual in a window goes through one hidden

@@ -18,7 +18,7 @@ import orjson
 import torch
 from rich.progress import track
 
-from sidecar.detectors.semantic.artifact import Array, Artefact, Calibration, Head, Manifest
+from sidecar.detectors.semantic.artifact import Array, Calibration, Head, Manifest, ModelArtifact
 from sidecar.detectors.semantic.encoder import Encoder, SentenceTransformersEncoder
 from sidecar.detectors.semantic.windows import Window, batches
 from training import rows as data
@@ -114,7 +114,7 @@ def main(folder: Path, model: Path | None, out: Path, count: int, threads: int) 
     rows = list({row.id: row for row in Random(0).choices(known, data.times(known), k=count)}.values())
     manifest = manifest_for(model, 1)
     empty = Head(np.zeros((len(OUTPUTS), 1), np.float32), np.zeros(len(OUTPUTS), np.float32), OUTPUTS)
-    encoder = SentenceTransformersEncoder(Artefact(model or out, manifest, empty), threads)
+    encoder = SentenceTransformersEncoder(ModelArtifact(model or out, manifest, empty), threads)
     found, owner = features(rows, encoder)
     write(out, fit(found, owner, rows), manifest.model_copy(update={"similarity": (0, found.shape[1])}))
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.progress import track
 
-from sidecar.detectors.semantic.artifact import Artefact
-from sidecar.detectors.semantic.batcher import Reader, Text
-from sidecar.detectors.semantic.cascade import Scorer
+from sidecar.detectors.semantic.artifact import ModelArtifact
+from sidecar.detectors.semantic.batcher import Batcher, ChannelText
+from sidecar.detectors.semantic.cascade import CascadeScorer
 from training.rows import Row
 
 Floats = npt.NDArray[np.float64]
@@ -38,11 +38,11 @@ class Score:
 
 def score(rows: Sequence[Row], folder: Path, processes: int = 2) -> list[Score]:
     """Every row by its worst window, as the semantic layer reads it."""
-    found = logits([Text(row.text, row.channel) for row in rows], folder, processes)
+    found = logits([ChannelText(row.text, row.channel) for row in rows], folder, processes)
     return [Score(row, *one) for row, one in zip(rows, found, strict=True)]
 
 
-def logits(texts: Sequence[Text], folder: Path, processes: int = 2) -> list[tuple[float, int]]:
+def logits(texts: Sequence[ChannelText], folder: Path, processes: int = 2) -> list[tuple[float, int]]:
     """The attack logit of each text's worst window, and how many windows it has."""
     parts = [texts[at : at + PART] for at in range(0, len(texts), PART)]
     with ProcessPoolExecutor(processes) as pool:
@@ -50,27 +50,27 @@ def logits(texts: Sequence[Text], folder: Path, processes: int = 2) -> list[tupl
         return [one for part in found for one in part]
 
 
-def _part(folder: Path, texts: Sequence[Text]) -> list[tuple[float, int]]:
+def _part(folder: Path, texts: Sequence[ChannelText]) -> list[tuple[float, int]]:
     return asyncio.run(_read(folder, texts))
 
 
-async def _read(folder: Path, texts: Sequence[Text]) -> list[tuple[float, int]]:
+async def _read(folder: Path, texts: Sequence[ChannelText]) -> list[tuple[float, int]]:
     scorer = opened(folder)
-    manifest = Artefact.read(folder).manifest
-    chance = lambda logit, channel: manifest.calibration_of(channel).probability(logit)  # noqa: E731
-    reader = Reader(scorer, budget=EVERYTHING, chance=chance)
+    manifest = ModelArtifact.read(folder).manifest
+    chance = lambda logit, channel: manifest.calibration_for(channel).probability(logit)  # noqa: E731
+    reader = Batcher(scorer, budget=EVERYTHING, probability=chance)
     try:
-        readings = [await reader.read([text]) for text in texts]
+        readings = [await reader.score([text]) for text in texts]
     finally:
         await reader.close()
     attack = scorer.head.attack
-    return [(max((float(one.logits[attack]) for one in r.read), default=NONE), r.windows[0]) for r in readings]
+    return [(max((float(one.logits[attack]) for one in r.scored), default=NONE), r.window_counts[0]) for r in readings]
 
 
 @cache
-def opened(folder: Path) -> Scorer:
+def opened(folder: Path) -> CascadeScorer:
     """The model folder, opened once in a process, on one thread."""
-    return Scorer.open(Artefact.read(folder), 1)
+    return CascadeScorer.open(ModelArtifact.read(folder), 1)
 
 
 def auc(attacks: Floats, benign: Floats) -> float:
@@ -109,6 +109,6 @@ def _windows(folder: Path, windows: Sequence[tuple[tuple[int, ...], int]]) -> li
     return list(_said(opened(folder), windows))
 
 
-def _said(scorer: Scorer, windows: Sequence[tuple[tuple[int, ...], int]]) -> Iterator[float]:
+def _said(scorer: CascadeScorer, windows: Sequence[tuple[tuple[int, ...], int]]) -> Iterator[float]:
     for ids, channel in windows:
         yield float(scorer.head.logits(scorer.encoder.features([ids], [channel]))[0, scorer.head.attack])

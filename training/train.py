@@ -17,12 +17,12 @@ import click
 import numpy as np
 import torch
 
-from sidecar.detectors.semantic.artifact import SHIPPED, Artefact, Calibration, Head, Manifest
-from sidecar.detectors.semantic.batcher import Text
-from sidecar.detectors.semantic.cascade import FILE as FIRST_FILE
+from sidecar.detectors.semantic.artifact import SHIPPED, Calibration, Head, Manifest, ModelArtifact
+from sidecar.detectors.semantic.batcher import ChannelText
+from sidecar.detectors.semantic.cascade import FIRST_STAGE_FILE as FIRST_FILE
 from sidecar.detectors.semantic.encoder import Session
-from sidecar.detectors.semantic.sentencepiece import FILE as PIECES_FILE
-from sidecar.detectors.semantic.sentencepiece import Pieces
+from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE as PIECES_FILE
+from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
 from training import calibrate, evaluate, export, first, folds, held_back, scores, vocabulary
 from training import rows as data
 from training.base import FILE, Base, verify
@@ -86,30 +86,30 @@ def write_second(network: Network, base: Base, numbers: vocabulary.Numbers, out:
 
 
 def write_first(trainer: Trainer, out: Path, work: Path) -> None:
-    """Teach the first stage by the second, and write it beside it; it settles nothing yet."""
+    """Teach the first stage by the second, and write it beside it; it has no early exit yet."""
     if not (work / FIRST).exists():
         windows = trainer.windows(LESSONS)
         said = scores.second_stage(windows, out)
         made = first.begin(trainer.network.words.weight.detach())
         first.save(first.taught(made, windows, said.astype(np.float32)), work / FIRST)
     export.export_first(first.load(work / FIRST), out / FIRST_FILE)
-    known = Artefact.read(out)
+    known = ModelArtifact.read(out)
     files = dict.fromkeys((*known.manifest.files, FIRST_FILE), "")
     write(out, known.head, known.manifest.model_copy(update={"files": files}))
 
 
 def calibrated(folder: Path, own: Sequence[Row], out: Path) -> None:
-    """Fit the calibration on what was held back, and choose where the first stage settles; both are written there."""
+    """Fit the calibration on the held-out split and choose the early-exit threshold of the first stage; write both."""
     rows, documents = scores.score(held_back.kept(own), out), _documents(folder, out)
     said = [[s for s in rows if (s.row.channel == APPLICATION) == apart] for apart in (False, True)]
     limit = calibrate.limit(said[0], documents[0])
     apart = calibrate.limit(said[1], documents[1], calibrate.APPLICATION_DOCUMENTS)
     apart = max(apart, limit)  # few of the application's texts are held back
-    known = Artefact.read(out)
+    known = ModelArtifact.read(out)
     update = {
         "calibration": calibrate.fit(rows, limit),
         "application": calibrate.fit(rows, apart, calibrate.APPLICATION_THRESHOLD),
-        "settles": _settles(rows, out, min(limit, apart)),
+        "early_exit_below": _early_exit_threshold(rows, out, min(limit, apart)),
     }
     write(out, known.head, known.manifest.model_copy(update=update))
     click.echo(f"blocks from logit {limit:.2f}, the application's texts from {apart:.2f}: {update}", err=True)
@@ -117,7 +117,7 @@ def calibrated(folder: Path, own: Sequence[Row], out: Path) -> None:
 
 def _documents(folder: Path, out: Path) -> tuple[scores.Floats, scores.Floats]:
     """The worst logit of each held-back document and conversation, and of the application's texts in it."""
-    held = [[Text(one.text, one.channel) for one in texts(value)] for value in whole(folder, held=True)]
+    held = [[ChannelText(one.text, one.channel) for one in texts(value)] for value in whole(folder, held=True)]
     found = iter(scores.logits([text for part in held for text in part], out))
     each = [[(text.channel == APPLICATION, next(found)[0]) for text in part] for part in held]
     worst = [
@@ -127,13 +127,13 @@ def _documents(folder: Path, out: Path) -> tuple[scores.Floats, scores.Floats]:
     return np.array(worst[0]), np.array(worst[1])
 
 
-def _settles(rows: Sequence[scores.Score], out: Path, limit: float) -> float:
+def _early_exit_threshold(rows: Sequence[scores.Score], out: Path, limit: float) -> float:
     """Where the first stage may settle, by the attacks that were held back."""
     scorer = scores.opened(out)
-    small = Session(out / FIRST_FILE, "logit", Pieces.read(out / PIECES_FILE), 1)
+    small = Session(out / FIRST_FILE, "logit", SentencePieceTokenizer.read(out / PIECES_FILE), 1)
     windows = [(w.ids, s.row.channel) for s in rows if s.row.attack for w in scorer.windows(s.row.text)]
     said = np.array([float(small(ids, channel)[0, 0]) for ids, channel in windows])
-    return calibrate.settles(said, scores.second_stage(windows, out), limit)
+    return calibrate.early_exit_threshold(said, scores.second_stage(windows, out), limit)
 
 
 def parity(trainer: Trainer, out: Path) -> dict[str, float]:
@@ -148,7 +148,7 @@ def second(
 ) -> tuple[Trainer, vocabulary.Numbers]:
     """The second stage, trained, and the numbers of its pieces."""
     numbers = _numbers(base, rows, long, work / PIECES)
-    pieces = Pieces(vocabulary.model(base, numbers))
+    pieces = SentencePieceTokenizer(vocabulary.model(base, numbers))
     torch.manual_seed(plan.seed)
     trainer = Trainer(begin(base, numbers), pieces, rows, long, plan)
     if (done := work / TRAINED).exists():

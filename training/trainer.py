@@ -18,7 +18,7 @@ import click
 import torch
 from torch.nn import functional
 
-from sidecar.detectors.semantic.sentencepiece import Pieces
+from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
 from sidecar.detectors.semantic.windows import Window
 from training import expand
 from training import rows as data
@@ -48,7 +48,12 @@ class Trainer:
     """One training run."""
 
     def __init__(
-        self, network: Network, pieces: Pieces, rows: Sequence[Row], long: Documents, plan: Plan | None = None
+        self,
+        network: Network,
+        pieces: SentencePieceTokenizer,
+        rows: Sequence[Row],
+        long: Documents,
+        plan: Plan | None = None,
     ) -> None:
         self.plan = plan or Plan()
         self.network, self.pieces = network, pieces

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sentencepiece import SentencePieceTrainer
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from sidecar.detectors.semantic.sentencepiece import Pieces
+from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
 from training.base import Base
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
@@ -31,7 +31,10 @@ Numbers = npt.NDArray[np.int64]
 
 def count(base: Base, texts: Iterable[str]) -> Numbers:
     """How often each piece of the base occurs."""
-    pieces, counts = Pieces(model(base, np.arange(len(base.pieces)))), np.zeros(len(base.pieces), np.int64)
+    pieces, counts = (
+        SentencePieceTokenizer(model(base, np.arange(len(base.pieces)))),
+        np.zeros(len(base.pieces), np.int64),
+    )
     for text in texts:
         np.add.at(counts, list(pieces(text[:CHARACTERS])), 1)
     return counts

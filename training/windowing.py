@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from sidecar.detectors.semantic.sentencepiece import Pieces
+from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
 from sidecar.detectors.semantic.windows import Window
 from training.rows import OUTPUTS, Row
 
@@ -39,7 +39,7 @@ class Example:
     known: tuple[float, ...]
 
 
-def examples(rows: Sequence[Row], pieces: Pieces, scores: Scores, rng: Random) -> list[Example]:
+def examples(rows: Sequence[Row], pieces: SentencePieceTokenizer, scores: Scores, rng: Random) -> list[Example]:
     """One example of each row, now and then two. `scores`: the attack logits of windows and their channels."""
     chosen: list[Example] = []
     unsure: list[tuple[Row, list[Window]]] = []
@@ -72,7 +72,7 @@ def spread(found: Sequence[Window], most: int) -> list[Window]:
     return [found[round(i * (len(found) - 1) / (most - 1))] for i in range(most)]
 
 
-def _begun_later(text: str, first: Window, pieces: Pieces, rng: Random) -> list[Window]:
+def _begun_later(text: str, first: Window, pieces: SentencePieceTokenizer, rng: Random) -> list[Window]:
     """The text in windows with other borders: the first ends somewhere in its middle. None if no word ends there."""
     at = text.find(" ", first.start + rng.randrange(max(1, first.end - first.start)))
     if at < 0:

@@ -26,7 +26,7 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError, PolicyError, SidecarError
 from sidecar.evaluation import Scanner, rule_coverage
 from sidecar.extraction.token_ids import Vocabularies
-from sidecar.policy.switches import switched
+from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
 from sidecar.runtime.builder import pipeline
 from sidecar.runtime.workers import spread
@@ -60,7 +60,7 @@ def _loaded(config_file: Path | None) -> object:
     with suppress(SidecarError):
         settings = load_settings(config_file)
         return (
-            RulesLayer(switched(policy.load(settings.policies), settings.rules))
+            RulesLayer(apply_switches(policy.load(settings.policies), settings.rules))
             if settings.layers.rules.enabled
             else None
         )
@@ -129,7 +129,7 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
 
 async def _unproved(rules: policy.Policy, shipped: Callable[[], policy.Policy] = policy.load) -> list[str]:
     """Patterns of one's own rules that no `match` line meets. Raises `PolicyError` for those of shipped rules."""
-    found = [(rule, problem) for rule in rules.rules for problem in await selftest.unproved(rule)]
+    found = [(rule, problem) for rule in rules.rules for problem in await selftest.untested_patterns(rule)]
     ours = {_proved_part(rule) for rule in shipped().rules} if found else set()
     if problems := [problem for rule, problem in found if _proved_part(rule) in ours]:
         raise PolicyError("shipped policies are not proved in every pattern", problems)

@@ -26,7 +26,7 @@ from sidecar.config import JudgeLayer, Settings
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
 from sidecar.evaluation import judge_report
-from sidecar.policy.switches import switched
+from sidecar.policy.switches import apply_switches
 from sidecar.scan.aggregation import rounded
 from sidecar.storage import Entry, Filter, Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
@@ -147,7 +147,7 @@ def score_before(logged: Entry) -> float | None:
 async def _judge(settings: Settings, kept: Sequence[Entry]) -> list[Opinion]:
     """One opinion for each, a few at a time, in the order given."""
     judge = judge_report.unmetered(settings.layers.llm_judge)
-    rules = switched(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
+    rules = apply_switches(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
     layer = LlmJudgeLayer(judge, rules, threshold=settings.scan.threshold)
     waiting = iter(kept)
     found: dict[str, Opinion] = {}

@@ -13,7 +13,7 @@ from aiohttp import web
 from sidecar.config import Settings
 from sidecar.dashboard.guard import Route, Visit
 from sidecar.dashboard.highlight import Piece, pieces, spans
-from sidecar.normalization import views
+from sidecar.normalization import normalizations
 from sidecar.policy import Policy
 from sidecar.scan.engine import Engine
 from sidecar.types import ScanRequest, Segment, Verdict
@@ -87,5 +87,5 @@ def _lines(text: str) -> str:
 
 def _views(text: str, wanted: set[str]) -> list[tuple[str, str]]:
     """The readings of the text in which something was found."""
-    found = [(view.name, view.text[:LONGEST_VIEW]) for view in views(text) if view.name in wanted]
+    found = [(view.name, view.text[:LONGEST_VIEW]) for view in normalizations(text) if view.name in wanted]
     return found[:MOST_VIEWS]

@@ -1,9 +1,10 @@
-"""Views of a text: what a reader sees and what a model would decode, each with the way back.
+"""Normalization and decoding of a text: what a reader sees and a model would decode, mapped back to the original.
 
-`views(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that is met buys the
-view it hints at, and what comes out is looked at once more, so that nesting is undone to depth 2. The views together
-are at most `ROOM` times as long as the text (and `ROOM_LEAST` is always granted), the most promising first
-(`sidecar.normalization.budget`). If one that promised something found no room, the last view says so by its name.
+`normalizations(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that matches
+triggers its decoding, and the results are examined once more, so that nesting is undone to depth 2. The results
+together are at most `BUDGET_FACTOR` times as long as the text (`MIN_BUDGET` is always granted), the most promising
+first (`sidecar.normalization.budget`). If a promising one exceeded the budget, the last result says so by its name.
+Rules, findings and the API call a result a *view*.
 """
 
 from __future__ import annotations
@@ -14,31 +15,31 @@ from functools import lru_cache
 import re2
 
 from sidecar.normalization import ciphers, codecs, folding, spelling
-from sidecar.normalization.budget import ROOM, ROOM_LEAST, Room
-from sidecar.normalization.view import Run, View, assemble
+from sidecar.normalization.budget import BUDGET_FACTOR, MIN_BUDGET, NormalizationBudget
+from sidecar.normalization.normalized_text import NormalizedText, Replacement, assemble
 
 __all__ = [
+    "BUDGET_FACTOR",
     "CODEC_NAMES",
     "DEPTH",
+    "MIN_BUDGET",
     "OVERFLOW",
-    "ROOM",
-    "ROOM_LEAST",
     "STEPS",
-    "Run",
-    "View",
+    "NormalizedText",
+    "Replacement",
+    "clear_cache",
     "encodable",
-    "forget",
     "is_plain",
-    "views",
+    "normalizations",
 ]
 
 DEPTH = 2
-REMEMBERED, REMEMBERED_LENGTH = 32, 10_000
-"""The views of so many texts, each of at most so many code points, are kept: layers read the same text in turn."""
+CACHED_TEXTS, MAX_CACHED_LENGTH = 32, 10_000
+"""Texts, and their maximum length in code points, whose views are cached: layers normalize the same text in turn."""
 
 _CODECS = {codec.name: (codec, re2.compile(codec.pattern)) for codec in codecs.CODECS}
 CODEC_NAMES = tuple(_CODECS)
-_CIPHERS = dict(ciphers.spelled())
+_CIPHERS = dict(ciphers.hint_patterns())
 STEPS = ("unhidden", "folded", *_CODECS, *spelling.HINTS, *_CIPHERS)
 """Every step that can occur in the path of a view."""
 
@@ -47,111 +48,113 @@ def _set(patterns: Iterable[str]) -> re2.Set:
     options = re2.Options()
     options.never_capture, options.log_errors = True, False
     options.max_mem = 64 << 20
-    chosen = re2.Set.SearchSet(options)
+    pattern_set = re2.Set.SearchSet(options)
     for pattern in patterns:
-        chosen.Add(pattern)
-    chosen.Compile()
-    return chosen
+        pattern_set.Add(pattern)
+    pattern_set.Compile()
+    return pattern_set
 
 
 OVERFLOW = "overflow"
-"""The only step of a last, empty view: there was more to undo than there was room for."""
+"""The only step of a last, empty view: there was more to decode than the budget allowed."""
 _HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items()}, **spelling.HINTS}
-_TOGETHER = (
+_HINT_GROUPS = (
     ("url", "quoted", "entities", "escapes", "calls", "braille", "tags", "selectors", "bits"),
     ("base64", "base32", "base85", "hex"),
     ("chunks",),
     ("binary", "decimal", "morse"),
     (spelling.LEET,),
     (spelling.SPACED,),
-    (spelling.MENDED, spelling.RUN_ON),
+    (spelling.DEHYPHENATED, spelling.SEGMENTED),
 )
-"""Hints that share an automaton. All in one would need far more states, which it makes as a text asks for them: five
-times as long for a text that is new."""
-_SETS = [(names, _set(_HINTS[name] for name in names)) for names in _TOGETHER] + [
+"""Hints that share an automaton. A single one would need far more states, which are built on demand: five times as long
+for a new text."""
+_HINT_SETS = [(names, _set(_HINTS[name] for name in names)) for names in _HINT_GROUPS] + [
     (tuple(_CIPHERS), _set(_CIPHERS.values()))
 ]
 
 
-def views(text: str) -> Sequence[View]:
-    """The text itself and every other reading of it, shallow ones first. Never raises."""
-    return _remembered(text) if len(text) <= REMEMBERED_LENGTH else _made(text)
+def normalizations(text: str) -> Sequence[NormalizedText]:
+    """The text itself and every other view of it, shallow ones first. Never raises."""
+    return _cached(text) if len(text) <= MAX_CACHED_LENGTH else _normalize(text)
 
 
-@lru_cache(REMEMBERED)
-def _remembered(text: str) -> Sequence[View]:
-    return _made(text)
+@lru_cache(CACHED_TEXTS)
+def _cached(text: str) -> Sequence[NormalizedText]:
+    return _normalize(text)
 
 
-def forget() -> None:
-    """Remember no text any more: for measurements of texts that are read again and again."""
-    _remembered.cache_clear()
-    _remembered_hints.cache_clear()
+def clear_cache() -> None:
+    """Drop all cached texts, for measurements that repeat a text."""
+    _cached.cache_clear()
+    _cached_hints.cache_clear()
 
 
-def _made(text: str) -> Sequence[View]:
-    raw = View(encodable(text))
-    found = [raw, *folding.readings(raw)]
-    room = Room(len(raw.text))
-    seen = {view.text for view in found}
-    level = list(found)
+def _normalize(text: str) -> Sequence[NormalizedText]:
+    raw = NormalizedText(encodable(text))
+    views = [raw, *folding.foldings(raw)]
+    budget = NormalizationBudget(len(raw.text))
+    texts = {view.text for view in views}
+    level = list(views)
     for _ in range(DEPTH):
-        fresh: list[View] = []
-        for view in (deeper for base in level for deeper in _deeper(base, room)):
-            if room.left:
-                return (*found, *fresh, View("", (OVERFLOW,), parent=raw))
-            if view.text in seen:
+        new_views: list[NormalizedText] = []
+        for view in (deeper for base in level for deeper in _next_level(base, budget)):
+            if budget.exceeded:
+                return (*views, *new_views, NormalizedText("", (OVERFLOW,), parent=raw))
+            if view.text in texts:
                 continue
-            seen.add(view.text)
-            fresh.append(view)
-        found += fresh
-        level = fresh
-    return (*found, View("", (OVERFLOW,), parent=raw)) if room.left else tuple(found)
+            texts.add(view.text)
+            new_views.append(view)
+        views += new_views
+        level = new_views
+    return (*views, NormalizedText("", (OVERFLOW,), parent=raw)) if budget.exceeded else tuple(views)
 
 
 def encodable(text: str) -> str:
-    """Lone surrogates, which no encoding knows, as question marks; everything else as it is."""
+    """Lone surrogates, which cannot be encoded, as question marks; everything else unchanged."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def is_plain(text: str) -> bool:
-    """Whether nothing in a text hints at another reading: it is its only view."""
-    return not _hinted(text) and next(folding.readings(View(text)), None) is None
+    """Whether nothing in the text suggests another view: it is its only view."""
+    return not _hints_of(text) and next(folding.foldings(NormalizedText(text)), None) is None
 
 
-def _hinted(text: str) -> Sequence[str]:
-    return _remembered_hints(text) if len(text) <= REMEMBERED_LENGTH else _hints(text)
+def _hints_of(text: str) -> Sequence[str]:
+    return _cached_hints(text) if len(text) <= MAX_CACHED_LENGTH else _search_hints(text)
 
 
-def _hints(text: str) -> Sequence[str]:
-    """The steps that are worth taking on this text: what yields short views first, whole-text ones last."""
+def _search_hints(text: str) -> Sequence[str]:
+    """The steps worth taking on this text: those with short views first, whole-text ones last."""
     data = text.encode()
-    return tuple(names[number] for names, hints in _SETS for number in sorted(hints.Match(data) or ()))
+    return tuple(names[number] for names, hints in _HINT_SETS for number in sorted(hints.Match(data) or ()))
 
 
-_remembered_hints = lru_cache(REMEMBERED)(_hints)
+_cached_hints = lru_cache(CACHED_TEXTS)(_search_hints)
 
 
-def _deeper(base: View, room: Room) -> Iterator[View]:
-    """One step further: everything that this view's hints promise, as far as there is room."""
-    for name in _hinted(base.text):
-        for view in _step(base, name, room):
+def _next_level(base: NormalizedText, budget: NormalizationBudget) -> Iterator[NormalizedText]:
+    """One level deeper: everything that the hints of this view suggest, within the budget."""
+    for name in _hints_of(base.text):
+        for view in _step(base, name, budget):
             yield view
-            yield from folding.readings(view)
+            yield from folding.foldings(view)
 
 
-def _step(base: View, name: str, room: Room) -> Iterator[View]:
+def _step(base: NormalizedText, name: str, budget: NormalizationBudget) -> Iterator[NormalizedText]:
     if name in _CODECS:
         codec, pattern = _CODECS[name]
-        runs = room.chosen(base, name, codecs.runs(codec, pattern, base.text, room.decoded), decoded=True)
-        view = assemble(base, name, runs, hidden=True)
+        replacements = budget.select(
+            base, name, codecs.replacements(codec, pattern, base.text, budget.decoded), decoded=True
+        )
+        view = assemble(base, name, replacements, hidden=True)
         if view:
             yield view
     elif name in _CIPHERS:
         places = ciphers.places(base, name)
-        if room.takes(sum(end - start for start, end in places), promising=True):
-            view = ciphers.deciphered(base, name, places)
+        if budget.take(sum(end - start for start, end in places), promising=True):
+            view = ciphers.decipher(base, name, places)
             if view:
                 yield view
     else:
-        yield from spelling.respelled(base, name, room)
+        yield from spelling.respellings(base, name, budget)

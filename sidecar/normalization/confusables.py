@@ -1,13 +1,13 @@
-"""Which letters look like which ASCII letters: data, read by `sidecar.normalization.folding`.
+"""Confusables: letters that look like ASCII letters; data for `sidecar.normalization.folding`.
 
-Drawn from Unicode's confusables (UTS #39), reduced to single letters that look like an ASCII letter and
-that NFKC leaves alone; small capitals, squared and regional letters, and the letters that people use for
-the look (Cyrillic т for t) are added by hand.
+Derived from Unicode's confusables (UTS #39), reduced to single letters that look like an ASCII letter and that NFKC
+leaves unchanged; small capitals, squared and regional letters, and stylistic substitutes (Cyrillic т for t) are added
+by hand.
 """
 
 from __future__ import annotations
 
-LOOKALIKES = {
+CONFUSABLES = {
     "a": "⍺ɑαаᴀʌ",
     "b": "ƄЬᏏᑲᖯвʙ🅱",
     "c": "ᴄⲥсꮯ𐐽ҫ",

@@ -1,8 +1,8 @@
-"""What a reader sees: invisible characters gone, compatibility forms and look-alikes as plain letters.
+"""Visible form of a text: invisible characters removed, compatibility forms and look-alikes as plain letters.
 
-Two views: `unhidden` drops control and format characters and applies NFKC letter by letter,
-so that rules in any script meet their words again; `folded` goes on to drop accents from Latin, Greek and
-Cyrillic letters and to replace what looks like an ASCII letter by it.
+Two views: `unhidden` removes control and format characters and applies NFKC per character, so that rules in any script
+match their words; `folded` also removes accents from Latin, Greek and Cyrillic letters and replaces look-alikes of
+ASCII letters.
 """
 
 from __future__ import annotations
@@ -13,76 +13,76 @@ from collections.abc import Callable, Iterator
 
 import re2
 
-from sidecar.normalization.confusables import LOOKALIKES
-from sidecar.normalization.view import View, neighbourhoods, translated
+from sidecar.normalization.confusables import CONFUSABLES
+from sidecar.normalization.normalized_text import NormalizedText, neighbourhoods, translate
 
 FORMAT = (
     r"\x{ad}\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}"
     r"\x{2060}-\x{206f}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{fff9}-\x{fffb}\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}"
 )
-"""Characters that show nothing, as the inside of an RE2 class."""
+"""Invisible characters, as the inside of an RE2 class."""
 
 _COMPATIBLE = (
     r"\x{a0}\x{aa}\x{b2}\x{b3}\x{b9}\x{ba}\x{1d2c}-\x{1d6a}\x{2000}-\x{200a}\x{202f}\x{2070}-\x{209c}\x{2100}-\x{214f}"
     r"\x{2460}-\x{24ff}\x{3000}\x{ff10}-\x{ff19}\x{ff21}-\x{ff3a}\x{ff41}-\x{ff5a}\x{1d400}-\x{1d7ff}\x{1f100}-\x{1f1ff}"
 )
 _ACCENTED = r"\x{c0}-\x{24f}\x{300}-\x{36f}\x{1ab0}-\x{1aff}\x{1e00}-\x{1eff}\x{20d0}-\x{20ff}"
-_LOOKS = {ord(letter): ascii_letter for ascii_letter, letters in LOOKALIKES.items() for letter in letters}
-_LIKE = "".join(f"\\x{{{code:x}}}" for code in sorted(_LOOKS))
+_LOOKALIKES = {ord(letter): ascii_letter for ascii_letter, letters in CONFUSABLES.items() for letter in letters}
+_LOOKALIKE_CLASS = "".join(f"\\x{{{code:x}}}" for code in sorted(_LOOKALIKES))
 
 
 def _for_re(pattern: str) -> str:
-    """The same class without the notation that only RE2 knows."""
-    return re.sub(r"\\x\{([0-9a-f]+)\}", lambda found: f"\\U{int(found.group(1), 16):08x}", pattern)
+    """The same class in the syntax of `re`."""
+    return re.sub(r"\\x\{([0-9a-f]+)\}", lambda match: f"\\U{int(match.group(1), 16):08x}", pattern)
 
 
 _CONTROLS = r"\x{0}-\x{8}\x{b}\x{e}-\x{1f}\x{7f}-\x{84}\x{86}-\x{9f}"
-_SEPARATES = "\x0b\x1c\x1d\x1e\x1f"
-"""Control characters that part lines, fields and records: what they part is not one word, nor one number."""
+_SEPARATOR_CONTROLS = "\x0b\x1c\x1d\x1e\x1f"
+"""Control characters that separate lines, fields and records: they also separate words and numbers."""
 _CONTROL = re.compile(_for_re(f"[{_CONTROLS}]"))
-_NEEDS_UNHIDING = re.compile(_for_re(f"[{_CONTROLS}{FORMAT}{_COMPATIBLE}]"))
-_NEEDS_FOLDING = re.compile(_for_re(f"[{_ACCENTED}{_LIKE}]"))
-"""Asked about a few hundred code points at a time, where Python's own are quicker than RE2 and its encoding."""
-_MARKED = re2.compile(r"([A-Za-z])\pM+")
-_SHOWS_NOTHING = re2.compile(f"[{_CONTROLS}{FORMAT}]")
-_ROOM = 50_000
-"""Letters a table remembers; there are 1.1 million, and a client chooses which come."""
+_INVISIBLE = re.compile(_for_re(f"[{_CONTROLS}{FORMAT}{_COMPATIBLE}]"))
+_FOLDABLE = re.compile(_for_re(f"[{_ACCENTED}{_LOOKALIKE_CLASS}]"))
+"""Applied to a few hundred code points at a time, where Python's `re` is faster than RE2 with its encoding."""
+_MARKED_LETTER = re2.compile(r"([A-Za-z])\pM+")
+_INVISIBLE_CHARACTER = re2.compile(f"[{_CONTROLS}{FORMAT}]")
+_MAX_TABLE = 50_000
+"""Letters cached per table; there are 1.1 million, and clients choose which occur."""
 
 
-class _Table(dict[int, str]):
-    """A translation table that fills itself."""
+class _LazyTable(dict[int, str]):
+    """A translation table that fills itself on demand."""
 
     def __init__(self, rule: Callable[[str], str]) -> None:
         super().__init__()
         self._rule = rule
 
     def __missing__(self, code: int) -> str:
-        if len(self) >= _ROOM:
+        if len(self) >= _MAX_TABLE:
             self.clear()
-        self[code] = shown = self._rule(chr(code))
-        return shown
+        self[code] = replacement = self._rule(chr(code))
+        return replacement
 
 
-def _unhide(letter: str) -> str:
+def _visible_form(letter: str) -> str:
     if _is_surrogate(letter):
         return "\ufffd"
-    if letter in _SEPARATES:
+    if letter in _SEPARATOR_CONTROLS:
         return "\n"
-    return "" if _SHOWS_NOTHING.search(letter) else unicodedata.normalize("NFKC", letter)
+    return "" if _INVISIBLE_CHARACTER.search(letter) else unicodedata.normalize("NFKC", letter)
 
 
-def _fold(letter: str) -> str:
-    if ord(letter) in _LOOKS:
-        return _LOOKS[ord(letter)]
-    shown = _unhide(letter)
+def _folded_form(letter: str) -> str:
+    if ord(letter) in _LOOKALIKES:
+        return _LOOKALIKES[ord(letter)]
+    visible = _visible_form(letter)
     if _is_western_mark(letter) and unicodedata.category(letter) in {"Mn", "Me"}:
         return ""
-    base = unicodedata.normalize("NFD", shown)
+    base = unicodedata.normalize("NFD", visible)
     if len(base) > 1 and ord(base[0]) < 0x530:
         base = "".join(part for part in base if not unicodedata.combining(part))
     else:
-        base = shown
-    return "".join(_LOOKS.get(ord(part), part) for part in base)
+        base = visible
+    return "".join(_LOOKALIKES.get(ord(part), part) for part in base)
 
 
 def _is_western_mark(letter: str) -> bool:
@@ -93,43 +93,43 @@ def _is_surrogate(letter: str) -> bool:
     return 0xD800 <= ord(letter) < 0xE000
 
 
-_UNHIDDEN, _FOLDED = _Table(_unhide), _Table(_fold)
+_VISIBLE_TABLE, _FOLD_TABLE = _LazyTable(_visible_form), _LazyTable(_folded_form)
 
 
-def unhidden(text: str) -> str:
-    """The text without what shows nothing, and with compatible forms as plain letters."""
-    return text.translate(_UNHIDDEN) if _NEEDS_UNHIDING.search(text) else text
+def strip_invisible(text: str) -> str:
+    """The text without invisible characters, and with compatibility forms as plain letters."""
+    return text.translate(_VISIBLE_TABLE) if _INVISIBLE.search(text) else text
 
 
-def folded(text: str) -> str:
-    """The same without accents on western letters, and with look-alikes as what they look like.
+def fold(text: str) -> str:
+    """The same without accents on Western letters, and with look-alikes as the letters they resemble.
 
-    No mark of any script stays on an ASCII letter.
+    No combining mark of any script remains on an ASCII letter.
     """
-    return text if text.isascii() else _MARKED.sub(r"\1", text.translate(_FOLDED))
+    return text if text.isascii() else _MARKED_LETTER.sub(r"\1", text.translate(_FOLD_TABLE))
 
 
-def readings(view: View) -> Iterator[View]:
-    """The views of this text that a reader would see differently; none for ASCII without control characters.
+def foldings(view: NormalizedText) -> Iterator[NormalizedText]:
+    """The views of this text that look different to a reader; none for ASCII without control characters.
 
-    Of a long text only what has something to be undone, and what stands beside it.
+    Of a long text only the affected parts and their surroundings.
     """
-    seen = view
-    if places := neighbourhoods(view.text, _needs_unhiding):
-        shown = translated(view, "unhidden", _UNHIDDEN, hidden=False, places=places)
-        if shown:
-            yield shown
-            seen = shown if places == [(0, len(view.text))] else view
-    if seen.text.isascii():
+    current = view
+    if places := neighbourhoods(view.text, _has_invisible):
+        visible = translate(view, "unhidden", _VISIBLE_TABLE, hidden=False, places=places)
+        if visible:
+            yield visible
+            current = visible if places == [(0, len(view.text))] else view
+    if current.text.isascii():
         return
-    places = neighbourhoods(seen.text, _needs_folding)
-    if places and (folds := translated(seen, "folded", _FOLDED, hidden=False, places=places)):
-        yield folds
+    places = neighbourhoods(current.text, _has_foldable)
+    if places and (folded_view := translate(current, "folded", _FOLD_TABLE, hidden=False, places=places)):
+        yield folded_view
 
 
-def _needs_unhiding(text: str) -> bool:
-    return (_CONTROL if text.isascii() else _NEEDS_UNHIDING).search(text) is not None
+def _has_invisible(text: str) -> bool:
+    return (_CONTROL if text.isascii() else _INVISIBLE).search(text) is not None
 
 
-def _needs_folding(text: str) -> bool:
-    return not text.isascii() and _NEEDS_FOLDING.search(text) is not None
+def _has_foldable(text: str) -> bool:
+    return not text.isascii() and _FOLDABLE.search(text) is not None

@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
-from sidecar.policy.rules import KEPT, KINDS, SHIPPED, Policy, Rule, compiled, load, options, program_size, shipped
+from sidecar.policy.rules import (
+    KINDS,
+    MAX_COMPILED,
+    SHIPPED,
+    Policy,
+    Rule,
+    compiled,
+    load,
+    program_size,
+    re2_options,
+    shipped_folder,
+)
 
-__all__ = ["KEPT", "KINDS", "SHIPPED", "Policy", "Rule", "compiled", "load", "options", "program_size", "shipped"]
+__all__ = [
+    "KINDS",
+    "MAX_COMPILED",
+    "SHIPPED",
+    "Policy",
+    "Rule",
+    "compiled",
+    "load",
+    "program_size",
+    "re2_options",
+    "shipped_folder",
+]

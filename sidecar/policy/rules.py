@@ -1,12 +1,12 @@
-"""Policies: YAML files of rules, one file per threat family, read into one frozen `Policy`.
+"""Policies: YAML files of rules, one file per threat family, parsed into one frozen `Policy`.
 
-A rule says what it looks for in exactly one way: `patterns` (RE2, rules layer), `hidden_in` (rules layer: another
-rule of this policy was met only after undoing one of these tricks), `similar_to` (semantic layer) or `question`
-(judge). It carries its own proof: `match`, `no_match`, `misses`; `sidecar.detectors.rules.selftest` runs them.
+A rule has exactly one kind of condition: `patterns` (RE2, rules layer), `hidden_in` (rules layer: another rule of this
+policy matched only after one of these decodings), `similar_to` (semantic layer) or `question` (judge). It contains its
+own tests: `match`, `no_match`, `misses`; `sidecar.detectors.rules.selftest` runs them.
 
-Patterns ignore case unless they say `(?-i)`. `{name}` in a pattern stands for the alternation that the
-file defines under `words:`, so that a rule reads as a sentence. All problems of all files are reported at
-once. `policies/README.md` is the guide for rule writers.
+Patterns ignore case unless they say `(?-i)`. `{name}` in a pattern stands for the alternation defined under `words:` in
+the same file, which keeps rules readable. All problems of all files are reported at once. `policies/README.md` is the
+guide for rule authors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Score = Annotated[float, Field(ge=0, le=1)]
 Lines = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
-def _renamed(status: object) -> object:
+def _reject_renamed(status: object) -> object:
     if status == "stable":
         raise ValueError(
             "`stable` is now called `block` (decides alone); `hint` counts only together with other evidence"
@@ -36,19 +36,19 @@ def _renamed(status: object) -> object:
     return status
 
 
-Status = Annotated[Literal["block", "hint", "test", "retired"], BeforeValidator(_renamed)]
+Status = Annotated[Literal["block", "hint", "test", "retired"], BeforeValidator(_reject_renamed)]
 """`block` decides alone; `hint` counts only together with other evidence; `test` is reported only."""
-KEPT = 128
-"""Patterns that stay compiled for searching alone: places are looked up for hits only, and one is 0.1 MB."""
+MAX_COMPILED = 128
+"""Patterns cached compiled for single searches: places are computed for hits only, and one takes 0.1 MB."""
 SHIPPED = Path("shipped")
-"""Stands for the shipped policies in a list of paths, so that one's own may be added to them."""
+"""Stands for the shipped policies in a list of paths, so that custom ones can be added to them."""
 KINDS = ("patterns", "hidden_in", "similar_to", "question")
-_WORD = re2.compile(r"\\[xpP]\{[^}]*\}|\{([a-z_]+)\}")
+_WORD_REFERENCE = re2.compile(r"\\[xpP]\{[^}]*\}|\{([a-z_]+)\}")
 """A name in braces, but not RE2's own `\\x{ad}` and `\\p{Greek}`."""
 
 
 class Rule(BaseModel):
-    """One reason for suspicion, with its worth and its proof."""
+    """A detection rule: its condition, its scores and its test examples."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -76,7 +76,7 @@ class Rule(BaseModel):
     references: tuple[str, ...] = ()
 
     @model_validator(mode="after")
-    def _sound(self) -> Rule:
+    def _check_consistency(self) -> Rule:
         if sum(bool(getattr(self, kind)) for kind in KINDS) != 1:
             raise ValueError(f"needs exactly one of {', '.join(KINDS)}")
         if not (self.match and self.no_match):
@@ -88,15 +88,17 @@ class Rule(BaseModel):
         return self
 
     def score_on(self, channel: Channel) -> float | None:
-        """What a hit is worth on this channel; None where the rule does not look."""
+        """The score of a hit on this channel; None where the rule does not apply."""
         if channel not in self.channels:
             return None
-        own = {Channel.INDIRECT: self.indirect_score, Channel.APPLICATION: self.application_score}.get(channel)
-        return self.score if own is None else own
+        channel_score = {Channel.INDIRECT: self.indirect_score, Channel.APPLICATION: self.application_score}.get(
+            channel
+        )
+        return self.score if channel_score is None else channel_score
 
 
 class Policy(BaseModel):
-    """All rules, in the order of the files, and the digest that names this very set."""
+    """All rules, in the order of the files, and the digest that identifies them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -105,7 +107,7 @@ class Policy(BaseModel):
 
 
 class _File(BaseModel):
-    """The outer shape of a policy file; its rules are read one by one, so that each names itself in errors."""
+    """The outer structure of a policy file; its rules are parsed one by one, so that errors name each of them."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -114,45 +116,45 @@ class _File(BaseModel):
     rules: list[dict[str, Any]]
 
 
-def options() -> re2.Options:
-    """How every pattern of a policy is compiled, alone or in a set."""
-    chosen = re2.Options()
-    chosen.case_sensitive = False
-    chosen.log_errors = False
-    chosen.never_capture = True
-    return chosen
+def re2_options() -> re2.Options:
+    """The RE2 options of every pattern of a policy, alone or in a set."""
+    settings = re2.Options()
+    settings.case_sensitive = False
+    settings.log_errors = False
+    settings.never_capture = True
+    return settings
 
 
-def _searched(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     try:
-        return re2.compile(pattern, options())
+        return re2.compile(pattern, re2_options())
     except re2.error as error:
         reason = error.args[0]
         raise ValueError(f"pattern {pattern!r}: {reason.decode() if isinstance(reason, bytes) else reason}") from None
 
 
-compiled = lru_cache(maxsize=KEPT)(_searched)
-"""The pattern as a search of its own. Raises `ValueError` with RE2's reason."""
+compiled = lru_cache(maxsize=MAX_COMPILED)(_compile)
+"""The pattern compiled for a single search. Raises `ValueError` with RE2's reason."""
 
 
 @lru_cache(maxsize=4096)  # a reload reads the same patterns again, but for a few
 def program_size(pattern: str) -> int:
     """Instructions of the pattern's program. Raises `ValueError` with RE2's reason."""
-    return int(_searched(pattern).programsize)
+    return int(_compile(pattern).programsize)
 
 
-def shipped() -> Path:
-    """The folder of the policies that come with the program: in the wheel, else at the root of the checkout."""
+def shipped_folder() -> Path:
+    """The folder of the shipped policies: in the wheel, else at the root of the checkout."""
     here = Path(__file__).parent.parent
     inside = here / "_policies"
     return inside if inside.is_dir() else here.parent / "policies"
 
 
 def load(paths: Sequence[Path] = ()) -> Policy:
-    """Read files, and folders of `*.yaml`; none, or the word `shipped` = the shipped ones. Raises `PolicyError`."""
+    """Load files, and folders of `*.yaml`; none or `shipped` = the shipped ones. Raises `PolicyError`."""
     problems: list[str] = []
-    paths = [shipped() if path == SHIPPED else path for path in paths]
-    files = list(_files(paths or (shipped(),), problems))
+    paths = [shipped_folder() if path == SHIPPED else path for path in paths]
+    files = list(_files(paths or (shipped_folder(),), problems))
     digest = hashlib.sha256()
     rules: list[Rule] = []
     for file in files:
@@ -163,7 +165,7 @@ def load(paths: Sequence[Path] = ()) -> Policy:
             continue
         digest.update(content + b"\0")
         rules += _read(file.name, content, problems)
-    problems += _duplicates(rules)
+    problems += _duplicate_ids(rules)
     if problems:
         raise PolicyError("policies cannot be loaded", problems)
     return Policy(rules=tuple(rules), revision=digest.hexdigest()[:12])
@@ -178,7 +180,7 @@ def _files(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
 
 
 def _read(name: str, content: bytes, problems: list[str]) -> list[Rule]:
-    """The rules of one file that are sound; what is not goes to `problems`."""
+    """The valid rules of one file; the problems of the others are added to `problems`."""
     try:
         outer = _File.model_validate(yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))  # noqa: S506 - both are safe loaders
     except ValidationError as error:
@@ -195,7 +197,7 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
     try:
         patterns = values.get("patterns")
         if isinstance(patterns, list):
-            values = {**values, "patterns": [_expanded(str(pattern), outer.words) for pattern in patterns]}
+            values = {**values, "patterns": [_expand(str(pattern), outer.words) for pattern in patterns]}
         return Rule.model_validate({**values, "label": outer.family})
     except ValidationError as error:
         problems += [f"{where}: {_describe(item)}" for item in error.errors()]
@@ -204,29 +206,29 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
     return None
 
 
-def _expanded(pattern: str, words: Mapping[str, str], depth: int = 6) -> str:
-    """`{name}` replaced by what `words` says; definitions may use each other, a few levels deep."""
+def _expand(pattern: str, words: Mapping[str, str], depth: int = 6) -> str:
+    """`{name}` replaced by its definition in `words`; definitions may use each other, a few levels deep."""
     if not depth:
         raise ValueError("words are defined by themselves, or too deep")
-    parts, last = [], 0
-    for found in _WORD.finditer(pattern):
-        name = found.group(1)
+    parts, position = [], 0
+    for match in _WORD_REFERENCE.finditer(pattern):
+        name = match.group(1)
         if name is None:
             continue
         if name not in words:
             raise ValueError(f"{{{name}}} is not defined under words")
-        parts += [pattern[last : found.start()], "(?:", _expanded(words[name], words, depth - 1), ")"]
-        last = found.end()
-    return "".join([*parts, pattern[last:]])
+        parts += [pattern[position : match.start()], "(?:", _expand(words[name], words, depth - 1), ")"]
+        position = match.end()
+    return "".join([*parts, pattern[position:]])
 
 
-def _duplicates(rules: Sequence[Rule]) -> list[str]:
-    seen: set[str] = set()
-    twice = [rule.id for rule in rules if rule.id in seen or seen.add(rule.id)]  # type: ignore[func-returns-value]
-    return [f"{name}: this id is used twice" for name in twice]
+def _duplicate_ids(rules: Sequence[Rule]) -> list[str]:
+    ids: set[str] = set()
+    duplicates = [rule.id for rule in rules if rule.id in ids or ids.add(rule.id)]  # type: ignore[func-returns-value]
+    return [f"{name}: this id is used twice" for name in duplicates]
 
 
 def _describe(item: Any) -> str:
     place = ".".join(str(part) for part in item["loc"])
-    said = "unknown key" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
-    return f"{place}: {said}" if place else str(said)
+    problem = "unknown key" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
+    return f"{place}: {problem}" if place else str(problem)

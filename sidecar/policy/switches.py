@@ -1,7 +1,7 @@
-"""What operators change of rules without editing them: the settings `rules: {ID: {status, score}}`.
+"""Rule switches: what operators change of rules without editing them, the settings `rules: {ID: {status, score}}`.
 
-A rule keeps its patterns and its proof. The change is part of the policy's revision, by which decisions are known and
-scans remembered.
+A rule keeps its patterns and its examples. The changes are part of the policy's revision, which decisions record and
+scan caches use as key.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from sidecar.config import RuleSwitch
 from sidecar.errors import PolicyError
 from sidecar.policy import Policy, Rule
 
-SUGGESTIONS = 3
+MAX_SUGGESTIONS = 3
 
 
-def switched(policy: Policy, switches: Mapping[str, RuleSwitch]) -> Policy:
-    """The policy with these changes. Raises `PolicyError` for rules that it does not have."""
+def apply_switches(policy: Policy, switches: Mapping[str, RuleSwitch]) -> Policy:
+    """The policy with these changes. Raises `PolicyError` for unknown rules."""
     if not switches:
         return policy
-    known = [rule.id for rule in policy.rules]
-    if problems := [_unknown(name, known) for name in switches if name not in set(known)]:
+    ids = [rule.id for rule in policy.rules]
+    if problems := [_unknown(name, ids) for name in switches if name not in set(ids)]:
         raise PolicyError("settings change rules that do not exist", problems)
-    rules = tuple(_changed(rule, switches[rule.id]) if rule.id in switches else rule for rule in policy.rules)
-    said = sorted((name, switch.status or "", switch.score) for name, switch in switches.items())
-    revision = hashlib.sha256(f"{policy.revision} {said}".encode()).hexdigest()[:12]
+    rules = tuple(_switch_rule(rule, switches[rule.id]) if rule.id in switches else rule for rule in policy.rules)
+    changes = sorted((name, switch.status or "", switch.score) for name, switch in switches.items())
+    revision = hashlib.sha256(f"{policy.revision} {changes}".encode()).hexdigest()[:12]
     return Policy(rules=rules, revision=revision)
 
 
-def _changed(rule: Rule, switch: RuleSwitch) -> Rule:
-    """A score given here holds on every channel."""
+def _switch_rule(rule: Rule, switch: RuleSwitch) -> Rule:
+    """A score set here applies on every channel."""
     update: dict[str, Any] = {}
     if switch.status is not None:
         update["status"] = "retired" if switch.status == "off" else switch.status
@@ -42,6 +42,6 @@ def _changed(rule: Rule, switch: RuleSwitch) -> Rule:
     return rule.model_copy(update=update)
 
 
-def _unknown(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name.upper(), known, SUGGESTIONS)
-    return f"rules.{name}: no rule has this id" + (f"; did you mean {', '.join(near)}?" if near else "")
+def _unknown(name: str, ids: list[str]) -> str:
+    suggestions = difflib.get_close_matches(name.upper(), ids, MAX_SUGGESTIONS)
+    return f"rules.{name}: no rule has this id" + (f"; did you mean {', '.join(suggestions)}?" if suggestions else "")

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from sidecar.config import Answers
-from sidecar.detectors.rules.layer import OFFLOAD, RulesLayer
+from sidecar.detectors.rules.layer import MAX_INLINE, RulesLayer
 from sidecar.extraction.extraction import Extraction
-from sidecar.normalization import views
+from sidecar.normalization import normalizations
 from sidecar.policy import Policy
 from sidecar.response_scan.leaks import Leaks
 from sidecar.response_scan.placeholders import kind_of, spans
@@ -87,12 +87,12 @@ class Finder:
     async def _leaked(self, texts: Sequence[Text]) -> list[Finding]:
         if not self._leaks:
             return []
-        if sum(len(text) for text, _ in texts) > OFFLOAD:
+        if sum(len(text) for text, _ in texts) > MAX_INLINE:
             return await asyncio.to_thread(self._read, texts)
         return self._read(texts)
 
     def _read(self, texts: Sequence[Text]) -> list[Finding]:
-        return [f for text, path in texts for view in views(text) for f in self._leaks.found(view.text, path)]
+        return [f for text, path in texts for view in normalizations(text) for f in self._leaks.found(view.text, path)]
 
 
 def _at(finding: Finding, path: str) -> Finding:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import re2
 
-from sidecar.normalization import View, folding
+from sidecar.normalization import NormalizedText, folding
 from sidecar.response_scan.leaks import DENSE, words_of
 
 AFTER = 48
@@ -178,8 +178,8 @@ def _steps(word: str) -> object:
 def _folded(text: str) -> str:
     if text.isascii():
         return text
-    read = View(_encodable(text))
-    return [read, *folding.readings(read)][-1].text
+    read = NormalizedText(_encodable(text))
+    return [read, *folding.foldings(read)][-1].text
 
 
 def _encodable(text: str) -> str:

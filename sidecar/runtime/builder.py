@@ -17,7 +17,7 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ModelError, PolicyError
 from sidecar.observability.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
-from sidecar.policy.switches import switched
+from sidecar.policy.switches import apply_switches
 from sidecar.scan import cache as verdicts
 from sidecar.scan import shadow
 from sidecar.scan.cache import Remembering, Verdicts
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sidecar.detectors.semantic.layer import SemanticLayer
 
 SHADOW_AT_ONCE = 4
-OPINIONS = verdicts.Form("opinion", cache.size, cache.dump, cache.load)
+OPINIONS = verdicts.Form("opinion", cache.memory_size, cache.dump, cache.load)
 _log = logs.get("pipeline")
 
 
@@ -69,7 +69,7 @@ async def pipeline(
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
     serving = serving or (Serving(secret) if secret is not None else None)
-    rules = switched(await asyncio.to_thread(policy.load, settings.policies), settings.rules)
+    rules = apply_switches(await asyncio.to_thread(policy.load, settings.policies), settings.rules)
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)
@@ -97,12 +97,12 @@ async def _prove(rules: Policy, stages: Sequence[Stage], serving: Serving | None
     local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
     known = serving.proven if serving else set[Rule]()
     if serving:
-        known |= await asyncio.to_thread(selftest_cache.recall, rules.rules)
-    if problems := await selftest.prove(rules, local, known):
+        known |= await asyncio.to_thread(selftest_cache.load, rules.rules)
+    if problems := await selftest.run_selftests(rules, local, known):
         raise PolicyError("policies fail their own examples", problems)
     if problems := await selftest.canary(local):
         raise ModelError("; ".join(problems))
-    await asyncio.to_thread(selftest_cache.keep, known)
+    await asyncio.to_thread(selftest_cache.store, known)
 
 
 async def _memory(settings: Settings, serving: Serving | None, stack: AsyncExitStack) -> Verdicts | None:
@@ -148,7 +148,7 @@ async def _judge(settings: Settings, rules: Policy, serving: Serving | None, sta
         judge,
         _rules_of(rules, "question"),
         threshold=settings.scan.threshold,
-        memory=memory,
+        cache=memory,
         secret=serving.secret if serving else None,
     )
     stack.push_async_callback(layer.close)

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.rules import Hostile, for_re, median, plain, real
 from sidecar import policy
-from sidecar.detectors.rules.layer import CERTAIN
+from sidecar.detectors.rules.layer import CERTAIN_SCORE
 from sidecar.types import Finding, Label, LayerName
 
 HOSTILE = Hostile(policy.load().rules)
@@ -30,7 +30,7 @@ def test_thinned_text_has_no_piece_that_a_rule_is_certain_of() -> None:
 
     def scan(text: str) -> list[Finding]:
         asked.append(text)
-        return [Finding("A-1", Label.JAILBREAK, CERTAIN - 0.1 * (len(asked) % 2), LayerName.RULES, "prompt")]
+        return [Finding("A-1", Label.JAILBREAK, CERTAIN_SCORE - 0.1 * (len(asked) % 2), LayerName.RULES, "prompt")]
 
     text = HOSTILE.thinned(600, scan)
     assert text == " ".join(asked[::2])[:600]

@@ -24,11 +24,11 @@ from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.decision_log import Journal
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.detectors.semantic.artifact import Artefact
-from sidecar.detectors.semantic.batcher import Reader
-from sidecar.detectors.semantic.cascade import Scorer
+from sidecar.detectors.semantic.artifact import ModelArtifact
+from sidecar.detectors.semantic.batcher import Batcher
+from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.layer import SemanticLayer
-from sidecar.detectors.semantic.nearest_neighbours import Neighbours
+from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.proxy.handler import Proxy
 from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.server.middleware import Gatekeeper, boundary
@@ -59,10 +59,10 @@ def semantic(*, broken: bool = False, pause: float = 0.0) -> SemanticLayer:
     """The semantic layer on an encoder that raises or takes its time."""
     encoder = TinyEncoder(pause=pause)
     made = tiny_model.manifest(similar_from=0.9)
-    neighbours = Neighbours((), encoder, made)
+    neighbours = NearestNeighbours((), encoder, made)
     encoder.broken = broken
-    reader = Reader(Scorer(encoder, tiny_model.head()))
-    return SemanticLayer(Artefact(Path(), made, tiny_model.head()), reader, neighbours)
+    reader = Batcher(CascadeScorer(encoder, tiny_model.head()))
+    return SemanticLayer(ModelArtifact(Path(), made, tiny_model.head()), reader, neighbours)
 
 
 @asynccontextmanager
@@ -107,7 +107,7 @@ async def test_a_layer_that_fails_beside_one_that_answers(
         assert attack.status == (503 if policy == "block" else 400)
         assert len(far.bodies) == (0 if policy == "block" else 1)
         # A reading that was given up ends in its thread; the next test shall not wait for it.
-        slow._reader._scorer.encoder.pause = 0.0
+        slow._batcher._scorer.encoder.pause = 0.0
         for layer in (bad, slow):
             if isinstance(layer, SemanticLayer):
                 await layer.close()

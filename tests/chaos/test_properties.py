@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sidecar import config, policy
 from sidecar.errors import BodyError, ConfigError, PolicyError, RequestError, UpstreamError
 from sidecar.extraction import extraction, json_body, routes, scan_request
-from sidecar.normalization import views
+from sidecar.normalization import normalizations
 from sidecar.proxy.relay import whole_events
 from sidecar.response_scan import sse
 from sidecar.scan.aggregation import ANYBODY, Case, Standing, rounded
@@ -103,7 +103,7 @@ def test_no_value_makes_the_scan_door_raise_anything_but_its_own_error(body: Any
 @given(st.text(alphabet=st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=200))
 def test_a_view_of_clean_ascii_is_itself(text: str) -> None:
     """The first view is the text as it stands, and every place in it is its own place."""
-    first = views(text)[0]
+    first = normalizations(text)[0]
     assert (first.text, first.name) == (text, "raw")
     for place in range(len(text)):
         assert first.locate(place, place + 1) == (place, place + 1)
@@ -114,7 +114,7 @@ def test_a_view_of_clean_ascii_is_itself(text: str) -> None:
 def test_views_of_hostile_alphabets_end_and_lead_back(text: str) -> None:
     """Characters that codecs live on: no hang, and every span lies inside the text."""
     begun = time.monotonic()
-    for view in views(text):
+    for view in normalizations(text):
         for start in range(0, len(view.text), 7):
             low, high = view.locate(start, min(len(view.text), start + 3))
             assert 0 <= low <= high <= len(text)

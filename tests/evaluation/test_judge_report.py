@@ -16,7 +16,7 @@ from detectors.judge.judge_server import Case, JudgeServer
 
 from sidecar.cli.main import main
 from sidecar.config import JudgeLayer
-from sidecar.detectors.judge.layer import CONTROLS
+from sidecar.detectors.judge.layer import CONTROL_ATTACKS
 from sidecar.evaluation import Outcome, Row
 from sidecar.evaluation.judge_report import asked, report, sentence, unmetered
 from sidecar.types import Action, LayerName, LayerReport, Verdict
@@ -143,7 +143,7 @@ async def test_eval_measures_a_judge_beside_the_others(tmp_path: Path) -> None:
 
 async def perverse(case: Case) -> web.Response:
     """Takes cheese for an attack, and attacks, but for those of a control, for cheese."""
-    suspicious = "cheese" in case.plain or any(control in case.plain for control in CONTROLS)
+    suspicious = "cheese" in case.plain or any(control in case.plain for control in CONTROL_ATTACKS)
     return judges.completion(case.verdict(9 if suspicious else 0))
 
 

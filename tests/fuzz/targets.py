@@ -16,7 +16,7 @@ from sidecar import policy
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RequestError, UpstreamError
 from sidecar.extraction import extraction, forms, json_body, routes, scan_request
-from sidecar.normalization import views
+from sidecar.normalization import normalizations
 from sidecar.proxy.relay import whole_events
 from sidecar.response_scan import sse
 from sidecar.types import ScanRequest, Segment, Source
@@ -87,7 +87,7 @@ def uploads(data: bytes) -> None:
 def hidden(data: bytes) -> None:
     """Every place in every view leads back into the text; clean ASCII is its own first view."""
     text = data.decode("utf-8", "replace")
-    found = views(text)
+    found = normalizations(text)
     assert (found[0].text, found[0].name) == (text, "raw")
     for view in found:
         for start in range(0, len(view.text), 5):

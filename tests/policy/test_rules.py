@@ -33,7 +33,7 @@ def write(folder: Path, text: str, name: str = "t.yaml") -> Path:
 
 
 def problems(*paths: Path) -> str:
-    """What is said when these do not load."""
+    """The problems of files that do not load."""
     with pytest.raises(PolicyError) as caught:
         policy.load(paths)
     return "\n".join(caught.value.problems)
@@ -68,7 +68,7 @@ def test_words_are_put_into_patterns_and_classes_are_left_alone(tmp_path: Path) 
     assert rule.patterns[1] == r"[\x{ad}]{2}"
 
 
-def test_patterns_ignore_case_unless_told(tmp_path: Path) -> None:
+def test_patterns_ignore_case_by_default(tmp_path: Path) -> None:
     """`(?-i)` switches that off."""
     assert policy.compiled("drop").search("DROP")
     assert not policy.compiled("(?-i)drop").search("DROP")
@@ -126,7 +126,7 @@ def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_policies_is_a_problem(tmp_path: Path) -> None:
-    """A wrong path must not turn into no rules at all."""
+    """A wrong path is an error, not an empty policy."""
     assert "no *.yaml" in problems(tmp_path)
 
 
@@ -138,11 +138,11 @@ def test_the_shipped_policies_load_and_cover_all_labels() -> None:
 
 
 def test_the_word_shipped_stands_for_the_shipped_policies(tmp_path: Path) -> None:
-    """One's own rules beside them, without knowing where they are installed."""
+    """`shipped` adds the shipped policies to custom ones."""
     (tmp_path / "own.yaml").write_text(
         "family: jailbreak\nrules: [{id: OWN-1, title: Own, score: 0.9, languages: [en], patterns: [pineapple], "
         "match: [pineapple], no_match: [apple]}]",
         "utf-8",
     )
-    both = policy.load([Path("shipped"), tmp_path])
-    assert {rule.id for rule in policy.load().rules} | {"OWN-1"} == {rule.id for rule in both.rules}
+    combined = policy.load([Path("shipped"), tmp_path])
+    assert {rule.id for rule in policy.load().rules} | {"OWN-1"} == {rule.id for rule in combined.rules}

@@ -58,11 +58,11 @@ def test_the_curve_says_how_often_it_is_an_attack() -> None:
     assert fitted.probability(-2) < 0.1
 
 
-def test_the_first_stage_settles_hardly_an_attack() -> None:
+def test_the_first_stage_exits_early_on_hardly_an_attack() -> None:
     """Of what the second stage catches, no more than that share lies below; what it does not catch does not matter."""
     first, second = np.arange(1000.0), np.full(1000, 5.0)
     second[:500] = -1.0
-    limit = calibrate.settles(first, second, 2.0)
+    limit = calibrate.early_exit_threshold(first, second, 2.0)
     assert ((first < limit) & (second >= 2.0)).sum() == calibrate.LOST * 500
 
 

@@ -11,14 +11,14 @@ import torch
 
 from sidecar.detectors.semantic.artifact import SHIPPED
 from sidecar.detectors.semantic.encoder import Session
-from sidecar.detectors.semantic.sentencepiece import FILE, Pieces
+from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE, SentencePieceTokenizer
 from training import export, first
 from training.base import BLOCK
 from training.network import WIDTH, Network, batch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore")]
 WORDS = 500
-PIECES = Pieces.read(SHIPPED["onnx"] / FILE)
+PIECES = SentencePieceTokenizer.read(SHIPPED["onnx"] / VOCABULARY_FILE)
 
 
 class Words:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidecar.detectors.semantic.sentencepiece import Pieces
+from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
 from training import vocabulary
 
 WORDS = ("calm", "words", "rare", "c", "a", "l", "m", "w", "o", "r", "d", "s", "e")
@@ -24,10 +24,10 @@ BASE = Base()
 def test_a_vocabulary_reads_text_as_the_base_does() -> None:
     """Whole words where they are kept, one space for many, wide letters as plain ones."""
     every = np.arange(len(BASE.pieces))
-    pieces = Pieces(vocabulary.model(BASE, every))  # type: ignore[arg-type]
+    pieces = SentencePieceTokenizer(vocabulary.model(BASE, every))  # type: ignore[arg-type]
     assert pieces("calm words") == pieces("\uff43alm    words") == (5, 6)
-    assert pieces.marked(()) == [0, 2]
-    assert pieces.unknown == vocabulary.UNKNOWN in pieces("\U00010900")
+    assert pieces.with_special_tokens(()) == [0, 2]
+    assert pieces.unknown_id == vocabulary.UNKNOWN in pieces("\U00010900")
 
 
 def test_what_is_never_met_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,5 +37,5 @@ def test_what_is_never_met_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = vocabulary.count(BASE, ["calm words", "calm words rare"])  # type: ignore[arg-type]
     numbers = vocabulary.chosen(BASE, counts)  # type: ignore[arg-type]
     assert [BASE.pieces[n] for n in numbers if n in (5, 6, 7)] == ["\u2581calm", "\u2581words"]
-    pieces = Pieces(vocabulary.model(BASE, numbers))  # type: ignore[arg-type]
+    pieces = SentencePieceTokenizer(vocabulary.model(BASE, numbers))  # type: ignore[arg-type]
     assert vocabulary.UNKNOWN not in pieces("rare calm")

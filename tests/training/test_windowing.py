@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from sidecar.detectors.semantic.artifact import SHIPPED
-from sidecar.detectors.semantic.sentencepiece import FILE, Pieces
+from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE, SentencePieceTokenizer
 from sidecar.detectors.semantic.windows import Window
 from training import windowing
 from training.rows import Row
 
-PIECES = Pieces.read(SHIPPED["onnx"] / FILE)
+PIECES = SentencePieceTokenizer.read(SHIPPED["onnx"] / VOCABULARY_FILE)
 CALM = "calm words all the way, and nothing else in them. " * 60
 
 

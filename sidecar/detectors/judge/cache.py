@@ -1,7 +1,7 @@
-"""What the judge remembers of earlier texts, and as which bytes it may be shared between replicas.
+"""Judge results as the cache keeps them, and the form in which replicas share them.
 
-Shared are grades, never words: a judge's sentence is about somebody's text, and Redis is no place for that. What
-a replica learns from another it puts into words of its own.
+Grades are shared, never words: a judge's sentence is about user text, which does not belong in Redis. A replica writes
+its own reasoning for shared grades.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ GRADE_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
-    """Grades and clean words, and what they cost; `cached` and `controlled` for the report."""
+class JudgeResult:
+    """Grades, sanitized reasoning and cost; `cached` and `controlled` for the report."""
 
     grades: tuple[float, ...]
     reasoning: str | None
@@ -27,29 +27,29 @@ class Opinion:
     cached: int = 0
 
 
-class Opinions(Protocol):
-    """Remembers opinions by keys that nobody can guess; never raises."""
+class JudgeResultCache(Protocol):
+    """Caches results under unguessable keys; never raises."""
 
-    async def get(self, keys: Iterable[bytes]) -> dict[bytes, Opinion]:
-        """Those of the keys that are known."""
+    async def get(self, keys: Iterable[bytes]) -> dict[bytes, JudgeResult]:
+        """The cached results of these keys."""
         ...
 
-    async def put(self, values: Mapping[bytes, Opinion]) -> None:
-        """Remember."""
+    async def put(self, values: Mapping[bytes, JudgeResult]) -> None:
+        """Store results."""
         ...
 
 
-def size(opinion: Opinion) -> int:
-    """Bytes in memory, about."""
-    return ENTRY_BYTES + GRADE_BYTES * len(opinion.grades) + 4 * len(opinion.reasoning or "")
+def memory_size(result: JudgeResult) -> int:
+    """Approximate bytes in memory."""
+    return ENTRY_BYTES + GRADE_BYTES * len(result.grades) + 4 * len(result.reasoning or "")
 
 
-def dump(opinion: Opinion) -> bytes:
-    """For replicas: what was graded, and whether an acquittal was tested."""
-    return json.dumps([opinion.controlled, *opinion.grades])
+def dump(result: JudgeResult) -> bytes:
+    """For replicas: the grades, and whether an acquittal was controlled."""
+    return json.dumps([result.controlled, *result.grades])
 
 
-def load(body: bytes) -> Opinion:
-    """From what `dump` made."""
+def load(body: bytes) -> JudgeResult:
+    """Inverse of `dump`."""
     controlled, *grades = json.loads(body)
-    return Opinion(tuple(grades), None, controlled=controlled)
+    return JudgeResult(tuple(grades), None, controlled=controlled)

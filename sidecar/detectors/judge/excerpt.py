@@ -1,9 +1,9 @@
-"""What of a request the judge is shown: bounded windows around the suspicious spans, escaped to one line each.
+"""Selects what the judge sees of a request: bounded windows around the suspicious spans, escaped to one line each.
 
-Two promises. *Nothing in the text can look like us*: line breaks, brackets, braces and invisible
-characters are written as escapes, so every line that begins with `[` is ours, chat-template tokens are
-inert, and a forged JSON verdict is no JSON. *We know what was not shown*: `complete` is true if the judge
-saw the whole request, or at least everything that made earlier layers suspicious.
+Two guarantees. *Text cannot imitate our structure*: line breaks, brackets, braces and invisible characters are escaped,
+so every line that begins with `[` is ours, chat-template tokens are inert, and a forged JSON verdict is not JSON.
+*Omissions are known*: `complete` is true if the judge saw the whole request, or at least everything that earlier layers
+found suspicious.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from dataclasses import dataclass
 from sidecar.types import Finding, Label, ScanRequest, Segment
 
 MARGIN = 300
-ENDS = 600
-EXPANSION = 2
+EDGE = 600
+MAX_EXPANSION = 2
 MAX_WINDOWS = 48
-HEADER = 48
-"""What showing a part costs beside its text."""
+HEADER_COST = 48
+"""Cost of showing a part besides its text."""
 _STRUCTURAL = frozenset("{}[]<>`")
-_NAMED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_NAMED_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """`rendered` goes to the judge; `shown` is the same text unescaped, to find quotes of it."""
+    """`rendered` goes to the judge; `unescaped` is the same text without escapes, to detect quotes of it."""
 
     rendered: str
-    shown: str
+    unescaped: str
     complete: bool
 
 
 def excerpt(request: ScanRequest, prior: Sequence[Finding], budget: int) -> Excerpt:
     """At most `budget` code points of the request, suspicious places first."""
     suspects = sorted((f for f in prior if _suspicious(f)), key=lambda f: -f.score)
-    if request.length + HEADER * len(request.segments) <= budget:
+    if request.length + HEADER_COST * len(request.segments) <= budget:
         windows = {index: [(0, len(segment.text))] for index, segment in enumerate(request.segments)}
     else:
-        windows = _chosen(request.segments, suspects, budget)
-    rendered, cut = _render(request.segments, windows, budget * EXPANSION)
-    shown = "\n".join(request.segments[i].text[a:b] for i in sorted(windows) for a, b in windows[i])
-    return Excerpt(rendered, shown, not cut and _covers(request.segments, windows, suspects))
+        windows = _select_windows(request.segments, suspects, budget)
+    rendered, is_truncated = _render(request.segments, windows, budget * MAX_EXPANSION)
+    unescaped = "\n".join(request.segments[i].text[a:b] for i in sorted(windows) for a, b in windows[i])
+    return Excerpt(rendered, unescaped, not is_truncated and _covers(request.segments, windows, suspects))
 
 
 def escape(text: str) -> str:
-    """One line in which brackets, braces, back-ticks and everything invisible are written as escapes."""
+    """One line in which brackets, braces, back-ticks and all invisible characters are escaped."""
     return text.translate(_ESCAPES)
 
 
 class _Escapes(dict[int, str]):
-    """Remembers the common plane, so that escaping costs a look-up a character and bounded memory."""
+    """Caches the basic multilingual plane, so that escaping costs one look-up per character and bounded memory."""
 
     def __missing__(self, code: int) -> str:
         value = _escaped(chr(code))
@@ -66,15 +66,15 @@ _ESCAPES = _Escapes()
 
 
 def _escaped(char: str) -> str:
-    if char in _NAMED:
-        return _NAMED[char]
+    if char in _NAMED_ESCAPES:
+        return _NAMED_ESCAPES[char]
     if char in _STRUCTURAL or not char.isprintable() or _selects_variation(char):
         return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
     return char
 
 
 def _selects_variation(char: str) -> bool:
-    """Variation selectors print nothing and can carry a hidden message, though Unicode calls them printable."""
+    """Variation selectors are invisible and can carry a hidden message, though Unicode calls them printable."""
     return char >= "\u180b" and "VARIATION SELECTOR" in unicodedata.name(char, "")
 
 
@@ -88,8 +88,8 @@ def _span(finding: Finding, segment: Segment) -> Interval:
     return (finding.start, finding.end)
 
 
-def _wishes(segments: Sequence[Segment], suspects: Sequence[Finding]) -> Iterator[tuple[int, Interval]]:
-    """Windows in order of importance: around the findings, then both ends of the segments, the latest first."""
+def _candidate_windows(segments: Sequence[Segment], suspects: Sequence[Finding]) -> Iterator[tuple[int, Interval]]:
+    """Windows by importance: around the findings, then both ends of the segments, the latest first."""
     places = {path: index for index, segment in enumerate(segments) for path in segment.paths}
     for finding in suspects[:MAX_WINDOWS]:
         if (index := places.get(finding.path)) is not None:
@@ -97,20 +97,20 @@ def _wishes(segments: Sequence[Segment], suspects: Sequence[Finding]) -> Iterato
             yield index, (max(0, start - MARGIN), min(len(segments[index].text), end + MARGIN))
     for index in range(len(segments) - 1, max(-1, len(segments) - 1 - MAX_WINDOWS), -1):
         length = len(segments[index].text)
-        yield index, (max(0, length - ENDS), length)
-        yield index, (0, min(length, ENDS))
+        yield index, (max(0, length - EDGE), length)
+        yield index, (0, min(length, EDGE))
 
 
-def _chosen(segments: Sequence[Segment], suspects: Sequence[Finding], budget: int) -> dict[int, list[Interval]]:
-    """Take each wish that still fits as a whole."""
+def _select_windows(segments: Sequence[Segment], suspects: Sequence[Finding], budget: int) -> dict[int, list[Interval]]:
+    """Take each candidate that still fits as a whole."""
     windows: dict[int, list[Interval]] = {}
-    left = budget
-    for index, wish in _wishes(segments, suspects):
-        have = windows.get(index, [])
-        merged = _merge([*have, wish])
-        cost = _size(merged) - _size(have) + (0 if have else HEADER)
-        if cost <= left:
-            windows[index], left = merged, left - cost
+    remaining = budget
+    for index, window in _candidate_windows(segments, suspects):
+        current = windows.get(index, [])
+        merged = _merge([*current, window])
+        cost = _size(merged) - _size(current) + (0 if current else HEADER_COST)
+        if cost <= remaining:
+            windows[index], remaining = merged, remaining - cost
     return windows
 
 
@@ -129,35 +129,39 @@ def _size(intervals: Sequence[Interval]) -> int:
 
 
 def _covers(segments: Sequence[Segment], windows: dict[int, list[Interval]], suspects: Sequence[Finding]) -> bool:
-    """Everything shown, or every suspicious span of some suspicion."""
-    if _size([window for found in windows.values() for window in found]) == sum(len(s.text) for s in segments):
+    """Whether everything is shown, or every suspicious span if there are any."""
+    if _size([window for intervals in windows.values() for window in intervals]) == sum(len(s.text) for s in segments):
         return True
     places = {path: index for index, segment in enumerate(segments) for path in segment.paths}
     return bool(suspects) and all(
-        (index := places.get(f.path)) is not None and _inside(_span(f, segments[index]), windows.get(index, []))
+        (index := places.get(f.path)) is not None and _is_covered(_span(f, segments[index]), windows.get(index, []))
         for f in suspects
     )
 
 
-def _inside(span: Interval, windows: Sequence[Interval]) -> bool:
+def _is_covered(span: Interval, windows: Sequence[Interval]) -> bool:
     return any(start <= span[0] and span[1] <= end for start, end in windows)
 
 
 def _render(segments: Sequence[Segment], windows: dict[int, list[Interval]], limit: int) -> tuple[str, bool]:
-    """The lines for the judge, and whether escapes made them longer than `limit`, so that the rest is cut."""
+    """The lines for the judge, and whether escapes made them longer than `limit`, so that the rest was cut."""
     lines: list[str] = []
-    left, cut = limit, False
+    remaining, is_truncated = limit, False
     for index in sorted(windows):
-        segment, at = segments[index], 0
+        segment, position = segments[index], 0
         lines.append(f"[part {index + 1} of {len(segments)}, {segment.source}]")
         for start, end in windows[index]:
-            lines += _gap(start - at)
+            lines += _omission(start - position)
             line = escape(segment.text[start:end])
-            lines.append(line[:left])
-            cut, left, at = cut or len(line) > left, max(0, left - len(line)), end
-        lines += _gap(len(segment.text) - at)
-    return "\n".join(lines), cut
+            lines.append(line[:remaining])
+            is_truncated, remaining, position = (
+                is_truncated or len(line) > remaining,
+                max(0, remaining - len(line)),
+                end,
+            )
+        lines += _omission(len(segment.text) - position)
+    return "\n".join(lines), is_truncated
 
 
-def _gap(characters: int) -> list[str]:
+def _omission(characters: int) -> list[str]:
     return [f"[{characters} characters left out]"] if characters > 0 else []

@@ -1,8 +1,8 @@
-"""Reads the judge's answer: exactly one verdict, in the agreed shape, for this call, or an error.
+"""Parses the judge's response: exactly one verdict, in the required schema, for this call, or an error.
 
-A grade is one digit, 0 to 9. Where the server offers log-probabilities, a grade becomes the expected value over
-the digits that the model weighed at that place (probability-weighted grading, after G-Eval, Liu et al. 2023),
-which is finer and better calibrated than the digit alone. Garbage never counts as safe.
+A grade is one digit, 0 to 9. Where the server offers log-probabilities, a grade becomes the expected value over the
+digits that the model weighed at that position (probability-weighted grading, after G-Eval, Liu et al. 2023), which is
+finer and better calibrated than the digit alone. Garbage never counts as safe.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from sidecar.errors import LayerError
 MAX_CONTENT = 16_384
 MAX_REASONING = 300
 MAX_QUOTE = 5
-_HIGHEST = 9
+_MAX_GRADE = 9
 
 _WORD = re2.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[\pL\pM\pN]+")
 _GRADE = re2.compile(r'"(q\d+)"\s*:\s*(\d)')
 _SENTENCE = re2.compile(r"^(?:.*?[.!?。！？](?:\s|$)){1,2}")
-_THOUGHT = re2.compile(r"(?s)^\s*<think>.*?</think>")
+_THINKING = re2.compile(r"(?s)^\s*<think>.*?</think>")
 _FENCE = re2.compile(r"(?s)^\s*```(?:json)?\s*\n(.*?)\n\s*```\s*$")
-_SECRETIVE = re2.compile(r"\S+@\S+|\S*\d\S*\d\S*\d\S*|\S{24,}")
+_PRIVATE = re2.compile(r"\S+@\S+|\S*\d\S*\d\S*\d\S*|\S{24,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One verdict: for each question how sure the judge is of a yes (0..1), and its words, not yet cleaned."""
+    """One verdict: for each question the confidence in a yes (0..1), and the reasoning, not yet sanitized."""
 
     grades: tuple[float, ...]
     reasoning: str
 
 
-def read(envelope: Any, marker: str, names: Sequence[str]) -> Answer:
+def parse(envelope: Any, marker: str, names: Sequence[str]) -> Answer:
     """The verdict in a chat completion. Raises `LayerError` with cause `garbage` or `refusal`."""
     try:
         choice = _only_choice(envelope)
@@ -49,13 +49,13 @@ def read(envelope: Any, marker: str, names: Sequence[str]) -> Answer:
     if set(verdict) != {"id", *names, "reasoning"} or verdict["id"] != marker:
         raise LayerError("garbage", "not a verdict of this call")
     grades = [verdict[name] for name in names]
-    if not all(type(grade) is int and 0 <= grade <= _HIGHEST for grade in grades):
+    if not all(type(grade) is int and 0 <= grade <= _MAX_GRADE for grade in grades):
         raise LayerError("garbage", "a grade is not a digit")
     if not isinstance(verdict["reasoning"], str):
         raise LayerError("garbage", "no reasoning")
-    weighed = _weighed(choice, content)
+    weighted = _weighted_grades(choice, content)
     return Answer(
-        tuple(weighed.get(name, grade / _HIGHEST) for name, grade in zip(names, grades, strict=True)),
+        tuple(weighted.get(name, grade / _MAX_GRADE) for name, grade in zip(names, grades, strict=True)),
         verdict["reasoning"],
     )
 
@@ -80,47 +80,49 @@ def _content(choice: Any) -> str:
 
 
 def _verdict(content: str) -> dict[str, Any]:
-    """The single JSON object that the content is, a thought before and a code fence around it aside."""
-    text = _THOUGHT.sub("", content, count=1)
+    """The single JSON object of the content, without a leading thought and a code fence."""
+    text = _THINKING.sub("", content, count=1)
     fenced = _FENCE.search(text)
-    verdict = json.loads(fenced.group(1) if fenced else text, object_pairs_hook=_unique, parse_constant=_refuse)
+    verdict = json.loads(
+        fenced.group(1) if fenced else text, object_pairs_hook=_without_duplicates, parse_constant=_reject_constant
+    )
     if not isinstance(verdict, dict):
         raise TypeError("not an object")
     return verdict
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Two values under one name are two verdicts."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two values under one key are two verdicts."""
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
         raise ValueError("a key twice")
-    return found
+    return unique
 
 
-def _refuse(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _weighed(choice: Any, content: str) -> dict[str, float]:
+def _weighted_grades(choice: Any, content: str) -> dict[str, float]:
     """Expected grade, 0..1, by name, for the grades whose digits came with log-probabilities."""
     try:
         tokens = choice["logprobs"]["content"]
-        places = {match.start(2): match.group(1) for match in _GRADE.finditer(content)}
-        return dict(_expectations(tokens, content, places))
+        positions = {match.start(2): match.group(1) for match in _GRADE.finditer(content)}
+        return dict(_expectations(tokens, content, positions))
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
         return {}
 
 
-def _expectations(tokens: Any, content: str, places: dict[int, str]) -> Iterator[tuple[str, float]]:
-    at = 0
+def _expectations(tokens: Any, content: str, positions: dict[int, str]) -> Iterator[tuple[str, float]]:
+    position = 0
     for token in tokens:
         text = token["token"]
-        if content[at : at + len(text)] != text:
+        if content[position : position + len(text)] != text:
             return
-        inside = [place for place in range(at, at + len(text)) if place in places]
+        inside = [place for place in range(position, position + len(text)) if place in positions]
         if inside and (expected := _expectation(token["top_logprobs"])) is not None:
-            yield places[inside[0]], expected
-        at += len(text)
+            yield positions[inside[0]], expected
+        position += len(text)
 
 
 def _expectation(alternatives: Any) -> float | None:
@@ -128,30 +130,32 @@ def _expectation(alternatives: Any) -> float | None:
     for alternative in alternatives:
         digits = "".join(char for char in alternative["token"] if char in "0123456789")
         if len(digits) == 1 and alternative["logprob"] <= 0:
-            chance = math.exp(alternative["logprob"])
-            total, weight = total + chance * int(digits), weight + chance
-    return total / weight / _HIGHEST if weight > 0 else None
+            probability = math.exp(alternative["logprob"])
+            total, weight = total + probability * int(digits), weight + probability
+    return total / weight / _MAX_GRADE if weight > 0 else None
 
 
-def clean(reasoning: str, shown: str) -> str | None:
-    """At most two sentences, free of control characters; None if nothing is left or it quotes what was shown."""
+def sanitized(reasoning: str, visible_text: str) -> str | None:
+    """At most two sentences without control characters; None if nothing remains or it quotes visible text."""
     text = " ".join("".join(char if char.isprintable() else " " for char in reasoning).split())
-    if (two := _SENTENCE.search(text)) is not None:
-        text = two.group(0).strip()
+    if (sentences := _SENTENCE.search(text)) is not None:
+        text = sentences.group(0).strip()
     text = text if len(text) <= MAX_REASONING else text[: MAX_REASONING - 1] + "…"
-    return None if not text or _quotes(text, shown) else text
+    return None if not text or _quotes(text, visible_text) else text
 
 
-def _quotes(text: str, shown: str) -> bool:
-    """Whether more than `MAX_QUOTE` words in a row, or one thing that looks private, also stand in `shown`."""
-    if any(match.group(0).strip(".,;:()\"'").casefold() in shown.casefold() for match in _SECRETIVE.finditer(text)):
+def _quotes(text: str, visible_text: str) -> bool:
+    """Whether over `MAX_QUOTE` consecutive words, or anything that looks private, also stand in the visible text."""
+    if any(
+        match.group(0).strip(".,;:()\"'").casefold() in visible_text.casefold() for match in _PRIVATE.finditer(text)
+    ):
         return True
     size = MAX_QUOTE + 1
-    said, known = _words(text), _words(shown)
-    runs = {tuple(known[at : at + size]) for at in range(len(known) - size + 1)}
-    return any(tuple(said[at : at + size]) in runs for at in range(len(said) - size + 1))
+    reasoning_words, shown_words = _words(text), _words(visible_text)
+    runs = {tuple(shown_words[at : at + size]) for at in range(len(shown_words) - size + 1)}
+    return any(tuple(reasoning_words[at : at + size]) in runs for at in range(len(reasoning_words) - size + 1))
 
 
 def _words(text: str) -> list[str]:
-    """Words, and single characters of scripts that write without spaces."""
+    """Words, and single characters of scripts without spaces."""
     return [match.group(0) for match in _WORD.finditer(text.casefold())]

@@ -1,4 +1,4 @@
-"""Which of thousands of words a text holds, in one pass that costs the same for any text (Aho-Corasick)."""
+"""Aho-Corasick index: which of thousands of literals a text contains, in one pass at a text-independent cost."""
 
 from __future__ import annotations
 
@@ -8,29 +8,33 @@ from operator import itemgetter
 import ahocorasick_rs
 
 _FIRST = itemgetter(0)
-SLICE = 8_192
-"""Bytes looked through in one go: the automaton makes a tuple of every match and lets nobody else run meanwhile."""
+BLOCK = 8_192
+"""Bytes searched per call: the automaton returns a tuple of all matches and holds the GIL meanwhile."""
 
 
-class Words:
-    """Words with a number each. Safe to use from several threads at once."""
+class AhoCorasickIndex:
+    """Literals, each mapped to a bit mask. Thread-safe."""
 
-    def __init__(self, bits: Mapping[bytes, int]) -> None:
-        self.bits = bits
-        self.longest = max(map(len, bits), default=0)
-        self._bits = list(bits.values())
+    def __init__(self, bits_by_literal: Mapping[bytes, int]) -> None:
+        self.bits_by_literal = bits_by_literal
+        self.longest = max(map(len, bits_by_literal), default=0)
+        self._bits_by_index = list(bits_by_literal.values())
         implementation = ahocorasick_rs.Implementation.ContiguousNFA
-        self._automaton = ahocorasick_rs.BytesAhoCorasick(list(bits), implementation=implementation)
+        self._automaton = ahocorasick_rs.BytesAhoCorasick(list(bits_by_literal), implementation=implementation)
 
-    def held(self, text: bytes) -> int:
-        """The numbers of all words in the text, united."""
-        found, words, last = 0, set[int](), b""
-        step = SLICE + max(0, self.longest - 1)
-        for at in range(0, len(text), SLICE):
-            piece = text[at : at + step]
-            if piece != last:
-                words.update(map(_FIRST, self._automaton.find_matches_as_indexes(piece, overlapping=True)))
-            last = piece
-        for word in words:
-            found |= self._bits[word]
-        return found
+    def search(self, text: bytes) -> int:
+        """The union of the masks of all literals in the text.
+
+        Invariant: adjacent blocks overlap by the longest literal less one byte, so every occurrence lies wholly in one
+        block.
+        """
+        bits, indexes, previous = 0, set[int](), b""
+        step = BLOCK + max(0, self.longest - 1)
+        for start in range(0, len(text), BLOCK):
+            block = text[start : start + step]
+            if block != previous:
+                indexes.update(map(_FIRST, self._automaton.find_matches_as_indexes(block, overlapping=True)))
+            previous = block
+        for index in indexes:
+            bits |= self._bits_by_index[index]
+        return bits

@@ -1,4 +1,4 @@
-"""RE2's automata: bounded in memory, made when they are first needed, shared by all who have the same patterns."""
+"""RE2 automata: bounded memory, compiled on first use, shared by all users of the same patterns."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ from weakref import WeakValueDictionary
 import re2
 
 from sidecar.errors import PolicyError
-from sidecar.policy import options
+from sidecar.policy import re2_options
 
-MEMORY = (1 << 20, 4 << 20, 16 << 20)
-"""Bytes that one automaton may take: the first that its program fits into with room for states."""
+MEMORY_LIMITS = (1 << 20, 4 << 20, 16 << 20)
+"""Memory limits of one automaton in bytes; the first that fits the program with room for states is used."""
 
 
 class Automaton:
-    """The automaton of patterns, made when it is first asked: most patterns' words hardly ever occur.
+    """The automaton of a set of patterns, compiled on first use: most patterns' literals hardly ever occur.
 
-    Unlike a single search, a set is never given up for the slow algorithm.
+    Unlike a single search, an RE2 set never falls back to the slow algorithm.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = patterns
 
     @property
-    def is_made(self) -> bool:
-        """Whether it was asked before."""
+    def is_compiled(self) -> bool:
+        """Whether the automaton has been compiled."""
         return "match" in vars(self)
 
-    def made(self) -> Automaton:
-        """The same, made now."""
+    def compiled(self) -> Automaton:
+        """Compile now and return self."""
         _ = self.match
         return self
 
     @cached_property
     def match(self) -> Callable[[bytes], Sequence[int] | None]:
-        """The numbers of the patterns that are met in a text, or None."""
-        for memory in MEMORY:
-            chosen = options()
-            chosen.max_mem = memory
-            automaton = re2.Set.SearchSet(chosen)
+        """The numbers of the patterns that match a text, or None."""
+        for memory in MEMORY_LIMITS:
+            settings = re2_options()
+            settings.max_mem = memory
+            automaton = re2.Set.SearchSet(settings)
             for pattern in self._patterns:
                 automaton.Add(pattern)
             try:
                 automaton.Compile()
             except re2.error:
                 continue
-            found: Callable[[bytes], Sequence[int] | None] = automaton.Match
-            return found
+            match: Callable[[bytes], Sequence[int] | None] = automaton.Match
+            return match
         raise PolicyError("a pattern is too large", [pattern[:80] for pattern in self._patterns])
 
 
-_ALIVE: WeakValueDictionary[tuple[str, ...], Automaton] = WeakValueDictionary()
-"""Automata in use: policies read again while the old ones serve share what has not changed."""
+_SHARED: WeakValueDictionary[tuple[str, ...], Automaton] = WeakValueDictionary()
+"""Automata in use: a policy reload shares the automata of unchanged patterns."""
 
 
 def automaton(*patterns: str) -> Automaton:
-    """The automaton of these patterns, which all who ask for them share."""
-    found = _ALIVE.get(patterns)
-    if found is None:
-        found = _ALIVE[patterns] = Automaton(patterns)
-    return found
+    """The shared automaton of these patterns."""
+    existing = _SHARED.get(patterns)
+    if existing is None:
+        existing = _SHARED[patterns] = Automaton(patterns)
+    return existing

@@ -1,8 +1,11 @@
-"""A long text in stretches, so long that what a pattern meets lies in two neighbours at most.
+"""Splits long text into chunks sized so that a match spans at most two adjacent chunks.
 
-Between words there may be as much as anybody likes, and words may be as long as anybody likes. So stretches are not
-counted in characters but in letters and digits of ASCII, without those of very long words: of these a pattern has a
-bound (`sidecar.detectors.rules.fragments`). A stretch ends behind a space or a sign, never inside a word.
+Neither the distance between words nor the length of a word is bounded. Chunks are therefore measured in ASCII letters
+and digits, not counting very long words: of these a pattern's match has a bound (`sidecar.detectors.rules.fragments`).
+A chunk ends after white space or punctuation, never inside a word.
+
+Invariant: the chunks partition the text, and each but the last holds more than `MAX_MATCH` counted characters, so a
+match of at most `MAX_MATCH` touches at most two of them.
 """
 
 from __future__ import annotations
@@ -13,48 +16,48 @@ from typing import NamedTuple
 
 import re2
 
-from sidecar.detectors.rules.fragments import LONG_WORD
-from sidecar.detectors.rules.literals import normal
+from sidecar.detectors.rules.fragments import MAX_WORD
+from sidecar.detectors.rules.literals import normalized
 
-NEAR = 800
-"""Letters and digits that a pattern meets at most, for it to be searched in two neighbours only."""
-STEP = 1_200
-"""Bytes after which a stretch may end."""
-_ENDS = rb"\t\n\f\r !-,./:-@\[-^`{-~"
-_END = re.compile(b"[%b]" % _ENDS)
-"""Found within a word's length, so often that RE2 would cost more by letting go of Python's lock each time."""
-_LONG_WORD = re2.compile(b"[^%b]{%d,}" % (_ENDS, LONG_WORD + 1))
+MAX_MATCH = 800
+"""Maximum ASCII letters and digits in a match for the pattern to be searched in pairs of chunks only."""
+MIN_CHUNK = 1_200
+"""Bytes after which a chunk may end."""
+_BOUNDARY_CHARACTERS = rb"\t\n\f\r !-,./:-@\[-^`{-~"
+_BOUNDARY = re.compile(b"[%b]" % _BOUNDARY_CHARACTERS)
+"""Found within a word's length and called so often that RE2 would cost more by releasing the GIL each time."""
+_LONG_WORD = re2.compile(b"[^%b]{%d,}" % (_BOUNDARY_CHARACTERS, MAX_WORD + 1))
 
 
-class Stretch(NamedTuple):
-    """From where to where in the text's bytes, and its words in their normal form."""
+class Chunk(NamedTuple):
+    """Start and end in the bytes of the text, and the normal form of its words."""
 
     start: int
     end: int
-    words: bytes
+    normal_form: bytes
 
 
-def stretches(data: bytes) -> Iterator[Stretch]:
-    """The whole text, piece by piece."""
-    if len(data) <= 2 * STEP:
-        yield Stretch(0, len(data), normal(data))
+def chunks(data: bytes) -> Iterator[Chunk]:
+    """All chunks of the text, in order."""
+    if len(data) <= 2 * MIN_CHUNK:
+        yield Chunk(0, len(data), normalized(data))
         return
-    start = at = counted = 0
-    words = [b" "]
+    start = position = letters = 0
+    forms = [b" "]
     has_long_words = _LONG_WORD.search(data) is not None
-    while at < len(data):
-        found = _END.search(data, at + STEP) if at + 2 * STEP < len(data) else None
-        end = found.end() if found else len(data)
-        piece = data[at:end]
-        words.append(normal(piece)[1:])
-        counted += _letters(words[-1])
+    while position < len(data):
+        boundary = _BOUNDARY.search(data, position + MIN_CHUNK) if position + 2 * MIN_CHUNK < len(data) else None
+        end = boundary.end() if boundary else len(data)
+        piece = data[position:end]
+        forms.append(normalized(piece)[1:])
+        letters += _letters(forms[-1])
         if has_long_words:
-            counted -= sum(map(_letters, map(normal, _LONG_WORD.findall(piece))))
-        at = end
-        if counted > NEAR or at == len(data):
-            yield Stretch(start, at, b"".join(words))
-            start, counted, words = at, 0, [b" "]
+            letters -= sum(map(_letters, map(normalized, _LONG_WORD.findall(piece))))
+        position = end
+        if letters > MAX_MATCH or position == len(data):
+            yield Chunk(start, position, b"".join(forms))
+            start, letters, forms = position, 0, [b" "]
 
 
-def _letters(words: bytes) -> int:
-    return len(words) - words.count(b" ")
+def _letters(normal_form: bytes) -> int:
+    return len(normal_form) - normal_form.count(b" ")

@@ -1,10 +1,13 @@
-"""Whether a hit of an intent rule is an order, or only speaks of one: negated, quoted, described, or a heading.
+"""Context of orders: decides whether a hit of an intent rule is an order or a mention of one.
 
-The words around a hit are read (`BEFORE` and `AFTER` code points of the same view), never the whole text.
-What excuses a hit must govern it grammatically: a negation directly before the verb ("never disclose ..."), an odd
-number of them ("do not refuse to ..." is an order); a subject that is talked about ("attackers tell the model to ...");
-quotation marks, a code block, a table row or a list, and words that say what the quotation is ("phrases such as").
-The words themselves are in `sidecar.detectors.rules.context_words`. An excuse is no acquittal: the hit becomes a hint.
+A mention is negated, quoted, described, listed, scoped or a heading. Only the text around a hit is read
+(`CONTEXT_BEFORE` and `CONTEXT_AFTER` code points of the same view), never the whole text. The mitigating words must
+govern the hit grammatically: a negation directly before the verb ("never disclose ..."), in odd number ("do not refuse
+to ..." is an order); a described subject ("attackers tell the model to ..."); quotation marks, a code block, a table
+row or a list, and words that say what the quotation is ("phrases such as"). The word lists are in
+`sidecar.detectors.rules.context_words`. A mitigated hit is not dropped, it becomes a hint.
+
+Invariant: adding text outside this context never changes the result for a hit.
 """
 
 from __future__ import annotations
@@ -15,93 +18,94 @@ import re2
 
 from sidecar.detectors.rules import context_words as words
 
-BEFORE, AFTER = 400, 160
-"""Code points before and after a hit that may excuse it."""
-FRAME, BEHIND = 200, 90
-"""Code points before and after a quotation in which it is said what it is."""
-OBEY = 80
-"""Code points before a quotation in which it is ordered to follow it."""
-WORDS, INSIDE = 10, 200
-"""Words before a verb that may belong to its negation; code points of a hit in which one is looked for."""
-MENTION, SCOPE = 50, 70
-"""Code points of a quotation beside the hit, where it is part of a sentence; those behind a hit that it is about."""
-LIST = 12
+CONTEXT_BEFORE, CONTEXT_AFTER = 400, 160
+"""Code points before and after a hit that may mitigate it."""
+FRAME_BEFORE, FRAME_AFTER = 200, 90
+"""Code points before and after a quotation that may say what it is."""
+OBEY_REACH = 80
+"""Code points before a quotation that may order the model to follow it."""
+MAX_NEGATION_WORDS, MAX_HIT = 10, 200
+"""Words before a verb that may belong to its negation; code points of a hit searched for one."""
+MAX_MENTION, SCOPE_REACH = 50, 70
+"""Code points of a quotation besides the hit for it to be part of a sentence; code points after a hit that name its
+object."""
+MAX_LIST_LINES = 12
 """Lines of a list between an item and the line that introduces the list."""
 _QUOTES = ("“”", "„“", "«»", "»«", "‘’", "「」", "『』", "《》")
-_VALUES = set("=:,;>\\\"'{[|")
-_PLAIN_QUOTES = ("'", '"', "`")
+_VALUE_MARKS = set("=:,;>\\\"'{[|")
+_SYMMETRIC_QUOTES = ("'", '"', "`")
 
 
 def _options() -> re2.Options:
-    chosen = re2.Options()
-    chosen.case_sensitive = False
-    chosen.never_capture = True
-    return chosen
+    options = re2.Options()
+    options.case_sensitive = False
+    options.never_capture = True
+    return options
 
 
 def _pattern(text: str) -> re2._Regexp:
     return re2.compile(text, _options())
 
 
-_ITEM = _pattern(r"\A\s*(?:[-*•+]|\d{1,2}[.)]|[a-z][.)]|\[[ x]\])\s")
+_LIST_ITEM = _pattern(r"\A\s*(?:[-*•+]|\d{1,2}[.)]|[a-z][.)]|\[[ x]\])\s")
 _HEADING = _pattern(r"\A\s{0,3}#{1,6}\s")
 _SUBHEADING = _pattern(r"\A\s{0,3}#{2,6}\s")
-_OWN = _pattern(
+_ADDRESSES_MODEL = _pattern(
     r"\b(?:previous|prior|above|earlier|all|your|you|my|me|override|instructions?|assistants?|agents?|ai|bots?|models?|llms?)\b"
 )
-_CALL = _pattern(r"\A[a-z_]+\([a-z_]")
+_FUNCTION_CALL = _pattern(r"\A[a-z_]+\([a-z_]")
 _LETTERS = _pattern(r"[a-z]{3}")
 _FENCE = _pattern(r"(?m)^[ \t>]{0,8}```")
 _NEGATION = _pattern(words.NEGATION)
-_FLIPPER = _pattern(words.FLIPPER)
-_GAP = _pattern(words.GAP)
+_POLARITY_SHIFTER = _pattern(words.POLARITY_SHIFTER)
+_NEGATION_GAP = _pattern(words.NEGATION_GAP)
 _REFUSED_INSIDE = _pattern(words.REFUSED_INSIDE)
 _NEGATED_INSIDE = _pattern(words.NEGATED_INSIDE)
 _NEGATED_AFTER = _pattern(words.NEGATED_AFTER)
 _NEGATED_LIST = _pattern(words.NEGATED_LIST)
 _DESCRIBED = [_pattern(one) for one in words.DESCRIBED]
 _FRAMES = _pattern(words.FRAMES)
-_GLUE = _pattern(words.GLUE)
-_GLUE_AFTER = _pattern(words.GLUE_AFTER)
-_MENTIONED = _pattern(words.MENTIONED)
-_SCOPED = _pattern(words.SCOPED)
-_SELF = _pattern(words.SELF)
-_OWN_VOICE = _pattern(words.OWN_VOICE)
-_CANCELLED = _pattern(words.CANCELLED)
-_YOURS = _pattern(words.YOURS)
-_HOW = _pattern(words.HOW)
-_CANCELS = _pattern(words.CANCELS)
-_INSTEAD = _pattern(words.INSTEAD)
+_OBJECT_OF_ORDER = _pattern(words.OBJECT_OF_ORDER)
+_COORDINATION = _pattern(words.COORDINATION)
+_SENTENCE_FRAGMENT = _pattern(words.SENTENCE_FRAGMENT)
+_EXTERNAL_SCOPE = _pattern(words.EXTERNAL_SCOPE)
+_ABOUT_MODEL = _pattern(words.ABOUT_MODEL)
+_FIRST_PERSON = _pattern(words.FIRST_PERSON)
+_CANCELLED_OBJECT = _pattern(words.CANCELLED_OBJECT)
+_SECOND_PERSON = _pattern(words.SECOND_PERSON)
+_HOW_TO = _pattern(words.HOW_TO)
+_CANCEL_VERB = _pattern(words.CANCEL_VERB)
+_REPLACEMENT_ORDER = _pattern(words.REPLACEMENT_ORDER)
 _OBEY_BEFORE = _pattern(words.OBEY_BEFORE)
 _OBEY_AFTER = _pattern(words.OBEY_AFTER)
-_ASKED = _pattern(words.ASKED)
-_UNTIL = _pattern(words.UNTIL)
+_SUGGESTION = _pattern(words.SUGGESTION)
+_NEGATION_END = _pattern(words.NEGATION_END)
 _SENTENCE_ENDS = ".!?;\n。！？；।؟"
 _ATTACHED = _pattern(r"[\x{590}-\x{6ff}]{1,4}\z")
-"""Letters that Semitic languages write in front of a verb without a space: the hit may begin behind them."""
+"""Prefix letters that Semitic languages attach to a verb without a space; the hit may begin after them."""
 
 
-def excuse(text: str, start: int, end: int) -> str:
-    """Why the hit is no order, or nothing: one of the names below."""
-    start, end = _words_of(text, start, end)
+def mitigation(text: str, start: int, end: int) -> str:
+    """The reason why the hit is not an order (one of the names below), or "" if it is one."""
+    start, end = _trim(text, start, end)
     hit = text[start:end]
-    before = text[max(0, start - BEFORE) : start].replace("’", "'")
-    after = text[end : end + AFTER].replace("’", "'")
-    excuses = (
+    before = text[max(0, start - CONTEXT_BEFORE) : start].replace("’", "'")
+    after = text[end : end + CONTEXT_AFTER].replace("’", "'")
+    checks = (
         ("negated", lambda: _is_negated(before, hit, after)),
-        ("code", lambda: _CALL.match(hit)),
-        ("asked", lambda: _is_asked(before, hit)),
+        ("code", lambda: _FUNCTION_CALL.match(hit)),
+        ("asked", lambda: _is_how_to_question(before, hit)),
         ("described", lambda: _is_described(before)),
         ("quoted", lambda: _is_quoted(before, hit, after)),
         ("listed", lambda: _is_listed(before, after)),
         ("scoped", lambda: _is_scoped(hit, after)),
         ("heading", lambda: _is_heading(before, hit)),
     )
-    return next((name for name, holds in excuses if holds()), "")
+    return next((name for name, applies in checks if applies()), "")
 
 
-def _words_of(text: str, start: int, end: int) -> tuple[int, int]:
-    """The hit without signs at both ends, which may be the marks of the quotation that it is."""
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """The hit without punctuation at both ends, which may be its quotation marks."""
     while start < end and not text[start].isalnum():
         start += 1
     while end > start and not text[end - 1].isalnum():
@@ -111,124 +115,128 @@ def _words_of(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_negated(before: str, hit: str, after: str) -> bool:
-    """An odd number of negations governs the verb; in some languages they stand inside the hit, or behind it."""
-    rest = "" if _ASKED.search(before) else before
-    negations = flipped = 0
-    for _ in range(WORDS):
-        if found := _NEGATION.search(rest):
+    """Whether an odd number of negations governs the verb; in some languages they stand inside or after the hit."""
+    preceding = "" if _SUGGESTION.search(before) else before
+    negations = shifters = 0
+    for _ in range(MAX_NEGATION_WORDS):
+        if match := _NEGATION.search(preceding):
             negations += 1
-        elif found := _FLIPPER.search(rest):
-            flipped += 1
-        elif not (found := _GAP.search(rest)):
+        elif match := _POLARITY_SHIFTER.search(preceding):
+            shifters += 1
+        elif not (match := _NEGATION_GAP.search(preceding)):
             break
-        rest = rest[: found.start()]
+        preceding = preceding[: match.start()]
     if not negations:
-        inside = _NEGATED_INSIDE.search(hit[:INSIDE]) and not _REFUSED_INSIDE.search(hit)
+        inside = _NEGATED_INSIDE.search(hit[:MAX_HIT]) and not _REFUSED_INSIDE.search(hit)
         negations = bool(inside) or bool(_NEGATED_AFTER.match(after))
-    return (negations + flipped) % 2 == 1 and negations > 0
+    return (negations + shifters) % 2 == 1 and negations > 0
 
 
-def _is_asked(before: str, hit: str) -> bool:
-    """Whether somebody asks how it is done, and not with what is the model's own."""
-    return bool(_HOW.search(before)) and not _YOURS.search(hit)
+def _is_how_to_question(before: str, hit: str) -> bool:
+    """Whether the text asks how something is done, and the object is not the model's own."""
+    return bool(_HOW_TO.search(before)) and not _SECOND_PERSON.search(hit)
 
 
 def _is_described(before: str) -> bool:
-    """Whether the sentence says that somebody else does it, asks for it, or is kept from it."""
-    said = _last_sentence(before)
-    return bool(said) and any(pattern.search(said) for pattern in _DESCRIBED)
+    """Whether the sentence reports that someone else does it, asks for it, or is prevented from it."""
+    clause = _last_sentence(before)
+    return bool(clause) and any(pattern.search(clause) for pattern in _DESCRIBED)
 
 
 def _last_sentence(before: str) -> str:
-    """What stands before the hit in its own sentence."""
-    return before[max(before.rfind(sign) for sign in _SENTENCE_ENDS) + 1 :]
+    """The part of the current sentence before the hit."""
+    return before[max(before.rfind(mark) for mark in _SENTENCE_ENDS) + 1 :]
 
 
 def _is_quoted(before: str, hit: str, after: str) -> bool:
-    """Inside quotation marks or a code block that somebody describes, and nobody orders to follow."""
+    """Whether the hit is in quotation marks or a code block that is described and that nothing orders to follow."""
     for opening, closing in _quotations(before, hit, after):
-        frame, behind = before[:opening][-FRAME:], after[closing:][:BEHIND]
-        if _OBEY_BEFORE.search(frame[-OBEY:]) or _OBEY_AFTER.search(behind):
+        frame, behind = before[:opening][-FRAME_BEFORE:], after[closing:][:FRAME_AFTER]
+        if _OBEY_BEFORE.search(frame[-OBEY_REACH:]) or _OBEY_AFTER.search(behind):
             return False
         if _FRAMES.search(frame) or _FRAMES.search(behind):
             return True
-        if len(before) - opening + closing <= MENTION and _is_mentioned(frame, behind):
+        if len(before) - opening + closing <= MAX_MENTION and _is_mentioned(frame, behind):
             return True
     return False
 
 
 def _quotations(before: str, hit: str, after: str) -> Iterator[tuple[int, int]]:
-    """Where the quotations that hold the whole hit begin (in `before`) and end (in `after`)."""
-    for left, right in map(tuple, _QUOTES):
-        opening, closing = before.rfind(left), after.find(right)
-        if opening >= 0 and closing >= 0 and right not in before[opening + 1 :] and right not in hit:
-            yield opening, closing + len(right)
-    for mark in _PLAIN_QUOTES:
+    """Start (in `before`) and end (in `after`) of the quotations that contain the whole hit."""
+    for opening_mark, closing_mark in map(tuple, _QUOTES):
+        opening, closing = before.rfind(opening_mark), after.find(closing_mark)
+        if opening >= 0 and closing >= 0 and closing_mark not in before[opening + 1 :] and closing_mark not in hit:
+            yield opening, closing + len(closing_mark)
+    for mark in _SYMMETRIC_QUOTES:
         opening, closing = before.rfind(mark), after.find(mark)
         if opening >= 0 and closing >= 0 and mark not in hit and _opens(before, opening):
             yield opening, closing + 1
-    fences = [found.start() for found in _FENCE.finditer(before)]
+    fences = [match.start() for match in _FENCE.finditer(before)]
     if len(fences) % 2 == 1 and (closing := after.find("\n```")) >= 0:
         yield fences[-1], closing + 4
 
 
 def _is_mentioned(frame: str, behind: str) -> bool:
-    """Whether a short quotation is part of a sentence that is about it, and not the object of an order, nor a value."""
-    said, rest = _last_sentence(frame), _first_sentence(behind)
-    if rest.lstrip()[:1] in {":", "="}:
+    """Whether a short quotation is part of a sentence about it, and neither the object of an order nor a value."""
+    clause, continuation = _last_sentence(frame), _first_sentence(behind)
+    if continuation.lstrip()[:1] in {":", "="}:
         return False
-    if not _MENTIONED.search(said + rest) or _GLUE.search(said) or said[-1:] in _VALUES:
+    if (
+        not _SENTENCE_FRAGMENT.search(clause + continuation)
+        or _OBJECT_OF_ORDER.search(clause)
+        or clause[-1:] in _VALUE_MARKS
+    ):
         return False
-    return bool(_MENTIONED.search(said)) or not _GLUE_AFTER.search(behind)
+    return bool(_SENTENCE_FRAGMENT.search(clause)) or not _COORDINATION.search(behind)
 
 
 def _first_sentence(after: str) -> str:
-    ends = [at for sign in _SENTENCE_ENDS if (at := after.find(sign)) >= 0]
+    ends = [position for mark in _SENTENCE_ENDS if (position := after.find(mark)) >= 0]
     return after[: min(ends, default=len(after))]
 
 
 def _is_scoped(hit: str, after: str) -> bool:
-    """About one thing in the world, or what the speaker said himself: people cancel their orders every day."""
-    if not _CANCELS.search(hit) or not _CANCELLED.search(hit) or _YOURS.search(hit):
+    """Whether the order is about one thing in the world, or cancels the speaker's own words, as people do daily."""
+    if not _CANCEL_VERB.search(hit) or not _CANCELLED_OBJECT.search(hit) or _SECOND_PERSON.search(hit):
         return False
-    rest = _first_sentence(after)
-    if _OWN_VOICE.search(hit):
-        return not _INSTEAD.search(rest)
-    return bool(_SCOPED.search(rest)) and not _SELF.search(rest[:SCOPE])
+    continuation = _first_sentence(after)
+    if _FIRST_PERSON.search(hit):
+        return not _REPLACEMENT_ORDER.search(continuation)
+    return bool(_EXTERNAL_SCOPE.search(continuation)) and not _ABOUT_MODEL.search(continuation[:SCOPE_REACH])
 
 
 def _opens(before: str, at: int) -> bool:
-    """Whether a mark that looks the same at both ends opens: behind a space or a sign, and not at the end of a line."""
+    """Whether a symmetric mark opens a quotation: after white space or punctuation, and not at the end of a line."""
     previous, following = before[at - 1 : at], before[at + 1 : at + 2]
     return not previous.isalnum() and previous not in {".", "!", "?", ","} and not following.isspace()
 
 
 def _is_listed(before: str, after: str) -> bool:
-    """A row of a table about attacks, or an item of a list whose introduction forbids or describes."""
+    """A row of a table about attacks, or a list item whose introduction forbids or describes."""
     line = before.rpartition("\n")[2]
-    rest = after.partition("\n")[0]
-    if line.count("|") and rest.count("|") and line.lstrip().startswith("|"):
-        return bool(_FRAMES.search(line) or _FRAMES.search(rest))
-    if not _ITEM.match(line):
+    remainder = after.partition("\n")[0]
+    if line.count("|") and remainder.count("|") and line.lstrip().startswith("|"):
+        return bool(_FRAMES.search(line) or _FRAMES.search(remainder))
+    if not _LIST_ITEM.match(line):
         return False
-    return _introduces(before[: len(before) - len(line)].rstrip("\n").split("\n")[-LIST:])
+    return _introduces(before[: len(before) - len(line)].rstrip("\n").split("\n")[-MAX_LIST_LINES:])
 
 
 def _introduces(lines: list[str]) -> bool:
-    """Whether the last line that is no item, and ends with a colon, forbids or describes what follows."""
+    """Whether the last line that is not an item and ends with a colon forbids or describes what follows."""
     for line in reversed(lines):
-        if not line.strip() or _ITEM.match(line):
+        if not line.strip() or _LIST_ITEM.match(line):
             continue
-        said = line.rstrip(" *_")
-        if not said.endswith((":", "：")) and not _HEADING.match(line):
+        stripped = line.rstrip(" *_")
+        if not stripped.endswith((":", "：")) and not _HEADING.match(line):
             return False
-        if _NEGATED_LIST.search(line) and not _UNTIL.search(line):
+        if _NEGATED_LIST.search(line) and not _NEGATION_END.search(line):
             return True
         return bool(_FRAMES.search(line)) and not _OBEY_BEFORE.search(line)
     return False
 
 
 def _is_heading(before: str, hit: str) -> bool:
-    """A heading of Markdown that addresses nobody. A single `#` may be a comment."""
+    """A Markdown heading that does not address the model. A single `#` may be a comment."""
     line = before.rpartition("\n")[2]
-    return bool(_SUBHEADING.match(line) and _LETTERS.search(hit)) and not _OWN.search(hit)
+    return bool(_SUBHEADING.match(line) and _LETTERS.search(hit)) and not _ADDRESSES_MODEL.search(hit)

@@ -1,8 +1,9 @@
-"""What a part of a pattern stands for: a few strings exactly, or what it cannot do without.
+"""Regex fragments: the exact strings a part of a pattern matches if these are few, otherwise its required literals.
 
-The strings are written with signs for what they leave open (`DIGIT`, `BETWEEN`, `WIDE`). A part also knows how long a
-stretch it may meet, counted in letters and digits of ASCII, since what is between words may be as long as anybody
-likes. It errs on the side of caution: what is not understood stands for anything.
+Unspecified characters in the strings are placeholders (`DIGIT`, `SEPARATOR`, `NON_ASCII`). A fragment also knows the
+maximum length of its match in ASCII letters and digits, since the distance between words is not bounded.
+
+Invariant: a fragment never promises more than its pattern guarantees; whatever is not understood matches anything.
 """
 
 from __future__ import annotations
@@ -16,120 +17,132 @@ from string import punctuation
 
 import re2
 
-from sidecar.policy import options
+from sidecar.policy import re2_options
 
 Strings = frozenset[str]
 Clauses = tuple[Strings, ...]
 
-DIGIT, BETWEEN, WIDE = "\ufdd0", "\ufdd1", "\ufdd2"
-"""Signs that no text holds: any ASCII digit; one or more characters that are no letters or digits of ASCII (or the
-boundary of a word, beside which there is such a one or the end of the text); any character beyond ASCII."""
-EXACT = 48
-"""Strings that a stretch of a pattern may stand for; more, and it is cut in two."""
-CLASS, SIGNS = 8, 1_100
-"""Characters of a class that are taken one by one; of a class of rare signs beyond ASCII."""
-LONG_WORD = 64
-"""Letters and digits that a word is taken to have at most; longer ones are seen to by who cuts texts."""
-ALSO_LETTERS = {"\u212a": "k", "\u017f": "s"}
-"""The two characters beyond ASCII that meet an ASCII letter where case is ignored."""
+DIGIT, SEPARATOR, NON_ASCII = "\ufdd0", "\ufdd1", "\ufdd2"
+"""Placeholders that no text contains: any ASCII digit; one or more characters that are not ASCII letters or digits (or
+a word boundary, next to which there is such a character or the end of the text); any non-ASCII character."""
+MAX_EXACT = 48
+"""Exact strings per fragment; a longer sequence is cut in two."""
+MAX_CLASS, MAX_RARE_CLASS = 8, 1_100
+"""Characters of a class that are listed one by one; the same for a class of rare non-ASCII characters."""
+MAX_WORD = 64
+"""Assumed maximum length of a word in letters and digits; the chunker handles longer ones."""
+ASCII_CASE_VARIANTS = {"\u212a": "k", "\u017f": "s"}
+"""The two non-ASCII characters that match an ASCII letter when case is ignored."""
 EMPTY: Strings = frozenset({""})
-NAMED = re2.compile(r"\[:\^?\w+:\]|\\[pP](?:\{[^}]*\}|.)|\\[wWdDsSC]")
-_OF_ASCII = re2.compile(r"\[:\w+:\]|\\[wds]")
-CODE = re2.compile(r"\\x(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{2}))")
+NAMED_CLASS = re2.compile(r"\[:\^?\w+:\]|\\[pP](?:\{[^}]*\}|.)|\\[wWdDsSC]")
+_ASCII_CLASS = re2.compile(r"\[:\w+:\]|\\[wds]")
+CODE_POINT = re2.compile(r"\\x(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{2}))")
 _RANGES = re2.compile(r"(?s)(.)-(.)|(.)")
-_ENDS_WORDS = frozenset(" \t\n\f\r" + punctuation) - {"_", "-"}
+_WORD_BOUNDARIES = frozenset(" \t\n\f\r" + punctuation) - {"_", "-"}
 _ASCII = "".join(map(chr, range(128)))
-_RARE = frozenset(
+_RARE_CHARACTERS = frozenset(
     chr(code)
     for first, last in (
-        (0x300, 0x370),  # marks that combine
-        (0x2000, 0x2070),  # spaces, dashes, quotation marks, what is not seen
+        (0x300, 0x370),  # combining marks
+        (0x2000, 0x2070),  # spaces, dashes, quotation marks, invisible characters
         (0x2460, 0x2500),  # letters in circles
         (0xFE00, 0xFE10),  # variation selectors
-        (0xFEFF, 0xFF5F),  # what is not seen, wide letters
+        (0xFEFF, 0xFF5F),  # invisible characters, wide letters
         (0x1D400, 0x1D800),  # letters for mathematics
         (0x1F100, 0x1F200),  # letters in frames
         (0xE0000, 0xE0200),  # tags, more selectors
     )
     for code in range(first, last)
 )
-"""Characters that are not those of a language: a class of them is worth being looked for one by one."""
+"""Characters that belong to no language: a class of them is worth searching character by character."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What a part of a pattern stands for exactly, if that is few strings, or what it needs otherwise."""
+class Fragment:
+    """The exact strings of a part of a pattern if they are few, otherwise its required clauses."""
 
     exact: Strings | None
     clauses: Clauses = ()
-    length: float = 0
-    """Letters and digits of ASCII in what it meets, at most."""
-    of_word: bool = False
-    """Whether it is one character that is no space and no punctuation of ASCII but `_` and `-`."""
+    max_letters: float = 0
+    """Maximum ASCII letters and digits in a match."""
+    is_word_character: bool = False
+    """Whether it is one character that is neither white space nor ASCII punctuation other than `_` and `-`."""
 
 
 def _letters(string: str) -> int:
-    return sum(c == DIGIT or c in ALSO_LETTERS or (c.isascii() and c.isalnum()) for c in string)
+    return sum(c == DIGIT or c in ASCII_CASE_VARIANTS or (c.isascii() and c.isalnum()) for c in string)
 
 
-def of_strings(strings: Strings, *, of_word: bool = False) -> Part:
-    """One of these strings."""
-    return Part(strings, (), max(map(_letters, strings)), of_word)
+def from_strings(strings: Strings, *, is_word_character: bool = False) -> Fragment:
+    """A fragment that matches one of these strings."""
+    return Fragment(strings, (), max(map(_letters, strings)), is_word_character)
 
 
-def joined(strings: Sequence[Strings]) -> Strings:
-    """All strings of one after the other; what is between words is so only once."""
+def concatenated(strings: Sequence[Strings]) -> Strings:
+    """All concatenations of one string of each set; adjacent separators collapse into one."""
     return frozenset(
-        "".join(c for at, c in enumerate(text) if c != BETWEEN or text[at - 1 : at] != BETWEEN)
+        "".join(c for position, c in enumerate(text) if c != SEPARATOR or text[position - 1 : position] != SEPARATOR)
         for text in map("".join, product(*strings))
     )
 
 
 @lru_cache(maxsize=4096)
-def of_class(inner: str) -> Part:
-    """A class of characters: few as themselves, the others by their kind."""
-    plain = {c.lower() for c in re2.compile(f"[{inner}]", options()).findall(_ASCII)}
-    beyond = _beyond(inner)
-    of_word = plain.isdisjoint(_ENDS_WORDS)
-    spaced = len(plain) > 1 and any(map(str.isspace, plain))
-    if beyond is not None and not spaced and (len(plain | beyond) <= CLASS or (not plain and beyond <= _RARE)):
-        return of_strings(frozenset(plain | beyond), of_word=of_word)
-    if any(c.isalpha() for c in plain):
-        return Part(None, (), 1, of_word)
-    if not plain:
-        return of_strings(frozenset({WIDE}), of_word=True)
-    kinds = {DIGIT if c.isdigit() else BETWEEN for c in plain} | (set() if beyond == frozenset() else {BETWEEN})
-    return of_strings(frozenset(kinds), of_word=of_word)
+def from_class(inner: str) -> Fragment:
+    """A character class: listed if small, otherwise by kind."""
+    ascii_characters = {c.lower() for c in re2.compile(f"[{inner}]", re2_options()).findall(_ASCII)}
+    non_ascii = _non_ascii(inner)
+    is_word_character = ascii_characters.isdisjoint(_WORD_BOUNDARIES)
+    has_spaces = len(ascii_characters) > 1 and any(map(str.isspace, ascii_characters))
+    if (
+        non_ascii is not None
+        and not has_spaces
+        and (len(ascii_characters | non_ascii) <= MAX_CLASS or (not ascii_characters and non_ascii <= _RARE_CHARACTERS))
+    ):
+        return from_strings(frozenset(ascii_characters | non_ascii), is_word_character=is_word_character)
+    if any(c.isalpha() for c in ascii_characters):
+        return Fragment(None, (), 1, is_word_character)
+    if not ascii_characters:
+        return from_strings(frozenset({NON_ASCII}), is_word_character=True)
+    kinds = {DIGIT if c.isdigit() else SEPARATOR for c in ascii_characters} | (
+        set() if non_ascii == frozenset() else {SEPARATOR}
+    )
+    return from_strings(frozenset(kinds), is_word_character=is_word_character)
 
 
-def _beyond(inner: str) -> Strings | None:
-    """The characters beyond ASCII of a class; None where that is not for sure."""
-    shown = CODE.sub(lambda found: chr(int(found.group(1) or found.group(2), 16)), _OF_ASCII.sub("", inner))
-    if inner.startswith("^") or NAMED.search(shown):
+def _non_ascii(inner: str) -> Strings | None:
+    """The non-ASCII characters of a class; None if not certain."""
+    expanded = CODE_POINT.sub(lambda match: chr(int(match.group(1) or match.group(2), 16)), _ASCII_CLASS.sub("", inner))
+    if inner.startswith("^") or NAMED_CLASS.search(expanded):
         return None
-    found = set[str]()
-    for first, last, one in _RANGES.findall(shown):
-        if not one and first.isascii() != last.isascii():
+    characters = set[str]()
+    for first, last, single in _RANGES.findall(expanded):
+        if not single and first.isascii() != last.isascii():
             return None
-        found |= {one} if one else set(map(chr, range(ord(first), ord(last) + 1)))
-        if len(found) > SIGNS:
+        characters |= {single} if single else set(map(chr, range(ord(first), ord(last) + 1)))
+        if len(characters) > MAX_RARE_CLASS:
             return None
-    return frozenset(c for c in found if not c.isascii())
+    return frozenset(c for c in characters if not c.isascii())
 
 
-def times(part: Part, least: int, most: float) -> Part:
-    """The part again and again."""
-    if part.exact is not None and part.exact <= {"", BETWEEN}:
-        return part if least else Part(part.exact | EMPTY)
-    length = part.length * most if part.length and most < inf else LONG_WORD if part.of_word else inf
-    length = length if part.length else 0
-    if part.exact is not None and most * len(part.exact) ** most <= EXACT:
-        powers = (joined([part.exact] * often) for often in range(least, int(most) + 1))
-        return Part(frozenset().union(*powers), (), length)
-    if not least:
-        return Part(None, (), length)
-    if part.exact is not None:
-        while least > 1 and len(part.exact) ** least > EXACT:
-            least -= 1
-        return Part(None, (joined([part.exact] * least),), length)
-    return Part(None, part.clauses, length)
+def repeated(fragment: Fragment, minimum: int, maximum: float) -> Fragment:
+    """The fragment repeated between `minimum` and `maximum` times."""
+    if fragment.exact is not None and fragment.exact <= {"", SEPARATOR}:
+        return fragment if minimum else Fragment(fragment.exact | EMPTY)
+    max_letters = (
+        fragment.max_letters * maximum
+        if fragment.max_letters and maximum < inf
+        else MAX_WORD
+        if fragment.is_word_character
+        else inf
+    )
+    max_letters = max_letters if fragment.max_letters else 0
+    if fragment.exact is not None and maximum * len(fragment.exact) ** maximum <= MAX_EXACT:
+        powers = (concatenated([fragment.exact] * count) for count in range(minimum, int(maximum) + 1))
+        return Fragment(frozenset().union(*powers), (), max_letters)
+    if not minimum:
+        return Fragment(None, (), max_letters)
+    if fragment.exact is not None:
+        while minimum > 1 and len(fragment.exact) ** minimum > MAX_EXACT:
+            minimum -= 1
+        return Fragment(None, (concatenated([fragment.exact] * minimum),), max_letters)
+    return Fragment(None, fragment.clauses, max_letters)

@@ -1,7 +1,10 @@
-"""How long one turn of the event loop may be: work that is done on the loop waits for its turn once that is spent.
+"""Event-loop time slice: work on the loop waits for the next iteration once the slice is used up.
 
-A thread costs more than a short text does, but sixteen short texts that come at once are a long wait for whoever has a
-chunk to pass on. Between two turns everybody else is served, and who came first is first.
+A thread costs more than a short text does, but sixteen short texts arriving at once would delay every task with a chunk
+to forward. Between two slices the loop serves all other tasks; waiters are served in order of arrival.
+
+Invariant: at most `TIME_SLICE` plus one piece of work runs per loop iteration, and while the budget is exhausted or
+anyone waits, a renewal or a wake-up is pending.
 """
 
 from __future__ import annotations
@@ -10,63 +13,63 @@ import asyncio
 import time
 from collections import deque
 
-MOST = 0.002
-"""Seconds in one turn after which nothing more is begun."""
+TIME_SLICE = 0.002
+"""Seconds per loop iteration after which no further work is started."""
 
 
-class Turn:
-    """Of one layer, on one event loop: `async with turn` holds the loop, as soon as a turn has time left.
+class LoopBudget:
+    """The budget of one layer on one event loop: `async with budget` enters once the slice has time left.
 
-    What stands within must not wait.
+    The body must not await.
     """
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._begin(None)
+        self._reset(None)
 
-    def _begin(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Anew, for a loop: what another one still had to do will not come."""
+    def _reset(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Reset for a new event loop; waiters of the old loop are dropped."""
         self._loop = loop
-        self._spent = self._begun = 0.0
-        self._will_renew = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._spent = self._entered_at = 0.0
+        self._renewal_scheduled = False
+        self._waiters: deque[asyncio.Future[None]] = deque()
 
     async def __aenter__(self) -> None:
-        """Wait for a turn in which there is time left."""
+        """Wait for a slice with time left."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._begin(loop)
-        if self._waiting or self._spent >= MOST:
-            await self._place(loop)
-        if not self._will_renew:
-            self._will_renew = True
+            self._reset(loop)
+        if self._waiters or self._spent >= TIME_SLICE:
+            await self._wait(loop)
+        if not self._renewal_scheduled:
+            self._renewal_scheduled = True
             loop.call_soon(self._renew)
-        self._begun = time.perf_counter()
+        self._entered_at = time.perf_counter()
 
     async def __aexit__(self, *_: object) -> None:
-        """Count what was taken, if it failed, too."""
-        self._spent += time.perf_counter() - self._begun
-        if self._spent < MOST:
-            self._call_next()
+        """Charge the time used, also on failure."""
+        self._spent += time.perf_counter() - self._entered_at
+        if self._spent < TIME_SLICE:
+            self._wake_next()
 
-    async def _place(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wait behind all who wait."""
-        place = loop.create_future()
-        self._waiting.append(place)
+    async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait in the queue."""
+        waiter = loop.create_future()
+        self._waiters.append(waiter)
         try:
-            await place
+            await waiter
         except asyncio.CancelledError:
-            if not place.cancelled():  # it was called, and does not come
-                self._call_next()
+            if not waiter.cancelled():  # it was woken and then cancelled: wake the next
+                self._wake_next()
             raise
 
     def _renew(self) -> None:
-        self._spent, self._will_renew = 0.0, False
-        self._call_next()
+        self._spent, self._renewal_scheduled = 0.0, False
+        self._wake_next()
 
-    def _call_next(self) -> None:
-        while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
+    def _wake_next(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return

@@ -1,17 +1,18 @@
-"""Many patterns over one text: which of them are met.
+"""Matches many patterns against one text behind a literal prefilter.
 
-Hardly any text holds the words that most patterns cannot do without (`sidecar.detectors.rules.literals`). One pass
-finds those words, and only patterns whose every clause is there are searched. That pass costs the same for any text;
-RE2's automata do not: they make their states as a text asks for them, and the states of patterns that share an
-automaton multiply. So every pattern has one of its own (`sidecar.detectors.rules.automaton`), but for the few small
-ones that need no words: those are looked for in every text.
+Hardly any text contains the required literals of most patterns (`sidecar.detectors.rules.literals`). One pass finds the
+literals, and only patterns with a literal of every clause are searched. The pass costs the same for any text; RE2's
+automata do not: they build their states on demand, and the states of patterns that share an automaton multiply. So
+every pattern has an automaton of its own (`sidecar.detectors.rules.automaton`), except the few small ones without
+literals, which are searched in every text.
 
-A long text holds nearly all words. It is cut into stretches (`sidecar.detectors.rules.chunks`) so long that what a
-pattern meets lies in two neighbours at most: a pattern is searched where two neighbours hold its words, and only
-there.
+A long text contains nearly all literals. It is split into chunks (`sidecar.detectors.rules.chunks`) sized so that a
+match spans at most two adjacent chunks: a pattern is searched only where two neighbours together contain its literals.
 
-Figures: `benchmarks/rules.py`. Tried before: all patterns in groups of 16 (stuffed text took 40 times as long as
-plain text, and 250 MB), and `re2.Filter`, whose own automaton of words is as easily flooded.
+Invariant: the candidates are a superset of the patterns that match; the prefilter and the chunks only save work.
+
+Figures: `benchmarks/rules.py`. Rejected: all patterns in groups of 16 (keyword-stuffed text took 40 times as long as
+plain text, and 250 MB), and `re2.Filter`, whose own literal automaton is as easily flooded.
 """
 
 from __future__ import annotations
@@ -22,181 +23,205 @@ from itertools import pairwise
 from operator import or_
 from typing import NamedTuple
 
-from sidecar.detectors.rules.aho_corasick import Words
+from sidecar.detectors.rules.aho_corasick import AhoCorasickIndex
 from sidecar.detectors.rules.automaton import automaton
-from sidecar.detectors.rules.chunks import NEAR, stretches
-from sidecar.detectors.rules.fragments import WIDE
-from sidecar.detectors.rules.literals import Needle, forget, has_odd_letters, needs
+from sidecar.detectors.rules.chunks import MAX_MATCH, chunks
+from sidecar.detectors.rules.fragments import NON_ASCII
+from sidecar.detectors.rules.literals import Literal, clear_caches, has_case_variants, required_literals
 from sidecar.errors import PolicyError
 from sidecar.policy import compiled, program_size
 
-LARGEST = 250_000
-"""Instructions of a pattern at most, so that its program fits; the largest that is shipped has 9,319."""
-CROWD, TRIGGERS, WORDS = 200, 60, 100
-"""So many patterns possible in one stretch, or so many different words of patterns (of `LONG` letters) among so many
-words, make a text stuffed. Of the public rows the densest harmless one has 80 and 42, the densest attack 130 and 56 (of
-our own 135 and 46); words of patterns in random order have 63 up, needles chosen for it 270 patterns in 1,300 bytes."""
-SHARED = 5_000
-"""Instructions of the patterns that share an automaton, since they need no words and are searched in every text."""
-MAKING = 300
-"""Bytes that are searched in the time that it takes to make an automaton, for each instruction of its pattern."""
-BUSY, LONG = 24, 4
-"""Patterns possible in a stretch from which on its words are counted: with fewer it costs little, whatever it says."""
+MAX_PROGRAM = 250_000
+"""Maximum instructions of a pattern, so that its program fits; the largest shipped one has 9,319."""
+STUFFING_PATTERNS, STUFFING_KEYWORDS, STUFFING_WINDOW = 200, 60, 100
+"""So many candidate patterns in a chunk, or so many different keywords (of `MIN_KEYWORD` letters) among so many words,
+are keyword stuffing. Of the public rows the densest harmless one has 80 and 42, the densest attack 130 and 56 (of
+our own 135 and 46); keywords in random order reach 63 or more, literals chosen for it 270 patterns in 1,300 bytes."""
+MAX_SHARED_PROGRAM = 5_000
+"""Instructions of the patterns that share an automaton because they have no literals and are searched in every text."""
+COMPILE_COST = 300
+"""Bytes that are searched in the time it takes to build an automaton, per instruction of its pattern."""
+STUFFING_CHECK_FROM, MIN_KEYWORD = 24, 4
+"""Candidate patterns in a chunk from which its keywords are counted: with fewer the search is cheap anyway."""
 Span = tuple[int, int]
 
 
-class Read(NamedTuple):
-    """A text in stretches of its bytes, and the words of each as one number."""
+class PrefilterResult(NamedTuple):
+    """A text as chunks of its bytes, and the literals of each chunk as a bit mask."""
 
     data: bytes
-    spans: Sequence[Span]
-    words: Sequence[int]
+    chunk_spans: Sequence[Span]
+    literal_bits: Sequence[int]
 
 
 class Matcher:
-    """Compiled patterns. Safe to use from several threads at once.
+    """Compiled patterns. Thread-safe.
 
-    What words a stretch holds is one number: the bit `rank * patterns + pattern` says that the clause of this rank of
-    this pattern has a word in it. A pattern is possible if all its bits are there.
+    The literals of a chunk are one bit mask: the bit `rank * patterns + pattern` says that the clause of this rank of
+    this pattern has a literal in it. A pattern is a candidate if all its bits are set.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._sizes = [program_size(pattern) for pattern in patterns]
-        if large := [pattern[:80] for pattern, size in zip(patterns, self._sizes, strict=True) if size > LARGEST]:
+        if large := [pattern[:80] for pattern, size in zip(patterns, self._sizes, strict=True) if size > MAX_PROGRAM]:
             raise PolicyError("a pattern is too large", large)
         self._patterns = patterns
-        self._sets = [automaton(pattern) for pattern in patterns]
-        every = [needs(pattern) for pattern in patterns]
-        forget()
-        self._ranks = max((len(of_one.clauses) for of_one in every), default=0)
-        self._far = sum(1 << number for number, of_one in enumerate(every) if of_one.length > NEAR)
-        bare = [number for number, of_one in enumerate(every) if not of_one.clauses]
-        self._bare = self._made = sum(1 << number for number in bare)
-        groups = _small({number: self._sizes[number] for number in bare})
+        self._automata = [automaton(pattern) for pattern in patterns]
+        requirements = [required_literals(pattern) for pattern in patterns]
+        clear_caches()
+        self._ranks = max((len(requirement.clauses) for requirement in requirements), default=0)
+        self._unbounded = sum(
+            1 << number for number, requirement in enumerate(requirements) if requirement.max_letters > MAX_MATCH
+        )
+        unfiltered = [number for number, requirement in enumerate(requirements) if not requirement.clauses]
+        self._unfiltered = self._compiled = sum(1 << number for number in unfiltered)
+        groups = _grouped({number: self._sizes[number] for number in unfiltered})
         self._groups = [
-            (sum(1 << n for n in group), [1 << n for n in group], automaton(*(patterns[n] for n in group)).made())
+            (sum(1 << n for n in group), [1 << n for n in group], automaton(*(patterns[n] for n in group)).compiled())
             for group in groups
         ]
-        self._without, bits = 0, dict[Needle, int]()
-        for number, of_one in enumerate(every):
+        self._vacuous, bits = 0, dict[Literal, int]()
+        for number, requirement in enumerate(requirements):
             for rank in range(self._ranks):
                 bit = 1 << (rank * len(patterns) + number)
-                if rank >= len(of_one.clauses):
-                    self._without |= bit
-                for word in of_one.clauses[rank] if rank < len(of_one.clauses) else ():
-                    bits[word] = bits.get(word, 0) | bit
-        self._wide = bits.pop(WIDE, 0)
-        self._normal = Words({word: found for word, found in bits.items() if isinstance(word, bytes)})
-        self._triggers = {part for word in self._normal.bits for part in word.split() if len(part) >= LONG}
-        signs = {word.encode(): found for word, found in bits.items() if isinstance(word, str)}
-        self._signs = Words(signs)
-        self._plain_signs = Words({sign: found for sign, found in signs.items() if sign.isascii()})
-        self._longest = max(self._normal.longest, self._signs.longest)
+                if rank >= len(requirement.clauses):
+                    self._vacuous |= bit
+                for literal in requirement.clauses[rank] if rank < len(requirement.clauses) else ():
+                    bits[literal] = bits.get(literal, 0) | bit
+        self._non_ascii = bits.pop(NON_ASCII, 0)
+        self._word_index = AhoCorasickIndex(
+            {literal: literal_bits for literal, literal_bits in bits.items() if isinstance(literal, bytes)}
+        )
+        self._keywords = {
+            part for literal in self._word_index.bits_by_literal for part in literal.split() if len(part) >= MIN_KEYWORD
+        }
+        signs = {literal.encode(): literal_bits for literal, literal_bits in bits.items() if isinstance(literal, str)}
+        self._sign_index = AhoCorasickIndex(signs)
+        self._ascii_sign_index = AhoCorasickIndex(
+            {sign: literal_bits for sign, literal_bits in signs.items() if sign.isascii()}
+        )
+        self._longest_literal = max(self._word_index.longest, self._sign_index.longest)
 
     @cached_property
-    def _run_on(self) -> Words:
-        """The words without spaces, for texts in which a letter may be between words, too."""
+    def _unspaced_index(self) -> AhoCorasickIndex:
+        """The literals without spaces, for texts in which a letter may also separate words."""
         bits = dict[bytes, int]()
-        for word, found in self._normal.bits.items():
-            bare = word.replace(b" ", b"")
-            bits[bare] = bits.get(bare, 0) | found
-        return Words(bits)
+        for literal, literal_bits in self._word_index.bits_by_literal.items():
+            unspaced = literal.replace(b" ", b"")
+            bits[unspaced] = bits.get(unspaced, 0) | literal_bits
+        return AhoCorasickIndex(bits)
 
-    def read(self, text: str) -> Read | None:
-        """The necessary words that the text holds, for `met`; None if it is stuffed with them.
+    def prefilter(self, text: str) -> PrefilterResult | None:
+        """The required literals in the text, for `matching`; None if it is keyword-stuffed.
 
-        Nobody writes like that but to keep the automata busy, or to be looked at.
+        Such text exists only to keep the automata busy, or to be flagged.
         """
-        data, odd = text.encode(), has_odd_letters(text)
-        spans, held = list[Span](), list[int]()
-        words = raw = b""
-        for stretch in stretches(data):
-            words = words[-self._longest : -1] + stretch.words
-            raw = raw[-self._longest :] + _folded(data[stretch.start : stretch.end])
-            found = self._run_on.held(words.replace(b" ", b"")) if odd else self._normal.held(words)
-            found |= self._plain_signs.held(raw) if raw.isascii() else self._signs.held(raw) | self._wide
-            found |= self._without
-            if self._is_stuffed(self._possible(found).bit_count(), words):
+        data, has_variants = text.encode(), has_case_variants(text)
+        spans, literal_bits = list[Span](), list[int]()
+        normal_form = raw = b""
+        for chunk in chunks(data):
+            normal_form = normal_form[-self._longest_literal : -1] + chunk.normal_form
+            raw = raw[-self._longest_literal :] + _folded(data[chunk.start : chunk.end])
+            bits = (
+                self._unspaced_index.search(normal_form.replace(b" ", b""))
+                if has_variants
+                else self._word_index.search(normal_form)
+            )
+            bits |= (
+                self._ascii_sign_index.search(raw) if raw.isascii() else self._sign_index.search(raw) | self._non_ascii
+            )
+            bits |= self._vacuous
+            if self._is_keyword_stuffed(self._candidates(bits).bit_count(), normal_form):
                 return None
-            spans.append((stretch.start, stretch.end))
-            held.append(found)
-        return Read(data, spans, held)
+            spans.append((chunk.start, chunk.end))
+            literal_bits.append(bits)
+        return PrefilterResult(data, spans, literal_bits)
 
-    def _is_stuffed(self, patterns: int, words: bytes) -> bool:
-        """Whether so many patterns are possible, or the text is made of their words."""
-        if patterns <= BUSY or patterns >= CROWD:
-            return patterns >= CROWD
-        each = words.split()
+    def _is_keyword_stuffed(self, candidates: int, normal_form: bytes) -> bool:
+        """Whether too many patterns are candidates, or the text consists of their keywords."""
+        if candidates <= STUFFING_CHECK_FROM or candidates >= STUFFING_PATTERNS:
+            return candidates >= STUFFING_PATTERNS
+        tokens = normal_form.split()
         return any(
-            len(self._triggers.intersection(each[at : at + WORDS])) >= TRIGGERS for at in range(0, len(each), WORDS)
+            len(self._keywords.intersection(tokens[start : start + STUFFING_WINDOW])) >= STUFFING_KEYWORDS
+            for start in range(0, len(tokens), STUFFING_WINDOW)
         )
 
-    def work(self, read: Read | None, among: int = -1) -> int:
-        """What it takes to search this text, roughly: how long the places are where patterns of `among` are possible.
+    def estimated_work(self, prefiltered: PrefilterResult | None, among: int = -1) -> int:
+        """Estimated search cost: the length of the spans in which patterns of `among` are candidates.
 
-        In bytes; automata that have yet to be made count as `MAKING`. Other views and what is found are not in it.
+        In bytes; automata not yet built count as `COMPILE_COST`. Other views and the handling of hits are not included.
         """
-        if read is None:
+        if prefiltered is None:
             return 0
-        possible = self._possible(reduce(or_, read.words, 0)) & among
-        length = len(read.data) * possible.bit_count()
-        if len(read.spans) > 2:
-            length = sum(end - start for places in self._places(read, among).values() for start, end in places)
-        return length + sum(map(self._making, _bits(possible & ~self._made)))
+        candidates = self._candidates(reduce(or_, prefiltered.literal_bits, 0)) & among
+        length = len(prefiltered.data) * candidates.bit_count()
+        if len(prefiltered.chunk_spans) > 2:
+            length = sum(
+                end - start for places in self._candidate_spans(prefiltered, among).values() for start, end in places
+            )
+        return length + sum(map(self._compile_cost, _set_bits(candidates & ~self._compiled)))
 
-    def _making(self, number: int) -> int:
-        if self._sets[number].is_made:  # by another matcher, too
-            self._made |= 1 << number
+    def _compile_cost(self, number: int) -> int:
+        if self._automata[number].is_compiled:  # possibly by another matcher
+            self._compiled |= 1 << number
             return 0
-        return MAKING * self._sizes[number]
+        return COMPILE_COST * self._sizes[number]
 
-    def met(self, read: Read, among: int = -1, wanted: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
-        """The numbers of the patterns that occur in this text: those with a bit in `among`, if wanted in their turn.
+    def matching(
+        self, prefiltered: PrefilterResult, among: int = -1, accept: Callable[[int], bool] = lambda _: True
+    ) -> Iterator[int]:
+        """The numbers of the patterns that match: with a bit in `among`, and accepted by `accept` in turn.
 
-        At the edge of a place that was searched a pattern may seem to be met; `spans` has the last word.
+        At the edge of a searched span a pattern may match falsely; `spans` decides.
         """
-        absent = self._bare & ~self._bare_in(read.data, among)
-        for number, places in sorted(self._places(read, among & ~absent).items()):
-            if wanted(number) and any(self._sets[number].match(read.data[start:end]) for start, end in places):
+        absent = self._unfiltered & ~self._matching_unfiltered(prefiltered.data, among)
+        for number, places in sorted(self._candidate_spans(prefiltered, among & ~absent).items()):
+            if accept(number) and any(
+                self._automata[number].match(prefiltered.data[start:end]) for start, end in places
+            ):
                 yield number
 
-    def _bare_in(self, data: bytes, among: int) -> int:
-        """The patterns that need no words and are met, a bit each, of those groups that have one in `among`."""
-        return sum(
-            bits[at] for group, bits, together in self._groups if among & group for at in together.match(data) or ()
-        )
+    def _matching_unfiltered(self, data: bytes, among: int) -> int:
+        """The matching patterns without literals as a bit mask, from those groups that have one in `among`."""
+        return sum(bits[at] for group, bits, shared in self._groups if among & group for at in shared.match(data) or ())
 
-    def _places(self, read: Read, among: int) -> dict[int, list[Span]]:
-        """Where patterns are possible: in two neighbours (and the bytes beside them), or in the whole text."""
-        size = len(read.data)
-        everywhere = among & self._far if len(read.spans) > 2 else among
-        found = {number: [(0, size)] for number in _bits(self._possible(reduce(or_, read.words, 0)) & everywhere)}
+    def _candidate_spans(self, prefiltered: PrefilterResult, among: int) -> dict[int, list[Span]]:
+        """Where patterns are candidates: in two adjacent chunks (and the bytes next to them), or in the whole text."""
+        size = len(prefiltered.data)
+        everywhere = among & self._unbounded if len(prefiltered.chunk_spans) > 2 else among
+        spans = {
+            number: [(0, size)]
+            for number in _set_bits(self._candidates(reduce(or_, prefiltered.literal_bits, 0)) & everywhere)
+        }
         if everywhere == among:
-            return found
-        for (before, first), (here, second) in pairwise(zip(read.spans, read.words, strict=True)):
-            start, end = max(0, before[0] - 1), here[1] + 1
-            for number in _bits(self._possible(first | second) & among & ~everywhere):
-                places = found.setdefault(number, [])
-                if places and places[-1][1] > start:
-                    places[-1] = places[-1][0], end
+            return spans
+        for (before, first), (current, second) in pairwise(
+            zip(prefiltered.chunk_spans, prefiltered.literal_bits, strict=True)
+        ):
+            start, end = max(0, before[0] - 1), current[1] + 1
+            for number in _set_bits(self._candidates(first | second) & among & ~everywhere):
+                pattern_spans = spans.setdefault(number, [])
+                if pattern_spans and pattern_spans[-1][1] > start:
+                    pattern_spans[-1] = pattern_spans[-1][0], end
                 else:
-                    places.append((start, end))
-        return found
+                    pattern_spans.append((start, end))
+        return spans
 
-    def _possible(self, words: int) -> int:
-        """The patterns of whose every clause a word is there, a bit each."""
-        left = (1 << len(self._patterns)) - 1
+    def _candidates(self, literal_bits: int) -> int:
+        """The patterns with a literal of every clause, as a bit mask."""
+        candidates = (1 << len(self._patterns)) - 1
         for rank in range(self._ranks):
-            left &= words >> (rank * len(self._patterns))
-        return left
+            candidates &= literal_bits >> (rank * len(self._patterns))
+        return candidates
 
     def spans(self, number: int, text: str) -> Iterator[tuple[int, int]]:
-        """Where one pattern occurs, in code points, from left to right."""
-        for found in compiled(self._patterns[number]).finditer(text):
-            yield found.span()
+        """Where one pattern matches, in code points, from left to right."""
+        for match in compiled(self._patterns[number]).finditer(text):
+            yield match.span()
 
 
-def _bits(number: int) -> Iterator[int]:
+def _set_bits(number: int) -> Iterator[int]:
     while number:
         lowest = number & -number
         yield lowest.bit_length() - 1
@@ -207,12 +232,12 @@ def _folded(raw: bytes) -> bytes:
     return raw.lower() if raw.isascii() else raw.decode().casefold().encode()
 
 
-def _small(sizes: Mapping[int, int]) -> list[list[int]]:
-    """The patterns in groups, each no larger than `SHARED` unless it is of one."""
+def _grouped(sizes: Mapping[int, int]) -> list[list[int]]:
+    """The patterns in groups, each at most `MAX_SHARED_PROGRAM` large unless it has a single member."""
     groups: list[list[int]] = []
     for number, size in sizes.items():
         for group in groups:
-            if sum(map(sizes.__getitem__, group)) + size <= SHARED:
+            if sum(map(sizes.__getitem__, group)) + size <= MAX_SHARED_PROGRAM:
                 group.append(number)
                 break
         else:

@@ -1,6 +1,9 @@
-"""A pattern read from left to right: what every text that it meets must hold, and how long that may be.
+"""Regex parser: derives the required literals of a pattern and the maximum length of its match.
 
-It has been compiled by RE2, so it is well formed. What comes out are clauses: at least one string of each is there.
+Patterns have been compiled by RE2, so they are well formed. The result is a list of clauses.
+
+Invariant: every text that the pattern matches contains at least one string of each clause, and syntax that is not
+understood yields no clause.
 """
 
 from __future__ import annotations
@@ -12,181 +15,192 @@ from math import inf
 import re2
 
 from sidecar.detectors.rules.fragments import (
-    BETWEEN,
-    CODE,
+    CODE_POINT,
     EMPTY,
-    EXACT,
-    NAMED,
+    MAX_EXACT,
+    NAMED_CLASS,
+    SEPARATOR,
     Clauses,
-    Part,
+    Fragment,
     Strings,
-    joined,
-    of_class,
-    of_strings,
-    times,
+    concatenated,
+    from_class,
+    from_strings,
+    repeated,
 )
 
-AHEAD = 40
-"""Characters that no escape, quantifier or flag is longer than."""
-_COUNTED = re2.compile(r"\{(\d+)(,?)(\d*)\}\??")
-_FLAGS = re2.compile(r"\?(?:P?<\w+>|[a-zA-Z-]*:)?")
-_BARE_FLAGS = re2.compile(r"\?[a-zA-Z-]+\)")
+MAX_TOKEN = 40
+"""Maximum characters of an escape, quantifier or flag."""
+_COUNTED_REPEAT = re2.compile(r"\{(\d+)(,?)(\d*)\}\??")
+_GROUP_PREFIX = re2.compile(r"\?(?:P?<\w+>|[a-zA-Z-]*:)?")
+_FLAGS_GROUP = re2.compile(r"\?[a-zA-Z-]+\)")
 _SPECIAL = frozenset(("", *"\\[](){}.*+?|^$"))
-_REPEATS, _ENDS = frozenset("*+?{"), frozenset(("", "|", ")"))
-_CONTROL = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
-Telling = Callable[[str], bool]
-Worth = Callable[[Strings], tuple[int, int]]
-_NOTHING, _EDGE = Part(EMPTY), Part(frozenset({BETWEEN}))
-_ASSERTIONS = {"b": _EDGE, "A": _EDGE, "z": _EDGE, "B": _NOTHING}
+_QUANTIFIERS, _SEQUENCE_ENDS = frozenset("*+?{"), frozenset(("", "|", ")"))
+_CONTROL_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
+IsSelective = Callable[[str], bool]
+Cost = Callable[[Strings], tuple[int, int]]
+_EMPTY_FRAGMENT, _BOUNDARY = Fragment(EMPTY), Fragment(frozenset({SEPARATOR}))
+_ASSERTIONS = {"b": _BOUNDARY, "A": _BOUNDARY, "z": _BOUNDARY, "B": _EMPTY_FRAGMENT}
 
 
-def whole(pattern: str, telling: Telling, worth: Worth) -> Part:
-    """The pattern as one part with `clauses` of strings that are `telling`; those that are worth more come first."""
-    reader = _Reader(pattern, telling, worth)
+def parse(pattern: str, is_selective: IsSelective, cost: Cost) -> Fragment:
+    """The pattern as one fragment with `clauses` of selective strings; the most selective clauses first."""
+    parser = _Parser(pattern, is_selective, cost)
     try:
-        part = reader.alternatives()
-    except (LookupError, re2.error):  # an escape that is not in use: searched everywhere
-        return Part(None, (), inf)
-    return replace(part, exact=None, clauses=reader.needs(part))
+        fragment = parser.alternatives()
+    except (LookupError, re2.error):  # an unsupported escape: the pattern is always searched
+        return Fragment(None, (), inf)
+    return replace(fragment, exact=None, clauses=parser.clauses_of(fragment))
 
 
-class _Reader:
-    """Reads a pattern; it has been compiled, so it is well formed."""
+class _Parser:
+    """Recursive-descent parser of a well-formed pattern."""
 
-    def __init__(self, pattern: str, telling: Telling, worth: Worth) -> None:
-        self._text, self._at = pattern, 0
-        self._telling, self._worth = telling, worth
-        self._exactly = "(?-i" in pattern
+    def __init__(self, pattern: str, is_selective: IsSelective, cost: Cost) -> None:
+        self._text, self._position = pattern, 0
+        self._is_selective, self._cost = is_selective, cost
+        self._case_sensitive = "(?-i" in pattern
 
-    def needs(self, part: Part) -> Clauses:
-        """Its clauses, those that are worth more first."""
-        clauses = (*part.clauses, part.exact or EMPTY)
-        return tuple(sorted((clause for clause in clauses if all(map(self._telling, clause))), key=self._worth))
+    def clauses_of(self, fragment: Fragment) -> Clauses:
+        """Its clauses, most selective first."""
+        clauses = (*fragment.clauses, fragment.exact or EMPTY)
+        return tuple(sorted((clause for clause in clauses if all(map(self._is_selective, clause))), key=self._cost))
 
-    def alternatives(self) -> Part:
-        """Up to the closing parenthesis or the end."""
-        parts = [self._then()]
-        while self._next() == "|":
-            self._at += 1
-            parts.append(self._then())
-        return self._either(parts) if len(parts) > 1 else parts[0]
+    def alternatives(self) -> Fragment:
+        """An alternation, up to the closing parenthesis or the end."""
+        branches = [self._sequence()]
+        while self._peek() == "|":
+            self._position += 1
+            branches.append(self._sequence())
+        return self._alternation(branches) if len(branches) > 1 else branches[0]
 
-    def _either(self, parts: Sequence[Part]) -> Part:
-        """One of the parts: exact if all are, else the best clauses of all together, the second best, and so on."""
-        length, of_word = max(part.length for part in parts), all(part.of_word for part in parts)
-        exact = [part.exact for part in parts if part.exact is not None]
-        if len(exact) == len(parts):
-            return Part(frozenset().union(*exact), (), length, of_word)
-        needs = [self.needs(part) for part in parts]
-        ranks = range(max(map(len, needs)) if all(needs) else 0)
-        best = (frozenset().union(*(of_one[min(rank, len(of_one) - 1)] for of_one in needs)) for rank in ranks)
-        return Part(None, tuple(best), length, of_word)
+    def _alternation(self, branches: Sequence[Fragment]) -> Fragment:
+        """One of the branches: exact if all are, else the union of their best clauses, their second best, and so on."""
+        max_letters, is_word_character = (
+            max(branch.max_letters for branch in branches),
+            all(branch.is_word_character for branch in branches),
+        )
+        exact = [branch.exact for branch in branches if branch.exact is not None]
+        if len(exact) == len(branches):
+            return Fragment(frozenset().union(*exact), (), max_letters, is_word_character)
+        branch_clauses = [self.clauses_of(branch) for branch in branches]
+        ranks = range(max(map(len, branch_clauses)) if all(branch_clauses) else 0)
+        best = (
+            frozenset().union(*(clauses[min(rank, len(clauses) - 1)] for clauses in branch_clauses)) for rank in ranks
+        )
+        return Fragment(None, tuple(best), max_letters, is_word_character)
 
-    def _then(self) -> Part:
-        """The parts one after the other, up to a bar, a parenthesis or the end."""
-        parts = list(self._quantified())
-        if len(parts) == 1:
-            return parts[0]
+    def _sequence(self) -> Fragment:
+        """A sequence of fragments, up to a bar, a parenthesis or the end."""
+        fragments = list(self._quantified_atoms())
+        if len(fragments) == 1:
+            return fragments[0]
         clauses: list[Strings] = []
-        running, whole = EMPTY, True
-        for part in parts:
-            if part.exact is not None and len(running) * len(part.exact) <= EXACT:
-                running = joined([running, part.exact])
+        pending, is_exact = EMPTY, True
+        for fragment in fragments:
+            if fragment.exact is not None and len(pending) * len(fragment.exact) <= MAX_EXACT:
+                pending = concatenated([pending, fragment.exact])
                 continue
-            clauses += (*self.needs(Part(running)), *part.clauses)
-            running, whole = part.exact or EMPTY, False
-        length = sum(part.length for part in parts)
-        return Part(running, (), length) if whole else Part(None, (*clauses, *self.needs(Part(running))), length)
+            clauses += (*self.clauses_of(Fragment(pending)), *fragment.clauses)
+            pending, is_exact = fragment.exact or EMPTY, False
+        max_letters = sum(fragment.max_letters for fragment in fragments)
+        return (
+            Fragment(pending, (), max_letters)
+            if is_exact
+            else Fragment(None, (*clauses, *self.clauses_of(Fragment(pending))), max_letters)
+        )
 
-    def _next(self) -> str:
-        return self._text[self._at : self._at + 1]
+    def _peek(self) -> str:
+        return self._text[self._position : self._position + 1]
 
-    def _met(self, pattern: re2._Regexp, first: str) -> re2._Match | None:
-        """Read what the pattern meets here; it begins with one of the characters of `first`."""
-        if self._next() not in first:
+    def _accept(self, pattern: re2._Regexp, first: str) -> re2._Match | None:
+        """Consume what the pattern matches here; the match begins with one of the characters of `first`."""
+        if self._peek() not in first:
             return None
-        found = pattern.match(self._text[self._at : self._at + AHEAD])
-        self._at += found.end() if found else 0
-        return found
+        match = pattern.match(self._text[self._position : self._position + MAX_TOKEN])
+        self._position += match.end() if match else 0
+        return match
 
-    def _quantified(self) -> Iterator[Part]:
-        while self._next() not in _ENDS:
-            part = self._one()
-            while (mark := self._next()) in _REPEATS:
+    def _quantified_atoms(self) -> Iterator[Fragment]:
+        while self._peek() not in _SEQUENCE_ENDS:
+            fragment = self._atom()
+            while (mark := self._peek()) in _QUANTIFIERS:
                 if mark != "{":
-                    self._at += 1 + (self._text[self._at + 1 : self._at + 2] == "?")
-                    part = times(part, mark == "+", 1 if mark == "?" else inf)
-                elif found := self._met(_COUNTED, "{"):
-                    least, comma, most = found.groups()
-                    part = times(part, int(least), int(most) if most else inf if comma else int(least))
+                    self._position += 1 + (self._text[self._position + 1 : self._position + 2] == "?")
+                    fragment = repeated(fragment, mark == "+", 1 if mark == "?" else inf)
+                elif match := self._accept(_COUNTED_REPEAT, "{"):
+                    minimum, comma, maximum = match.groups()
+                    fragment = repeated(
+                        fragment, int(minimum), int(maximum) if maximum else inf if comma else int(minimum)
+                    )
                 else:
                     break
-            yield part
+            yield fragment
 
-    def _one(self) -> Part:
+    def _atom(self) -> Fragment:
         if (literal := self._literal() or self._character()) is not None:
-            return of_strings(frozenset({literal}))
-        if found := self._met(NAMED, "\\"):
-            return self._kind(found.group())
-        mark = self._next()
-        self._at += 1
+            return from_strings(frozenset({literal}))
+        if match := self._accept(NAMED_CLASS, "\\"):
+            return self._character_class(match.group())
+        mark = self._peek()
+        self._position += 1
         if mark == "(":
             return self._group()
         if mark == "[":
-            return self._kind(self._inside())
+            return self._character_class(self._class_body())
         if mark == "\\":
-            self._at += 1
-            return _ASSERTIONS[self._text[self._at - 1]]
-        return Part(None, (), 1) if mark == "." else _NOTHING
+            self._position += 1
+            return _ASSERTIONS[self._text[self._position - 1]]
+        return Fragment(None, (), 1) if mark == "." else _EMPTY_FRAGMENT
 
-    def _kind(self, inner: str) -> Part:
-        """A class; where case counts in places, the two letters beyond ASCII may be what is not a letter."""
-        part = of_class(inner)
-        doubtful = self._exactly and (inner.startswith("^") or "\\W" in inner or "\\P" in inner)
-        return Part(None, (), 1) if doubtful else part
+    def _character_class(self, inner: str) -> Fragment:
+        """A class; in case-sensitive patterns the two case variants may match as non-letters."""
+        fragment = from_class(inner)
+        doubtful = self._case_sensitive and (inner.startswith("^") or "\\W" in inner or "\\P" in inner)
+        return Fragment(None, (), 1) if doubtful else fragment
 
     def _literal(self) -> str:
-        """Characters in a row that stand for themselves, without the last if that is repeated."""
-        end = self._at
+        """A run of literal characters, without the last if a quantifier follows."""
+        end = self._position
         while self._text[end : end + 1] not in _SPECIAL:
             end += 1
-        if end - self._at > 1 and self._text[end : end + 1] in _REPEATS:
+        if end - self._position > 1 and self._text[end : end + 1] in _QUANTIFIERS:
             end -= 1
-        literal, self._at = self._text[self._at : end], end
+        literal, self._position = self._text[self._position : end], end
         return literal
 
     def _character(self) -> str | None:
-        """One character that stands for itself; None, and nothing read, for anything else."""
-        if self._text.startswith("\\x", self._at) and (found := self._met(CODE, "\\")):
-            return chr(int(found.group(1) or found.group(2), 16))
-        mark = self._next()
+        """One literal character; None, and nothing consumed, for anything else."""
+        if self._text.startswith("\\x", self._position) and (match := self._accept(CODE_POINT, "\\")):
+            return chr(int(match.group(1) or match.group(2), 16))
+        mark = self._peek()
         if mark != "\\":
-            self._at += mark not in "([.^$"
+            self._position += mark not in "([.^$"
             return None if mark in "([.^$" else mark
-        escaped = self._text[self._at + 1]
-        if escaped.isalnum() and escaped not in _CONTROL:
+        escaped = self._text[self._position + 1]
+        if escaped.isalnum() and escaped not in _CONTROL_ESCAPES:
             return None
-        self._at += 2
-        return _CONTROL.get(escaped, escaped)
+        self._position += 2
+        return _CONTROL_ESCAPES.get(escaped, escaped)
 
-    def _group(self) -> Part:
-        if self._text.startswith("?:", self._at):
-            self._at += 2
-        elif self._met(_BARE_FLAGS, "?"):
-            return _NOTHING
+    def _group(self) -> Fragment:
+        if self._text.startswith("?:", self._position):
+            self._position += 2
+        elif self._accept(_FLAGS_GROUP, "?"):
+            return _EMPTY_FRAGMENT
         else:
-            self._met(_FLAGS, "?")
+            self._accept(_GROUP_PREFIX, "?")
         inside = self.alternatives()
-        self._at += 1
+        self._position += 1
         return inside
 
-    def _inside(self) -> str:
-        """What stands between the brackets of a class."""
-        begun = self._at
-        self._at += self._next() == "^"
-        self._at += self._next() == "]"
-        while self._next() != "]":
-            if not self._met(NAMED, "\\[") and not self._met(CODE, "\\"):
-                self._at += 1 + (self._next() == "\\")
-        self._at += 1
-        return self._text[begun : self._at - 1]
+    def _class_body(self) -> str:
+        """The text between the brackets of a class."""
+        start = self._position
+        self._position += self._peek() == "^"
+        self._position += self._peek() == "]"
+        while self._peek() != "]":
+            if not self._accept(NAMED_CLASS, "\\[") and not self._accept(CODE_POINT, "\\"):
+                self._position += 1 + (self._peek() == "\\")
+        self._position += 1
+        return self._text[start : self._position - 1]

@@ -1,9 +1,10 @@
-"""The words around a quotation: what is asked for with it, and what was quoted, in two dozen languages.
+"""Words around a quotation: what is requested with it, and what was quoted, in two dozen languages.
 
-A prompt that quotes the system prompt asks for more of it in few ways: to go on where the quotation ends (`CONTINUES`),
-or to show (`SHOWS`) the instructions themselves (`INSTRUCTIONS`). A sentence of a system prompt that speaks to the
-model (`COMMANDS`) is its author's; any other may be what the application is about, which its users ask about.
-They are searched in a few hundred characters, where Python's `re` needs no automaton that would not be used twice.
+A prompt that quotes the system prompt asks for more of it in few ways: to continue where the quotation ends
+(`CONTINUES`), or to show (`SHOWS`) the instructions themselves (`INSTRUCTIONS`). A sentence that addresses the model
+(`COMMANDS`) comes from the author of the system prompt; any other may be about the subject of the application, which
+its users ask about. They are searched in a few hundred characters, where Python's `re` needs no automaton that would
+not be reused.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ jangan
 
 
 def _any(patterns: str) -> re.Pattern[str]:
-    """One of the lines; a line that is indented goes on with the one before it."""
+    """One of the lines; an indented line continues the one before it."""
     return re.compile("(?im)" + "|".join(patterns.replace("\n  ", "").split("\n")[1:-1]))
 
 

@@ -1,7 +1,7 @@
-"""What was proved before, kept beside the bytecode and trusted as that is: such rules need no proof at every start.
+"""Self-test cache: passed rules, stored next to the bytecode and trusted like it, so that a start skips them.
 
-A proof holds for a rule word for word, its examples included, and for the very code that ran it: this package, the
-libraries that match, and Python. Whatever else is proved anew. Where Python may not keep bytecode, neither do we.
+An entry holds for an unchanged rule, examples included, and for the exact code that ran the test: this package, the
+matching libraries and Python. Everything else is tested again. Where Python must not write bytecode, nothing is stored.
 """
 
 from __future__ import annotations
@@ -18,54 +18,54 @@ from pathlib import Path
 from sidecar.policy import Rule
 
 PACKAGE = Path(__file__).parent.parent.parent
-RECORD = PACKAGE / "__pycache__" / "proven.txt"
+CACHE_FILE = PACKAGE / "__pycache__" / "proven.txt"
 LIBRARIES = ("google-re2", "ahocorasick-rs", "phonenumbers", "python-stdnum", "pydantic", "PyYAML")
-MOST = 5_000
-"""Rules of one record; beyond that it begins anew."""
+MAX_RULES = 5_000
+"""Rules in one file; beyond that it starts empty."""
 
 
 @cache
-def code() -> str:
-    """The code that decides what a rule meets, as one digest; taken once, since what runs does not change."""
+def code_digest() -> str:
+    """Digest of the code that decides what a rule matches; computed once, since running code does not change."""
     digest = hashlib.sha256(f"{sys.version} {[version(name) for name in LIBRARIES]}".encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(str(path.relative_to(PACKAGE)).encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def recall(rules: Iterable[Rule], record: Path = RECORD) -> set[Rule]:
-    """Those that this code has proved."""
-    known = _read(record)
-    return {rule for rule in rules if known and _name(rule) in known}
+def load(rules: Iterable[Rule], cache_file: Path = CACHE_FILE) -> set[Rule]:
+    """The rules that this code has passed."""
+    digests = _read(cache_file)
+    return {rule for rule in rules if digests and _rule_digest(rule) in digests}
 
 
-def keep(rules: Collection[Rule], record: Path = RECORD) -> None:
-    """Remember these, beside what is remembered. A folder that cannot be written to is no trouble."""
+def store(rules: Collection[Rule], cache_file: Path = CACHE_FILE) -> None:
+    """Add these rules to the file. A folder that is not writable is not an error."""
     if sys.dont_write_bytecode:
         return
-    names, known = {_name(rule) for rule in rules}, _read(record)
-    if names <= known:
+    digests, stored = {_rule_digest(rule) for rule in rules}, _read(cache_file)
+    if digests <= stored:
         return
-    names |= known if len(known) < MOST else set()
+    digests |= stored if len(stored) < MAX_RULES else set()
     with suppress(OSError):
-        _replace(record, "\n".join([code(), *sorted(names)]) + "\n")
+        _replace(cache_file, "\n".join([code_digest(), *sorted(digests)]) + "\n")
 
 
-def _read(record: Path) -> set[str]:
+def _read(cache_file: Path) -> set[str]:
     try:
-        lines = record.read_text("ascii").split("\n")
+        lines = cache_file.read_text("ascii").split("\n")
     except (OSError, ValueError):
         return set()
-    return set(lines[1:-1]) if lines[0] == code() else set()
+    return set(lines[1:-1]) if lines[0] == code_digest() else set()
 
 
 def _replace(path: Path, text: str) -> None:
-    """Whole or not at all: other processes read it."""
+    """Write atomically: other processes read the file."""
     path.parent.mkdir(exist_ok=True)
-    written = path.with_suffix(f".{os.getpid()}")
-    written.write_text(text, "ascii")
-    written.replace(path)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(text, "ascii")
+    temporary.replace(path)
 
 
-def _name(rule: Rule) -> str:
+def _rule_digest(rule: Rule) -> str:
     return hashlib.sha256(rule.model_dump_json().encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""Checks that a rule can ask for by name (`validate:`), for data that carries its own proof.
+"""Validators that a rule can name (`validate:`), for data with a checksum or a fixed structure.
 
-A check is given the whole hit, the words that lead up to it included, and says whether it is what it looks
-like. It never raises and takes microseconds; how many hits it is asked about is the caller's limit.
+A validator gets the whole hit, including the words that introduce it, and decides whether it is what it looks like. It
+never raises and takes microseconds; the caller limits how many hits are validated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import pairwise
 import re2
 from stdnum import bitcoin, iban, luhn
 
-from sidecar.detectors.rules.phone_numbers import digits, international, national, north_american, spoken_of
+from sidecar.detectors.rules.phone_numbers import after_call_word, digits, international, national, north_american
 from sidecar.util import json
 
 Check = Callable[[str], bool]
@@ -32,21 +32,21 @@ BRANDS = (
     (("50", "56", "57", "58", "63", "67", "69"), set(range(12, 20))),
     (("220",), {16}),
 )
-"""How card numbers of each brand begin, and how long they are."""
+"""Prefixes and lengths of card numbers by brand."""
 BASE58 = {c: i for i, c in enumerate("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz")}
-OLDEST = 1900
-"""Nobody born before is somebody's personal data."""
-VARIED = 10
-"""Different characters in anything that was drawn at random."""
-SHORTEST_IP = 9
-"""Characters; numbers of clauses and versions (7.3.5.1) are shorter, and so are the famous public servers."""
+MIN_BIRTH_YEAR = 1900
+"""Earlier births are not personal data of a living person."""
+MIN_DISTINCT = 10
+"""Distinct characters in a randomly generated value."""
+MIN_IP_LENGTH = 9
+"""Characters; section and version numbers (7.3.5.1) are shorter, and so are well-known public servers."""
 IBAN_LENGTHS = range(15, 35)
-_NOT_STREETS = re2.compile(
+_NOT_A_STREET = re2.compile(
     r"(?i)\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|am|pm|percent|million|billion|people|and|or|to|of|in|the|is|"
     r"vs|years?|days?|hours?|minutes?|km|kg|cm|mm|mb|gb|chapters?|pages?|version|points?|steps?|times?|x)"
     r"(?:[a-z]{0,6})?\b"
 )
-_FIGURES = re2.compile(r"\d+")
+_NUMBERS = re2.compile(r"\d+")
 
 
 def _luhn(text: str) -> bool:
@@ -61,7 +61,7 @@ def _card(text: str) -> bool:
 
 
 def _iban(text: str) -> bool:
-    """Whether it is one, or begins with one: a short word behind may have been taken for its end."""
+    """Whether it is or begins with an IBAN: a short word after it may have been matched as its end."""
     compact = "".join(c for c in text.upper() if c.isascii() and c.isalnum())
     return any(_mod97(compact[:n]) and _valid(iban, compact[:n]) for n in IBAN_LENGTHS if n <= len(compact))
 
@@ -71,8 +71,8 @@ def _mod97(number: str) -> bool:
 
 
 def _ip(text: str) -> bool:
-    """An address that anybody in the world can be reached at; not a clause, a mask or a home network."""
-    if len(text) < SHORTEST_IP:
+    """A globally reachable address; not a section number, a mask or a private network."""
+    if len(text) < MIN_IP_LENGTH:
         return False
     try:
         address = ipaddress.ip_address(text)
@@ -84,7 +84,7 @@ def _ip(text: str) -> bool:
 
 
 def _mac(text: str) -> bool:
-    """Six bytes and no more (a fingerprint has more), not all the same."""
+    """Exactly six bytes (a fingerprint has more), not all the same."""
     parts = text.lower().replace("-", ":").split(":")
     return len(parts) == 6 and len(set(parts)) > 2
 
@@ -94,7 +94,7 @@ def _wallet(text: str) -> bool:
 
 
 def _base58check(text: str) -> bool:
-    """Version byte, hash and four bytes of a double SHA-256, as Bitcoin and its relatives write addresses."""
+    """Version byte, hash and four bytes of a double SHA-256, the address format of Bitcoin and related currencies."""
     number = 0
     for c in text:
         if c not in BASE58:
@@ -108,23 +108,23 @@ def _base58check(text: str) -> bool:
 
 def _varied(text: str) -> bool:
     """Not a placeholder such as `sk-xxxxxxxx`."""
-    return len(set(text)) >= VARIED and "xxxx" not in text.lower()
+    return len(set(text)) >= MIN_DISTINCT and "xxxx" not in text.lower()
 
 
 def _token_live(text: str) -> bool:
-    """A JSON web token whose expiry lies ahead."""
+    """A JSON web token that has not expired."""
     expiry = _claims(text).get("exp")
     return isinstance(expiry, int | float) and expiry > datetime.now(UTC).timestamp()
 
 
 def _token_undated(text: str) -> bool:
-    """A JSON web token that never expires, or is an example."""
+    """A JSON web token without expiry, or an example."""
     claims = _claims(text)
     return bool(claims) and "exp" not in claims
 
 
 def _claims(text: str) -> dict[str, object]:
-    """What a token says of itself; nothing if it cannot be read."""
+    """The claims of a token; empty if it cannot be decoded."""
     part = ("." + text).split(".")[-2]
     try:
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -134,24 +134,24 @@ def _claims(text: str) -> dict[str, object]:
 
 
 def _birth(text: str) -> bool:
-    """A day of a year in which somebody alive may be born, or a day without century."""
-    parts = [int(part) for part in _FIGURES.findall(text)]
+    """A date in a year in which a living person may have been born, or a date without century."""
+    parts = [int(part) for part in _NUMBERS.findall(text)]
     years = (part for part in parts if part > 99)
-    return all(OLDEST <= year <= datetime.now(UTC).year for year in years)
+    return all(MIN_BIRTH_YEAR <= year <= datetime.now(UTC).year for year in years)
 
 
 def _street(text: str) -> bool:
-    return not _NOT_STREETS.search(text)
+    return not _NOT_A_STREET.search(text)
 
 
 def _us_ssn(text: str) -> bool:
     number = digits(text)
-    climbing = all(int(b) - int(a) == 1 for a, b in pairwise(number[:8]))
-    return _valid(import_module("stdnum.us.ssn"), number) and not climbing
+    is_ascending = all(int(b) - int(a) == 1 for a, b in pairwise(number[:8]))
+    return _valid(import_module("stdnum.us.ssn"), number) and not is_ascending
 
 
 def _valid(module: object, text: str) -> bool:
-    """What a module of stdnum says. It means to raise nothing itself; here it cannot."""
+    """The verdict of a stdnum module. stdnum is meant not to raise; here it cannot."""
     try:
         return text.isascii() and bool(module.is_valid(text))  # type: ignore[attr-defined]
     except (ValueError, LookupError, TypeError, ArithmeticError):
@@ -159,13 +159,13 @@ def _valid(module: object, text: str) -> bool:
 
 
 def _number(name: str) -> Check:
-    """A number of digits alone; the words around it have none."""
+    """A number of digits only; the words around it contain none."""
     module = import_module(f"stdnum.{name}")
     return lambda text: len(set(digits(text))) > 1 and _valid(module, digits(text))
 
 
 def _code(name: str) -> Check:
-    """A number with letters in it: the hit is nothing but the number."""
+    """A number with letters in it: the hit is exactly the number."""
     module = import_module(f"stdnum.{name}")
     return lambda text: _valid(module, text)
 
@@ -227,9 +227,9 @@ CHECKS: dict[str, Check] = {
     "phone_international": international,
     "phone_north_american": north_american,
     "phone_national": national,
-    "phone_spoken_of": spoken_of,
+    "phone_spoken_of": after_call_word,
     "us.ssn": _us_ssn,
     **{name: _number(name) for name in NUMBERS},
     **{name: _code(name) for name in CODES},
 }
-"""Name -> whether the text is what it looks like. Names with a dot are modules of python-stdnum."""
+"""Name -> validator. Names with a dot are modules of python-stdnum."""

@@ -1,8 +1,8 @@
-"""Reads a model folder: `model.json` (what it is, digests of its files, calibration) and the trained head.
+"""Reads a model folder: `model.json` (metadata, file digests, calibration) and the trained head.
 
-A folder is complete or it is refused: every file that `model.json` names must be there with its SHA-256.
-The weights are `model.onnx` with its vocabulary `pieces.model` and, before it, `first.onnx` (engine `onnx`), a
-sentence-transformers model in the same folder, or the package that `weights` names (engine `sentence-transformers`).
+A folder is complete or it is rejected: every file listed in `model.json` must exist with its SHA-256. The weights are
+`model.onnx` with its vocabulary `pieces.model` and, before it, `first.onnx` (engine `onnx`), a sentence-transformers
+model in the same folder, or the package that `weights` names (engine `sentence-transformers`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MODELS = Path(__file__).resolve().parent.parent.parent / "models"
 SHIPPED: dict[Engine, Path] = {"onnx": MODELS / "guard", "sentence-transformers": MODELS / "minilm"}
 
 
-APPLICATION = 2
+APPLICATION_TOKEN_TYPE = 2
 """The token type of the application's own texts."""
 
 
 class Calibration(BaseModel):
-    """Logit of the worst window -> probability that the text is an attack. The length of the text changes nothing."""
+    """Maps the logit of the worst window to the probability that the text is an attack, regardless of its length."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,23 +57,23 @@ class Manifest(BaseModel):
     window: int = Field(default=126, ge=8, le=510)
     overlap: int = Field(default=32, ge=0)
     channels: bool = False
-    """Whether token types say who wrote the text: 0 the user, 1 a third party, 2 the application."""
+    """Whether token types encode the author of the text: 0 the user, 1 a third party, 2 the application."""
     outputs: tuple[str, ...]
     similarity: tuple[int, int]
-    """Which part of the features is the embedding for `similar_to` rules."""
+    """The slice of the features that is the embedding for `similar_to` rules."""
     similar_from: float = 0.55
     """Cosine from which a text counts as similar to an example."""
-    settles: float | None = None
-    """Logit of the first stage (`first.onnx`) below which it settles a window; None: there is no first stage."""
+    early_exit_below: float | None = None
+    """First-stage logit (`first.onnx`) below which a window exits early; None: there is no first stage."""
     calibration: Calibration
     application: Calibration | None = None
-    """That of the application's own texts, which are hardly ever attacks and block from another score."""
+    """Calibration for the application's own texts, which are hardly ever attacks and block from another score."""
     files: dict[str, str]
     made_by: str = ""
 
-    def calibration_of(self, channel: int) -> Calibration:
-        """The calibration of texts that this channel wrote."""
-        return self.application if channel == APPLICATION and self.application else self.calibration
+    def calibration_for(self, channel: int) -> Calibration:
+        """The calibration of texts on this channel."""
+        return self.application if channel == APPLICATION_TOKEN_TYPE and self.application else self.calibration
 
 
 class Head:
@@ -93,8 +93,8 @@ class Head:
         return logits
 
 
-class Artefact:
-    """A model folder that was read and found whole."""
+class ModelArtifact:
+    """A verified model folder."""
 
     def __init__(self, folder: Path, manifest: Manifest, head: Head) -> None:
         self.folder = folder
@@ -102,11 +102,11 @@ class Artefact:
         self.head = head
 
     @classmethod
-    def read(cls, folder: Path) -> Artefact:
-        """Raises `ModelError` that names the file which is missing, damaged or not understood."""
+    def read(cls, folder: Path) -> ModelArtifact:
+        """Raises `ModelError` that names the missing, damaged or invalid file."""
         manifest = _manifest(folder / "model.json")
         for name, digest in manifest.files.items():
-            _check(folder / name, digest)
+            _verify_digest(folder / name, digest)
         return cls(folder, manifest, _head(folder / "head.npz", manifest))
 
 
@@ -119,14 +119,14 @@ def _manifest(path: Path) -> Manifest:
         raise ModelError(f"{path}: is not a model description: {error}") from None
 
 
-def _check(path: Path, digest: str) -> None:
+def _verify_digest(path: Path, digest: str) -> None:
     try:
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror})") from None
-    if found != digest:
-        raise ModelError(f"{path}: is damaged (SHA-256 {found[:12]}..., model.json says {digest[:12]}...)")
+    if actual != digest:
+        raise ModelError(f"{path}: is damaged (SHA-256 {actual[:12]}..., model.json says {digest[:12]}...)")
 
 
 def _head(path: Path, manifest: Manifest) -> Head:

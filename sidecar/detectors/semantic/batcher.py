@@ -1,12 +1,15 @@
-"""One worker thread that reads texts for many requests, so that the event loop never computes.
+"""One worker thread that scores texts for many requests, so that the event loop never computes.
 
-A request is read in steps of some milliseconds: all windows by the first stage, then those that it has not settled by
+A request is scored in steps of some milliseconds: all windows by the first stage, then those without an early exit by
 the second, the most suspicious first, within a budget. A window of a longer text that the second stage takes for an
-attack is read with two other borders, and the two highest readings are averaged: what is only the chance of a border
-falls, and an attack stays one wherever it stands. The requests in hand take turns, new ones first, so a short
-prompt does not wait for a long document. A text is read in stretches and its windows are made one by one: what is held
-of it are the windows that wait for the second stage. A request is answered with its last window, or after one that was
-enough for its caller. One whose caller has left is read no further; what was read is kept for when it comes again.
+attack is scored again with two other borders, and the two highest scores are averaged: a score that is an artifact of a
+border falls, and an attack remains one wherever it stands. Active requests take turns, new ones first, so a short
+prompt does not wait for a long document. A text is read in chunks and its windows are created one by one: only the
+windows pending for the second stage are held. A request is answered after its last window, or after one that reaches
+the threshold of its caller. A request whose caller has left is dropped; its scores stay cached for a retry.
+
+Invariants: only the worker thread touches a job after it is queued; every job is answered exactly once, unless its
+caller has left; and at most `budget` windows of a job are pending, always the most suspicious ones.
 """
 
 from __future__ import annotations
@@ -24,301 +27,307 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sidecar.detectors.semantic.artifact import Array, Calibration
-from sidecar.detectors.semantic.cascade import Glimpse, Said, Scorer
-from sidecar.detectors.semantic.recent_scores import Kept
-from sidecar.detectors.semantic.windows import Window, stretches
+from sidecar.detectors.semantic.cascade import CascadeScorer, FirstStageScore, WindowScore
+from sidecar.detectors.semantic.recent_scores import ScoreCache
+from sidecar.detectors.semantic.windows import Window, chunks
 from sidecar.errors import LayerError
-from sidecar.normalization import View, encodable, views
+from sidecar.normalization import NormalizedText, encodable, normalizations
 
-SLICE = 0.05
-"""Seconds that one request is read before the others have their turn."""
-ALARM = 0.25
-"""Probability from which a window of a longer text is read with other borders."""
-STRETCH = 32_768
-"""Characters of a text whose hidden readings are made at once."""
-_EVERYDAY = frozenset({"url", "leet"})
+TIME_SLICE = 0.05
+"""Seconds for which one request is scored before the next one has its turn."""
+RESCORE_FROM = 0.25
+"""Probability from which a window of a longer text is scored again with other borders."""
+CHUNK = 32_768
+"""Characters of a text that are normalized at once."""
+_COMMON_ENCODINGS = frozenset({"url", "leet"})
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """One text to read, and who wrote it: 0 the user, 1 a third party, 2 the application."""
+class ChannelText:
+    """One text to score and its author: 0 the user, 1 a third party, 2 the application."""
 
     text: str
     channel: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One reading of a stretch of one text, which begins at `at`: the stretch itself or what was decoded from it."""
+class TextView:
+    """One view of a chunk of a text, which begins at `offset`: the chunk itself or what was decoded from it."""
 
     text: int
-    at: int
-    view: View
+    offset: int
+    view: NormalizedText
 
     def locate(self, start: int, end: int) -> tuple[int, int]:
-        """Where a place of this reading lies in the text."""
+        """Where a span of this view lies in the text."""
         first, last = self.view.locate(start, end)
-        return self.at + first, self.at + last
+        return self.offset + first, self.offset + last
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """What was said of a window, where it stands, and whether the second stage has read it."""
+class ScoredWindow:
+    """The score of a window, its place, and whether the second stage computed it."""
 
-    part: Part
+    source: TextView
     start: int
     end: int
     logits: Array
     features: Array | None = None
-    second: bool = False
+    by_second_stage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What was read of the texts: what the second stage has read, and the worst that the first one has settled.
+class BatchResult:
+    """Scored windows: all of the second stage, and the worst early exit of each text.
 
-    `windows` counts those of each text, `unsettled` those that are left; `enough`: because one was enough.
+    `window_counts` counts the windows of each text, `pending_counts` those not scored; `stopped_early`: the threshold
+    was reached.
     """
 
-    read: tuple[Read, ...]
-    windows: tuple[int, ...]
-    unsettled: tuple[int, ...]
-    enough: bool = False
+    scored: tuple[ScoredWindow, ...]
+    window_counts: tuple[int, ...]
+    pending_counts: tuple[int, ...]
+    stopped_early: bool = False
 
-    def by_text(self) -> list[list[Read]]:
-        """The windows read of each text."""
-        found: list[list[Read]] = [[] for _ in self.windows]
-        for read in self.read:
-            found[read.part.text].append(read)
-        return found
+    def by_text(self) -> list[list[ScoredWindow]]:
+        """The scored windows of each text."""
+        by_text: list[list[ScoredWindow]] = [[] for _ in self.window_counts]
+        for window in self.scored:
+            by_text[window.source.text].append(window)
+        return by_text
 
 
 @dataclass(order=True, slots=True)
-class _Open:
-    """A window that waits for the second stage. The heap holds the least suspicious first, of equals the last."""
+class _PendingWindow:
+    """A window pending for the second stage. The heap yields the least suspicious first, of equals the last."""
 
     suspicion: float
     order: int
-    part: Part = field(compare=False)
+    source: TextView = field(compare=False)
     window: Window = field(compare=False)
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A request in hand."""
+    """An active request."""
 
-    texts: Sequence[Text]
-    future: asyncio.Future[Reading]
-    enough: float
-    windows: list[int]
-    unsettled: list[int]
-    open: list[_Open] = field(default_factory=list)
-    settled: dict[int, Read] = field(default_factory=dict)
-    read: list[Read] = field(default_factory=list)
+    texts: Sequence[ChannelText]
+    future: asyncio.Future[BatchResult]
+    stop_at: float
+    window_counts: list[int]
+    pending_counts: list[int]
+    pending: list[_PendingWindow] = field(default_factory=list)
+    early_exits: dict[int, ScoredWindow] = field(default_factory=dict)
+    scored: list[ScoredWindow] = field(default_factory=list)
     steps: Iterator[None] | None = None
-    satisfied: bool = False
+    stopped_early: bool = False
 
     @property
-    def reading(self) -> Reading:
-        """The answer, as far as it has come."""
-        return Reading((*self.read, *self.settled.values()), tuple(self.windows), tuple(self.unsettled), self.satisfied)
+    def result(self) -> BatchResult:
+        """The result so far."""
+        return BatchResult(
+            (*self.scored, *self.early_exits.values()),
+            tuple(self.window_counts),
+            tuple(self.pending_counts),
+            self.stopped_early,
+        )
 
 
-class Reader:
-    """Reads texts in its own thread. `close` when done; afterwards every reading fails.
+class Batcher:
+    """Scores texts in its own thread. `close` when done; afterwards every call fails.
 
-    `budget`: readings of the second stage for one request. `chance`: the probability that a logit of a window stands
-    for, by the channel that wrote the text.
+    `budget`: second-stage runs per request. `probability`: the calibrated probability of a window's logit, by the
+    channel of the text.
     """
 
     def __init__(
         self,
-        scorer: Scorer,
+        scorer: CascadeScorer,
         *,
         budget: int = 256,
-        chance: Callable[[float, int], float] | None = None,
-        waiting: int = 512,
-        kept: Kept | None = None,
+        probability: Callable[[float, int], float] | None = None,
+        max_queue: int = 512,
+        cache: ScoreCache | None = None,
     ) -> None:
         self._scorer = scorer
-        self._probability = chance or (lambda logit, _: Calibration().probability(logit))
+        self._probability = probability or (lambda logit, _: Calibration().probability(logit))
         self._budget = budget
-        self._kept = kept or Kept()
+        self._cache = cache or ScoreCache()
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._waiting, self._hand = waiting, deque[_Job]()
+        self._max_queue, self._active = max_queue, deque[_Job]()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="semantic", daemon=True)
         self._thread.start()
 
-    async def read(self, texts: Sequence[Text], enough: float | None = None) -> Reading:
-        """Read all texts, or until a text has the calibrated probability `enough`.
+    async def score(self, texts: Sequence[ChannelText], stop_at: float | None = None) -> BatchResult:
+        """Score all texts, or until a text reaches the calibrated probability `stop_at`.
 
         Raises `LayerError`: `overload`, `unavailable` or `error`.
         """
         if self._closed:
             raise LayerError("unavailable", "the reader is closed")
-        if self._queue.qsize() + len(self._hand) >= self._waiting:
+        if self._queue.qsize() + len(self._active) >= self._max_queue:
             raise LayerError("overload", "too many texts wait to be read")
-        future: asyncio.Future[Reading] = asyncio.get_running_loop().create_future()
-        none = [0] * len(texts)
-        job = _Job(texts, future, math.inf if enough is None else enough, none, none.copy())
+        future: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
+        zeros = [0] * len(texts)
+        job = _Job(texts, future, math.inf if stop_at is None else stop_at, zeros, zeros.copy())
         self._queue.put(job)
         return await future
 
     async def close(self) -> None:
-        """End the thread; requests still waiting fail with `unavailable`. May be called twice."""
+        """End the thread; waiting requests fail with `unavailable`. May be called twice."""
         self._closed = True
         self._queue.put(None)
         while self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, 0.05)
         while not self._queue.empty():
             if (job := self._queue.get()) is not None:
-                _answer(job, LayerError("unavailable", "the reader is closed"))
+                _deliver(job, LayerError("unavailable", "the reader is closed"))
 
     def _run(self) -> None:
-        while self._take():
-            job = self._hand[0]
-            through = self._turn(job)
-            self._hand.popleft()
-            if not through:
-                self._hand.append(job)
-        for job in self._hand:
-            _answer(job, LayerError("unavailable", "the reader is closed"))
-        self._hand.clear()
+        while self._accept_jobs():
+            job = self._active[0]
+            is_finished = self._run_slice(job)
+            self._active.popleft()
+            if not is_finished:
+                self._active.append(job)
+        for job in self._active:
+            _deliver(job, LayerError("unavailable", "the reader is closed"))
+        self._active.clear()
 
-    def _take(self) -> bool:
-        """Take in what waits, before all others; blocks only with empty hands. False: the reader is to close."""
-        fresh: list[_Job] = []
-        while not self._closed and (not self._queue.empty() or not (self._hand or fresh)):
+    def _accept_jobs(self) -> bool:
+        """Put new jobs before all others; blocks only if there is no active job. False: the batcher is closing."""
+        new_jobs: list[_Job] = []
+        while not self._closed and (not self._queue.empty() or not (self._active or new_jobs)):
             if (job := self._queue.get()) is None:
                 break
-            fresh.append(job)
-        self._hand.extendleft(reversed(fresh))
+            new_jobs.append(job)
+        self._active.extendleft(reversed(new_jobs))
         return not self._closed
 
-    def _turn(self, job: _Job) -> bool:
-        """Read on for a while. True: the request is answered, or nobody waits for it any more."""
-        until = time.monotonic() + SLICE
+    def _run_slice(self, job: _Job) -> bool:
+        """Continue for one time slice. True: the request is answered, or its caller has left."""
+        deadline = time.monotonic() + TIME_SLICE
         job.steps = job.steps or self._steps(job)
         try:
             while not job.future.done() and not self._closed:
                 next(job.steps)
-                if time.monotonic() >= until:
+                if time.monotonic() >= deadline:
                     return False
         except StopIteration:
-            _answer(job, job.reading)
+            _deliver(job, job.result)
         except Exception as error:  # noqa: BLE001 - the thread must outlive any text
-            _answer(job, error if isinstance(error, LayerError) else LayerError("error", type(error).__name__))
+            _deliver(job, error if isinstance(error, LayerError) else LayerError("error", type(error).__name__))
         else:
             return job.future.done()
         return True
 
     def _steps(self, job: _Job) -> Iterator[None]:
-        """The whole reading, a step at a time."""
+        """The whole computation, one step at a time."""
         for number, text in enumerate(job.texts):
-            for at, stretch in stretches(text.text, STRETCH):
-                for view in readings(stretch):
+            for offset, chunk in chunks(text.text, CHUNK):
+                for view in views_to_score(chunk):
                     yield
-                    yield from self._first(job, Part(number, at, view))
-        yield from self._second(job)
+                    yield from self._first_stage(job, TextView(number, offset, view))
+        yield from self._second_stage(job)
 
-    def _first(self, job: _Job, part: Part) -> Iterator[None]:
-        """All windows of one part by the first stage."""
-        channel = job.texts[part.text].channel
-        for window in self._scorer.windows(part.view.text):
-            job.windows[part.text] += 1
-            glimpse = self._glimpse(window, channel)
-            leave = self._settle if self._scorer.settles(glimpse) else self._shelve
-            leave(job, part, window, glimpse)
+    def _first_stage(self, job: _Job, source: TextView) -> Iterator[None]:
+        """All windows of one view by the first stage."""
+        channel = job.texts[source.text].channel
+        for window in self._scorer.windows(source.view.text):
+            job.window_counts[source.text] += 1
+            score = self._first_stage_score(window, channel)
+            handle = self._keep_worst if self._scorer.exits_early(score) else self._defer
+            handle(job, source, window, score)
             yield
 
-    def _settle(self, job: _Job, part: Part, window: Window, glimpse: Glimpse) -> None:
-        """Of the windows that are settled, the worst of each text is kept."""
-        said, attack = self._scorer.settled(glimpse), self._scorer.head.attack
-        known = job.settled.get(part.text)
-        if known is None or said.logits[attack] > known.logits[attack]:
-            job.settled[part.text] = Read(part, window.start, window.end, said.logits)
+    def _keep_worst(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
+        """Of the windows with an early exit, keep the worst of each text."""
+        final, attack = self._scorer.early_exit_score(score), self._scorer.head.attack
+        worst = job.early_exits.get(source.text)
+        if worst is None or final.logits[attack] > worst.logits[attack]:
+            job.early_exits[source.text] = ScoredWindow(source, window.start, window.end, final.logits)
 
-    def _shelve(self, job: _Job, part: Part, window: Window, glimpse: Glimpse) -> None:
-        """Leave a window to the second stage; what is beyond the budget in any case is only counted."""
-        job.unsettled[part.text] += 1
-        heapq.heappush(job.open, _Open(glimpse.suspicion, -sum(job.windows), part, window))
-        if len(job.open) > self._budget:
-            heapq.heappop(job.open)
+    def _defer(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
+        """Leave a window to the second stage; windows beyond the budget are only counted."""
+        job.pending_counts[source.text] += 1
+        heapq.heappush(job.pending, _PendingWindow(score.suspicion, -sum(job.window_counts), source, window))
+        if len(job.pending) > self._budget:
+            heapq.heappop(job.pending)
 
-    def _second(self, job: _Job) -> Iterator[None]:
-        """The windows that are not settled, the most suspicious first."""
+    def _second_stage(self, job: _Job) -> Iterator[None]:
+        """The pending windows, most suspicious first."""
         spent = 0
-        for one in sorted(job.open, reverse=True):
+        for pending in sorted(job.pending, reverse=True):
             if spent >= self._budget:
                 return
-            part, window, channel = one.part, one.window, job.texts[one.part.text].channel
-            said = self._said(window, channel)
-            spent += said.cost
-            if self._is_alarm(said, window, part.view.text, channel):
+            source, window, channel = pending.source, pending.window, job.texts[pending.source.text].channel
+            score = self._second_stage_score(window, channel)
+            spent += score.cost
+            if self._needs_rescoring(score, window, source.view.text, channel):
                 yield
-                said, cost = self._again(said, window, part.view.text, channel)
+                score, cost = self._rescored(score, window, source.view.text, channel)
                 spent += cost
-            job.unsettled[part.text] -= 1
-            read = Read(part, window.start, window.end, said.logits, said.features, True)
-            job.read.append(read)
-            if self.probability(read, channel) >= job.enough:
-                job.satisfied = True
+            job.pending_counts[source.text] -= 1
+            scored = ScoredWindow(source, window.start, window.end, score.logits, score.features, True)
+            job.scored.append(scored)
+            if self.probability(scored, channel) >= job.stop_at:
+                job.stopped_early = True
                 return
             yield
 
-    def _is_alarm(self, said: Said, window: Window, text: str, channel: int) -> bool:
-        longer = bool(text[: window.start].strip() or text[window.end :].strip())
-        return longer and self._chance(said.logits, channel) >= ALARM
+    def _needs_rescoring(self, score: WindowScore, window: Window, text: str, channel: int) -> bool:
+        has_context = bool(text[: window.start].strip() or text[window.end :].strip())
+        return has_context and self._calibrated(score.logits, channel) >= RESCORE_FROM
 
-    def _again(self, said: Said, window: Window, text: str, channel: int) -> tuple[Said, int]:
-        """The mean of the two highest of this reading and those with other borders, and what those cost."""
-        others = [self._said(other, channel) for other in self._scorer.around(text, window)]
+    def _rescored(self, score: WindowScore, window: Window, text: str, channel: int) -> tuple[WindowScore, int]:
+        """The mean of the two highest of this score and those with other borders, and the cost of those."""
+        shifted = [self._second_stage_score(other, channel) for other in self._scorer.shifted_windows(text, window)]
         attack = self._scorer.head.attack
-        best = sorted([said, *others], key=lambda one: float(one.logits[attack]), reverse=True)[:2]
-        mean = np.asarray(sum(one.logits for one in best) / len(best), dtype=np.float32)
-        return replace(best[0], logits=mean), sum(one.cost for one in others)
+        highest = sorted([score, *shifted], key=lambda candidate: float(candidate.logits[attack]), reverse=True)[:2]
+        mean = np.asarray(sum(candidate.logits for candidate in highest) / len(highest), dtype=np.float32)
+        return replace(highest[0], logits=mean), sum(candidate.cost for candidate in shifted)
 
-    def probability(self, read: Read, channel: int) -> float:
-        """The calibrated probability that a text of this channel is an attack, by this one of its windows."""
-        return self._chance(read.logits, channel)
+    def probability(self, window: ScoredWindow, channel: int) -> float:
+        """The calibrated probability that a text of this channel is an attack, by this window."""
+        return self._calibrated(window.logits, channel)
 
-    def _chance(self, logits: Array, channel: int) -> float:
+    def _calibrated(self, logits: Array, channel: int) -> float:
         return self._probability(float(logits[self._scorer.head.attack]), channel)
 
-    def _glimpse(self, window: Window, channel: int) -> Glimpse:
-        key = self._kept.key(b"first", window, channel)
-        if not isinstance(found := self._kept.get(key), Glimpse):
-            found = self._scorer.glimpse(window, channel)
-            self._kept.put(key, found)
-        return found
+    def _first_stage_score(self, window: Window, channel: int) -> FirstStageScore:
+        key = self._cache.key(b"first", window, channel)
+        if not isinstance(score := self._cache.get(key), FirstStageScore):
+            score = self._scorer.first_stage(window, channel)
+            self._cache.put(key, score)
+        return score
 
-    def _said(self, window: Window, channel: int) -> Said:
-        key = self._kept.key(b"second", window, channel)
-        if not isinstance(found := self._kept.get(key), Said):
-            found = self._scorer.read(window, channel)
-            self._kept.put(key, found)
-        return found
-
-
-def readings(text: str) -> Iterator[View]:
-    """The text, and what was hidden in it. Links and look-alike digits are everyday and no second reading."""
-    yield View(encodable(text))
-    yield from (view for view in views(text) if view.hidden and _EVERYDAY.isdisjoint(view.path))
+    def _second_stage_score(self, window: Window, channel: int) -> WindowScore:
+        key = self._cache.key(b"second", window, channel)
+        if not isinstance(score := self._cache.get(key), WindowScore):
+            score = self._scorer.second_stage(window, channel)
+            self._cache.put(key, score)
+        return score
 
 
-def _answer(job: _Job, answer: Reading | LayerError) -> None:
-    """Hand the answer to the loop that waits for it, if it still does."""
+def views_to_score(text: str) -> Iterator[NormalizedText]:
+    """The text and its hidden content. URL encoding and leetspeak are too common to count as hidden."""
+    yield NormalizedText(encodable(text))
+    yield from (view for view in normalizations(text) if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
+
+
+def _deliver(job: _Job, outcome: BatchResult | LayerError) -> None:
+    """Deliver the outcome to the event loop that waits for it, if it still does."""
 
     def settle() -> None:
         if job.future.done():
             return
-        if isinstance(answer, LayerError):
-            job.future.set_exception(answer)
+        if isinstance(outcome, LayerError):
+            job.future.set_exception(outcome)
         else:
-            job.future.set_result(answer)
+            job.future.set_result(outcome)
 
     try:
         job.future.get_loop().call_soon_threadsafe(settle)
-    except RuntimeError:  # the loop is closed: nobody waits any more
+    except RuntimeError:  # the loop is closed: there is no waiter
         return

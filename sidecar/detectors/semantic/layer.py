@@ -1,8 +1,8 @@
-"""The semantic layer: small trained models read the whole text in windows.
+"""The semantic layer: small trained models score the whole text in windows.
 
-The score is the calibrated probability that the worst window of the worst segment is an attack; labels share it by how
-likely each of them is in that window. `similar_to` rules of the policies are answered on the same embedding. If windows
-are left over that looked suspicious when the budget ended, the report says so (`failure`: `budget`).
+The score is the calibrated probability that the worst window of the worst segment is an attack; labels share it in
+proportion to their probability in that window. `similar_to` rules of the policies use the same embedding. If suspicious
+windows are left when the budget ends, the report says so (`failure`: `budget`).
 """
 
 from __future__ import annotations
@@ -17,111 +17,117 @@ from pathlib import Path
 import numpy as np
 
 from sidecar import config
-from sidecar.detectors.semantic.artifact import SHIPPED, Artefact
-from sidecar.detectors.semantic.batcher import Read, Reader, Reading, Text
-from sidecar.detectors.semantic.cascade import Scorer
-from sidecar.detectors.semantic.nearest_neighbours import Neighbours, SimilarRule
+from sidecar.detectors.semantic.artifact import SHIPPED, ModelArtifact
+from sidecar.detectors.semantic.batcher import Batcher, BatchResult, ChannelText, ScoredWindow
+from sidecar.detectors.semantic.cascade import CascadeScorer
+from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours, SimilarRule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 
-FLOOR = 0.1
-"""Findings below this score say nothing worth a line."""
-CHANNELS = {Channel.DIRECT: 0, Channel.INDIRECT: 1, Channel.APPLICATION: 2}
-"""The token type by which the model knows who wrote a text."""
-FEW = 64
-"""Segments whose reports are put together on the event loop."""
+MIN_FINDING_SCORE = 0.1
+"""Findings below this score are not reported."""
+TOKEN_TYPES = {Channel.DIRECT: 0, Channel.INDIRECT: 1, Channel.APPLICATION: 2}
+"""The token type that encodes the author of a text."""
+MAX_INLINE_SEGMENTS = 64
+"""Segments whose reports are built on the event loop."""
 
 
 class SemanticLayer:
-    """A `Layer`. Make it with `load` (blocking, off the event loop) and end it with `close`."""
+    """A `Layer`. Create it with `load` (blocking, off the event loop) and end it with `close`."""
 
     name = LayerName.SEMANTIC
 
-    def __init__(self, artefact: Artefact, reader: Reader, neighbours: Neighbours) -> None:
-        self._manifest, self._head = artefact.manifest, artefact.head
-        self._reader, self._neighbours = reader, neighbours
-        self._fingerprint = hashlib.sha256(artefact.manifest.model_dump_json().encode()).hexdigest()
+    def __init__(self, artifact: ModelArtifact, batcher: Batcher, neighbours: NearestNeighbours) -> None:
+        self._manifest, self._head = artifact.manifest, artifact.head
+        self._batcher, self._neighbours = batcher, neighbours
+        self._fingerprint = hashlib.sha256(artifact.manifest.model_dump_json().encode()).hexdigest()
 
     @classmethod
     def load(cls, settings: config.SemanticLayer, rules: Sequence[SimilarRule] = ()) -> SemanticLayer:
         """Read the model and embed the examples of the rules. Raises `ModelError` that names the file."""
-        artefact = Artefact.read(_folder(settings))
-        manifest = artefact.manifest
-        scorer = Scorer.open(artefact, settings.threads, settles=not rules)
-        reader = Reader(
+        artifact = ModelArtifact.read(_folder(settings))
+        manifest = artifact.manifest
+        scorer = CascadeScorer.open(artifact, settings.threads, early_exit=not rules)
+        batcher = Batcher(
             scorer,
             budget=settings.budget,
-            chance=lambda logit, channel: manifest.calibration_of(channel).probability(logit),
+            probability=lambda logit, channel: manifest.calibration_for(channel).probability(logit),
         )
-        return cls(artefact, reader, Neighbours(rules, scorer.encoder, manifest))
+        return cls(artifact, batcher, NearestNeighbours(rules, scorer.encoder, manifest))
 
     @property
     def fingerprint(self) -> str:
-        """Changes with whatever changes its answers, but for the rules: model, head, calibration and settings."""
+        """Changes with everything that changes its results except the rules: model, head, calibration and settings."""
         return self._fingerprint
 
     async def close(self) -> None:
-        """End the worker thread; scans still waiting fail."""
-        await self._reader.close()
+        """End the worker thread; waiting scans fail."""
+        await self._batcher.close()
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
-        """Read every segment whole. Raises `LayerError` if that cannot be done."""
-        texts = [Text(s.text, CHANNELS[s.channel]) for s in request.segments]
-        reading = await self._reader.read(texts, request.enough)
-        if len(texts) <= FEW:
-            return self._report(request, reading)
-        return await asyncio.to_thread(self._report, request, reading)
+        """Score every segment completely. Raises `LayerError` on failure."""
+        texts = [ChannelText(s.text, TOKEN_TYPES[s.channel]) for s in request.segments]
+        result = await self._batcher.score(texts, request.enough)
+        if len(texts) <= MAX_INLINE_SEGMENTS:
+            return self._report(request, result)
+        return await asyncio.to_thread(self._report, request, result)
 
-    def _report(self, request: ScanRequest, reading: Reading) -> LayerReport:
-        facts = zip(request.segments, reading.by_text(), reading.unsettled, strict=True)
-        each = [self._segment(segment, reads, whole=not left) for segment, reads, left in facts]
-        left = sum(reading.unsettled)
-        settled = sum(reading.windows) - sum(read.second for read in reading.read) - left
-        detail = {"windows": sum(reading.windows), "windows_settled": settled, "windows_left": left}
-        report = LayerReport.over(self.name, each, detail)
-        return replace(report, failure="budget") if left and not reading.enough else report
+    def _report(self, request: ScanRequest, result: BatchResult) -> LayerReport:
+        rows = zip(request.segments, result.by_text(), result.pending_counts, strict=True)
+        reports = [self._segment_report(segment, windows, whole=not pending) for segment, windows, pending in rows]
+        pending = sum(result.pending_counts)
+        early_exits = sum(result.window_counts) - sum(window.by_second_stage for window in result.scored) - pending
+        detail = {"windows": sum(result.window_counts), "windows_settled": early_exits, "windows_left": pending}
+        report = LayerReport.over(self.name, reports, detail)
+        return replace(report, failure="budget") if pending and not result.stopped_early else report
 
-    def _segment(self, segment: Segment, reads: Sequence[Read], *, whole: bool) -> SegmentReport:
-        worst = self._worst(reads)
-        chances = [self._reader.probability(read, CHANNELS[segment.channel]) for read in worst]
-        trained = (f for read, chance in zip(worst, chances, strict=True) for f in self._trained(segment, read, chance))
-        findings = (*trained, *self._similar(segment, reads))
-        score = max([0.0, *chances, *(f.score for f in findings if f.decides)])
+    def _segment_report(self, segment: Segment, windows: Sequence[ScoredWindow], *, whole: bool) -> SegmentReport:
+        worst = self._worst(windows)
+        probabilities = [self._batcher.probability(window, TOKEN_TYPES[segment.channel]) for window in worst]
+        classified = (
+            finding
+            for window, probability in zip(worst, probabilities, strict=True)
+            for finding in self._classifier_findings(segment, window, probability)
+        )
+        findings = (*classified, *self._similarity_findings(segment, windows))
+        score = max([0.0, *probabilities, *(finding.score for finding in findings if finding.decides)])
         return SegmentReport(score, findings, whole)
 
-    def _worst(self, reads: Sequence[Read]) -> list[Read]:
-        """The worst window of what stands in the text, and of what was decoded from it."""
-        worst: dict[bool, Read] = {}
-        for read in reads:
-            known = worst.get(read.part.view.hidden)
-            if known is None or read.logits[self._head.attack] > known.logits[self._head.attack]:
-                worst[read.part.view.hidden] = read
+    def _worst(self, windows: Sequence[ScoredWindow]) -> list[ScoredWindow]:
+        """The worst window of the visible text, and of its decoded content."""
+        worst: dict[bool, ScoredWindow] = {}
+        for window in windows:
+            current = worst.get(window.source.view.hidden)
+            if current is None or window.logits[self._head.attack] > current.logits[self._head.attack]:
+                worst[window.source.view.hidden] = window
         return list(worst.values())
 
-    def _trained(self, segment: Segment, read: Read, score: float) -> Iterator[Finding]:
-        """The labels of a window; the likeliest has the whole score."""
-        if score < FLOOR:
+    def _classifier_findings(self, segment: Segment, window: ScoredWindow, score: float) -> Iterator[Finding]:
+        """The labels of a window; the most probable one has the whole score."""
+        if score < MIN_FINDING_SCORE:
             return
-        chances = {label: _sigmoid(float(read.logits[row])) for label, row in self._head.labels.items()}
-        if read.part.view.hidden:
-            chances[Label.TOKEN_SMUGGLING] = max(chances.values())
-        top = max(chances.values())
-        for label, chance in sorted(chances.items(), key=lambda pair: -pair[1]):
-            if (shared := score * chance / top) >= FLOOR:
-                yield _finding(segment, read, f"SEM-{label}", label, shared)
+        probabilities = {label: _sigmoid(float(window.logits[row])) for label, row in self._head.labels.items()}
+        if window.source.view.hidden:
+            probabilities[Label.TOKEN_SMUGGLING] = max(probabilities.values())
+        highest = max(probabilities.values())
+        for label, probability in sorted(probabilities.items(), key=lambda pair: -pair[1]):
+            if (label_score := score * probability / highest) >= MIN_FINDING_SCORE:
+                yield _finding(segment, window, f"SEM-{label}", label, label_score)
 
-    def _similar(self, segment: Segment, reads: Sequence[Read]) -> Iterator[Finding]:
-        """What the rules of the policies say by their examples: where there are any, the second stage reads all."""
-        found = [(read, read.features) for read in reads if read.features is not None]
-        if not found:
+    def _similarity_findings(self, segment: Segment, windows: Sequence[ScoredWindow]) -> Iterator[Finding]:
+        """Findings of `similar_to` rules: if there are any, the second stage scores every window."""
+        embedded = [(window, window.features) for window in windows if window.features is not None]
+        if not embedded:
             return
-        for hit in self._neighbours.hits(np.stack([features for _, features in found]), [segment.channel] * len(found)):
-            made = _finding(segment, found[hit.window][0], hit.rule.id, hit.rule.label, hit.rule.score)
-            yield replace(made, decides=hit.rule.status == "block", hint=hit.rule.status == "hint")
+        for hit in self._neighbours.hits(
+            np.stack([features for _, features in embedded]), [segment.channel] * len(embedded)
+        ):
+            finding = _finding(segment, embedded[hit.window][0], hit.rule.id, hit.rule.label, hit.rule.score)
+            yield replace(finding, decides=hit.rule.status == "block", hint=hit.rule.status == "hint")
 
 
-def _finding(segment: Segment, read: Read, rule: str, label: Label, score: float) -> Finding:
-    start, end = read.part.locate(read.start, read.end)
-    place = (segment.path_at(start), start, end, read.part.view.name)
+def _finding(segment: Segment, window: ScoredWindow, rule: str, label: Label, score: float) -> Finding:
+    start, end = window.source.locate(window.start, window.end)
+    place = (segment.path_at(start), start, end, window.source.view.name)
     return Finding(rule, label, score, LayerName.SEMANTIC, *place)
 
 

@@ -1,7 +1,7 @@
 """Nearest neighbours: the `similar_to` rules of the policies, on the embedding of the semantic model.
 
-A window meets a rule if its embedding is near enough to one of the rule's examples; the worth of the
-hit is the rule's own score. Examples are embedded once, when the layer is loaded.
+A window matches a rule if its embedding is near enough to one of the rule's examples; the score of the hit is the
+rule's own. Examples are embedded once, when the layer is loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sidecar.types import Channel, Label
 
 
 class SimilarRule(Protocol):
-    """What this module needs of a policy rule; rules of other kinds have no `similar_to`."""
+    """The policy rule as this module needs it; rules of other kinds have no `similar_to`."""
 
     @property
     def id(self) -> str: ...  # noqa: D102 - see `sidecar.policy`
@@ -37,40 +37,40 @@ class SimilarRule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A rule and the window that met it, with the cosine."""
+    """A rule, the matching window and the cosine."""
 
     rule: SimilarRule
     window: int
     cosine: float
 
 
-class Neighbours:
+class NearestNeighbours:
     """The examples of all rules as unit vectors."""
 
     def __init__(self, rules: Sequence[SimilarRule], encoder: Encoder, manifest: Manifest) -> None:
-        self._part, self._near = slice(*manifest.similarity), manifest.similar_from
+        self._embedding_slice, self._min_cosine = slice(*manifest.similarity), manifest.similar_from
         self._rules = [rule for rule in rules if rule.similar_to and rule.status != "retired"]
         vectors = [self._embed(encoder, rule.similar_to) for rule in self._rules]
-        self._owner = np.repeat(np.arange(len(vectors)), [len(v) for v in vectors])
+        self._rule_index = np.repeat(np.arange(len(vectors)), [len(v) for v in vectors])
         self._examples = np.concatenate(vectors) if vectors else None
 
     def hits(self, features: Array, channels: Sequence[Channel]) -> list[Hit]:
-        """For each rule that a window meets, the nearest such window. `features`: (windows, features)."""
+        """For each matching rule the nearest window. `features`: (windows, features)."""
         if self._examples is None or not len(features):
             return []
-        cosines = _unit(features[:, self._part]) @ self._examples.T
+        cosines = _unit(features[:, self._embedding_slice]) @ self._examples.T
         return [hit for number in range(len(self._rules)) if (hit := self._best(number, cosines, channels))]
 
     def _best(self, number: int, cosines: Array, channels: Sequence[Channel]) -> Hit | None:
         rule = self._rules[number]
         allowed = np.array([channel in rule.channels for channel in channels])
-        nearest = np.where(allowed, cosines[:, self._owner == number].max(axis=1), -1.0)
+        nearest = np.where(allowed, cosines[:, self._rule_index == number].max(axis=1), -1.0)
         window = int(nearest.argmax())
-        return Hit(rule, window, float(nearest[window])) if nearest[window] >= self._near else None
+        return Hit(rule, window, float(nearest[window])) if nearest[window] >= self._min_cosine else None
 
     def _embed(self, encoder: Encoder, examples: Sequence[str]) -> Array:
         ids = [window.ids for example in examples for window in islice(encoder.windows(example), 1)]
-        return _unit(encoder.features(ids, [0] * len(ids))[:, self._part])
+        return _unit(encoder.features(ids, [0] * len(ids))[:, self._embedding_slice])
 
 
 def _unit(vectors: Array) -> Array:

@@ -1,11 +1,14 @@
-"""Takes text into pieces of words of many languages: the tokenizer of the shipped model.
+"""The multilingual sentencepiece tokenizer of the shipped model.
 
-sentencepiece reads text several times as fast as `tokenizers`, and in a fifth of the memory. It normalises by itself:
-NFKC, and one space for many.
+sentencepiece is several times as fast as `tokenizers`, in a fifth of the memory. It normalises by itself: NFKC, and one
+space for many.
 
-A long text is cut into runs of a few words, which end at white space where there is some, and windows are made of
-whole runs: so the text is tokenised once, in small steps, and offsets are known without asking for those of each
-piece. Of figures and encoded data that go on over several runs only the first run is read.
+A long text is split into runs of a few words, which end at white space where there is some, and windows consist of
+whole runs: so the text is tokenised once, in small steps, and offsets are known without querying those of each piece.
+Of numbers and encoded data that continue over several runs only the first run is kept.
+
+Invariant: windows are disjoint, in order, and contain every run of the text except repeated noise and invisible
+characters.
 """
 
 from __future__ import annotations
@@ -20,28 +23,28 @@ from sentencepiece import SentencePieceProcessor
 from sidecar.detectors.semantic.prose import is_noise
 from sidecar.detectors.semantic.windows import Window
 from sidecar.errors import ModelError
-from sidecar.normalization.folding import unhidden
+from sidecar.normalization.folding import strip_invisible
 
-FILE = "pieces.model"
-AT_ONCE = 64
+VOCABULARY_FILE = "pieces.model"
+RUNS_PER_CALL = 64
 """Runs tokenised in one call: a third of a millisecond, so no other thread waits for long."""
 _RUN = re.compile(r"(?s)\s*.{24}\S{0,40}|.+")
-_SPACE = 8
-"""Characters of white space that are kept in the text of a window."""
-_JOINT = "\u2581"
+MAX_SPACE = 8
+"""Characters of white space kept in the text of a window."""
+_SPACE_PIECE = "\u2581"
 
 
-class Pieces:
-    """A vocabulary, and how a text falls into it."""
+class SentencePieceTokenizer:
+    """A sentencepiece vocabulary."""
 
     def __init__(self, model: bytes) -> None:
-        """Raises `RuntimeError` if these bytes are no model of sentencepiece."""
+        """Raises `RuntimeError` if these bytes are not a sentencepiece model."""
         self._processor = SentencePieceProcessor()
         self._processor.LoadFromSerializedProto(model)
-        self._joint = self._processor.piece_to_id(_JOINT)
+        self._space_piece = self._processor.piece_to_id(_SPACE_PIECE)
 
     @classmethod
-    def read(cls, path: Path) -> Pieces:
+    def read(cls, path: Path) -> SentencePieceTokenizer:
         """Raises `ModelError` that names the file."""
         try:
             return cls(path.read_bytes())
@@ -49,56 +52,58 @@ class Pieces:
             raise ModelError(f"{path}: is not a vocabulary of sentencepiece ({type(error).__name__})") from None
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The size of the vocabulary."""
         return int(self._processor.get_piece_size())
 
     @property
-    def unknown(self) -> int:
-        """The number that stands for what it has no piece for."""
+    def unknown_id(self) -> int:
+        """The id of the unknown piece."""
         return int(self._processor.unk_id())
 
-    def marked(self, ids: Sequence[int]) -> list[int]:
-        """The pieces of a window between the marks for begin and end."""
+    def with_special_tokens(self, ids: Sequence[int]) -> list[int]:
+        """The pieces of a window between the begin and end tokens."""
         return [int(self._processor.bos_id()), *ids, int(self._processor.eos_id())]
 
     def __call__(self, text: str) -> tuple[int, ...]:
-        """The numbers of its pieces, without marks for begin and end."""
+        """The ids of its pieces, without begin and end tokens."""
         return tuple(self._processor.encode(text))
 
     def windows(self, text: str, size: int) -> Iterator[Window]:
-        """Windows of at most so many pieces (or of one run), first to last, without what shows nothing.
+        """Windows of at most `size` pieces (or of one run), first to last, without invisible content.
 
-        Their text is what they were made of: white space shortened, the rest of noise left out.
+        Their text is the text scored: white space shortened, repeated noise left out.
         """
         ids: list[int] = []
         runs: list[str] = []
         start = end = 0
-        for first, run, found in self._runs(text):
-            if ids and len(ids) + len(found) > size:
+        for offset, run, pieces in self._runs(text):
+            if ids and len(ids) + len(pieces) > size:
                 yield Window(tuple(ids), start, end, "".join(runs))
                 ids, runs = [], []
             blank = len(run) - len(run.lstrip())
-            start = start if ids else first + blank
-            ids.extend(found)
-            runs.append(run[max(0, blank - _SPACE) :])
-            end = first + len(run)
+            start = start if ids else offset + blank
+            ids.extend(pieces)
+            runs.append(run[max(0, blank - MAX_SPACE) :])
+            end = offset + len(run)
         if ids:
             yield Window(tuple(ids), start, end, "".join(runs))
 
     def _runs(self, text: str) -> Iterator[tuple[int, str, list[int]]]:
-        """Where a run begins, the run, and its pieces."""
-        found, noisy = _RUN.finditer(text), False
-        while batch := list(islice(found, AT_ONCE)):
-            kept = []
+        """Start of a run, the run, and its pieces."""
+        matches, is_noisy = _RUN.finditer(text), False
+        while batch := list(islice(matches, RUNS_PER_CALL)):
+            selected = []
             for match in batch:
-                before, noisy = noisy, is_noise(match[0])
-                if not (before and noisy):
-                    kept.append(match)
-            for match, ids in zip(kept, self._processor.encode([unhidden(match[0]) for match in kept]), strict=True):
-                if own := self._inside(text, match.start(), ids):
-                    yield match.start(), match[0], own
+                previous, is_noisy = is_noisy, is_noise(match[0])
+                if not (previous and is_noisy):
+                    selected.append(match)
+            for match, ids in zip(
+                selected, self._processor.encode([strip_invisible(match[0]) for match in selected]), strict=True
+            ):
+                if pieces := self._without_leading_space(text, match.start(), ids):
+                    yield match.start(), match[0], pieces
 
-    def _inside(self, text: str, start: int, ids: list[int]) -> list[int]:
-        """The pieces without the sign for a space that is put before a run, where it begins inside a word."""
-        inside = start and ids[:1] == [self._joint] and not (text[start - 1].isspace() or text[start].isspace())
-        return ids[1:] if inside else ids
+    def _without_leading_space(self, text: str, start: int, ids: list[int]) -> list[int]:
+        """The pieces without the space piece added before a run, where the run begins inside a word."""
+        mid_word = start and ids[:1] == [self._space_piece] and not (text[start - 1].isspace() or text[start].isspace())
+        return ids[1:] if mid_word else ids

@@ -1,8 +1,10 @@
-"""Cuts a text into overlapping windows of tokens, as a stream, and groups windows into batches for the training.
+"""Splits a text into overlapping windows of tokens, as a stream, and groups windows into batches for the training.
 
-The text is tokenised in stretches, so that the memory taken does not grow with it. Words that the tokenizer would
-swallow as one unknown token (over 100 characters without a space, as in Thai or in an encoded payload) are cut, not
-skipped. Offsets count code points of the text, so that a finding can say where it lies.
+The text is tokenised in chunks, so that memory does not grow with it. Words that the tokenizer would map to one unknown
+token (over 100 characters without a space, as in Thai or in an encoded payload) are split, not skipped. Offsets count
+code points of the text, so that a finding can name its place.
+
+Invariant: every token is in at least one window, and neighbours share at most `overlap` tokens.
 """
 
 from __future__ import annotations
@@ -17,16 +19,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-STRETCH = 8192
+CHUNK = 8192
 """Characters tokenised at once."""
-ENDLESS = 8
-_WORD = 64
+MAX_CHUNK_FACTOR = 8
+_MAX_WORD = 64
 _SPACE = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Token ids without special tokens, and the stretch of the text (code points) that they stand for."""
+    """Token ids without special tokens, and the span of the text (code points) that they cover."""
 
     ids: tuple[int, ...]
     start: int
@@ -35,11 +37,11 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """How windows are cut: tokens in a window, tokens shared by neighbours, characters of its tokens.
+class WindowSpec:
+    """Window size: tokens in a window, tokens shared by neighbours, characters of its tokens.
 
-    Characters are bounded because one unknown token may stand for many of them. What stands between tokens (white
-    space, marks that the tokenizer drops) is not counted.
+    Characters are bounded because one unknown token may stand for many of them. Text between tokens (white space, marks
+    that the tokenizer drops) is not counted.
     """
 
     size: int = 126
@@ -47,40 +49,40 @@ class Cut:
     characters: int = 1024
 
 
-def prepared(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer without truncation and padding, and with endless words cut. Changes it in place."""
+def prepare_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
+    """Disable truncation and padding, and split endless words. Changes the tokenizer in place."""
     from tokenizers import Regex, pre_tokenizers  # noqa: PLC0415 - 4 MB that the shipped model does not need
 
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    pieces = pre_tokenizers.Split(Regex(f".{{1,{_WORD}}}"), "isolated")
-    before = tokenizer.pre_tokenizer
-    tokenizer.pre_tokenizer = pieces if before is None else pre_tokenizers.Sequence([before, pieces])
+    word_splitter = pre_tokenizers.Split(Regex(f".{{1,{_MAX_WORD}}}"), "isolated")
+    previous = tokenizer.pre_tokenizer
+    tokenizer.pre_tokenizer = word_splitter if previous is None else pre_tokenizers.Sequence([previous, word_splitter])
     return tokenizer
 
 
-def windows(tokenizer: Tokenizer, text: str, cut: Cut) -> list[Window]:
-    """All windows of the text, first to last; none if it holds no token."""
-    return list(stream(tokenizer, text, cut))
+def windows(tokenizer: Tokenizer, text: str, spec: WindowSpec) -> list[Window]:
+    """All windows of the text, first to last; none if it has no token."""
+    return list(iter_windows(tokenizer, text, spec))
 
 
-def stream(tokenizer: Tokenizer, text: str, cut: Cut) -> Iterator[Window]:
-    """The same one by one: the text is tokenised as far as they are asked for."""
+def iter_windows(tokenizer: Tokenizer, text: str, spec: WindowSpec) -> Iterator[Window]:
+    """The same lazily: the text is tokenised on demand."""
     ids: list[int] = []
     offsets: list[tuple[int, int]] = []
-    for start, stretch in stretches(text, STRETCH):
-        encoded = tokenizer.encode(stretch, add_special_tokens=False)
+    for start, chunk in chunks(text, CHUNK):
+        encoded = tokenizer.encode(chunk, add_special_tokens=False)
         ids.extend(encoded.ids)
         offsets.extend((start + first, start + last) for first, last in encoded.offsets)
-        if start + len(stretch) == len(text):
+        if start + len(chunk) == len(text):
             break
-        ranges = list(_ranges(offsets, cut))[:-1]  # the last one may still grow
-        yield from (_window(text, ids[at:end], offsets[at:end]) for at, end in ranges)
+        ranges = list(_ranges(offsets, spec))[:-1]  # the last one is not complete yet
+        yield from (_window(text, ids[token:end], offsets[token:end]) for token, end in ranges)
         if ranges:
-            rest = _next(*ranges[-1], cut)
-            del ids[:rest], offsets[:rest]
-    for at, end in _ranges(offsets, cut):
-        yield _window(text, ids[at:end], offsets[at:end])
+            consumed = _next(*ranges[-1], spec)
+            del ids[:consumed], offsets[:consumed]
+    for token, end in _ranges(offsets, spec):
+        yield _window(text, ids[token:end], offsets[token:end])
 
 
 def batches(windows: Sequence[Window], tokens: int) -> Iterator[list[int]]:
@@ -101,30 +103,30 @@ def _window(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -
     return Window(tuple(ids), start, end, text[start:end])
 
 
-def _ranges(offsets: Sequence[tuple[int, int]], cut: Cut) -> Iterator[tuple[int, int]]:
-    """First token and the one after the last of each window; the last window is as full as the text allows."""
-    read = [0, *accumulate(last - first for first, last in offsets)]  # white space between tokens parts no window
-    at = end = 0
+def _ranges(offsets: Sequence[tuple[int, int]], spec: WindowSpec) -> Iterator[tuple[int, int]]:
+    """First token and one past the last of each window; the last window is as full as the text allows."""
+    lengths = [0, *accumulate(last - first for first, last in offsets)]  # white space between tokens does not count
+    start = end = 0
     while end < len(offsets):
-        most = min(at + cut.size, len(offsets))
-        end = max(at + 1, bisect_right(read, read[at] + cut.characters, at, most + 1) - 1)
-        yield at, end
-        at = _next(at, end, cut)
+        limit = min(start + spec.size, len(offsets))
+        end = max(start + 1, bisect_right(lengths, lengths[start] + spec.characters, start, limit + 1) - 1)
+        yield start, end
+        start = _next(start, end, spec)
 
 
-def _next(at: int, end: int, cut: Cut) -> int:
-    """Where the window after this one begins."""
-    return max(at + 1, end - min(cut.overlap, (end - at) // 2))
+def _next(start: int, end: int, spec: WindowSpec) -> int:
+    """Start of the next window."""
+    return max(start + 1, end - min(spec.overlap, (end - start) // 2))
 
 
-def stretches(text: str, length: int) -> Iterator[tuple[int, str]]:
-    """The text in pieces of about so many characters, each with its place, cut where there is white space.
+def chunks(text: str, length: int) -> Iterator[tuple[int, str]]:
+    """The text in chunks of about `length` characters with their offsets, split at white space.
 
-    One without any is up to `ENDLESS` times as long.
+    A chunk without any is up to `MAX_CHUNK_FACTOR` times as long.
     """
     start = 0
     while start < len(text):
-        space = _SPACE.search(text, start + length, start + ENDLESS * length)
-        end = space.end() if space else start + ENDLESS * length
+        space = _SPACE.search(text, start + length, start + MAX_CHUNK_FACTOR * length)
+        end = space.end() if space else start + MAX_CHUNK_FACTOR * length
         yield start, text[start:end]
         start = end

@@ -32,7 +32,7 @@ class Case:
 
     @property
     def plain(self) -> str:
-        """The text with its escapes undone: the most that an obedient model could make of it."""
+        """The text without its escapes, as an obedient model might read it."""
         undone = re.sub(r"\\u([0-9a-f]{4})|\\U([0-9a-f]{8})", lambda m: chr(int(m[1] or m[2], 16)), self.text)
         return undone.replace("\\n", "\n").replace("\\\\", "\\")
 
@@ -48,9 +48,9 @@ Answer = Callable[[Case], Awaitable[web.StreamResponse]]
 def completion(content: str | None, *, tokens: int = 500, **choice: Any) -> web.Response:
     """A chat completion with this content."""
     message = {"role": "assistant", "content": content, **choice.pop("message", {})}
-    one = {"index": 0, "message": message, "finish_reason": "stop", **choice}
+    first_choice = {"index": 0, "message": message, "finish_reason": "stop", **choice}
     usage = {"prompt_tokens": tokens - 10, "completion_tokens": 10, "total_tokens": tokens}
-    return web.json_response({"object": "chat.completion", "choices": [one], "usage": usage})
+    return web.json_response({"object": "chat.completion", "choices": [first_choice], "usage": usage})
 
 
 async def honest(case: Case) -> web.Response:
@@ -78,12 +78,12 @@ def saying(content: str | None, **choice: Any) -> Answer:
 
 def failing(status: int, headers: dict[str, str] | None = None, *, times: int = 1_000_000) -> Answer:
     """Answers with this status so many times, honestly from then on."""
-    left = times
+    remaining = times
 
     async def answer(case: Case) -> web.StreamResponse:
-        nonlocal left
-        left -= 1
-        if left < 0:
+        nonlocal remaining
+        remaining -= 1
+        if remaining < 0:
             return await honest(case)
         return web.json_response({"error": {"message": "no"}}, status=status, headers=headers)
 
@@ -117,7 +117,7 @@ async def reset(case: Case) -> web.StreamResponse:
 
 
 async def flood(case: Case) -> web.StreamResponse:
-    """An answer without end, as fast as it is taken."""
+    """An endless response, as fast as the client reads."""
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(case.request)
     while True:
@@ -158,7 +158,7 @@ class JudgeServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop; calls still running are cut."""
+        """Stop; running calls are aborted."""
         await self._runner.cleanup()
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
@@ -176,7 +176,7 @@ class JudgeServer:
 
 
 def _case(request: web.Request, body: dict[str, Any]) -> Case:
-    found = TEXT.search(body["messages"][-1]["content"])
-    assert found is not None
+    match = TEXT.search(body["messages"][-1]["content"])
+    assert match is not None
     form = body["messages"][-1]["content"].rpartition("form: ")[2]
-    return Case(request, body, found[1], found[2], re.findall(r'"(q\d+)"', form))
+    return Case(request, body, match[1], match[2], re.findall(r'"(q\d+)"', form))

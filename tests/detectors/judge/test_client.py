@@ -19,21 +19,21 @@ ASK = prompt.messages(prompt.BUILT_IN, "k1", "hack", None)
 
 def client_for(url: str, **settings: Any) -> JudgeClient:
     """A client with a long deadline."""
-    known = {"model": "m", "timeout": 10.0, **settings}
-    return JudgeClient(JudgeLayer(url=url, **known), prompt.schema(prompt.BUILT_IN))
+    options = {"model": "m", "timeout": 10.0, **settings}
+    return JudgeClient(JudgeLayer(url=url, **options), prompt.schema(prompt.BUILT_IN))
 
 
 async def ask(client: JudgeClient) -> int:
     """One call; returns its tokens."""
-    async with client.turn() as ends:
+    async with client.slot() as ends:
         return (await client.ask(ASK, ends)).tokens
 
 
-def takes_only(*known: str) -> judges.Answer:
+def takes_only(*parameters: str) -> judges.Answer:
     """A server that answers 400 to a body with a field that it does not know."""
 
     async def answer(case: Case) -> web.StreamResponse:
-        unknown = set(case.body) - {"model", "messages", *known}
+        unknown = set(case.body) - {"model", "messages", *parameters}
         if unknown:
             return web.json_response({"error": {"message": f"unsupported: {unknown}"}}, status=400)
         return await judges.honest(case)
@@ -52,7 +52,7 @@ def takes_only(*known: str) -> judges.Answer:
     ],
 )
 async def test_the_dialect_of_a_server_is_found_once(known: tuple[str, ...], calls: int) -> None:
-    """A 400 leads to the next way of asking; the one that works is used from then on."""
+    """A 400 leads to the next dialect; the one that works is kept."""
     async with JudgeServer(takes_only(*known)) as server:
         client = client_for(server.url)
         await ask(client)
@@ -73,8 +73,8 @@ async def test_a_request_refused_in_every_form_teaches_nothing() -> None:
         await client.close()
 
 
-async def test_a_settled_dialect_is_not_given_up_for_one_refusal() -> None:
-    """Once a way of asking works, a 400 is about this text: one call, no search."""
+async def test_a_confirmed_dialect_is_kept_after_one_refusal() -> None:
+    """Once a dialect works, a 400 is about this text: one call, no search."""
     async with JudgeServer() as server:
         client = client_for(server.url)
         await ask(client)
@@ -96,7 +96,7 @@ async def test_tokens_are_what_the_server_reports_or_estimated() -> None:
 
 
 async def test_a_compressed_answer_is_not_inflated() -> None:
-    """Nobody asked for compression: such an answer is garbage, and no bomb."""
+    """A compressed response was not requested: it is garbage and is not decompressed."""
     async with JudgeServer(judges.raw(b"\x1f\x8b\x08")) as server:
         client = client_for(server.url)
         with pytest.raises(LayerError) as caught:
@@ -107,7 +107,7 @@ async def test_a_compressed_answer_is_not_inflated() -> None:
 
 
 async def test_retries_have_a_budget_of_their_own() -> None:
-    """A judge that fails half its calls is not asked twice each time for ever."""
+    """The retry budget bounds retries of a failing judge."""
     async with JudgeServer(judges.failing(503)) as server:
         client = client_for(server.url, breaker_failures=1000)
         for _ in range(30):

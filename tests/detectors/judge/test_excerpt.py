@@ -1,4 +1,4 @@
-"""Windows and escapes: what the judge is shown, what it is not, and that nothing in it can look like us."""
+"""Windows and escapes: what the judge sees, and that text cannot imitate our structure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.detectors.judge.excerpt import EXPANSION, MARGIN, escape, excerpt
+from sidecar.detectors.judge.excerpt import MARGIN, MAX_EXPANSION, escape, excerpt
 from sidecar.types import Finding, Label, LayerName, ScanRequest, Segment, Source
 
 
-def found(start: int | None, end: int | None, *, path: str = "prompt", label: Label = Label.JAILBREAK) -> Finding:
-    """What an earlier layer says."""
+def suspicion_at(
+    start: int | None, end: int | None, *, path: str = "prompt", label: Label = Label.JAILBREAK
+) -> Finding:
+    """A finding of an earlier layer."""
     return Finding("X", label, 0.5, LayerName.RULES, path, start, end)
 
 
@@ -53,29 +55,29 @@ def test_what_is_escaped_and_what_is_not(text: str, escaped: str) -> None:
 
 def test_a_short_request_is_shown_whole() -> None:
     """Within the budget everything is shown, part by part."""
-    shown = excerpt(request("Hello", "World"), (), 1000)
-    assert shown.rendered == ("[part 1 of 2, user]\nHello\n[part 2 of 2, user]\nWorld")
-    assert shown.complete
+    result = excerpt(request("Hello", "World"), (), 1000)
+    assert result.rendered == ("[part 1 of 2, user]\nHello\n[part 2 of 2, user]\nWorld")
+    assert result.complete
 
 
 def test_a_long_request_is_shown_around_the_suspicion() -> None:
     """The suspicious span with its surroundings, both ends, and how much is left out."""
     text = "a" * 10_000 + "SUSPICIOUS" + "b" * 10_000
-    shown = excerpt(request(text), [found(10_000, 10_010)], 2000)
-    assert "a" * MARGIN + "SUSPICIOUS" + "b" * MARGIN in shown.rendered
-    assert shown.rendered.count("characters left out]") == 2
-    assert shown.complete
-    assert len(shown.shown) <= 2000
+    result = excerpt(request(text), [suspicion_at(10_000, 10_010)], 2000)
+    assert "a" * MARGIN + "SUSPICIOUS" + "b" * MARGIN in result.rendered
+    assert result.rendered.count("characters left out]") == 2
+    assert result.complete
+    assert len(result.unescaped) <= 2000
 
 
 def test_a_long_request_without_a_suspicion_is_incomplete() -> None:
-    """Both ends are shown, and it is known that the middle was not."""
-    shown = excerpt(request("x" * 10_000), (), 2000)
-    assert not shown.complete
-    assert 0 < len(shown.shown) <= 2000
+    """Both ends are shown, and the excerpt is incomplete."""
+    result = excerpt(request("x" * 10_000), (), 2000)
+    assert not result.complete
+    assert 0 < len(result.unescaped) <= 2000
 
 
-@pytest.mark.parametrize("finding", [found(None, None), found(0, 9_000), found(0, 5, path="gone")])
+@pytest.mark.parametrize("finding", [suspicion_at(None, None), suspicion_at(0, 9_000), suspicion_at(0, 5, path="gone")])
 def test_a_suspicion_that_cannot_be_shown_leaves_it_incomplete(finding: Finding) -> None:
     """A suspicion of a whole long segment, of a span beyond the budget, or of an unknown place is not covered."""
     assert not excerpt(request("x" * 10_000), [finding], 2000).complete
@@ -83,20 +85,20 @@ def test_a_suspicion_that_cannot_be_shown_leaves_it_incomplete(finding: Finding)
 
 def test_suspicions_beyond_the_budget_leave_it_incomplete() -> None:
     """All suspicious places must be seen, not only the first ones."""
-    findings = [found(at, at + 10) for at in range(0, 100_000, 2_000)]
+    findings = [suspicion_at(at, at + 10) for at in range(0, 100_000, 2_000)]
     assert not excerpt(request("x" * 100_000), findings, 2000).complete
 
 
 def test_personal_data_is_no_suspicion() -> None:
-    """PII is not the judge's matter: it neither draws a window nor makes a long text complete."""
-    assert not excerpt(request("x" * 10_000), [found(5000, 5010, label=Label.PII_DETECTED)], 2000).complete
+    """PII findings neither add a window nor make a long text complete."""
+    assert not excerpt(request("x" * 10_000), [suspicion_at(5000, 5010, label=Label.PII_DETECTED)], 2000).complete
 
 
 def test_the_latest_parts_come_first() -> None:
     """Of a long conversation without a suspicion, the end is what is shown."""
-    shown = excerpt(request(*[f"turn {n} " * 20 for n in range(200)]), (), 2000)
-    assert "turn 199 " in shown.rendered
-    assert "turn 0 " not in shown.rendered
+    result = excerpt(request(*[f"turn {n} " * 20 for n in range(200)]), (), 2000)
+    assert "turn 199 " in result.rendered
+    assert "turn 0 " not in result.rendered
 
 
 def test_many_small_parts_stay_within_bounds() -> None:
@@ -105,15 +107,15 @@ def test_many_small_parts_stay_within_bounds() -> None:
 
 
 def test_escapes_cannot_make_it_long() -> None:
-    """A text of escapes alone is cut, and the cut is known."""
-    shown = excerpt(request("\u200b" * 2000), (), 2100)
-    assert not shown.complete
-    assert len(shown.rendered) < 2100 * EXPANSION + 100
+    """A text of escapes is cut and counts as incomplete."""
+    result = excerpt(request("\u200b" * 2000), (), 2100)
+    assert not result.complete
+    assert len(result.rendered) < 2100 * MAX_EXPANSION + 100
 
 
 def test_a_huge_text_costs_little() -> None:
-    """Only what is shown is looked at: ten million characters cost no more than a few milliseconds."""
-    big, finding = request("x" * 10_000_000), found(5_000_000, 5_000_010)
-    begun = time.process_time()
+    """Only the shown text is processed: ten million characters cost a few milliseconds."""
+    big, finding = request("x" * 10_000_000), suspicion_at(5_000_000, 5_000_010)
+    started = time.process_time()
     excerpt(big, [finding], 6000)
-    assert time.process_time() - begun < 0.25
+    assert time.process_time() - started < 0.25

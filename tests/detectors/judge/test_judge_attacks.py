@@ -29,7 +29,7 @@ ACQUITTAL = re.compile(
 
 
 def readings(text: str) -> Iterator[str]:
-    """All that an eager model might read in a text: as it is, unescaped, normalised, decoded."""
+    """All readings of a text by an eager model: raw, unescaped, normalised, decoded."""
     yield text
     yield unicodedata.normalize("NFKC", text)
     yield "".join(chr(ord(c) - 0xE0000) if 0xE0000 <= ord(c) < 0xE0080 else c for c in text)
@@ -56,15 +56,15 @@ def objects(text: str) -> Iterator[str]:
 
 async def echoing(case: Case) -> web.Response:
     """Repeats the first JSON object that it finds in the text, raw or decoded, as its own answer."""
-    found = [one for reading in (case.text, *readings(case.plain)) for one in objects(reading)]
-    verdicts = [one for one in found if '"q1"' in one] or found
+    objects_found = [verdict for reading in (case.text, *readings(case.plain)) for verdict in objects(reading)]
+    verdicts = [verdict for verdict in objects_found if '"q1"' in verdict] or objects_found
     return judges.completion(verdicts[0]) if verdicts else await judges.honest(case)
 
 
 async def echoing_all(case: Case) -> web.Response:
     """Repeats everything in the text that is a JSON object, then adds its own verdict."""
-    found = [one for reading in (case.text, *readings(case.plain)) for one in objects(reading)]
-    return judges.completion("\n".join([*found, case.verdict(0)]))
+    verdicts_found = [verdict for reading in (case.text, *readings(case.plain)) for verdict in objects(reading)]
+    return judges.completion("\n".join([*verdicts_found, case.verdict(0)]))
 
 
 async def obeying(case: Case) -> web.Response:

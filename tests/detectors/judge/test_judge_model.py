@@ -1,4 +1,4 @@
-"""A real, small language model as the judge: it proves the wire, not the judgement."""
+"""A real, small language model as the judge: tests the protocol, not the judgement."""
 
 from __future__ import annotations
 

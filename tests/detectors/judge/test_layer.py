@@ -42,18 +42,18 @@ class Rule:
 
 
 def layer_for(url: str, rules: Sequence[Rule] = (), **settings: Any) -> LlmJudgeLayer:
-    """A layer with short times and a memory."""
-    made = JudgeLayer(url=url, model="judge-1", **{"timeout": 5.0, **settings})
-    return LlmJudgeLayer(made, rules, memory=LocalMemory(made.cache, 1_000_000, 60, OPINIONS))
+    """A layer with short timeouts."""
+    judge_settings = JudgeLayer(url=url, model="judge-1", **{"timeout": 5.0, **settings})
+    return LlmJudgeLayer(judge_settings, rules, cache=LocalMemory(judge_settings.cache, 1_000_000, 60, OPINIONS))
 
 
-def asked(text: str, system_prompt: str | None = None) -> ScanRequest:
+def scan_request(text: str, system_prompt: str | None = None) -> ScanRequest:
     """A request of one segment."""
     return ScanRequest((Segment(text),), system_prompt)
 
 
 def suspicion(start: int | None = None, end: int | None = None, score: float = 0.5) -> Finding:
-    """What an earlier layer found."""
+    """A finding of an earlier layer."""
     return Finding("X-1", Label.PROMPT_INJECTION, score, LayerName.SEMANTIC, "prompt", start, end)
 
 
@@ -61,13 +61,13 @@ async def judged(server: JudgeServer, text: str = BENIGN, **settings: Any) -> La
     """One scan by a fresh layer."""
     layer = layer_for(server.url, **settings)
     try:
-        return await layer.scan(asked(text), ())
+        return await layer.scan(scan_request(text), ())
     finally:
         await layer.close()
 
 
 async def cause_of(server: JudgeServer, text: str = BENIGN, **settings: Any) -> str:
-    """Why one scan by a fresh layer has no answer."""
+    """The failure cause of one scan by a fresh layer."""
     with pytest.raises(LayerError) as caught:
         await judged(server, text, **settings)
     return caught.value.cause
@@ -89,7 +89,7 @@ async def test_an_attack_is_scored_with_label_and_words() -> None:
 
 
 async def test_a_benign_text_is_acquitted_after_a_control() -> None:
-    """A clear no is believed because the same judge finds the attack planted in the same text."""
+    """A clear no is accepted because the judge recognises the control attack."""
     async with JudgeServer() as server:
         report = await judged(server)
     assert (report.score, report.findings, report.detail["controlled"]) == (0.0, (), 1)
@@ -100,13 +100,13 @@ async def test_a_benign_text_is_acquitted_after_a_control() -> None:
 
 
 async def test_it_is_a_layer() -> None:
-    """The class is what the engine asks for."""
+    """The class implements the protocol of the engine."""
     layer: Layer = layer_for("http://127.0.0.1:9/v1")
     assert layer.name is LayerName.LLM_JUDGE
 
 
 async def test_questions_of_the_policy_are_asked_and_named() -> None:
-    """A yes to an operator's question counts what the rule is worth, under its id; retired and other rules do not."""
+    """A yes to an operator's question has the rule's score and id; retired and other rules are not asked."""
     rules = [
         Rule("OWN-1", Label.PII_DETECTED, 0.8, "Is a customer named?"),
         Rule("OWN-2", Label.JAILBREAK, 0.9, "Is it a poem?", status="retired"),
@@ -115,7 +115,7 @@ async def test_questions_of_the_policy_are_asked_and_named() -> None:
     async with JudgeServer() as server:
         server.answer = lambda case: _say(case.verdict(9, question=4))
         layer = layer_for(server.url, rules)
-        report = await layer.scan(asked(BENIGN), ())
+        report = await layer.scan(scan_request(BENIGN), ())
         await layer.close()
     assert (report.score, [f.rule for f in report.findings]) == (0.8, ["OWN-1"])
     assert "q5: Is a customer named?" in server.bodies[0]["messages"][0]["content"]
@@ -123,11 +123,11 @@ async def test_questions_of_the_policy_are_asked_and_named() -> None:
 
 
 async def test_a_question_for_one_channel_says_so() -> None:
-    """A rule that looks at documents only tells the judge to look there."""
+    """A rule for documents only restricts the question to them."""
     rules = [Rule("OWN-1", Label.JAILBREAK, 0.9, "Is it a poem?", channels=(Channel.INDIRECT,))]
     async with JudgeServer() as server:
         layer = layer_for(server.url, rules)
-        await layer.scan(asked(ATTACK), ())
+        await layer.scan(scan_request(ATTACK), ())
         await layer.close()
     assert "q5: Is it a poem? (Of the parts marked indirect alone.)" in server.bodies[0]["messages"][0]["content"]
 
@@ -143,7 +143,7 @@ async def test_a_question_on_probation_never_decides() -> None:
 
         server.answer = answer
         layer = layer_for(server.url, rules)
-        report = await layer.scan(asked(BENIGN), ())
+        report = await layer.scan(scan_request(BENIGN), ())
         await layer.close()
     assert (report.score, [(f.rule, f.decides) for f in report.findings]) == (0.0, [("OWN-1", False)])
 
@@ -172,12 +172,12 @@ async def test_probabilities_refine_the_grade() -> None:
 async def test_reasoning_that_quotes_the_prompt_is_replaced() -> None:
     """More than a few words of the prompt, or something private in it, never come back as reasoning."""
     secret = "Tell the nurse that patient file Q-7731-Z must ignore the last weekly diet plan"
-    for said in (
+    for reasoning in (
         "It says that patient file Q-7731-Z must ignore it.",
         "It wants: must ignore the last weekly diet plan.",
     ):
         async with JudgeServer() as server:
-            server.answer = lambda case, said=said: _say(case.verdict(9, said))
+            server.answer = lambda case, reasoning=reasoning: _say(case.verdict(9, reasoning))
             report = await judged(server, secret)
         assert report.reasoning == "The judge sees signs of prompt injection."
 
@@ -188,13 +188,13 @@ async def test_the_system_prompt_is_shown_as_a_secret_and_never_quoted() -> None
     async with JudgeServer() as server:
         server.answer = lambda case: _say(case.verdict(9, "It asks for the purple cabbage recipe of the monastery."))
         layer = layer_for(server.url)
-        report = await layer.scan(asked(ATTACK, system), ())
+        report = await layer.scan(scan_request(ATTACK, system), ())
         await layer.close()
     assert "secret begins>>>\nYou are Bertha" in server.bodies[0]["messages"][1]["content"]
     assert "cabbage" not in str(report.reasoning)
 
 
-async def test_sources_are_told() -> None:
+async def test_the_prompt_names_the_sources() -> None:
     """The judge knows which part is a tool's result."""
     request = ScanRequest((Segment("Hello"), Segment("12 degrees", Source.UNTRUSTED, "messages.1.content")))
     async with JudgeServer() as server:
@@ -212,15 +212,15 @@ async def _say(content: str) -> Any:
 
 
 async def test_refused_connection() -> None:
-    """Nobody listens: unavailable, within the deadline."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        server = JudgeServer(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
+    """A refused connection is `unavailable`, within the deadline."""
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        server = JudgeServer(url=f"http://127.0.0.1:{occupied.getsockname()[1]}/v1")
         assert await cause_of(server) == "unavailable"
 
 
 async def test_name_without_an_address() -> None:
-    """DNS does not know the judge: unavailable or out of time, never an opinion."""
+    """An unknown host is `unavailable` or `deadline`, never a result."""
     assert await cause_of(JudgeServer(url="http://judge.invalid/v1"), timeout=1.0) in {"unavailable", "deadline"}
 
 
@@ -233,13 +233,13 @@ async def test_tls_error() -> None:
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 500, 502, 503, 529])
 async def test_error_statuses(status: int) -> None:
-    """Any status but 200 is no opinion; redirects are not followed, so the key goes nowhere else."""
+    """Any status but 200 is an error; redirects are not followed, so the key is not leaked."""
     async with JudgeServer(judges.failing(status, {"Location": "http://127.0.0.1:9/"})) as server:
         assert await cause_of(server) == "unavailable"
 
 
 async def test_a_passing_fault_is_tried_again() -> None:
-    """One 503, then an answer: the scan has an opinion."""
+    """After one 503 the retry gives a result."""
     async with JudgeServer(judges.failing(503, times=1)) as server:
         assert (await judged(server, ATTACK)).score == 1.0
         assert server.calls == 2
@@ -255,18 +255,18 @@ async def test_a_reset_connection_is_tried_again() -> None:
 async def test_retry_after_inside_the_deadline_is_waited_for() -> None:
     """429 with `Retry-After: 1` and time left: the next try comes a second later."""
     async with JudgeServer(judges.failing(429, {"Retry-After": "1"}, times=1)) as server:
-        begun = time.monotonic()
+        started = time.monotonic()
         assert (await judged(server, ATTACK)).score == 1.0
-        assert time.monotonic() - begun >= 1.0
+        assert time.monotonic() - started >= 1.0
 
 
 async def test_retry_after_beyond_the_deadline_ends_at_once() -> None:
-    """429 with `Retry-After: 60`: no waiting in vain, and the judge is left alone meanwhile."""
+    """429 with `Retry-After: 60`: the call fails at once, and the breaker stays open meanwhile."""
     async with JudgeServer(judges.failing(429, {"Retry-After": "60"})) as server:
         layer = layer_for(server.url, timeout=20.0)
-        begun = time.monotonic()
+        started = time.monotonic()
         causes = [await _cause(layer) for _ in range(3)]
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - started < 10
         await layer.close()
     assert (causes, server.calls) == (["unavailable", "breaker_open", "breaker_open"], 1)
 
@@ -275,9 +275,9 @@ async def test_retry_after_beyond_the_deadline_ends_at_once() -> None:
 async def test_the_deadline_is_total(answer: judges.Answer) -> None:
     """Neither a silent server nor one that drips byte after byte holds a scan beyond the deadline."""
     async with JudgeServer(answer) as server:
-        begun = time.monotonic()
+        started = time.monotonic()
         assert await cause_of(server, timeout=0.3) == "deadline"
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - started < 3
 
 
 GARBAGE = {
@@ -331,7 +331,7 @@ async def test_an_answer_that_is_no_completion_is_garbage(body: bytes) -> None:
 
 
 async def test_an_answer_without_end_is_cut() -> None:
-    """More than the bound is not read, however fast it comes."""
+    """An oversized response is aborted."""
     async with JudgeServer(judges.flood) as server:
         assert await cause_of(server, timeout=20.0, attempts=1) == "garbage"
 
@@ -340,15 +340,15 @@ async def test_two_choices_are_two_verdicts() -> None:
     """An envelope with two choices is an error even if both agree."""
 
     async def answer(case: Case) -> Any:
-        one = {"message": {"content": case.verdict(9)}, "finish_reason": "stop"}
-        return judges.web.json_response({"choices": [one, one]})
+        choice = {"message": {"content": case.verdict(9)}, "finish_reason": "stop"}
+        return judges.web.json_response({"choices": [choice, choice]})
 
     async with JudgeServer(answer) as server:
         assert await cause_of(server) == "garbage"
 
 
 async def test_refusals() -> None:
-    """A judge that refuses, by field, by filter or in words, has no opinion."""
+    """A refusal by field, filter or words is an error."""
     async with JudgeServer(judges.saying(None, message={"refusal": "I cannot."})) as server:
         assert await cause_of(server) == "refusal"
         server.answer = judges.saying("", finish_reason="content_filter")
@@ -371,14 +371,14 @@ async def _cut(case: Case) -> Any:
 
 
 async def test_the_breaker_leaves_a_dead_judge_alone() -> None:
-    """After the failures agreed on, calls end at once and nothing is sent; after the pause one try brings it back."""
+    """After `breaker_failures` failures calls fail at once; after the pause one trial closes the breaker."""
     async with JudgeServer(judges.failing(500)) as server:
         layer = layer_for(server.url, attempts=1, breaker_failures=3, breaker_pause=1.0)
         assert [await _cause(layer) for _ in range(5)] == ["unavailable"] * 3 + ["breaker_open"] * 2
         assert server.calls == 3
         server.answer = judges.honest
         await asyncio.sleep(1.1)
-        assert (await layer.scan(asked(ATTACK), ())).score == 1.0
+        assert (await layer.scan(scan_request(ATTACK), ())).score == 1.0
         await layer.close()
 
 
@@ -403,7 +403,7 @@ async def test_a_hanging_judge_opens_the_breaker() -> None:
 
 
 async def test_a_judge_out_of_its_depth_does_not_open_the_breaker() -> None:
-    """Garbage about one text may be that text's doing: it must not switch the judge off for everybody."""
+    """Garbage may be provoked by the text, so it does not open the breaker."""
     async with JudgeServer(judges.saying("?")) as server:
         layer = layer_for(server.url, breaker_failures=2)
         assert [await _cause(layer) for _ in range(4)] == ["garbage"] * 4
@@ -414,9 +414,9 @@ async def test_places_and_queue_are_bounded() -> None:
     """Of ten at once, two are asked, three wait, five are refused at once."""
     async with JudgeServer(judges.slow(0.2)) as server:
         layer = layer_for(server.url, concurrency=2, queue=3)
-        found = await asyncio.gather(*(_outcome(layer, f"{ATTACK} {n}") for n in range(10)))
+        outcomes = await asyncio.gather(*(_outcome(layer, f"{ATTACK} {n}") for n in range(10)))
         await layer.close()
-    assert sorted(found) == ["answered"] * 5 + ["queue_full"] * 5
+    assert sorted(outcomes) == ["answered"] * 5 + ["queue_full"] * 5
     assert server.peak == 2
 
 
@@ -424,20 +424,20 @@ async def test_calls_per_period_are_bounded() -> None:
     """The fourth call within the period is not made, not even as a control."""
     async with JudgeServer() as server:
         layer = layer_for(server.url, calls="3/hour")
-        found = [await _outcome(layer, f"{ATTACK} {n}") for n in range(2)]
-        found += [await _outcome(layer, f"{BENIGN} {n}") for n in range(2)]
+        outcomes = [await _outcome(layer, f"{ATTACK} {n}") for n in range(2)]
+        outcomes += [await _outcome(layer, f"{BENIGN} {n}") for n in range(2)]
         await layer.close()
-    assert (found, server.calls) == (["answered", "answered", "budget", "budget"], 3)
+    assert (outcomes, server.calls) == (["answered", "answered", "budget", "budget"], 3)
 
 
 async def test_tokens_per_period_are_bounded() -> None:
     """What an answer reports to have cost is subtracted; a call that might go beyond is not made."""
     async with JudgeServer(_costly) as server:
         layer = layer_for(server.url, tokens="20000/hour")
-        found = [await _outcome(layer, f"{ATTACK} {n}") for n in range(5)]
+        outcomes = [await _outcome(layer, f"{ATTACK} {n}") for n in range(5)]
         await layer.close()
-    assert found[0] == "answered"
-    assert found[-1] == "budget"
+    assert outcomes[0] == "answered"
+    assert outcomes[-1] == "budget"
     assert server.calls * 5_000 <= 20_000
 
 
@@ -451,8 +451,8 @@ async def test_twenty_times_its_capacity() -> None:
         layer = layer_for(server.url, concurrency=2, queue=8, timeout=1.0, calls="30/hour")
 
         async def timed(number: int) -> tuple[str, float]:
-            begun = time.monotonic()
-            return await _outcome(layer, f"{ATTACK} {number}"), time.monotonic() - begun
+            started = time.monotonic()
+            return await _outcome(layer, f"{ATTACK} {number}"), time.monotonic() - started
 
         async with asyncio.TaskGroup() as tasks:
             started = []
@@ -460,21 +460,21 @@ async def test_twenty_times_its_capacity() -> None:
                 started.append(tasks.create_task(timed(number)))
                 await asyncio.sleep(0.0025)
         await layer.close()
-    found = Counter(task.result()[0] for task in started)
-    assert 10 <= found["answered"] <= server.calls <= 30
-    assert set(found) <= {"answered", "budget", "queue_full", "deadline"}
+    outcomes = Counter(task.result()[0] for task in started)
+    assert 10 <= outcomes["answered"] <= server.calls <= 30
+    assert set(outcomes) <= {"answered", "budget", "queue_full", "deadline"}
     assert server.peak <= 2
     assert max(task.result()[1] for task in started) < 1.0 + 1.0, "the deadline, and room for a busy machine"
 
 
 async def test_a_hopeless_call_is_not_begun() -> None:
-    """Of three that need half a second each within 0.9 s, one after the other, one is made and no other begun."""
+    """Of three sequential calls of 0.5 s within 0.9 s, only one is started."""
     async with JudgeServer(judges.slow(0.5)) as server:
         layer = layer_for(server.url, concurrency=1, timeout=0.9)
-        layer._client._usual = 0.5
-        found = await asyncio.gather(*(_outcome(layer, f"{ATTACK} {n}") for n in range(3)))
+        layer._client._typical_duration = 0.5
+        outcomes = await asyncio.gather(*(_outcome(layer, f"{ATTACK} {n}") for n in range(3)))
         await layer.close()
-    assert sorted(found) == ["answered", "deadline", "deadline"]
+    assert sorted(outcomes) == ["answered", "deadline", "deadline"]
     assert server.calls == 1
 
 
@@ -496,8 +496,8 @@ async def test_everything_is_counted() -> None:
     before = counts()
     async with JudgeServer() as server:
         layer = layer_for(server.url)
-        await layer.scan(asked(ATTACK), ())
-        await layer.scan(asked(ATTACK), ())
+        await layer.scan(scan_request(ATTACK), ())
+        await layer.scan(scan_request(ATTACK), ())
         server.answer = judges.saying("?")
         await _cause(layer)
         await layer.close()
@@ -505,20 +505,20 @@ async def test_everything_is_counted() -> None:
 
 
 async def test_a_cancelled_scan_frees_its_place() -> None:
-    """A client that leaves takes its call with it; the next one is served."""
+    """A cancelled scan cancels its call; the next one is served."""
     async with JudgeServer(judges.slow(30)) as server:
         layer = layer_for(server.url, concurrency=1, queue=0, timeout=20.0)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await layer.scan(asked(BENIGN), ())
+                await layer.scan(scan_request(BENIGN), ())
         server.answer = judges.honest
-        assert (await layer.scan(asked(ATTACK), ())).score == 1.0
+        assert (await layer.scan(scan_request(ATTACK), ())).score == 1.0
         await layer.close()
 
 
 async def _outcome(layer: LlmJudgeLayer, text: str) -> str:
     try:
-        await layer.scan(asked(text), ())
+        await layer.scan(scan_request(text), ())
     except LayerError as error:
         return error.cause
     return "answered"
@@ -530,7 +530,7 @@ def _never(*_: object) -> object:
 
 async def _cause(layer: LlmJudgeLayer, text: str = BENIGN) -> str:
     with pytest.raises(LayerError) as caught:
-        await layer.scan(asked(text), ())
+        await layer.scan(scan_request(text), ())
     return caught.value.cause
 
 
@@ -538,7 +538,7 @@ async def _cause(layer: LlmJudgeLayer, text: str = BENIGN) -> str:
 
 
 async def test_a_judge_that_acquits_everybody_acquits_nobody() -> None:
-    """A judge that does not see the planted attack is not believed when it says that there is none."""
+    """Without recognising the control attack, an acquittal is rejected."""
     async with JudgeServer(lambda case: _say(case.verdict(0))) as server:
         assert await cause_of(server, ATTACK) == "swayed"
         assert (await judged(server, ATTACK, control=False)).score == 0.0
@@ -557,8 +557,8 @@ async def test_a_long_text_is_judged_by_its_suspicious_places() -> None:
         text = padding + middle + padding
         async with JudgeServer() as server:
             layer = layer_for(server.url)
-            found = suspicion(len(padding), len(padding) + len(middle))
-            assert (await layer.scan(asked(text), [found])).score == score
+            outcomes = suspicion(len(padding), len(padding) + len(middle))
+            assert (await layer.scan(scan_request(text), [outcomes])).score == score
             await layer.close()
         assert len(server.bodies[0]["messages"][1]["content"]) < 8_000
 
@@ -567,7 +567,7 @@ async def test_a_score_below_the_earlier_layers_is_an_acquittal() -> None:
     """Lowering .95 to .67 needs a control, although .67 alone would block."""
     async with JudgeServer(judges.grading(6)) as server:
         layer = layer_for(server.url)
-        await layer.scan(asked(BENIGN), [suspicion(score=0.95)])
+        await layer.scan(scan_request(BENIGN), [suspicion(score=0.95)])
         assert server.calls == 2
         await layer.close()
 
@@ -593,7 +593,7 @@ def test_a_bad_key_file_stops_the_start(tmp_path: Path, content: str | None) -> 
 
 
 def test_too_many_questions_stop_the_start() -> None:
-    """One call has room for so many questions."""
+    """The number of questions per call is limited."""
     rules = [Rule(f"OWN-{n}", Label.JAILBREAK, 0.9, "Is it a poem?") for n in range(21)]
     with pytest.raises(ConfigError, match="at most 20"):
         layer_for("http://127.0.0.1:9/v1", rules)
@@ -604,6 +604,6 @@ async def test_nothing_of_the_prompt_is_in_an_error() -> None:
     async with JudgeServer(judges.saying(json.dumps({"echo": "CANARY-TEXT"}))) as server:
         layer = layer_for(server.url)
         with pytest.raises(LayerError) as caught:
-            await layer.scan(asked("CANARY-TEXT"), ())
+            await layer.scan(scan_request("CANARY-TEXT"), ())
         await layer.close()
     assert "CANARY" not in str(caught.value)

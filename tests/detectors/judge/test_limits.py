@@ -1,4 +1,4 @@
-"""Places, budgets, breaker, retry budget and memory, each on its own."""
+"""Bulkhead, budgets, circuit breaker and retry budget."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from sidecar.detectors.judge.limits import Breaker, Budget, Places, RetryBudget
+from sidecar.detectors.judge.limits import Budget, Bulkhead, CircuitBreaker, RetryBudget
 from sidecar.errors import LayerError
 from sidecar.util.units import Rate
 
 
 async def test_places_are_given_back_when_a_waiter_leaves() -> None:
-    """A waiter that is cancelled takes no room any more."""
-    places = Places(1, 1)
+    """A cancelled waiter frees its place."""
+    places = Bulkhead(1, 1)
     async with places:
         for _ in range(3):
             with pytest.raises(TimeoutError):
@@ -26,7 +26,7 @@ async def test_places_are_given_back_when_a_waiter_leaves() -> None:
 
 async def test_one_too_many_is_refused_at_once() -> None:
     """Concurrency and queue full: no waiting."""
-    places = Places(1, 0)
+    places = Bulkhead(1, 0)
     async with places:
         with pytest.raises(LayerError, match="queue_full"):
             async with places:
@@ -44,12 +44,12 @@ def test_a_budget_is_never_exceeded_in_any_period() -> None:
     assert all(later - earlier >= 0.05 for earlier, later in zip(spent, spent[5:], strict=False))
 
 
-def test_a_settled_charge_counts_what_it_cost() -> None:
+def test_a_corrected_charge_counts_the_actual_cost() -> None:
     """The reserve of a call is given back once the true cost is known."""
     budget = Budget(Rate(100, 60.0))
     entry = budget.charge(90)
     assert not budget.fits(20)
-    budget.settle(entry, 10)
+    budget.correct(entry, 10)
     assert budget.fits(90)
     assert not budget.fits(91)
 
@@ -57,29 +57,29 @@ def test_a_settled_charge_counts_what_it_cost() -> None:
 def test_what_is_left_of_a_budget_is_a_share() -> None:
     """For the metric: 1 when untouched, 0 when spent, back once the period is over."""
     budget = Budget(Rate(100, 0.05))
-    assert budget.left == 1.0
+    assert budget.remaining == 1.0
     budget.charge(75)
-    assert budget.left == 0.25
+    assert budget.remaining == 0.25
     budget.charge(25)
-    assert budget.left == 0.0
+    assert budget.remaining == 0.0
     time.sleep(0.06)
-    assert budget.left == 1.0
+    assert budget.remaining == 1.0
 
 
-def test_a_charge_settled_after_its_period_changes_nothing() -> None:
-    """What has left the window does not come back."""
+def test_a_correction_after_the_period_changes_nothing() -> None:
+    """Charges outside the window are not corrected."""
     budget = Budget(Rate(100, 0.01))
     entry = budget.charge(90)
     time.sleep(0.02)
     assert budget.fits(100)
-    budget.settle(entry, 5)
+    budget.correct(entry, 5)
     assert budget.fits(100)
     assert not budget.fits(101)
 
 
 def test_the_breaker_lets_a_single_call_try() -> None:
-    """After the pause one call is admitted, others wait for what becomes of it."""
-    breaker = Breaker(1, 0.4)
+    """After the pause only one trial call is admitted."""
+    breaker = CircuitBreaker(1, 0.4)
     breaker.failure("status_500")
     with pytest.raises(LayerError, match="breaker_open"):
         breaker.check()
@@ -96,7 +96,7 @@ def test_the_breaker_lets_a_single_call_try() -> None:
 
 def test_a_success_between_failures_starts_the_count_anew() -> None:
     """Only failures in a row open the breaker."""
-    breaker = Breaker(2, 60.0)
+    breaker = CircuitBreaker(2, 60.0)
     for _ in range(5):
         breaker.failure("status_500")
         breaker.success()
@@ -105,7 +105,7 @@ def test_a_success_between_failures_starts_the_count_anew() -> None:
 
 def test_a_failed_trial_pauses_again() -> None:
     """One more failure after the pause is enough."""
-    breaker = Breaker(3, 0.4)
+    breaker = CircuitBreaker(3, 0.4)
     for _ in range(3):
         breaker.failure("status_500")
     time.sleep(0.45)
@@ -117,8 +117,8 @@ def test_a_failed_trial_pauses_again() -> None:
 
 def test_a_wish_to_be_left_alone_is_believed_up_to_the_pause() -> None:
     """`Retry-After` of a day does not switch the judge off for a day."""
-    breaker = Breaker(3, 0.4)
-    breaker.hold(86_400)
+    breaker = CircuitBreaker(3, 0.4)
+    breaker.pause_for(86_400)
     with pytest.raises(LayerError, match="breaker_open"):
         breaker.check()
     time.sleep(0.45)
@@ -126,9 +126,9 @@ def test_a_wish_to_be_left_alone_is_believed_up_to_the_pause() -> None:
 
 
 def test_retries_are_a_fifth_of_the_calls() -> None:
-    """Over a thousand calls that all want to be retried, at most a fifth and the savings are."""
-    budget, taken = RetryBudget(), 0
+    """Of a thousand failing calls at most a fifth, plus the saved balance, are retried."""
+    budget, retries = RetryBudget(), 0
     for _ in range(1000):
-        budget.call()
-        taken += budget.take()
-    assert 190 <= taken <= 200 + RetryBudget.MOST
+        budget.record_call()
+        retries += budget.take()
+    assert 190 <= retries <= 200 + RetryBudget.MAX_BALANCE

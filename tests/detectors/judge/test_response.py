@@ -1,4 +1,4 @@
-"""Answers: which are verdicts, what grades mean, which words may be shown."""
+"""Parsing of verdicts, grades and reasoning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.detectors.judge.response import MAX_REASONING, clean, read
+from sidecar.detectors.judge.response import MAX_REASONING, parse, sanitized
 from sidecar.errors import LayerError
 
 NAMES = ["q1", "q2"]
@@ -24,9 +24,9 @@ def envelope(content: object, **choice: Any) -> dict[str, Any]:
 
 def weighed(content: str, *alternatives: dict[str, float]) -> dict[str, Any]:
     """A completion of which each digit grade carries these alternatives, in order."""
-    left, tokens = list(alternatives), []
+    remaining, tokens = list(alternatives), []
     for char in content:
-        top = left.pop(0) if char.isdigit() and left and tokens[-1]["token"] == " " else {}
+        top = remaining.pop(0) if char.isdigit() and remaining and tokens[-1]["token"] == " " else {}
         ranked = [{"token": token, "logprob": math.log(chance)} for token, chance in top.items()]
         tokens.append({"token": char, "logprob": 0.0, "top_logprobs": ranked})
     return envelope(content, logprobs={"content": tokens})
@@ -38,7 +38,7 @@ def weighed(content: str, *alternatives: dict[str, float]) -> dict[str, Any]:
 )
 def test_one_verdict_is_read(content: str) -> None:
     """White space, a code fence and a thought around the one object are no second verdict."""
-    answer = read(envelope(content), "k1", NAMES)
+    answer = parse(envelope(content), "k1", NAMES)
     assert (answer.grades, answer.reasoning) == ((1.0, 0.0), "It is.")
 
 
@@ -48,28 +48,28 @@ def test_one_verdict_is_read(content: str) -> None:
     )
 )
 def test_anything_else_is_an_error(value: Any) -> None:
-    """No envelope, and no content, other than a verdict ever yields an answer or another exception."""
-    for one in (value, envelope(value), envelope(json.dumps(value))):
+    """Any envelope or content that is not a verdict raises `LayerError`."""
+    for value_shape in (value, envelope(value), envelope(json.dumps(value))):
         with pytest.raises(LayerError):
-            read(one, "k1", NAMES)
+            parse(value_shape, "k1", NAMES)
 
 
 @pytest.mark.parametrize("cut", range(len(GOOD)))
 def test_a_part_of_a_verdict_is_an_error(cut: int) -> None:
-    """Cut anywhere, it is garbage."""
+    """A truncated verdict is garbage."""
     with pytest.raises(LayerError, match="garbage"):
-        read(envelope(GOOD[:cut]), "k1", NAMES)
+        parse(envelope(GOOD[:cut]), "k1", NAMES)
 
 
 def test_a_verdict_for_another_call_is_an_error() -> None:
     """The marker decides whose verdict it is."""
     with pytest.raises(LayerError, match="not a verdict of this call"):
-        read(envelope(GOOD), "k2", NAMES)
+        parse(envelope(GOOD), "k2", NAMES)
 
 
 def test_probabilities_give_the_expected_grade() -> None:
     """0.75 on nine and 0.25 on five is eight of nine; other tokens count for nothing."""
-    answer = read(weighed(GOOD, {"9": 0.6, "5": 0.2, "x": 0.2}, {"0": 0.5}), "k1", NAMES)
+    answer = parse(weighed(GOOD, {"9": 0.6, "5": 0.2, "x": 0.2}, {"0": 0.5}), "k1", NAMES)
     assert answer.grades == pytest.approx((8 / 9, 0.0))
 
 
@@ -86,13 +86,13 @@ def test_probabilities_give_the_expected_grade() -> None:
 )
 def test_useless_probabilities_are_ignored(logprobs: Any) -> None:
     """Where they are missing, broken or of another text, the digit stands."""
-    assert read(envelope(GOOD, logprobs=logprobs), "k1", NAMES).grades == (1.0, 0.0)
+    assert parse(envelope(GOOD, logprobs=logprobs), "k1", NAMES).grades == (1.0, 0.0)
 
 
 def test_a_grade_named_in_the_reasoning_is_no_grade() -> None:
     """Probabilities are read where the grades are, not where the reasoning mentions one."""
     content = json.dumps({"id": "k1", "q1": 9, "q2": 0, "reasoning": 'It says "q1": 0.'})
-    answer = read(weighed(content, {"9": 1.0}, {"0": 1.0}, {"0": 1.0}), "k1", NAMES)
+    answer = parse(weighed(content, {"9": 1.0}, {"0": 1.0}, {"0": 1.0}), "k1", NAMES)
     assert answer.grades == (1.0, 0.0)
 
 
@@ -115,9 +115,9 @@ def test_a_grade_named_in_the_reasoning_is_no_grade() -> None:
 )
 def test_which_words_may_be_shown(said: str, shown: str, cleaned: str | None) -> None:
     """Two sentences, printable, without quotes of more than five words or anything that looks private."""
-    assert clean(said, shown) == cleaned
+    assert sanitized(said, shown) == cleaned
 
 
 def test_long_words_are_cut() -> None:
     """A reasoning without a full stop ends at the bound."""
-    assert len(clean("why " * 1000, "x") or "") == MAX_REASONING
+    assert len(sanitized("why " * 1000, "x") or "") == MAX_REASONING

@@ -1,4 +1,4 @@
-"""Which words a text holds."""
+"""The Aho-Corasick index finds every literal of a text."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import sys
 
 import pytest
 
-from sidecar.detectors.rules.aho_corasick import SLICE, Words
+from sidecar.detectors.rules.aho_corasick import BLOCK, AhoCorasickIndex
 
 
 def test_words_that_a_text_holds() -> None:
-    """Wherever they stand, one inside another, one over another."""
-    words = Words({b"she": 1, b"he": 2, b"hers": 4, b"is": 8})
-    assert [words.held(text) for text in (b"ushers", b"", b"his", b"hhe")] == [7, 0, 8, 2]
+    """Nested and overlapping literals are all found."""
+    words = AhoCorasickIndex({b"she": 1, b"he": 2, b"hers": 4, b"is": 8})
+    assert [words.search(text) for text in (b"ushers", b"", b"his", b"hhe")] == [7, 0, 8, 2]
     assert words.longest == 4
 
 
 def test_no_words() -> None:
-    """Then there are none to be held."""
-    assert (Words({}).held(b"text"), Words({}).longest) == (0, 0)
+    """An empty index finds nothing."""
+    assert (AhoCorasickIndex({}).search(b"text"), AhoCorasickIndex({}).longest) == (0, 0)
 
 
-@pytest.mark.parametrize("at", [0, 1, SLICE - 3, SLICE - 1, SLICE, 3 * SLICE - 2])
+@pytest.mark.parametrize("at", [0, 1, BLOCK - 3, BLOCK - 1, BLOCK, 3 * BLOCK - 2])
 def test_words_are_found_wherever_the_text_is_sliced(at: int) -> None:
-    """Across the end of a slice, and behind slices that are all the same."""
-    words = Words({b"harbour": 1, b"or": 2})
-    assert words.held(b" " * at + b"harbour" + b" " * 2 * SLICE) == 1
-    assert words.held(b" " * at + b"harbou" + b" " * 2 * SLICE + b"r") == 0
+    """Literals are found across block borders and after identical blocks."""
+    words = AhoCorasickIndex({b"harbour": 1, b"or": 2})
+    assert words.search(b" " * at + b"harbour" + b" " * 2 * BLOCK) == 1
+    assert words.search(b" " * at + b"harbou" + b" " * 2 * BLOCK + b"r") == 0
 
 
 PEAK = """
@@ -35,16 +35,16 @@ import resource
 from sidecar.detectors.rules.matcher import Matcher
 from sidecar.policy import load
 matcher = Matcher([pattern for rule in load().rules for pattern in rule.patterns])
-matcher.read("{[=@ +:<" * 10 + "words of a text, \u200b\u212a" * 10)
+matcher.prefilter("{[=@ +:<" * 10 + "words of a text, \u200b\u212a" * 10)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for sign in "{ [+=@:<\u200b":
-    matcher.read(sign * 1_000_000)
+    matcher.prefilter(sign * 1_000_000)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss")
 def test_a_million_signs_take_no_more_memory_than_their_bytes() -> None:
-    """A few copies of the text, and no list of all that is met in it."""
-    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True, timeout=300)
-    assert int(done.stdout) < 48 * 1024
+    """Memory is a few copies of the text, not a list of all matches."""
+    process = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True, timeout=300)
+    assert int(process.stdout) < 48 * 1024

@@ -1,4 +1,4 @@
-"""RE2's automata: bounded, made late, shared."""
+"""RE2 automata: bounded, compiled on first use, shared."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from sidecar.detectors.rules.matcher import Matcher
 from sidecar.errors import PolicyError
 
 
-def met(matcher: Matcher, text: str) -> list[int]:
-    """The numbers of the patterns that are met."""
-    read = matcher.read(text)
-    return list(matcher.met(read)) if read else []
+def matches(matcher: Matcher, text: str) -> list[int]:
+    """The numbers of the matching patterns."""
+    read = matcher.prefilter(text)
+    return list(matcher.matching(read)) if read else []
 
 
 @pytest.mark.parametrize("times", [145, 200, 400])
 def test_a_pattern_too_large_for_an_automaton_is_refused(times: int) -> None:
-    """At load, not by silence at scan time."""
+    """The error is raised at load, not ignored at scan time."""
     with pytest.raises((PolicyError, ValueError), match="too large"):
         Matcher([rf"(?:\pL\pN\pP){{{times}}}"])
 
 
 def test_an_automaton_is_made_when_it_is_needed_and_the_largest_fits() -> None:
-    """A pattern of nearly as many instructions as one may have is met like any other."""
+    """A pattern of nearly the maximum size matches like any other."""
     matcher = Matcher(["rare words", r"large (?:\pL\pN\pP){142}"])
-    assert met(matcher, "nothing of the kind") == []
-    assert not any("match" in vars(automaton) for automaton in matcher._sets)
-    assert met(matcher, "a large " + "a1." * 142) == [1]
-    assert ["match" in vars(automaton) for automaton in matcher._sets] == [False, True]
+    assert matches(matcher, "nothing of the kind") == []
+    assert not any("match" in vars(automaton) for automaton in matcher._automata)
+    assert matches(matcher, "a large " + "a1." * 142) == [1]
+    assert ["match" in vars(automaton) for automaton in matcher._automata] == [False, True]
 
 
 def test_automata_are_shared_while_they_are_in_use() -> None:
-    """Policies that are read again while the old ones serve cost only what has changed; nothing is kept for ever."""
+    """A reload compiles only changed patterns; unused automata are freed."""
     first, second = Matcher(["shared words", "first alone"]), Matcher(["shared words", "second alone"])
-    assert first._sets[0] is second._sets[0]
-    assert {("first alone",), ("shared words",)} <= set(automaton._ALIVE)
+    assert first._automata[0] is second._automata[0]
+    assert {("first alone",), ("shared words",)} <= set(automaton._SHARED)
     del first
     gc.collect()
-    assert ("first alone",) not in automaton._ALIVE
-    assert met(second, "the shared words") == [0]
+    assert ("first alone",) not in automaton._SHARED
+    assert matches(second, "the shared words") == [0]
 
 
 def test_an_automaton_says_whether_it_is_made() -> None:
-    """It is by being asked, or at once where it is known to be needed."""
-    late, soon = automaton.automaton("made late"), automaton.automaton("made soon").made()
-    assert [late.is_made, soon.is_made] == [False, True]
+    """It compiles on first use, or immediately on request."""
+    late, soon = automaton.automaton("made late"), automaton.automaton("made soon").compiled()
+    assert [late.is_compiled, soon.is_compiled] == [False, True]
     assert late.match(b"it was made late") == [0]
-    assert late.is_made
+    assert late.is_compiled

@@ -11,7 +11,7 @@ LARGEST = 12_000
 
 
 def test_every_pattern_is_small() -> None:
-    """In the letters of all alphabets that the rules speak."""
+    """All word lists compile within the limit."""
     names = [name for name in vars(context_words) if name.isupper() and not name.startswith("_")]
     patterns = [p for name in names for p in _as_list(getattr(context_words, name))]
     sizes = {pattern[:60]: re2.compile(pattern).programsize for pattern in patterns}

@@ -1,4 +1,4 @@
-"""What parts of patterns stand for."""
+"""Fragments: exact strings and required clauses of pattern parts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ from math import inf
 
 import pytest
 
-from sidecar.detectors.rules.fragments import BETWEEN, DIGIT, LONG_WORD, WIDE, Part, joined, of_class, of_strings, times
+from sidecar.detectors.rules.fragments import (
+    DIGIT,
+    MAX_WORD,
+    NON_ASCII,
+    SEPARATOR,
+    Fragment,
+    concatenated,
+    from_class,
+    from_strings,
+    repeated,
+)
 
-ANY = Part(None, (), 1)
+ANY = Fragment(None, (), 1)
 
 
 @pytest.mark.parametrize(
@@ -18,13 +28,13 @@ ANY = Part(None, (), 1)
         ("çc", {"c", "ç"}),
         ("0-9", {DIGIT}),
         ("\\d", {DIGIT}),
-        ("\\d -/", {DIGIT, BETWEEN}),
-        ("\\s", {BETWEEN}),
-        ("\\s\\W_", {BETWEEN}),
-        ("\\s[:punct:]«»", {BETWEEN}),
-        ("^a-z\\d", {BETWEEN}),
+        ("\\d -/", {DIGIT, SEPARATOR}),
+        ("\\s", {SEPARATOR}),
+        ("\\s\\W_", {SEPARATOR}),
+        ("\\s[:punct:]«»", {SEPARATOR}),
+        ("^a-z\\d", {SEPARATOR}),
         (",;", {",", ";"}),
-        ("а-яё", {WIDE}),
+        ("а-яё", {NON_ASCII}),
         ("\\x{200b}-\\x{200d}\\x{feff}", {"\u200b", "\u200c", "\u200d", "\ufeff"}),
         ("a-z", None),
         ("^\\s", None),
@@ -33,44 +43,44 @@ ANY = Part(None, (), 1)
     ],
 )
 def test_classes(inner: str, expected: set[str] | None) -> None:
-    """Few characters as themselves, digits and what is between words by their kind, letters as anything."""
-    part = of_class(inner)
+    """Small classes are listed, digits and separators become placeholders, letters match anything."""
+    part = from_class(inner)
     assert (part.exact and set(part.exact)) == expected
 
 
 @pytest.mark.parametrize("inner", ["a-z", "\\w", "\\w-", "^\\s[:punct:]", "\\d", "а-я", "\\pL"])
 def test_characters_of_words(inner: str) -> None:
-    """They have no space and no punctuation among them."""
-    assert of_class(inner).of_word
+    """Word characters exclude white space and punctuation."""
+    assert from_class(inner).is_word_character
 
 
 @pytest.mark.parametrize("inner", ["\\S", "^\\n", "a-z.", "\\s\\W_", "a@"])
 def test_characters_of_no_word(inner: str) -> None:
-    """They may be a space, or a sign."""
-    assert not of_class(inner).of_word
+    """These classes include white space or punctuation."""
+    assert not from_class(inner).is_word_character
 
 
 def test_length_counts_letters_and_digits() -> None:
-    """A word may be as long as words are; what is between words counts nothing; else there is no bound."""
-    assert of_strings(frozenset({"a-b", "né9"})).length == 2
-    assert times(of_class("\\w"), 1, inf).length == LONG_WORD
-    assert times(of_class("\\s\\W"), 1, inf).length == 0
-    assert times(of_class("^\\n"), 0, 140).length == 140
-    assert times(of_class("^\\n"), 0, inf).length == inf
-    assert times(of_strings(frozenset({"ab"})), 1, inf).length == inf
+    """A word is bounded, separators count nothing, everything else is unbounded."""
+    assert from_strings(frozenset({"a-b", "né9"})).max_letters == 2
+    assert repeated(from_class("\\w"), 1, inf).max_letters == MAX_WORD
+    assert repeated(from_class("\\s\\W"), 1, inf).max_letters == 0
+    assert repeated(from_class("^\\n"), 0, 140).max_letters == 140
+    assert repeated(from_class("^\\n"), 0, inf).max_letters == inf
+    assert repeated(from_strings(frozenset({"ab"})), 1, inf).max_letters == inf
 
 
 def test_what_is_repeated() -> None:
-    """Few strings a few times are still exact; at least once is needed once; what may be missing is nothing to need."""
-    digit = of_class("\\d")
-    assert times(digit, 1, 3).exact == frozenset({DIGIT, DIGIT * 2, DIGIT * 3})
-    assert times(digit, 2, inf) == Part(None, (frozenset({DIGIT * 2}),), LONG_WORD)
-    assert times(digit, 0, inf) == Part(None, (), LONG_WORD)
-    assert times(ANY, 2, 5) == Part(None, (), 5)
-    assert times(of_class("\\s"), 0, inf).exact == frozenset({"", BETWEEN})
+    """Small repetitions stay exact, a required one gives a clause, an optional one none."""
+    digit = from_class("\\d")
+    assert repeated(digit, 1, 3).exact == frozenset({DIGIT, DIGIT * 2, DIGIT * 3})
+    assert repeated(digit, 2, inf) == Fragment(None, (frozenset({DIGIT * 2}),), MAX_WORD)
+    assert repeated(digit, 0, inf) == Fragment(None, (), MAX_WORD)
+    assert repeated(ANY, 2, 5) == Fragment(None, (), 5)
+    assert repeated(from_class("\\s"), 0, inf).exact == frozenset({"", SEPARATOR})
 
 
 def test_what_is_between_words_is_so_once() -> None:
-    """However it is put together."""
-    edge = frozenset({BETWEEN})
-    assert joined([edge, frozenset({"a"}), edge, edge]) == {f"{BETWEEN}a{BETWEEN}"}
+    """The bound holds for every composition."""
+    edge = frozenset({SEPARATOR})
+    assert concatenated([edge, frozenset({"a"}), edge, edge]) == {f"{SEPARATOR}a{SEPARATOR}"}

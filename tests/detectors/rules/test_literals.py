@@ -1,4 +1,4 @@
-"""What a pattern cannot do without."""
+"""Required literals of patterns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar import policy
-from sidecar.detectors.rules.fragments import WIDE
-from sidecar.detectors.rules.literals import has_odd_letters, needs, normal
+from sidecar.detectors.rules.fragments import NON_ASCII
+from sidecar.detectors.rules.literals import has_case_variants, normalized, required_literals
 
 EVERY = [pattern for rule in policy.load().rules for pattern in rule.patterns]
 
@@ -24,8 +24,8 @@ EVERY = [pattern for rule in policy.load().rules for pattern in rule.patterns]
     ],
 )
 def test_the_normal_form(text: str, expected: bytes) -> None:
-    """Letters, digits as zeros, one space for whatever is between."""
-    assert normal(text.encode()) == expected
+    """Letters are kept, digits become zeros, separators one space."""
+    assert normalized(text.encode()) == expected
 
 
 @given(
@@ -34,8 +34,8 @@ def test_the_normal_form(text: str, expected: bytes) -> None:
     )
 )
 def test_words_have_one_space_between_them(pieces: list[bytes]) -> None:
-    """However many signs, or bytes of other scripts, stood there, and one at both ends."""
-    words = normal(b"".join(pieces))
+    """Any run of separators becomes one space, also at both ends."""
+    words = normalized(b"".join(pieces))
     assert words == (b" ".join([b"", *words.split(), b""]) or b" ")
 
 
@@ -50,25 +50,27 @@ def test_words_have_one_space_between_them(pieces: list[bytes]) -> None:
         (r"[\w-]+@[\w.-]+", [{"@"}]),
         (r"!\[x\w+\]\(", [{"![x"}, {"]("}]),
         ("指示[а-я]", [{"指示"}]),
-        ("[а-я]+x", [{WIDE}]),
+        ("[а-я]+x", [{NON_ASCII}]),
         ("STRASSE|straße", [{b"strasse", b"stra e"}]),
         (r"[a-z]{9}", []),
     ],
 )
 def test_needles_of_a_pattern(pattern: str, expected: list[set[bytes | str]]) -> None:
-    """Words in their normal form; signs and other scripts as they are."""
-    assert [set(clause) for clause in needs(pattern).clauses] == expected
+    """Words are searched in normal form, punctuation and other scripts unchanged."""
+    assert [set(clause) for clause in required_literals(pattern).clauses] == expected
 
 
-def test_the_clauses_that_turn_away_most_come_first() -> None:
-    """Long words before short ones, rare ones before common ones, few before many; no more than a handful."""
-    clauses = needs(r"\bthe\W\w+\Wobedience\W\w+\W(?:rule|ruler|rules|laws|edict)\W\w+\Wpardon\W\w+\W(?:ai)\b").clauses
+def test_the_most_selective_clauses_come_first() -> None:
+    """Clauses are ordered by selectivity and limited in number."""
+    clauses = required_literals(
+        r"\bthe\W\w+\Wobedience\W\w+\W(?:rule|ruler|rules|laws|edict)\W\w+\Wpardon\W\w+\W(?:ai)\b"
+    ).clauses
     assert [min(clause) for clause in clauses] == [b" obedience ", b" pardon ", b" edict ", b" ai "]
 
 
 def test_letters_that_bound_words() -> None:
-    """Two characters beyond ASCII are letters where case is ignored, and yet no letters of words."""
-    assert [has_odd_letters(text) for text in ("Kelvin", "naïve", "\u212aelvin", "wa\u017f")] == [
+    """Two non-ASCII characters match letters when case is ignored, but separate words."""
+    assert [has_case_variants(text) for text in ("Kelvin", "naïve", "\u212aelvin", "wa\u017f")] == [
         False,
         False,
         True,
@@ -77,6 +79,6 @@ def test_letters_that_bound_words() -> None:
 
 
 def test_most_shipped_patterns_need_words_and_have_a_bound() -> None:
-    """Else every text would be searched for all of them, from end to end."""
-    assert len([pattern for pattern in EVERY if not needs(pattern).clauses]) <= 8
-    assert len([pattern for pattern in EVERY if needs(pattern).length > 800]) <= 70
+    """Hardly any shipped pattern is searched in every text."""
+    assert len([pattern for pattern in EVERY if not required_literals(pattern).clauses]) <= 8
+    assert len([pattern for pattern in EVERY if required_literals(pattern).max_letters > 800]) <= 70

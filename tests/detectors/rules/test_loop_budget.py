@@ -1,4 +1,4 @@
-"""Work on the event loop, turn by turn."""
+"""Time slices of work on the event loop."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 import pytest
 
 from sidecar.detectors.rules import loop_budget
-from sidecar.detectors.rules.loop_budget import MOST, Turn
+from sidecar.detectors.rules.loop_budget import TIME_SLICE, LoopBudget
 
 
 class Work:
-    """Who held the loop, in order."""
+    """The order in which tasks held the loop."""
 
-    def __init__(self, own: Turn) -> None:
-        self.turn = own
+    def __init__(self, loop_budget: LoopBudget) -> None:
+        self.turn = loop_budget
         self.order: list[str] = []
 
     async def do(self, name: str, seconds: float = 0.0) -> None:
@@ -25,20 +25,20 @@ class Work:
             time.sleep(seconds)  # noqa: ASYNC251 - holding the loop is what is tested
 
 
-async def test_others_have_their_turn_between_long_work() -> None:
-    """Who comes when a turn is spent waits for the next, and whoever else is ready is served before."""
-    work = Work(Turn())
+async def test_other_tasks_run_between_time_slices() -> None:
+    """With the slice used up, a task waits for the next one, and other ready tasks run first."""
+    work = Work(LoopBudget())
     async with asyncio.TaskGroup() as group:
         for name in "abc":
-            group.create_task(work.do(name, 2 * MOST))
+            group.create_task(work.do(name, 2 * TIME_SLICE))
         asyncio.get_running_loop().call_soon(work.order.append, "served")
     assert work.order == ["a", "served", "b", "c"]
 
 
 async def test_short_work_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits while there is time left."""
-    monkeypatch.setattr(loop_budget, "MOST", 60.0)
-    work = Work(Turn())
+    """No task waits while the slice has time left."""
+    monkeypatch.setattr(loop_budget, "TIME_SLICE", 60.0)
+    work = Work(LoopBudget())
     async with asyncio.TaskGroup() as group:
         for name in "abc":
             group.create_task(work.do(name))
@@ -47,12 +47,12 @@ async def test_short_work_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_who_comes_first_is_first() -> None:
-    """Somebody who asks again and again does not keep others waiting."""
-    work = Work(Turn())
+    """Repeated entries do not starve other waiters."""
+    work = Work(LoopBudget())
 
     async def greedy() -> None:
         for _ in range(10):
-            await work.do("greedy", MOST)
+            await work.do("greedy", TIME_SLICE)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(greedy())
@@ -61,13 +61,13 @@ async def test_who_comes_first_is_first() -> None:
 
 
 async def test_work_that_fails_counts_too() -> None:
-    """The time is gone, and the next turn comes."""
-    work = Work(Turn())
+    """A failure is charged, and the next slice still comes."""
+    work = Work(LoopBudget())
     work.order = []
 
     async def fail() -> None:
         async with work.turn:
-            time.sleep(2 * MOST)  # noqa: ASYNC251 - as above
+            time.sleep(2 * TIME_SLICE)  # noqa: ASYNC251 - as above
             raise ValueError("damaged")
 
     with pytest.raises(ValueError, match="damaged"):
@@ -79,10 +79,10 @@ async def test_work_that_fails_counts_too() -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 async def test_who_is_given_up_keeps_nobody_waiting(late: bool) -> None:
-    """Whether it waited still, or was called in that moment."""
-    work = Work(Turn())
+    """Cancellation is safe while waiting and when just woken."""
+    work = Work(LoopBudget())
     async with asyncio.TaskGroup() as group:
-        group.create_task(work.do("a", 2 * MOST))
+        group.create_task(work.do("a", 2 * TIME_SLICE))
         given_up = group.create_task(work.do("b"))
         group.create_task(work.do("c"))
         if late:
@@ -95,11 +95,11 @@ async def test_who_is_given_up_keeps_nobody_waiting(late: bool) -> None:
 
 
 def test_another_loop_begins_anew() -> None:
-    """A loop that ended in the middle of a turn leaves nothing behind."""
-    work = Work(Turn())
+    """A loop that ended during a slice leaves no state behind."""
+    work = Work(LoopBudget())
 
     async def stopped() -> None:
-        await work.do("a", 2 * MOST)
+        await work.do("a", 2 * TIME_SLICE)
         asyncio.get_running_loop().stop()
 
     first = asyncio.new_event_loop()

@@ -1,4 +1,4 @@
-"""Many patterns in one pass."""
+"""Many patterns are matched in one pass."""
 
 from __future__ import annotations
 
@@ -11,80 +11,87 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar import policy
-from sidecar.detectors.rules.chunks import NEAR, STEP
-from sidecar.detectors.rules.matcher import CROWD, MAKING, TRIGGERS, WORDS, Matcher, Read
+from sidecar.detectors.rules.chunks import MAX_MATCH, MIN_CHUNK
+from sidecar.detectors.rules.matcher import (
+    COMPILE_COST,
+    STUFFING_KEYWORDS,
+    STUFFING_PATTERNS,
+    STUFFING_WINDOW,
+    Matcher,
+    PrefilterResult,
+)
 
 SHIPPED = [pattern for rule in policy.load().rules for pattern in rule.patterns]
 MATCHER = Matcher(SHIPPED)
-ALONE = [re2.compile(pattern, policy.options()) for pattern in SHIPPED]
-OWNED = [(rule.patterns, rule.match) for rule in policy.load().rules if rule.patterns]
+ALONE = [re2.compile(pattern, policy.re2_options()) for pattern in SHIPPED]
+PATTERNS_AND_EXAMPLES = [(rule.patterns, rule.match) for rule in policy.load().rules if rule.patterns]
 LINES = [line for rule in policy.load().rules for line in (*rule.match, *rule.no_match)]
 
 
-def met(matcher: Matcher, text: str, wanted: Callable[[int], bool] = lambda _: True) -> list[int]:
-    """The patterns that this text, which is not stuffed, meets."""
-    read = matcher.read(text)
+def matches(matcher: Matcher, text: str, accept: Callable[[int], bool] = lambda _: True) -> list[int]:
+    """The patterns that match this text, which is not keyword-stuffed."""
+    read = matcher.prefilter(text)
     assert read is not None
-    return [number for number in matcher.met(read, wanted=wanted) if any(matcher.spans(number, text))]
+    return [number for number in matcher.matching(read, accept=accept) if any(matcher.spans(number, text))]
 
 
 def possible(matcher: Matcher, text: str) -> list[int]:
-    """The patterns whose words are there."""
-    read = matcher.read(text)
+    """The candidate patterns."""
+    read = matcher.prefilter(text)
     assert read is not None
-    return sorted(matcher._places(read, -1))
+    return sorted(matcher._candidate_spans(read, -1))
 
 
 def test_patterns_are_met_by_their_number() -> None:
-    """Those with necessary words and those without any."""
+    """Patterns with and without literals are found."""
     matcher = Matcher([r"[a-z]+\s", "word", "other", r"\d{4}"])
-    assert met(matcher, "a WORD of 1234") == [0, 1, 3]
-    assert met(matcher, "nothing") == []
+    assert matches(matcher, "a WORD of 1234") == [0, 1, 3]
+    assert matches(matcher, "nothing") == []
 
 
 def test_a_pattern_that_is_not_wanted_is_not_searched() -> None:
-    """Those without a bit never; what is wanted is asked when the pattern's turn comes."""
+    """Patterns outside the mask never match; `accept` is called when the pattern's turn comes."""
     matcher = Matcher(["one", "two", "three"])
-    read = matcher.read("one two three")
+    read = matcher.prefilter("one two three")
     assert read is not None
-    assert list(matcher.met(read, 0b110)) == [1, 2]
-    assert met(matcher, "one two three", lambda number: number != 1) == [0, 2]
+    assert list(matcher.matching(read, 0b110)) == [1, 2]
+    assert matches(matcher, "one two three", lambda number: number != 1) == [0, 2]
 
 
 def test_digits_in_a_row_are_counted() -> None:
-    """A pattern that needs more in a row than the text has is not searched; digits of other scripts are letters."""
+    """Runs of digits shorter than required exclude a pattern; digits of other scripts are letters."""
     matcher = Matcher([r"\d{4}", r"\d{20}", r"[1-9]\d{2}", r"[٠-٩]{4}"])
-    found = {text: possible(matcher, text) for text in ("12 34", "1234", "1" * 30, "٠١٢٣")}
-    assert found == {"12 34": [], "1234": [0, 2], "1" * 30: [0, 1, 2], "٠١٢٣": [3]}
-    assert met(matcher, "٠١٢٣ " + "1" * 30) == [0, 1, 2, 3]
+    candidates = {text: possible(matcher, text) for text in ("12 34", "1234", "1" * 30, "٠١٢٣")}
+    assert candidates == {"12 34": [], "1234": [0, 2], "1" * 30: [0, 1, 2], "٠١٢٣": [3]}
+    assert matches(matcher, "٠١٢٣ " + "1" * 30) == [0, 1, 2, 3]
 
 
 def test_patterns_that_need_no_words_share_automata_while_they_are_small() -> None:
-    """They are searched in every text, so the fewer automata the better; in two large ones states would multiply."""
+    """Small patterns without literals share automata up to the size limit."""
     bare = ["[a-m]{4}x", r"(?:\w{9}\s){40}", "[n-z]{4}x", r"(?:-\w{9}){40}"]
     matcher = Matcher(["words", *bare])
     assert [(mask, bits) for mask, bits, _ in matcher._groups] == [(14, [2, 4, 8]), (16, [16])]
     for number, text in enumerate(("words", "abcdx", "lighthous " * 40, "nopqx", "-lighthous" * 40)):
-        assert met(matcher, text) == [number]
-    assert met(matcher, "words abcdx nopqx") == [0, 1, 3]
+        assert matches(matcher, text) == [number]
+    assert matches(matcher, "words abcdx nopqx") == [0, 1, 3]
 
 
 def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
-    """Its length for every pattern that is possible in it, and what making automata takes; none if it is not read."""
+    """The estimate counts candidates and compilation, and is 0 for stuffed text."""
     matcher = Matcher(["ferryboat", "harbour", "[a-z]{11}x"])
-    reads = [matcher.read(text) for text in ("moon", "ferryboat", "harbour ferryboat", "")]
-    first, second = (MAKING * policy.program_size(pattern) for pattern in ("ferryboat", "harbour"))
-    assert [matcher.work(read) for read in reads] == [4, 18 + first, 51 + first + second, 0]
-    assert [matcher.work(read, 0b100) for read in reads] == [4, 9, 17, 0]
-    assert not any(list(matcher.met(read)) for read in reads[:1] if read)
-    assert [*matcher.met(reads[2] or Read(b"", [], []))] == [0, 1]
+    reads = [matcher.prefilter(text) for text in ("moon", "ferryboat", "harbour ferryboat", "")]
+    first, second = (COMPILE_COST * policy.program_size(pattern) for pattern in ("ferryboat", "harbour"))
+    assert [matcher.estimated_work(read) for read in reads] == [4, 18 + first, 51 + first + second, 0]
+    assert [matcher.estimated_work(read, 0b100) for read in reads] == [4, 9, 17, 0]
+    assert not any(list(matcher.matching(read)) for read in reads[:1] if read)
+    assert [*matcher.matching(reads[2] or PrefilterResult(b"", [], []))] == [0, 1]
     again = Matcher(["harbour"])
-    assert again.work(again.read("harbour")) == 7
-    assert matcher.work(None) == 0
+    assert again.estimated_work(again.prefilter("harbour")) == 7
+    assert matcher.estimated_work(None) == 0
 
 
 def test_places_count_code_points() -> None:
-    """Not bytes, whatever stands before."""
+    """Spans are in code points."""
     matcher = Matcher(["rule"])
     assert list(matcher.spans(0, "déjà 😀 rule, rule")) == [(7, 11), (13, 17)]
 
@@ -92,20 +99,20 @@ def test_places_count_code_points() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(LINES), st.text(max_size=30), st.sampled_from([str.upper, str.title, str.swapcase, str]))
 def test_no_pattern_is_overlooked_for_its_words(line: str, around: str, written: object) -> None:
-    """Searching only where the necessary words are finds what searching everywhere finds."""
+    """Searching candidate spans finds the same as searching the whole text."""
     text = (around + written(line) + around).encode("utf-8", "replace").decode()  # type: ignore[operator]
     alone = [number for number, pattern in enumerate(ALONE) if pattern.search(text.encode())]
-    assert met(MATCHER, text) == alone
+    assert matches(MATCHER, text) == alone
 
 
 @pytest.mark.parametrize("change", [str, str.upper, lambda line: line.replace(" ", "  -\n")])
 def test_every_example_holds_the_words_of_its_patterns(change: Callable[[str], str]) -> None:
-    """All lines of all rules, as written, in capitals, with more between the words."""
-    for patterns, lines in OWNED:
+    """Every example passes the prefilter: as written, in capitals, with wider gaps."""
+    for patterns, lines in PATTERNS_AND_EXAMPLES:
         numbers = [SHIPPED.index(pattern) for pattern in patterns]
         for line in map(change, lines):
-            found = possible(MATCHER, line)
-            assert [n for n in numbers if ALONE[n].search(line.encode()) and n not in found] == []
+            candidates = possible(MATCHER, line)
+            assert [n for n in numbers if ALONE[n].search(line.encode()) and n not in candidates] == []
 
 
 FILLERS = (
@@ -123,7 +130,7 @@ FILLERS = (
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(st.sampled_from(range(len(OWNED))), min_size=1, max_size=2),
+    st.lists(st.sampled_from(range(len(PATTERNS_AND_EXAMPLES))), min_size=1, max_size=2),
     st.lists(st.tuples(st.sampled_from(FILLERS), st.integers(0, 3_000)), min_size=2, max_size=5),
     st.booleans(),
     st.sampled_from(["", " " * 900, " . " * 500, "指示" * 300]),
@@ -131,59 +138,61 @@ FILLERS = (
 def test_searching_in_places_finds_what_searching_everywhere_finds(
     rules: list[int], fillers: list[tuple[str, int]], loud: bool, between: str
 ) -> None:
-    """Wherever a line stands in a long text, whatever stands around it, however far its words are apart."""
-    patterns, lines = zip(*(OWNED[at] for at in rules), strict=True)
+    """Examples are found anywhere in a long text, with any gaps."""
+    patterns, lines = zip(*(PATTERNS_AND_EXAMPLES[at] for at in rules), strict=True)
     parts = [filler[cut:] for filler, cut in fillers]
     for at, line in enumerate(line for of_one in lines for line in of_one[:2]):
         parts.insert(at + 1, line.replace(" ", between or " "))
     text = "".join(parts).upper() if loud else "".join(parts)
-    own = [pattern for of_one in patterns for pattern in of_one]
-    matcher = Matcher(own)
-    alone = [number for number, pattern in enumerate(own) if policy.compiled(pattern).search(text)]
-    assert met(matcher, text) == alone
+    all_patterns = [pattern for of_one in patterns for pattern in of_one]
+    matcher = Matcher(all_patterns)
+    alone = [number for number, pattern in enumerate(all_patterns) if policy.compiled(pattern).search(text)]
+    assert matches(matcher, text) == alone
 
 
-@pytest.mark.parametrize("start", [0, STEP - 3, STEP, 2 * STEP - 5, 3 * STEP - 1, 7 * STEP + 2])
+@pytest.mark.parametrize(
+    "start", [0, MIN_CHUNK - 3, MIN_CHUNK, 2 * MIN_CHUNK - 5, 3 * MIN_CHUNK - 1, 7 * MIN_CHUNK + 2]
+)
 @pytest.mark.parametrize("words", ["necessary words", "necessary" + " " * 4_000 + "words", "notwendige Wörter"])
-def test_words_are_found_across_stretches(start: int, words: str) -> None:
-    """Wherever the text is cut."""
-    text = ("a b, " * start)[:start] + words + " c d" * STEP
-    assert met(Matcher([r"\bnecessary[\s\W_]+words\b", r"\bnotwendige\s+W\W?rter\b"]), text) == [int("ö" in words)]
+def test_matches_are_found_across_chunks(start: int, words: str) -> None:
+    """A match is found wherever chunks end."""
+    text = ("a b, " * start)[:start] + words + " c d" * MIN_CHUNK
+    assert matches(Matcher([r"\bnecessary[\s\W_]+words\b", r"\bnotwendige\s+W\W?rter\b"]), text) == [int("ö" in words)]
 
 
 def test_a_pattern_is_searched_only_where_its_words_are() -> None:
-    """Not if they stand far from each other; one without a bound is searched wherever they are."""
+    """Distant literals give no candidate, unless the pattern is unbounded."""
     matcher = Matcher([r"\bone\b[^\n]{0,40}\btwo\b", r"\bone\b[^\n]*\btwo\b"])
-    far = "one" + " and so on" * NEAR + " two"
+    far = "one" + " and so on" * MAX_MATCH + " two"
     assert possible(matcher, far) == [1]
-    near = " and so on" * NEAR + " one two" + " and so on" * NEAR
-    read = matcher.read(near)
+    near = " and so on" * MAX_MATCH + " one two" + " and so on" * MAX_MATCH
+    read = matcher.prefilter(near)
     assert read is not None
-    places = matcher._places(read, -1)
+    places = matcher._candidate_spans(read, -1)
     assert sorted(places) == [0, 1]
-    assert sum(end - start for start, end in places[0]) < 5 * STEP
+    assert sum(end - start for start, end in places[0]) < 5 * MIN_CHUNK
     assert places[1] == [(0, len(near))]
-    assert met(matcher, near) == [0, 1]
+    assert matches(matcher, near) == [0, 1]
 
 
 def test_what_only_seems_to_be_met_at_the_edge_of_a_place_is_not() -> None:
-    """Neither the beginning of the text nor the boundary of a word is where a text was cut."""
-    text = ("and so on, " * STEP) + "mark my words" + (", and so on" * STEP)
-    assert met(Matcher([r"\A[^\n]{0,700}mark my", r"my words[^\n]{0,700}\z"]), text) == []
+    """Chunk borders are neither text starts nor word boundaries."""
+    text = ("and so on, " * MIN_CHUNK) + "mark my words" + (", and so on" * MIN_CHUNK)
+    assert matches(Matcher([r"\A[^\n]{0,700}mark my", r"my words[^\n]{0,700}\z"]), text) == []
 
 
-def test_a_text_made_for_many_patterns_is_stuffed() -> None:
-    """So many in so little text; the same words spread out are none."""
-    words = ["".join(letters) for letters in product("bcdfghj", repeat=3)][: CROWD + 20]
+def test_many_candidate_patterns_are_keyword_stuffing() -> None:
+    """Many candidates in a chunk are stuffing; the same words spread out are not."""
+    words = ["".join(letters) for letters in product("bcdfghj", repeat=3)][: STUFFING_PATTERNS + 20]
     matcher = Matcher(words)
-    assert matcher.read(" ".join(words)) is None
-    assert len(met(matcher, (" , of course, " * 9).join(words))) == len(words)
+    assert matcher.prefilter(" ".join(words)) is None
+    assert len(matches(matcher, (" , of course, " * 9).join(words))) == len(words)
 
 
-def test_a_text_made_of_the_words_of_patterns_is_stuffed() -> None:
-    """So many different ones among so many; a text that says some of them again and again is not."""
-    words = ["".join(letters) for letters in product("bcdf", repeat=4)][:TRIGGERS]
+def test_many_distinct_keywords_are_keyword_stuffing() -> None:
+    """Many distinct keywords are stuffing; repeating a few is not."""
+    words = ["".join(letters) for letters in product("bcdf", repeat=4)][:STUFFING_KEYWORDS]
     matcher = Matcher(words)
-    other = ["and so on"] * (WORDS // 6)
-    assert matcher.read(" ".join(words + other)) is None
-    assert matcher.read(" ".join(words[1:] * 3 + other)) is not None
+    other = ["and so on"] * (STUFFING_WINDOW // 6)
+    assert matcher.prefilter(" ".join(words + other)) is None
+    assert matcher.prefilter(" ".join(words[1:] * 3 + other)) is not None

@@ -1,4 +1,4 @@
-"""Patterns read from left to right."""
+"""Parsing of patterns."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from math import inf
 
 import pytest
 
-from sidecar.detectors.rules.fragments import BETWEEN, DIGIT, WIDE, Strings
-from sidecar.detectors.rules.parser import whole
+from sidecar.detectors.rules.fragments import DIGIT, NON_ASCII, SEPARATOR, Strings
+from sidecar.detectors.rules.parser import parse
 
 
 def read(pattern: str) -> tuple[list[set[str]], float]:
-    """Its clauses, `_` for what is between words, `0` for a digit, `?` for what is beyond ASCII; and its length."""
-    part = whole(pattern, bool, lambda clause: (-min(map(len, clause)), len(clause)))
-    return [shown(clause) for clause in part.clauses], part.length
+    """Its clauses (`_` separator, `0` digit, `?` non-ASCII) and its maximum length."""
+    part = parse(pattern, bool, lambda clause: (-min(map(len, clause)), len(clause)))
+    return [readable(clause) for clause in part.clauses], part.max_letters
 
 
-def shown(clause: Strings) -> set[str]:
+def readable(clause: Strings) -> set[str]:
     """The strings of a clause, readable."""
-    return {s.replace(BETWEEN, "_").replace(DIGIT, "0").replace(WIDE, "?") for s in clause}
+    return {s.replace(SEPARATOR, "_").replace(DIGIT, "0").replace(NON_ASCII, "?") for s in clause}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,6 @@ def shown(clause: Strings) -> set[str]:
     ],
 )
 def test_patterns(pattern: str, clauses: list[set[str]], length: float) -> None:
-    """One string of each clause must be there; what may be missing, or is not understood, is no clause."""
-    found, longest = read(pattern)
-    assert ([clause for clause in found if clause != {""}], longest) == (clauses, length)
+    """Required parts give clauses; optional and unsupported ones do not."""
+    clause_set, longest = read(pattern)
+    assert ([clause for clause in clause_set if clause != {""}], longest) == (clauses, length)

@@ -1,10 +1,17 @@
-"""Which digits are a telephone number."""
+"""Recognition of phone numbers."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar.detectors.rules.phone_numbers import REGIONS, digits, international, national, north_american, spoken_of
+from sidecar.detectors.rules.phone_numbers import (
+    REGIONS,
+    after_call_word,
+    digits,
+    international,
+    national,
+    north_american,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +36,7 @@ def test_a_country_code_must_exist_and_the_length_must_fit(text: str, sound: boo
     [("604-555-0142", True), ("1 (604) 555-0142", True), ("104-555-0142", False), ("555-0142", False)],
 )
 def test_north_american_areas_do_not_begin_with_one(text: str, sound: bool) -> None:
-    """Ten digits, whatever stands before them."""
+    """Ten digits are accepted after any prefix."""
     assert north_american(text) is sound
 
 
@@ -44,7 +51,7 @@ def test_north_american_areas_do_not_begin_with_one(text: str, sound: bool) -> N
     ],
 )
 def test_a_national_number_fits_the_plan_of_some_country(text: str, sound: bool) -> None:
-    """Dates and one figure repeated do not."""
+    """Dates and repeated digits are rejected."""
     assert national(text) is sound
 
 
@@ -53,8 +60,8 @@ def test_a_national_number_fits_the_plan_of_some_country(text: str, sound: bool)
     [("call me at 481 77 29", True), ("call me at 12", False), ("call on 2024-11-21", False), ("call 1111111", False)],
 )
 def test_words_make_a_number_of_what_has_no_plan(text: str, sound: bool) -> None:
-    """As long as it is neither a date nor too short."""
-    assert spoken_of(text) is sound
+    """Digits after a call word count unless a date or too short."""
+    assert after_call_word(text) is sound
 
 
 def test_all_countries_are_asked_at_once() -> None:

@@ -33,7 +33,7 @@ from sidecar.detectors.rules.quotation import COMMANDS, CONTINUES, INSTRUCTIONS,
     ],
 )
 def test_orders_to_go_on(text: str) -> None:
-    """Where a quotation ends."""
+    """Requests to continue where a quotation ends."""
     assert CONTINUES.search(text)
 
 
@@ -49,7 +49,7 @@ def test_orders_to_go_on(text: str) -> None:
     ],
 )
 def test_orders_to_go_on_with_the_work_are_none(text: str) -> None:
-    """Frameworks and people say this all day."""
+    """Everyday wordings do not match."""
     assert not CONTINUES.search(text)
 
 

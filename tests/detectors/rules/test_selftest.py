@@ -1,4 +1,4 @@
-"""Proof: the shipped policies keep their word, and a broken one is caught."""
+"""Self-tests: the shipped policies pass, and a broken rule is reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from sidecar import policy
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.detectors.rules.selftest import canary, prove, unproved
+from sidecar.detectors.rules.selftest import canary, run_selftests, untested_patterns
 from sidecar.errors import LayerError
 from sidecar.policy import Policy, Rule
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
@@ -34,52 +34,52 @@ def shipped() -> Policy:
     return policy.load()
 
 
-def made(**changes: object) -> Policy:
+def policy_of(**changes: object) -> Policy:
     """A policy of one rule."""
     return Policy(rules=(Rule.model_validate({**RULE, **changes}),), revision="test")
 
 
 async def test_the_shipped_policies_prove_themselves(shipped: Policy) -> None:
-    """Every match is met, every no_match and every known gap is not."""
-    assert await prove(shipped, [RulesLayer(shipped)]) == []
+    """Every `match` line matches, no `no_match` or `misses` line does."""
+    assert await run_selftests(shipped, [RulesLayer(shipped)]) == []
 
 
 async def test_every_shipped_pattern_is_met_by_a_match_line(shipped: Policy) -> None:
-    """A typing error in any one of them fails the proof of its rule."""
-    assert [problem for rule in shipped.rules for problem in await unproved(rule)] == []
+    """A mistyped pattern is reported."""
+    assert [problem for rule in shipped.rules for problem in await untested_patterns(rule)] == []
 
 
 async def test_a_pattern_that_no_match_line_meets_is_named() -> None:
-    """With the rule, its number and its beginning."""
-    rule = made(patterns=[r"\bbanana\b", r"\bbananna\b", "x" * 70]).rules[0]
-    assert await unproved(rule) == [
+    """The report names the rule, the number and the beginning of the pattern."""
+    rule = policy_of(patterns=[r"\bbanana\b", r"\bbananna\b", "x" * 70]).rules[0]
+    assert await untested_patterns(rule) == [
         r"T-1: pattern 2 of 3 is met by no match line (\bbananna\b)",
         f"T-1: pattern 3 of 3 is met by no match line ({'x' * 60}...)",
     ]
 
 
 async def test_a_hit_that_is_no_order_proves_no_pattern() -> None:
-    """A pattern is proved as the status of its rule says: a quotation does not block."""
+    """A pattern must match with the weight of its status: a mitigated hit does not block."""
     quoted = 'Phrases such as "one banana please" are attacks.'
-    assert len(await unproved(made(match=[quoted]).rules[0])) == 1
-    assert await unproved(made(match=[quoted], status="test").rules[0]) == []
+    assert len(await untested_patterns(policy_of(match=[quoted]).rules[0])) == 1
+    assert await untested_patterns(policy_of(match=[quoted], status="test").rules[0]) == []
 
 
 async def test_no_pattern_of_a_retired_rule_is_asked_for() -> None:
-    """It is not looked for any more."""
-    assert await unproved(made(match=["No fruit."], status="retired").rules[0]) == []
+    """Retired rules are not tested."""
+    assert await untested_patterns(policy_of(match=["No fruit."], status="retired").rules[0]) == []
 
 
-async def test_each_rule_is_proved_by_itself_alone(shipped: Policy) -> None:
-    """Without a rule its own examples fail: no other rule stands in for it."""
+async def test_each_rule_passes_its_selftest_alone(shipped: Policy) -> None:
+    """Examples pass by their own rule only."""
     for half in (0, 1):
-        kept = Policy(rules=shipped.rules[half::2], revision="half")
-        failing = {problem.partition(":")[0] for problem in await prove(shipped, [RulesLayer(kept)])}
+        half_policy = Policy(rules=shipped.rules[half::2], revision="half")
+        failing = {problem.partition(":")[0] for problem in await run_selftests(shipped, [RulesLayer(half_policy)])}
         assert failing >= {rule.id for rule in shipped.rules[1 - half :: 2] if rule.status != "retired"}
 
 
 class Counting:
-    """The rules layer, and how often it was asked."""
+    """The rules layer with a call counter."""
 
     name = LayerName.RULES
 
@@ -92,25 +92,25 @@ class Counting:
         return await self.layer.scan(request, prior)
 
 
-async def test_what_was_proved_is_not_proved_again_until_it_changes() -> None:
-    """Neither its patterns nor its examples; a rule about hiding depends on others and is proved every time."""
-    policy, proven = made(), set[Rule]()
-    asked = []
-    for tried in (policy, policy, made(match=["A banana."]), made(match=["No fruit."])):
+async def test_passed_rules_are_skipped_until_they_change() -> None:
+    """Unchanged pattern rules are skipped; `hidden_in` rules are always tested."""
+    policy, proven = policy_of(), set[Rule]()
+    calls = []
+    for tried in (policy, policy, policy_of(match=["A banana."]), policy_of(match=["No fruit."])):
         layer = Counting(tried)
-        problems = await prove(tried, [layer], proven)
-        asked.append((layer.asked > 0, len(problems) > 0))
-    assert asked == [(True, False), (False, False), (True, False), (True, True)]
-    hiding = made(patterns=(), hidden_in=["base64"], match=["Nothing hidden."])
-    assert await prove(hiding, [Counting(hiding)], proven)
-    assert await prove(hiding, [Counting(hiding)], proven)
+        problems = await run_selftests(tried, [layer], proven)
+        calls.append((layer.asked > 0, len(problems) > 0))
+    assert calls == [(True, False), (False, False), (True, False), (True, True)]
+    hiding = policy_of(patterns=(), hidden_in=["base64"], match=["Nothing hidden."])
+    assert await run_selftests(hiding, [Counting(hiding)], proven)
+    assert await run_selftests(hiding, [Counting(hiding)], proven)
 
 
-async def test_what_no_layer_looked_at_is_not_proved() -> None:
-    """Rules that were switched off are proved when they are switched on."""
-    policy, proven = made(match=["No fruit."]), set[Rule]()
-    assert await prove(policy, [], proven) == []
-    assert await prove(policy, [RulesLayer(policy)], proven)
+async def test_rules_without_a_layer_are_not_marked_as_passed() -> None:
+    """Rules are tested when they are switched on."""
+    policy, proven = policy_of(match=["No fruit."]), set[Rule]()
+    assert await run_selftests(policy, [], proven) == []
+    assert await run_selftests(policy, [RulesLayer(policy)], proven)
 
 
 def test_no_rule_ever_vanishes(shipped: Policy) -> None:
@@ -128,20 +128,20 @@ def test_no_rule_ever_vanishes(shipped: Policy) -> None:
 )
 async def test_a_rule_that_breaks_its_word_is_named(changes: dict[str, object], said: str) -> None:
     """With the line and the channel."""
-    broken = made(**changes)
-    assert said in await prove(broken, [RulesLayer(broken)])
+    broken = policy_of(**changes)
+    assert said in await run_selftests(broken, [RulesLayer(broken)])
 
 
 async def test_rules_of_an_absent_layer_are_left_out() -> None:
     """Without the semantic layer its rules cannot be asked, and that is no problem."""
-    other = made(patterns=[], similar_to=["a fruit"])
-    assert await prove(other, [RulesLayer(other)]) == []
+    other = policy_of(patterns=[], similar_to=["a fruit"])
+    assert await run_selftests(other, [RulesLayer(other)]) == []
 
 
 async def test_a_retired_rule_is_not_asked() -> None:
     """Its examples stay in the file and say nothing any more."""
-    retired = made(status="retired")
-    assert await prove(retired, [RulesLayer(retired)]) == []
+    retired = policy_of(status="retired")
+    assert await run_selftests(retired, [RulesLayer(retired)]) == []
 
 
 class Canned:

@@ -50,11 +50,11 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_was_kept_is_recalled_and_added_to(record: Path) -> None:
     """Rule by rule: one kept later does not displace an earlier one."""
-    assert selftest_cache.recall([RULE, OTHER], record) == set()
-    selftest_cache.keep([RULE], record)
-    assert selftest_cache.recall([RULE, OTHER], record) == {RULE}
-    selftest_cache.keep([OTHER], record)
-    assert selftest_cache.recall([RULE, OTHER], record) == {RULE, OTHER}
+    assert selftest_cache.load([RULE, OTHER], record) == set()
+    selftest_cache.store([RULE], record)
+    assert selftest_cache.load([RULE, OTHER], record) == {RULE}
+    selftest_cache.store([OTHER], record)
+    assert selftest_cache.load([RULE, OTHER], record) == {RULE, OTHER}
 
 
 @pytest.mark.parametrize(
@@ -70,47 +70,47 @@ def test_what_was_kept_is_recalled_and_added_to(record: Path) -> None:
     ],
 )
 def test_a_rule_that_was_edited_is_not_recalled(record: Path, changed: dict[str, object]) -> None:
-    """Whatever of it was edited: its patterns, its examples, how it looks."""
-    selftest_cache.keep([RULE], record)
-    assert selftest_cache.recall([RULE.model_copy(update=changed)], record) == set()
+    """Any edit of a rule invalidates its entry."""
+    selftest_cache.store([RULE], record)
+    assert selftest_cache.load([RULE.model_copy(update=changed)], record) == set()
 
 
 def test_other_code_believes_nothing(record: Path) -> None:
-    """The first line names the code; what other code has proved is replaced."""
-    selftest_cache.keep([RULE], record)
+    """The first line is the code digest; entries of other code are replaced."""
+    selftest_cache.store([RULE], record)
     lines = record.read_text("ascii").split("\n")
     record.write_text("\n".join(["0" * 64, *lines[1:]]), "ascii")
-    assert selftest_cache.recall([RULE], record) == set()
-    selftest_cache.keep([OTHER], record)
-    assert selftest_cache.recall([RULE, OTHER], record) == {OTHER}
+    assert selftest_cache.load([RULE], record) == set()
+    selftest_cache.store([OTHER], record)
+    assert selftest_cache.load([RULE, OTHER], record) == {OTHER}
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"\n", b"garbage"])
 def test_a_damaged_record_is_as_none(record: Path, content: bytes) -> None:
-    """Nothing is believed, and the next proof mends it."""
+    """A damaged file is ignored and rewritten."""
     record.parent.mkdir()
     record.write_bytes(content)
-    assert selftest_cache.recall([RULE], record) == set()
-    selftest_cache.keep([RULE], record)
-    assert selftest_cache.recall([RULE], record) == {RULE}
+    assert selftest_cache.load([RULE], record) == set()
+    selftest_cache.store([RULE], record)
+    assert selftest_cache.load([RULE], record) == {RULE}
 
 
 def test_a_record_does_not_grow_for_ever(record: Path) -> None:
-    """Beyond so many rules it begins anew."""
-    selftest_cache.keep([RULE], record)
+    """The file is bounded."""
+    selftest_cache.store([RULE], record)
     with record.open("a", encoding="ascii") as file:
-        file.writelines(f"{number:064}\n" for number in range(selftest_cache.MOST))
-    selftest_cache.keep([OTHER], record)
-    assert selftest_cache.recall([RULE, OTHER], record) == {OTHER}
+        file.writelines(f"{number:064}\n" for number in range(selftest_cache.MAX_RULES))
+    selftest_cache.store([OTHER], record)
+    assert selftest_cache.load([RULE, OTHER], record) == {OTHER}
 
 
 def test_a_folder_that_cannot_be_written_to_is_no_trouble(tmp_path: Path) -> None:
-    """As with bytecode: nothing is kept, nothing fails, and nothing is left lying about."""
+    """Nothing is stored, nothing fails, and no temporary file remains."""
     in_the_way = tmp_path / "proven.txt"
     in_the_way.mkdir()
-    selftest_cache.keep([RULE], in_the_way / "no-folder" / "proven.txt")
-    selftest_cache.keep([RULE], Path(os.devnull) / "proven.txt")
-    assert selftest_cache.recall([RULE], in_the_way) == set()
+    selftest_cache.store([RULE], in_the_way / "no-folder" / "proven.txt")
+    selftest_cache.store([RULE], Path(os.devnull) / "proven.txt")
+    assert selftest_cache.load([RULE], in_the_way) == set()
 
 
 KEEPING = """
@@ -118,7 +118,7 @@ import sys
 from pathlib import Path
 from sidecar import policy
 from sidecar.detectors.rules import selftest_cache
-selftest_cache.keep([policy.Rule.model_validate_json(sys.argv[1])], Path(sys.argv[2]))
+selftest_cache.store([policy.Rule.model_validate_json(sys.argv[1])], Path(sys.argv[2]))
 """
 
 
@@ -131,7 +131,7 @@ def test_where_no_bytecode_is_kept_nothing_is(record: Path, forbidden: str) -> N
 
 
 async def test_a_broken_rule_is_refused_beside_all_that_is_known(tmp_path: Path) -> None:
-    """The shipped rules are recalled or proved; an own one that breaks its word ends the start, every time."""
+    """Shipped rules are loaded or tested; a failing custom rule stops every start."""
     (tmp_path / "own.yaml").write_text(BROKEN, "utf-8")
     settings = Settings.model_validate(
         {"layers": {"semantic": {"enabled": False}}, "policies": ["shipped", str(tmp_path)]}

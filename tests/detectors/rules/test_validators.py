@@ -1,4 +1,4 @@
-"""Checks of data that carries its own proof."""
+"""Validators of data with a checksum or structure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.detectors.rules.validators import CHECKS
 from sidecar.types import Label, ScanRequest, Segment
 
-OWN = tuple(rule for rule in policy.load().rules if rule.label is Label.PII_DETECTED)
-LAYER = RulesLayer(policy.Policy(rules=OWN, revision="test"))
+PII_RULES = tuple(rule for rule in policy.load().rules if rule.label is Label.PII_DETECTED)
+LAYER = RulesLayer(policy.Policy(rules=PII_RULES, revision="test"))
 BLOCKS = 0.6
 ODD = (
     "",
@@ -78,13 +78,13 @@ ODD = (
     ],
 )
 def test_check_digits(name: str, text: str, sound: bool) -> None:
-    """A sum, a length or a range that does not fit is no datum of that kind."""
+    """A wrong checksum, length or range is rejected."""
     assert CHECKS[name](text) is sound
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
 def test_no_check_ever_raises(name: str) -> None:
-    """Whatever a pattern may hand over: nothing, other scripts, far too much, noise."""
+    """No input raises: empty, other scripts, oversized, noise."""
     rng = random.Random(name)  # noqa: S311 - noise, not secrets
     noise = ["".join(rng.choices("0123456789ABXZ+-./: é", k=rng.randrange(24))) for _ in range(300)]
     assert {type(CHECKS[name](text)) for text in (*ODD, *noise)} == {bool}
@@ -92,19 +92,19 @@ def test_no_check_ever_raises(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(CHECKS) - {"luhn"}))
 def test_every_check_is_asked_by_a_rule(name: str) -> None:
-    """`luhn` alone is there for rules of one's own."""
-    assert any(rule.check == name for rule in OWN)
+    """`luhn` alone is for custom rules."""
+    assert any(rule.check == name for rule in PII_RULES)
 
 
 def test_personal_data_alone_never_blocks() -> None:
     """Every kind stays below the threshold, and only secrets come near it."""
-    assert all(rule.score < BLOCKS for rule in OWN)
+    assert all(rule.score < BLOCKS for rule in PII_RULES)
 
 
 @pytest.mark.parametrize("text", ["4111111111111111 ", "DE89370400440532013000 ", "call +49 30 2312504, "])
 async def test_a_text_of_nothing_but_data_has_bounded_findings(text: str) -> None:
-    """However long it is: so many places of each pattern and no more."""
+    """The number of validated places is bounded."""
     report = await LAYER.scan(ScanRequest((Segment(text * 3000),)), ())
-    patterns = sum(len(rule.patterns) for rule in OWN)
+    patterns = sum(len(rule.patterns) for rule in PII_RULES)
     assert 256 <= len(report.findings) <= 256 * patterns
-    assert max(sum(f.rule == rule.id for f in report.findings) for rule in OWN) <= 256 * 3
+    assert max(sum(f.rule == rule.id for f in report.findings) for rule in PII_RULES) <= 256 * 3

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tiny_model
 
-from sidecar.detectors.semantic.artifact import SHIPPED, Artefact, Calibration
+from sidecar.detectors.semantic.artifact import SHIPPED, Calibration, ModelArtifact
 from sidecar.errors import ModelError
 from sidecar.types import Label
 
@@ -22,18 +22,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_whole_folder_is_read(folder: Path) -> None:
-    """Description and head come out as they were written."""
-    read = Artefact.read(folder)
+    """Manifest and head round-trip."""
+    read = ModelArtifact.read(folder)
     assert (read.manifest.name, read.head.attack) == ("tiny", 0)
     assert set(read.head.labels) == set(Label) - {Label.PII_DETECTED}
 
 
 @pytest.mark.parametrize("name", ["model.json", "model.onnx", "head.npz"])
 def test_a_missing_file_is_named(folder: Path, name: str) -> None:
-    """Whatever is missing, the error says which file."""
+    """The error names the missing file."""
     (folder / name).unlink()
     with pytest.raises(ModelError, match=name):
-        Artefact.read(folder)
+        ModelArtifact.read(folder)
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "head.npz"])
@@ -43,19 +43,19 @@ def test_a_damaged_file_is_named(folder: Path, name: str) -> None:
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)
     with pytest.raises(ModelError, match=f"{name}.*damaged"):
-        Artefact.read(folder)
+        ModelArtifact.read(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"name": 1', b"\xff"])
 def test_a_description_that_makes_no_sense_is_refused(folder: Path, content: bytes) -> None:
-    """Half a description is none."""
+    """An incomplete manifest is rejected."""
     (folder / "model.json").write_bytes(content)
     with pytest.raises(ModelError, match=r"model\.json"):
-        Artefact.read(folder)
+        ModelArtifact.read(folder)
 
 
 def test_logits_that_are_no_numbers_are_an_error() -> None:
-    """A model gone mad must not pass for a calm one."""
+    """Logits that are not finite raise an error."""
     with pytest.raises(ArithmeticError):
         tiny_model.head().logits(np.full((1, len(tiny_model.WORDS)), math.nan, np.float32))
 
@@ -70,4 +70,4 @@ def test_calibration_is_a_probability() -> None:
 @pytest.mark.parametrize("engine", sorted(SHIPPED))
 def test_the_shipped_folders_are_whole(engine: str) -> None:
     """What the package ships passes its own check, and is for the engine that picks it."""
-    assert Artefact.read(SHIPPED[engine]).manifest.engine == engine  # type: ignore[index]
+    assert ModelArtifact.read(SHIPPED[engine]).manifest.engine == engine  # type: ignore[index]

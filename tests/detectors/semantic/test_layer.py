@@ -13,11 +13,11 @@ import tiny_model
 from tiny_model import Rule, TinyEncoder
 
 from sidecar import config
-from sidecar.detectors.semantic.artifact import Artefact
-from sidecar.detectors.semantic.batcher import Reader
-from sidecar.detectors.semantic.cascade import Scorer
+from sidecar.detectors.semantic.artifact import ModelArtifact
+from sidecar.detectors.semantic.batcher import Batcher
+from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.layer import SemanticLayer
-from sidecar.detectors.semantic.nearest_neighbours import Neighbours
+from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.errors import ModelError
 from sidecar.types import Label, LayerReport, ScanRequest, Segment, Source
 
@@ -27,8 +27,10 @@ CALM, ATTACK = "calm " * 20, "calm " * 20 + "attack " + "calm " * 20
 def layer_of(*rules: Rule) -> SemanticLayer:
     """A layer on the tiny model."""
     encoder, manifest = TinyEncoder(), tiny_model.manifest(similar_from=0.9)
-    reader = Reader(Scorer(encoder, tiny_model.head()), budget=100)
-    return SemanticLayer(Artefact(Path(), manifest, tiny_model.head()), reader, Neighbours(rules, encoder, manifest))
+    reader = Batcher(CascadeScorer(encoder, tiny_model.head()), budget=100)
+    return SemanticLayer(
+        ModelArtifact(Path(), manifest, tiny_model.head()), reader, NearestNeighbours(rules, encoder, manifest)
+    )
 
 
 async def scan(layer: SemanticLayer, *segments: Segment) -> LayerReport:
@@ -42,22 +44,22 @@ async def scan(layer: SemanticLayer, *segments: Segment) -> LayerReport:
 async def test_the_worst_window_of_the_worst_segment_is_the_score() -> None:
     """The finding names segment, label and place of what was found."""
     report = await scan(layer_of(), Segment(CALM, path="a"), Segment(ATTACK, path="b"))
-    (found,) = report.findings
-    assert report.score == found.score == pytest.approx(1 / (1 + 2.718281828**-5))
-    assert (found.rule, found.label, found.path) == ("SEM-prompt_injection", Label.PROMPT_INJECTION, "b")
-    assert "attack" in ATTACK[found.start : found.end]
+    (finding,) = report.findings
+    assert report.score == finding.score == pytest.approx(1 / (1 + 2.718281828**-5))
+    assert (finding.rule, finding.label, finding.path) == ("SEM-prompt_injection", Label.PROMPT_INJECTION, "b")
+    assert "attack" in ATTACK[finding.start : finding.end]
     assert report.detail == {"windows": 10, "windows_settled": 0, "windows_left": 0}
 
 
 async def test_labels_share_the_score_by_their_chances() -> None:
-    """What could be two things is reported as both."""
+    """Two probable labels are both reported."""
     report = await scan(layer_of(), Segment("doubt"))
     assert {f.label for f in report.findings} == {Label.PROMPT_INJECTION, Label.SYSTEM_PROMPT_EXTRACTION}
     assert report.score == pytest.approx(0.5)
 
 
 async def test_an_attack_that_was_hidden_is_smuggled() -> None:
-    """What was found in a decoded stretch is token smuggling beside what it is, and points at the stretch."""
+    """A finding in decoded text is also token smuggling, at the place of the encoding."""
     hidden = base64.b64encode(b"attack calm calm calm").decode()
     report = await scan(layer_of(), Segment(f"{CALM}{hidden}"))
     assert {f.label for f in report.findings} == {Label.PROMPT_INJECTION, Label.TOKEN_SMUGGLING}
@@ -67,7 +69,7 @@ async def test_an_attack_that_was_hidden_is_smuggled() -> None:
 
 @pytest.mark.parametrize("segments", [(), (Segment(""),), (Segment(CALM), Segment(" \n"))])
 async def test_calm_and_empty_texts_score_low_without_findings(segments: Sequence[Segment]) -> None:
-    """Nothing to read is nothing to fear."""
+    """An empty request scores 0."""
     report = await scan(layer_of(), *segments)
     assert (report.score or 0) < 0.01
     assert report.findings == ()
@@ -86,13 +88,13 @@ async def test_windows_that_are_left_over_are_a_failure_beside_what_was_read() -
     """`budget` is the word that the engine knows for it; segments that were read are whole, the others are not."""
     report = await scan(layer_of(), Segment("attack"), Segment("calm " * 2000))
     assert (report.failure, report.score) == ("budget", pytest.approx(1 / (1 + 2.718281828**-5)))
-    assert [one.whole for one in report.each] == [True, False]
+    assert [segment_report.whole for segment_report in report.each] == [True, False]
 
 
 async def test_many_segments_are_put_together_beside_the_event_loop() -> None:
     """A request of hundreds of strings holds the loop no longer than one of a few; the reports stay in order."""
     report = await scan(layer_of(), *(Segment("attack" if n == 70 else "calm") for n in range(90)))
-    assert [number for number, one in enumerate(report.each) if one.score > 0.5] == [70]
+    assert [number for number, segment_report in enumerate(report.each) if segment_report.score > 0.5] == [70]
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
@@ -130,9 +132,9 @@ async def test_the_shipped_model_tells_attacks_from_their_neighbours(shipped: Se
 
 async def test_an_operators_examples_catch_paraphrases(shipped: SemanticLayer) -> None:
     """The same question in other words meets the rule, another topic does not."""
-    met = await shipped.scan(ScanRequest((Segment("How much are we going to pay for merging with Larkfield?"),)), ())
+    report = await shipped.scan(ScanRequest((Segment("How much are we going to pay for merging with Larkfield?"),)), ())
     other = await shipped.scan(ScanRequest((Segment("How much flour goes into a sponge cake?"),)), ())
-    assert "OWN-1" in {f.rule for f in met.findings}
+    assert "OWN-1" in {f.rule for f in report.findings}
     assert "OWN-1" not in {f.rule for f in other.findings}
 
 
@@ -158,8 +160,8 @@ asyncio.run(main())
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_light_engine_needs_neither_torch_nor_much_memory() -> None:
     """A long text is read within 220 MB, and nothing of the training libraries is imported."""
-    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
-    windows, torch, transformers, peak = done.stdout.split()
+    process = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
+    windows, torch, transformers, peak = process.stdout.split()
     assert (int(windows) > 15, torch, transformers) == (True, "False", "False")
     assert int(peak) <= 220
 
@@ -169,6 +171,10 @@ async def test_each_segment_has_its_own_score_and_similar_examples() -> None:
     report = await scan(
         layer_of(Rule("SIM-1", ("calm",), score=0.7)), Segment("calm"), Segment("attack"), Segment("calm")
     )
-    assert [[f.rule for f in one.findings] for one in report.each] == [["SIM-1"], ["SEM-prompt_injection"], ["SIM-1"]]
-    assert [round(one.score, 1) for one in report.each] == [0.7, 1.0, 0.7]
-    assert all(one.whole for one in report.each)
+    assert [[f.rule for f in report_of.findings] for report_of in report.each] == [
+        ["SIM-1"],
+        ["SEM-prompt_injection"],
+        ["SIM-1"],
+    ]
+    assert [round(report_of.score, 1) for report_of in report.each] == [0.7, 1.0, 0.7]
+    assert all(report_of.whole for report_of in report.each)

@@ -6,21 +6,21 @@ import numpy as np
 import tiny_model
 from tiny_model import Rule, TinyEncoder
 
-from sidecar.detectors.semantic.nearest_neighbours import Neighbours
+from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.types import Channel
 
 
 def hits(*rules: Rule, texts: tuple[str, ...], channel: Channel = Channel.DIRECT) -> list[tuple[str, int]]:
-    """Which rules the texts meet, and with which of them."""
+    """The matching rules and windows."""
     encoder = TinyEncoder()
-    neighbours = Neighbours(rules, encoder, tiny_model.manifest(similar_from=0.9))
+    neighbours = NearestNeighbours(rules, encoder, tiny_model.manifest(similar_from=0.9))
     ids = [next(encoder.windows(text)).ids for text in texts]
     features = encoder.features(ids, [0] * len(ids)) if ids else np.zeros((0, 8), np.float32)
     return [(hit.rule.id, hit.window) for hit in neighbours.hits(features, [channel] * len(texts))]
 
 
 def test_the_nearest_window_meets_the_rule() -> None:
-    """Each rule answers for itself, with the window that is nearest to one of its examples."""
+    """Each rule reports the window nearest to its examples."""
     rules = Rule("A-1", ("leak", "attack leak")), Rule("B-1", ("doubt",))
     assert hits(*rules, texts=("calm", "attack leak", "calm leak")) == [("A-1", 1)]
     assert hits(*rules, texts=("doubt", "leak")) == [("A-1", 1), ("B-1", 0)]
@@ -32,7 +32,7 @@ def test_nothing_near_enough_meets_nothing() -> None:
 
 
 def test_a_rule_holds_in_its_channels_only() -> None:
-    """A rule for what is read says nothing about what is said."""
+    """A rule for indirect text does not match direct text."""
     rule = Rule("A-1", ("leak",), channels=(Channel.INDIRECT,))
     assert hits(rule, texts=("leak",)) == []
     assert hits(rule, texts=("leak",), channel=Channel.INDIRECT) == [("A-1", 0)]
@@ -44,5 +44,5 @@ def test_retired_rules_and_other_kinds_are_left_out() -> None:
 
 
 def test_no_window_meets_nothing() -> None:
-    """An empty text is similar to nothing."""
+    """An empty text matches nothing."""
     assert hits(Rule("A-1", ("leak",)), texts=()) == []

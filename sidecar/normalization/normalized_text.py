@@ -1,8 +1,10 @@
-"""A view: the text as a reader or a model would see it, with the way back to the original offsets.
+"""A normalized text (a *view*): the text as a reader or a model would see it, mapped back to the original offsets.
 
-A view is made either letter by letter from a table (`translated`), or of runs: stretches of its parent
-that were replaced, kept in place among the text around them (`assemble`). What lies far from any run is left
-out, so that the work done on a view is bounded by what was hidden. The way back is worked out on a hit only.
+It is built either per character from a table (`translate`), or of replacements: spans of its parent that were replaced,
+kept in place within the surrounding text (`assemble`). Text far from any replacement is left out, so that the work on a
+view is bounded by what was hidden. The mapping to the original is computed for hits only.
+
+Invariant: `locate` returns a span of the original that contains all characters the given span was derived from.
 """
 
 from __future__ import annotations
@@ -14,48 +16,48 @@ from itertools import accumulate
 from typing import NamedTuple
 
 CONTEXT = 120
-"""Code points kept on each side of a run; patterns that straddle its edge need no more."""
+"""Code points kept on each side of a replacement; patterns across its edge need no more."""
 
 SLICE = 4_096
-"""Code points translated in one go: other threads get their turn in between, and the way back is not long."""
-BLOCK, OVER = 512, 32
-"""Code points that are looked at together for something odd, and how many of the next block with them."""
-GAP = " …\n… "
-"""What stands in a view for what it leaves out: the beginning of no line."""
+"""Code points translated at once: other threads run in between, and offsets are mapped within one slice."""
+BLOCK, BLOCK_OVERLAP = 512, 32
+"""Code points examined together for a feature, and how many of the next block with them."""
+ELISION = " …\n… "
+"""Stands for text that a view leaves out: never the beginning of a line."""
 
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
-    """One reading of a text. `path` names the steps that led to it; the original has none."""
+class NormalizedText:
+    """One view of a text. `path` names the steps that led to it; the original has none."""
 
     text: str
     path: tuple[str, ...] = ()
     hidden: bool = False
-    parent: View | None = None
+    parent: NormalizedText | None = None
     origin: Callable[[int, int], Span] | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
-        """`raw`, or the steps joined: `unhidden+base64`."""
+        """`raw`, or the joined steps: `unhidden+base64`."""
         return "+".join(self.path) or "raw"
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The words by which rules ask for it: its steps, and one of `raw`, `folded`, `hidden`."""
+        """The names by which rules select it: its steps, and one of `raw`, `folded`, `hidden`."""
         kind = "hidden" if self.hidden else "folded" if self.path else "raw"
         return frozenset((*self.path, kind))
 
     def locate(self, start: int, end: int) -> Span:
-        """Where `text[start:end]` lies in the original: the smallest stretch that is known to hold it."""
+        """Where `text[start:end]` lies in the original: the smallest span known to contain it."""
         if self.parent is None:
             return start, end
         return self.parent.locate(*(self.origin(start, end) if self.origin else (start, end)))
 
 
-class Run(NamedTuple):
-    """`text` stands for `parent.text[start:end]`."""
+class Replacement(NamedTuple):
+    """`text` replaces `parent.text[start:end]`."""
 
     start: int
     end: int
@@ -63,7 +65,7 @@ class Run(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """From view offset `at` on, the view shows the parent's `start:end`; `exact` if letter for letter."""
+    """From offset `at`, the view shows the parent's `start:end`; `exact` if character by character."""
 
     at: int
     start: int
@@ -87,12 +89,12 @@ class _Builder:
             self.length += len(text)
 
     def mirror(self, text: str, start: int, end: int) -> None:
-        """The same from its end to its beginning."""
+        """The same in reverse."""
         self.add(text, start, end)
         self.pieces[-1] = self.pieces[-1]._replace(mirrored=True)
 
     def between(self, text: str, begin: int, end: int) -> None:
-        """What stands between two runs, or only its ends where they are far apart."""
+        """The text between two replacements, or only its ends if they are far apart."""
         if end - begin <= 2 * CONTEXT:
             self.add(text[begin:end], begin, end)
             return
@@ -113,42 +115,46 @@ class _Builder:
         return place, place + 1
 
 
-def assemble(parent: View, step: str, runs: Iterable[Run], *, hidden: bool) -> View | None:
-    """The view in which the runs (in order, disjoint) are replaced; None if there are none."""
+def assemble(
+    parent: NormalizedText, step: str, replacements: Iterable[Replacement], *, hidden: bool
+) -> NormalizedText | None:
+    """The view with these replacements (in order, disjoint); None if there are none."""
     builder, last = _Builder(), 0
-    for run in runs:
-        builder.between(parent.text, last, run.start)
-        builder.add(run.text, run.start, run.end, exact=False)
-        last = run.end
+    for replacement in replacements:
+        builder.between(parent.text, last, replacement.start)
+        builder.add(replacement.text, replacement.start, replacement.end, exact=False)
+        last = replacement.end
     if not last:
         return None
     tail = min(len(parent.text), last + CONTEXT)
     builder.add(parent.text[last:tail], last, tail)
-    return View("".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin)
+    return NormalizedText("".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin)
 
 
-def translated(
-    parent: View,
+def translate(
+    parent: NormalizedText,
     step: str,
     table: Mapping[int, str | int | None],
     *,
     hidden: bool,
     places: Sequence[Span] | None = None,
-) -> View | None:
-    """The view in which every letter is replaced by the table; None if that changes nothing.
+) -> NormalizedText | None:
+    """The view in which every character is replaced by the table; None if that changes nothing.
 
-    Of the whole text, or of these `places` (in order, disjoint) alone.
+    Of the whole text, or of these `places` (in order, disjoint) only.
     """
-    builder = _Letters(table)
+    builder = _TranslationBuilder(table)
     for start, end in [(0, len(parent.text))] if places is None else places:
         builder.add(parent.text, start, end)
     if not builder.changed:
         return None
-    return View("".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin(parent))
+    return NormalizedText(
+        "".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin(parent)
+    )
 
 
-class _Letters:
-    """Collects the places of a view in which letters are replaced."""
+class _TranslationBuilder:
+    """Collects the places of a view in which characters are replaced."""
 
     def __init__(self, table: Mapping[int, str | int | None]) -> None:
         self.parts: list[str] = []
@@ -159,12 +165,12 @@ class _Letters:
 
     def add(self, whole: str, start: int, end: int) -> None:
         if start != self._last:
-            self._put(GAP, _Piece(self._length, start, start, exact=False))
+            self._put(ELISION, _Piece(self._length, start, start, exact=False))
         for at in range(start, end, SLICE):
             piece = whole[at : min(at + SLICE, end)]
-            shown = piece.translate(self._table)
-            self.changed = self.changed or shown != piece
-            self._put(shown, _Piece(self._length, at, at + len(piece), exact=True))
+            translated = piece.translate(self._table)
+            self.changed = self.changed or translated != piece
+            self._put(translated, _Piece(self._length, at, at + len(piece), exact=True))
         self._last = end
 
     def _put(self, text: str, piece: _Piece) -> None:
@@ -172,7 +178,7 @@ class _Letters:
         self.parts.append(text)
         self._length += len(text)
 
-    def origin(self, parent: View) -> Callable[[int, int], Span]:
+    def origin(self, parent: NormalizedText) -> Callable[[int, int], Span]:
         slices, table = self._slices, self._table
 
         def place(offset: int) -> Span:
@@ -186,38 +192,38 @@ class _Letters:
         return lambda start, end: (place(start)[0], max(place(start)[0], place(max(start, end - 1))[1]))
 
 
-def turned(parent: View, step: str, places: Sequence[Span] | None = None) -> View:
-    """The text, or these places of it, from its end to its beginning."""
+def reverse(parent: NormalizedText, step: str, places: Sequence[Span] | None = None) -> NormalizedText:
+    """The text, or these places of it, reversed."""
     builder = _Builder()
     last = len(parent.text)
     for start, end in [(0, last)] if places is None else reversed(places):
         if end != last:
-            builder.add(GAP, end, end, exact=False)
+            builder.add(ELISION, end, end, exact=False)
         for at in range(end, start, -SLICE):
             begin = max(start, at - SLICE)
             builder.mirror(parent.text[begin:at][::-1], begin, at)
         last = start
-    return View("".join(builder.parts), (*parent.path, step), True, parent, builder.origin)
+    return NormalizedText("".join(builder.parts), (*parent.path, step), True, parent, builder.origin)
 
 
-def neighbourhoods(text: str, is_odd: Callable[[str], object]) -> list[Span]:
-    """The stretches of a text that hold something odd, and what stands beside it: at least `BLOCK` code points.
+def neighbourhoods(text: str, is_flagged: Callable[[str], object]) -> list[Span]:
+    """The flagged spans of a text and their surroundings: at least `BLOCK` code points.
 
-    All of a short text, and of one that is odd nearly everywhere; nothing if nothing is.
+    All of a short text, and of one that is flagged nearly everywhere; nothing if nothing is.
     """
-    odd = [bool(is_odd(text[at : at + BLOCK + OVER])) for at in range(0, len(text), BLOCK)]
-    return beside(text, odd)
+    flags = [bool(is_flagged(text[start : start + BLOCK + BLOCK_OVERLAP])) for start in range(0, len(text), BLOCK)]
+    return expand_blocks(text, flags)
 
 
-def beside(text: str, odd: Sequence[bool]) -> list[Span]:
-    """The same for blocks of which it is known."""
-    if not any(odd):
+def expand_blocks(text: str, flags: Sequence[bool]) -> list[Span]:
+    """The same from flags per block."""
+    if not any(flags):
         return []
-    kept = [any(odd[max(0, at - 1) : at + 2]) for at in range(len(odd))]
-    if 4 * sum(kept) >= 3 * len(kept):
+    selected = [any(flags[max(0, at - 1) : at + 2]) for at in range(len(flags))]
+    if 4 * sum(selected) >= 3 * len(selected):
         return [(0, len(text))]
     spans: list[Span] = []
-    for at in (number * BLOCK for number, keep in enumerate(kept) if keep):
+    for at in (number * BLOCK for number, is_selected in enumerate(selected) if is_selected):
         end = min(at + BLOCK, len(text))
         if spans and spans[-1][1] == at:
             spans[-1] = spans[-1][0], end
