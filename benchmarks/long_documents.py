@@ -50,13 +50,13 @@ async def seconds(engine: Engine, text: str) -> float:
     return time.perf_counter() - begun
 
 
-def chosen(rows: list[Row], each: int) -> dict[str, list[Row]]:
+def chosen(rows: list[Row], count: int) -> dict[str, list[Row]]:
     """So many documents of each size class, evenly over the file."""
     classes: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row.form == "document" and not row.attack:
             classes[row.size_class].append(row)
-    return {name: found[:: max(1, len(found) // each)][:each] for name, found in sorted(classes.items())}
+    return {name: members[:: max(1, len(members) // count)][:count] for name, members in sorted(classes.items())}
 
 
 def joined(rows: list[Row], size: int) -> str:
@@ -65,14 +65,14 @@ def joined(rows: list[Row], size: int) -> str:
     return (text * (size // len(text) + 1))[:size]
 
 
-async def measure(rows: list[Row], each: int) -> None:
+async def measure(rows: list[Row], count: int) -> None:
     """Print everything."""
     settings = Settings()
     unit = one_pass(rows[0].text or "plain words " * 100)
     print(f"one pass: {unit * 1000:.1f} ms")
     async with pipeline(settings, prove=False) as built:
-        for name, found in chosen(rows, each).items():
-            prices = [(await seconds(built.engine, row.text) / unit, row.kind, row.bytes) for row in found]
+        for name, members in chosen(rows, count).items():
+            prices = [(await seconds(built.engine, row.text) / unit, row.kind, row.bytes) for row in members]
             per = [price / size * 100_000 for price, _, size in prices]
             print(f"{name}: median {statistics.median(per):.0f} passes for 100 kB, dearest {max(prices)}")
     async with pipeline(settings, prove=False) as built:  # which remembers nothing of the above
@@ -95,8 +95,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--each", type=int, default=12)
-    given = parser.parse_args()
-    asyncio.run(measure(read_rows(given.file), given.each))
+    arguments = parser.parse_args()
+    asyncio.run(measure(read_rows(arguments.file), arguments.each))
 
 
 if __name__ == "__main__":

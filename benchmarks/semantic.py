@@ -45,10 +45,10 @@ def request(row: dict[str, Any]) -> ScanRequest:
     return ScanRequest((Segment(row["text"], Source.UNTRUSTED if indirect else Source.USER),))
 
 
-async def timed(engine: Engine, wanted: ScanRequest) -> float:
+async def timed(engine: Engine, request: ScanRequest) -> float:
     """Milliseconds of one scan, which must end in a verdict."""
     begun = time.perf_counter()
-    verdict = await engine.scan(wanted)
+    verdict = await engine.scan(request)
     if verdict.failure is not None:
         raise SystemExit(f"a scan failed: {verdict.failure}")
     return (time.perf_counter() - begun) * 1000
@@ -100,12 +100,12 @@ async def measure(rounds: int, count: int) -> dict[str, dict[str, float]]:
             rows.setdefault("c=1", []).append(await one_by_one(built.engine, prompts))
             rows.setdefault("c=16", []).append(await at_once(built.engine, prompts))
             rows.setdefault("c=16, every layer", []).append(await at_once(always, prompts))
-    return {name: medians(found) for name, found in rows.items()}
+    return {name: medians(samples) for name, samples in rows.items()}
 
 
-def medians(found: Sequence[dict[str, float]]) -> dict[str, float]:
+def medians(samples: Sequence[dict[str, float]]) -> dict[str, float]:
     """Figure by figure."""
-    return {name: round(statistics.median([row[name] for row in found]), 2) for name in found[0]}
+    return {name: round(statistics.median([row[name] for row in samples]), 2) for name in samples[0]}
 
 
 def main() -> None:
@@ -115,11 +115,11 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=160)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    found = asyncio.run(measure(chosen.rounds, chosen.prompts))
+    figures = asyncio.run(measure(chosen.rounds, chosen.prompts))
     if chosen.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(figures, indent=1))
         return
-    for name, row in found.items():
+    for name, row in figures.items():
         print(f"{name:<18} " + "   ".join(f"{key} {value:>8.2f}" for key, value in row.items()))
 
 

@@ -63,15 +63,15 @@ def _tool(line: str) -> Object:
     name, _, description = head.partition(": ")
     schema: Object = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     for text in properties:
-        key, _, rest = text.partition(" ")
-        kind, _, said = rest.partition(" ")
+        key, _, remainder = text.partition(" ")
+        kind, _, result = remainder.partition(" ")
         base, *values = kind.split(",")
         named = key.rstrip("*")
         schema["properties"][named] = {
             "type": base,
             **({"enum": values} if values else {}),
             **({"items": {"type": "string"}} if base == "array" else {}),
-            **({"description": said} if said else {}),
+            **({"description": result} if result else {}),
         }
         schema["required"] += [named] if key.endswith("*") else []
     return {"name": name, "description": description, "schema": schema}
@@ -163,8 +163,8 @@ def _responses(talk: Object) -> Object:
         }
         for t in _tools_of(talk)
     ]
-    given = _given(instructions=_said(talk.get("system", "")), tools=offered)
-    return {"model": MODEL, "input": items, "store": False, **given, **talk.get("more", {})}
+    fields = _given(instructions=_said(talk.get("system", "")), tools=offered)
+    return {"model": MODEL, "input": items, "store": False, **fields, **talk.get("more", {})}
 
 
 def _completions(talk: Object) -> Object:
@@ -189,10 +189,10 @@ _BODIES = {
 }
 
 
-def write(found: Iterable[Object]) -> None:
+def write(requests: Iterable[Object]) -> None:
     """A JSON object a line on standard output."""
-    for one in found:
-        sys.stdout.write(json.dumps(one, ensure_ascii=False) + "\n")
+    for request in requests:
+        sys.stdout.write(json.dumps(request, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

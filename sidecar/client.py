@@ -53,16 +53,16 @@ class Result:
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Result:
         """From the JSON of an answer. Raises `ClientError` if a field is missing."""
-        rest = dict(value)
+        fields = dict(value)
         try:
             return cls(
-                risk_score=float(rest.pop("risk_score")),
-                action=Action(rest.pop("action")),
-                threats=tuple(Label(label) for label in rest.pop("threats")),
-                latency_ms=int(rest.pop("latency_ms")),
-                layer_used=str(rest.pop("layer_used")),
-                reasoning=rest.pop("reasoning"),
-                more=rest,
+                risk_score=float(fields.pop("risk_score")),
+                action=Action(fields.pop("action")),
+                threats=tuple(Label(label) for label in fields.pop("threats")),
+                latency_ms=int(fields.pop("latency_ms")),
+                layer_used=str(fields.pop("layer_used")),
+                reasoning=fields.pop("reasoning"),
+                more=fields,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ClientError(f"the answer is no scan result: {type(error).__name__} at {error}") from None
@@ -219,8 +219,8 @@ class _Deadline(stop_base):
 def _pause(state: RetryCallState) -> float:
     """What the server asks for, else 0.1 s and twice that."""
     error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, ClientError) else None
-    return asked if asked is not None else 0.1 * 2 ** (state.attempt_number - 1)
+    retry_after = error.retry_after if isinstance(error, ClientError) else None
+    return retry_after if retry_after is not None else 0.1 * 2 ** (state.attempt_number - 1)
 
 
 def _body(prompt: str, system_prompt: str | None, model: str | None) -> dict[str, str]:

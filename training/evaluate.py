@@ -68,14 +68,14 @@ def curves(chances: Floats, attack: Any) -> dict[str, Any]:
 
 
 def _groups(scores: Sequence[Score], chances: Floats, key: Callable[[Score], str]) -> dict[str, Any]:
-    found: dict[str, dict[str, list[float]]] = {}
-    for one, chance in zip(scores, chances, strict=True):
-        found.setdefault(key(one), {"attacks": [], "benign": []})["attacks" if one.row.attack else "benign"].append(
+    groups: dict[str, dict[str, list[float]]] = {}
+    for item, chance in zip(scores, chances, strict=True):
+        groups.setdefault(key(item), {"attacks": [], "benign": []})["attacks" if item.row.attack else "benign"].append(
             chance
         )
     return {
         name: {kind: {"of": len(v), "over": float(np.mean(np.array(v) >= THRESHOLD))} for kind, v in kinds.items() if v}
-        for name, kinds in sorted(found.items())
+        for name, kinds in sorted(groups.items())
     }
 
 

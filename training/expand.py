@@ -78,10 +78,10 @@ def lines(rows: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         if row.place is None or not (row.attack and row.indirect) or (twin := twins.get(row.group)) is None:
             continue
         theirs = difference(twin.text, [row.text])
-        if _is_line(own := _whole(row.text, *row.place)):
-            foreign.append(replace(row, text=own, place=None))
-        if theirs and _is_line(own := _whole(twin.text, *theirs)):
-            native.append(replace(twin, text=own))
+        if _is_line(line := _whole(row.text, *row.place)):
+            foreign.append(replace(row, text=line, place=None))
+        if theirs and _is_line(line := _whole(twin.text, *theirs)):
+            native.append(replace(twin, text=line))
     return tuple(foreign), tuple(native)
 
 
@@ -259,9 +259,20 @@ def touched(row: Row, rng: Random) -> Row:
     return row
 
 
-def _said(text: str, made: str, *labels: str) -> Row:
+def _said(text: str, augmented: str, *labels: str) -> Row:
     """A text of our own that no row is the base of."""
-    return Row(made, text, frozenset(labels), DIRECT, "corpus_scenarios", made, "en", made, own=True, made=made)
+    return Row(
+        augmented,
+        text,
+        frozenset(labels),
+        DIRECT,
+        "corpus_scenarios",
+        augmented,
+        "en",
+        augmented,
+        own=True,
+        made=augmented,
+    )
 
 
 _GOALS = tuple(_said(goal.harmful, "goal") for goal in scenarios.goals())

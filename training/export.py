@@ -53,9 +53,9 @@ class Plain(nn.Module):
 class PlainFirst(nn.Module):
     """The first stage behind its words."""
 
-    def __init__(self, made: First) -> None:
+    def __init__(self, model: First) -> None:
         super().__init__()
-        self.made = made
+        self.made = model
 
     def forward(self, vectors: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         """(1, pieces, width) and (1, pieces) -> (1, 1)."""
@@ -63,8 +63,8 @@ class PlainFirst(nn.Module):
 
 
 def _layer(layer: nn.Module, hidden: torch.Tensor) -> torch.Tensor:
-    def split(found: torch.Tensor) -> torch.Tensor:
-        return found.view(1, -1, HEADS, WIDTH // HEADS).permute(0, 2, 1, 3)
+    def split(states: torch.Tensor) -> torch.Tensor:
+        return states.view(1, -1, HEADS, WIDTH // HEADS).permute(0, 2, 1, 3)
 
     query, key, value = (split(part) for part in layer.all(hidden).split(WIDTH, dim=-1))
     scores = torch.matmul(query * (WIDTH // HEADS) ** -0.5, key.transpose(-1, -2))
@@ -81,19 +81,19 @@ def export(network: Network, base: Base, numbers: Numbers, target: Path) -> None
         _trace(Plain(network).eval(), WIDTH, "features", PLACES, plain)
         quantised = Path(folder) / "quantised.onnx"
         _quantise(plain, quantised)
-        made = onnx.load(quantised)
+        model = onnx.load(quantised)
     nodes, tensors = _four_bits(codes[numbers], scales[numbers])
-    _behind_words(made, nodes, tensors)
-    onnx.save(made, target)
+    _behind_words(model, nodes, tensors)
+    onnx.save(model, target)
 
 
-def export_first(made: First, target: Path) -> None:
+def export_first(model: First, target: Path) -> None:
     """Write the first stage."""
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / "plain.onnx"
-        _trace(PlainFirst(made).eval(), stages.WIDTH, "logit", PLACES, plain)
+        _trace(PlainFirst(model).eval(), stages.WIDTH, "logit", PLACES, plain)
         traced = onnx.load(plain)
-    nodes, tensors = _eight_bits(made.words.weight.detach().numpy())
+    nodes, tensors = _eight_bits(model.words.weight.detach().numpy())
     _behind_words(traced, nodes, tensors)
     onnx.save(traced, target)
 
@@ -103,9 +103,12 @@ def _four_bits(codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.float16]) ->
     signed = (codes.astype(np.int8) - HALF) & 15
     packed = (signed[:, ::2] | (signed[:, 1::2] << 4)).astype(np.uint8)
     table = helper.make_tensor("words", TensorProto.INT4, codes.shape, packed.tobytes(), raw=True)
-    inputs, own = ["words", "input_ids", "words_scales"], {"gather_axis": 0, "quantize_axis": 1, "block_size": BLOCK}
+    inputs, attributes = (
+        ["words", "input_ids", "words_scales"],
+        {"gather_axis": 0, "quantize_axis": 1, "block_size": BLOCK},
+    )
     nodes = [
-        helper.make_node("GatherBlockQuantized", inputs, ["vectors_half"], domain=MICROSOFT, **own),
+        helper.make_node("GatherBlockQuantized", inputs, ["vectors_half"], domain=MICROSOFT, **attributes),
         helper.make_node("Cast", ["vectors_half"], ["vectors"], to=TensorProto.FLOAT),
     ]
     return nodes, [table, numpy_helper.from_array(np.ascontiguousarray(scales), "words_scales")]
@@ -123,25 +126,25 @@ def _eight_bits(vectors: npt.NDArray[np.float32]) -> tuple[list[Any], list[Any]]
     return nodes, [numpy_helper.from_array(table, "words"), numpy_helper.from_array(np.array(scale), "words_scale")]
 
 
-def _behind_words(made: onnx.ModelProto, nodes: Sequence[Any], tensors: Sequence[Any]) -> None:
+def _behind_words(model: onnx.ModelProto, nodes: Sequence[Any], tensors: Sequence[Any]) -> None:
     """Put the lookup of words before a graph that takes their vectors."""
-    graph = made.graph
-    kept = [one for one in graph.input if one.name != "vectors"]
+    graph = model.graph
+    inputs = [item for item in graph.input if item.name != "vectors"]
     ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"])
     del graph.input[:]
-    graph.input.extend([ids, *kept])
+    graph.input.extend([ids, *inputs])
     graph.initializer.extend(tensors)
     behind = list(graph.node)
     del graph.node[:], graph.value_info[:]
     graph.node.extend([*nodes, *behind])
-    if MICROSOFT not in {one.domain for one in made.opset_import}:
-        made.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+    if MICROSOFT not in {item.domain for item in model.opset_import}:
+        model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
 
 
 def _quantise(source: Path, target: Path) -> None:
-    made = onnx.load(source)
-    del made.graph.value_info[:]  # shapes of weights that the quantiser turns round would be in its way
-    onnx.save(made, source)
+    model = onnx.load(source)
+    del model.graph.value_info[:]  # shapes of weights that the quantiser turns round would be in its way
+    onnx.save(model, source)
     logging.disable(logging.WARNING)
     quantize_dynamic(
         str(source),

@@ -72,9 +72,9 @@ def lines(folder: Path = CORPUS) -> list[bytes]:
 @click.argument("out", type=click.Path(path_type=Path))
 def main(out: Path) -> None:
     """Write the rows that are held back."""
-    found = lines()
-    out.write_bytes(b"\n".join(found) + b"\n")
-    click.echo(f"{len(found)} rows of {len(FAMILIES)} families", err=True)
+    rows = lines()
+    out.write_bytes(b"\n".join(rows) + b"\n")
+    click.echo(f"{len(rows)} rows of {len(FAMILIES)} families", err=True)
 
 
 if __name__ == "__main__":

@@ -60,8 +60,8 @@ class Layer(nn.Module):
         """(windows, tokens, width) and what is added to the attention's scores -> (windows, tokens, width)."""
         count, tokens, _ = hidden.shape
 
-        def split(found: torch.Tensor) -> torch.Tensor:
-            return found.view(count, tokens, HEADS, WIDTH // HEADS).transpose(1, 2)
+        def split(states: torch.Tensor) -> torch.Tensor:
+            return states.view(count, tokens, HEADS, WIDTH // HEADS).transpose(1, 2)
 
         query, key, value = (split(part) for part in self.all(hidden).split(WIDTH, dim=-1))
         scores = torch.matmul(query * (WIDTH // HEADS) ** -0.5, key.transpose(-1, -2)) + bias
@@ -89,8 +89,8 @@ class Network(nn.Module):
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits (windows, outputs) and features (windows, 2 x width)."""
-        found = self.features(ids, mask, types)
-        return self.head(self.dropout(found)), found
+        hidden = self.features(ids, mask, types)
+        return self.head(self.dropout(hidden)), hidden
 
     def features(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         """(windows, 2 x width)."""
@@ -115,9 +115,9 @@ class Network(nn.Module):
     def groups(self, rate: float) -> list[dict[str, object]]:
         """Parameters for the optimiser: the head learns five times as fast as the rest."""
         head = list(self.head.parameters())
-        known = {id(parameter) for parameter in head}
-        rest = [p for p in self.parameters() if p.requires_grad and id(p) not in known]
-        return [{"params": rest, "lr": rate}, {"params": head, "lr": 5 * rate}]
+        head_ids = {id(parameter) for parameter in head}
+        body = [p for p in self.parameters() if p.requires_grad and id(p) not in head_ids]
+        return [{"params": body, "lr": rate}, {"params": head, "lr": 5 * rate}]
 
 
 def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -129,32 +129,32 @@ def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 def begin(base: Base, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Network:
     """The network before it has learnt anything, with these pieces of the base."""
-    made = Network(len(numbers))
+    network = Network(len(numbers))
     tensors = {
         "words.weight": base.tensor("emb.word").reshape(-1, WIDTH)[numbers],
         "places.weight": base.tensor("emb.pos").reshape(-1, WIDTH)[:PLACES] + base.tensor("emb.type")[:WIDTH],
         "norm.weight": base.tensor("emb.ln.w"),
         "norm.bias": base.tensor("emb.ln.b"),
     }
-    for number in range(len(made.layers)):
+    for number in range(len(network.layers)):
         tensors.update(_layer(base, number))
-    state = made.state_dict()
+    state = network.state_dict()
     state.update({name: torch.from_numpy(values).view_as(state[name]) for name, values in tensors.items()})
-    made.load_state_dict(state)
-    return made
+    network.load_state_dict(state)
+    return network
 
 
 def _layer(base: Base, number: int) -> Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
     """The tensors of one layer under our names."""
-    found = {}
-    for own, kind in (("weight", "w"), ("bias", "b")):
+    tensors = {}
+    for target, kind in (("weight", "w"), ("bias", "b")):
         parts = [base.tensor(f"l{number}.{name}.{kind}") for name in "qkv"]
-        found[f"layers.{number}.all.{own}"] = np.concatenate(parts)
+        tensors[f"layers.{number}.all.{target}"] = np.concatenate(parts)
         names = {"out": "ao", "up": "fi", "down": "fo", "norm": "aln", "norm_last": "oln"}
-        found |= {
-            f"layers.{number}.{our}.{own}": base.tensor(f"l{number}.{their}.{kind}") for our, their in names.items()
+        tensors |= {
+            f"layers.{number}.{our}.{target}": base.tensor(f"l{number}.{their}.{kind}") for our, their in names.items()
         }
-    return found
+    return tensors
 
 
 def half() -> torch.autocast:

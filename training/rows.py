@@ -96,9 +96,11 @@ def _between(text: str, twin: str) -> tuple[int, int]:
     return head, len(text) - _shared(text[head:][::-1], twin[head:][::-1])
 
 
-def _shared(one: str, other: str) -> int:
+def _shared(first: str, other: str) -> int:
     """How many letters both begin with."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (at for at, (a, b) in enumerate(zip(first, other, strict=False)) if a != b), min(len(first), len(other))
+    )
 
 
 def permissive(data: Path) -> list[Row]:
@@ -137,7 +139,7 @@ def _times(row: Row, size: int) -> float:
 
 def _row(value: dict[str, Any]) -> Row:
     source = str(value["source"])
-    own = source.startswith(("own_", "corpus_"))
+    is_own = source.startswith(("own_", "corpus_"))
     labels = frozenset(str(label) for label in value.get("labels") or ()) & {str(label) for label in LABELS}
     channel = INDIRECT if source.startswith("bipia_") else CHANNELS[value.get("channel") or "direct"]
     edge = {"insert_start": (0, 100), "insert_end": (max(0, len(value["text"]) - 100), len(value["text"]))}
@@ -151,7 +153,7 @@ def _row(value: dict[str, Any]) -> Row:
         group=str(group),
         lang=str(value.get("lang", "")),
         family=str(value.get("family", "")),
-        own=own,
+        own=is_own,
         place=edge.get(str(value.get("technique"))) if labels else None,
         pii=str(Label.PII_DETECTED) in (value.get("labels") or ()),
     )

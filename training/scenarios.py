@@ -72,11 +72,11 @@ def templates() -> Templates:
 
 def _sections(name: str) -> dict[str, list[str]]:
     """The lines of a file under their `[heading]`; comments and empty lines are left out."""
-    found: dict[str, list[str]] = {}
+    sections: dict[str, list[str]] = {}
     heading = ""
     for line in (CORPUS / name).read_text("utf-8").splitlines():
         if line.startswith("["):
             heading = line.strip("[]")
         elif line and not line.startswith("#"):
-            found.setdefault(heading, []).append(line)
-    return found
+            sections.setdefault(heading, []).append(line)
+    return sections

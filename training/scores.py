@@ -38,16 +38,16 @@ class Score:
 
 def score(rows: Sequence[Row], folder: Path, processes: int = 2) -> list[Score]:
     """Every row by its worst window, as the semantic layer reads it."""
-    found = logits([Text(row.text, row.channel) for row in rows], folder, processes)
-    return [Score(row, *one) for row, one in zip(rows, found, strict=True)]
+    outputs = logits([Text(row.text, row.channel) for row in rows], folder, processes)
+    return [Score(row, *output) for row, output in zip(rows, outputs, strict=True)]
 
 
 def logits(texts: Sequence[Text], folder: Path, processes: int = 2) -> list[tuple[float, int]]:
     """The attack logit of each text's worst window, and how many windows it has."""
     parts = [texts[at : at + PART] for at in range(0, len(texts), PART)]
     with ProcessPoolExecutor(processes) as pool:
-        found = track(pool.map(_part, [folder] * len(parts), parts), "scoring", len(parts), transient=True)
-        return [one for part in found for one in part]
+        parts_done = track(pool.map(_part, [folder] * len(parts), parts), "scoring", len(parts), transient=True)
+        return [logit for part in parts_done for logit in part]
 
 
 def _part(folder: Path, texts: Sequence[Text]) -> list[tuple[float, int]]:
@@ -64,7 +64,7 @@ async def _read(folder: Path, texts: Sequence[Text]) -> list[tuple[float, int]]:
     finally:
         await reader.close()
     attack = scorer.head.attack
-    return [(max((float(one.logits[attack]) for one in r.read), default=NONE), r.windows[0]) for r in readings]
+    return [(max((float(window.logits[attack]) for window in r.read), default=NONE), r.windows[0]) for r in readings]
 
 
 @cache
@@ -101,8 +101,8 @@ def second_stage(windows: Sequence[tuple[tuple[int, ...], int]], folder: Path, p
     """What the second stage alone says of windows of pieces and their channels: attack logits."""
     parts = [windows[at : at + 8 * PART] for at in range(0, len(windows), 8 * PART)]
     with ProcessPoolExecutor(processes) as pool:
-        found = track(pool.map(_windows, [folder] * len(parts), parts), "teaching", len(parts), transient=True)
-        return np.array([one for part in found for one in part])
+        results = track(pool.map(_windows, [folder] * len(parts), parts), "teaching", len(parts), transient=True)
+        return np.array([value for part in results for value in part])
 
 
 def _windows(folder: Path, windows: Sequence[tuple[tuple[int, ...], int]]) -> list[float]:

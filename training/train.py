@@ -51,14 +51,14 @@ LESSONS = 110_000
 def main(folder: Path, base: Path, out: Path, work: Path, seed: int, without: int | None) -> None:
     """Train, export, calibrate."""
     work.mkdir(parents=True, exist_ok=True)
-    own, long = data.corpus(), Documents.read(folder)
+    corpus, long = data.corpus(), Documents.read(folder)
     public = data.permissive(folder)
-    rows = [*(folds.taught(public, without - 1) if without else public), *held_back.taught(own)]
+    rows = [*(folds.taught(public, without - 1) if without else public), *held_back.taught(corpus)]
     source = Base(verify(base))
     trainer, numbers = second(source, rows, long, work, replace(Plan(), seed=seed))
     write_second(trainer.network, source, numbers, out)
     write_first(trainer, out, work)
-    calibrated(folder, own, out)
+    calibrated(folder, corpus, out)
     click.echo(f"parity: {parity(trainer, out)}", err=True)
     if without:
         evaluate.show(evaluate.figures(*evaluate.judged(folds.left_out(public, without - 1), out)))
@@ -89,39 +89,45 @@ def write_first(trainer: Trainer, out: Path, work: Path) -> None:
     """Teach the first stage by the second, and write it beside it; it settles nothing yet."""
     if not (work / FIRST).exists():
         windows = trainer.windows(LESSONS)
-        said = scores.second_stage(windows, out)
-        made = first.begin(trainer.network.words.weight.detach())
-        first.save(first.taught(made, windows, said.astype(np.float32)), work / FIRST)
+        teacher = scores.second_stage(windows, out)
+        model = first.begin(trainer.network.words.weight.detach())
+        first.save(first.taught(model, windows, teacher.astype(np.float32)), work / FIRST)
     export.export_first(first.load(work / FIRST), out / FIRST_FILE)
-    known = Artefact.read(out)
-    files = dict.fromkeys((*known.manifest.files, FIRST_FILE), "")
-    write(out, known.head, known.manifest.model_copy(update={"files": files}))
+    artefact = Artefact.read(out)
+    files = dict.fromkeys((*artefact.manifest.files, FIRST_FILE), "")
+    write(out, artefact.head, artefact.manifest.model_copy(update={"files": files}))
 
 
-def calibrated(folder: Path, own: Sequence[Row], out: Path) -> None:
+def calibrated(folder: Path, corpus: Sequence[Row], out: Path) -> None:
     """Fit the calibration on what was held back, and choose where the first stage settles; both are written there."""
-    rows, documents = scores.score(held_back.kept(own), out), _documents(folder, out)
-    said = [[s for s in rows if (s.row.channel == APPLICATION) == apart] for apart in (False, True)]
-    limit = calibrate.limit(said[0], documents[0])
-    apart = calibrate.limit(said[1], documents[1], calibrate.APPLICATION_DOCUMENTS)
+    rows, documents = scores.score(held_back.kept(corpus), out), _documents(folder, out)
+    sides = [[s for s in rows if (s.row.channel == APPLICATION) == apart] for apart in (False, True)]
+    limit = calibrate.limit(sides[0], documents[0])
+    apart = calibrate.limit(sides[1], documents[1], calibrate.APPLICATION_DOCUMENTS)
     apart = max(apart, limit)  # few of the application's texts are held back
-    known = Artefact.read(out)
+    artefact = Artefact.read(out)
     update = {
         "calibration": calibrate.fit(rows, limit),
         "application": calibrate.fit(rows, apart, calibrate.APPLICATION_THRESHOLD),
         "settles": _settles(rows, out, min(limit, apart)),
     }
-    write(out, known.head, known.manifest.model_copy(update=update))
+    write(out, artefact.head, artefact.manifest.model_copy(update=update))
     click.echo(f"blocks from logit {limit:.2f}, the application's texts from {apart:.2f}: {update}", err=True)
 
 
 def _documents(folder: Path, out: Path) -> tuple[scores.Floats, scores.Floats]:
     """The worst logit of each held-back document and conversation, and of the application's texts in it."""
-    held = [[Text(one.text, one.channel) for one in texts(value)] for value in whole(folder, held=True)]
-    found = iter(scores.logits([text for part in held for text in part], out))
-    each = [[(text.channel == APPLICATION, next(found)[0]) for text in part] for part in held]
+    held = [
+        [Text(part_text.text, part_text.channel) for part_text in texts(value)] for value in whole(folder, held=True)
+    ]
+    logits_left = iter(scores.logits([text for part in held for text in part], out))
+    marked = [[(text.channel == APPLICATION, next(logits_left)[0]) for text in part] for part in held]
     worst = [
-        [max(logits) for part in each if (logits := [logit for own, logit in part if own == apart])]
+        [
+            max(logits)
+            for part in marked
+            if (logits := [logit for is_application, logit in part if is_application == apart])
+        ]
         for apart in (False, True)
     ]
     return np.array(worst[0]), np.array(worst[1])
@@ -132,8 +138,8 @@ def _settles(rows: Sequence[scores.Score], out: Path, limit: float) -> float:
     scorer = scores.opened(out)
     small = Session(out / FIRST_FILE, "logit", Pieces.read(out / PIECES_FILE), 1)
     windows = [(w.ids, s.row.channel) for s in rows if s.row.attack for w in scorer.windows(s.row.text)]
-    said = np.array([float(small(ids, channel)[0, 0]) for ids, channel in windows])
-    return calibrate.settles(said, scores.second_stage(windows, out), limit)
+    predictions = np.array([float(small(ids, channel)[0, 0]) for ids, channel in windows])
+    return calibrate.settles(predictions, scores.second_stage(windows, out), limit)
 
 
 def parity(trainer: Trainer, out: Path) -> dict[str, float]:

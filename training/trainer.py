@@ -76,26 +76,26 @@ class Trainer:
                 saved = time.monotonic()
         return self.network.eval()
 
-    def scores(self, found: Sequence[tuple[Window, int]]) -> list[float]:
+    def scores(self, windows: Sequence[tuple[Window, int]]) -> list[float]:
         """The attack logit of each window in its channel, with nothing dropped."""
-        out = [0.0] * len(found)
+        out = [0.0] * len(windows)
         self.network.eval()
         with torch.inference_mode(), half():
-            for group in _grouped([len(window.ids) for window, _ in found], 2 * self.plan.tokens):
-                made = batch([found[i][0].ids for i in group], [found[i][1] for i in group])
-                for index, logit in zip(group, self.network(*made)[0][:, 0].float().tolist(), strict=True):
+            for group in _grouped([len(window.ids) for window, _ in windows], 2 * self.plan.tokens):
+                inputs = batch([windows[i][0].ids for i in group], [windows[i][1] for i in group])
+                for index, logit in zip(group, self.network(*inputs)[0][:, 0].float().tolist(), strict=True):
                     out[index] = logit
         self.network.train()
         return out
 
     def windows(self, most: int) -> list[tuple[tuple[int, ...], int]]:
         """So many windows of the rows that were drawn, and their channels: of each text two at the most."""
-        rng, found = Random(self.plan.seed + 1), list[tuple[tuple[int, ...], int]]()
-        while len(found) < most:
+        rng, sampled = Random(self.plan.seed + 1), list[tuple[tuple[int, ...], int]]()
+        while len(sampled) < most:
             row = self._row(rng.choice(self._order), rng)
             cut = list(self.pieces.windows(row.text, SIZE))
-            found.extend((window.ids, row.channel) for window in rng.sample(cut, min(2, len(cut))))
-        return found[:most]
+            sampled.extend((window.ids, row.channel) for window in rng.sample(cut, min(2, len(cut))))
+        return sampled[:most]
 
     def scores_of(self, windows: Sequence[tuple[tuple[int, ...], int]]) -> list[float]:
         """The attack logits of windows of pieces."""
@@ -114,19 +114,19 @@ class Trainer:
     def _chunk(self) -> list[float]:
         rng = Random(f"{self.plan.seed}/{self.done}")
         torch.manual_seed(self.plan.seed + self.done)
-        rows = [self._row(one, rng) for one in self._order[self.done : self.done + self.plan.chunk]]
-        found = examples(rows, self.pieces, self.scores, rng)
-        groups = list(_grouped([len(one.ids) for one in found], self.plan.tokens))
+        rows = [self._row(entry, rng) for entry in self._order[self.done : self.done + self.plan.chunk]]
+        drawn = examples(rows, self.pieces, self.scores, rng)
+        groups = list(_grouped([len(entry.ids) for entry in drawn], self.plan.tokens))
         rng.shuffle(groups)
         self._pace(self.done / len(self))
-        losses = [self._update([found[i] for i in group]) for group in groups]
+        losses = [self._update([drawn[i] for i in group]) for group in groups]
         self.done += len(rows)
         return losses
 
-    def _row(self, one: Row | str | None, rng: Random) -> Row:
-        if isinstance(one, Row):
-            return expand.touched(one, rng)
-        return self._long.stretch(rng) if one is None else expand.make(one, self._pools, rng)
+    def _row(self, entry: Row | str | None, rng: Random) -> Row:
+        if isinstance(entry, Row):
+            return expand.touched(entry, rng)
+        return self._long.stretch(rng) if entry is None else expand.make(entry, self._pools, rng)
 
     def _pace(self, progress: float) -> None:
         factor = progress / 0.04 + 0.02 if progress < 0.04 else max(0.05, (1 - progress) / 0.96)
@@ -134,11 +134,11 @@ class Trainer:
             group["lr"] = rate * min(1.0, factor)
 
     def _update(self, group: Sequence[Example]) -> float:
-        goal, known = torch.tensor([e.goal for e in group]), torch.tensor([e.known for e in group])
+        goal, weights = torch.tensor([e.goal for e in group]), torch.tensor([e.known for e in group])
         with half():
             logits, _ = self.network(*batch([e.ids for e in group], [e.channel for e in group]))
         losses = functional.binary_cross_entropy_with_logits(logits.float(), goal, reduction="none")
-        loss = (losses * known).sum(1).mean()
+        loss = (losses * weights).sum(1).mean()
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -157,8 +157,8 @@ class Trainer:
         self.done = state["done"]
 
     def _say(self, loss: float, first: int, seconds: float) -> None:
-        left = seconds / max(1, self.done - first) * (len(self) - self.done) / 60
-        click.echo(f"{self.done:,} of {len(self):,} rows, loss {loss:.3f}, {left:.0f} minutes left", err=True)
+        remaining = seconds / max(1, self.done - first) * (len(self) - self.done) / 60
+        click.echo(f"{self.done:,} of {len(self):,} rows, loss {loss:.3f}, {remaining:.0f} minutes left", err=True)
 
 
 def _grouped(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:

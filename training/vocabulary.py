@@ -45,18 +45,18 @@ def chosen(base: Base, counts: Numbers) -> Numbers:
 
 def model(base: Base, numbers: Numbers) -> bytes:
     """A model of sentencepiece with these pieces, in this order; the special ones must be the first four."""
-    made = _empty()
-    del made.pieces[:]
+    result = _empty()
+    del result.pieces[:]
     kinds = {0: "CONTROL", 1: "CONTROL", 2: "CONTROL", UNKNOWN: "UNKNOWN"}
     for number in numbers.tolist():
         piece = SPECIAL[number] if number in kinds else base.pieces[number]
         kind = ModelProto.SentencePiece.Type.Value(kinds.get(number, "NORMAL"))
-        made.pieces.add(piece=piece, score=float(base.scores[number]), type=kind)
+        result.pieces.add(piece=piece, score=float(base.scores[number]), type=kind)
     for name, number in (("bos_id", 0), ("pad_id", 1), ("eos_id", 2), ("unk_id", UNKNOWN)):
-        setattr(made.trainer_spec, name, number)
-    made.trainer_spec.vocab_size = len(made.pieces)
-    made.trainer_spec.ClearField("input")  # a temporary path, which would differ from run to run
-    return bytes(made.SerializeToString())
+        setattr(result.trainer_spec, name, number)
+    result.trainer_spec.vocab_size = len(result.pieces)
+    result.trainer_spec.ClearField("input")  # a temporary path, which would differ from run to run
+    return bytes(result.SerializeToString())
 
 
 def _empty() -> ModelProto:

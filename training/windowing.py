@@ -44,15 +44,15 @@ def examples(rows: Sequence[Row], pieces: Pieces, scores: Scores, rng: Random) -
     chosen: list[Example] = []
     unsure: list[tuple[Row, list[Window]]] = []
     for row in rows:
-        found = list(pieces.windows(row.text, SIZE))
-        if len(found) > 1 and rng.random() < 0.5:
-            found = _begun_later(row.text, found[0], pieces, rng) or found
-        if len(found) < 2:
-            chosen.extend(example(row, window) for window in found)
+        windows = list(pieces.windows(row.text, SIZE))
+        if len(windows) > 1 and rng.random() < 0.5:
+            windows = _begun_later(row.text, windows[0], pieces, rng) or windows
+        if len(windows) < 2:
+            chosen.extend(example(row, window) for window in windows)
         elif row.attack and row.place:
-            chosen.extend(_placed(row, row.place, found, rng))
+            chosen.extend(_placed(row, row.place, windows, rng))
         else:
-            unsure.append((row, _bag(row, found, rng)))
+            unsure.append((row, _bag(row, windows, rng)))
     return [*chosen, *_worst(unsure, scores, rng)]
 
 
@@ -63,13 +63,13 @@ def example(row: Row, window: Window) -> Example:
     return Example(window.ids, row.channel, goal, (1.0, *([FINE if row.fine else 0.0] * (len(OUTPUTS) - 1))))
 
 
-def spread(found: Sequence[Window], most: int) -> list[Window]:
+def spread(windows: Sequence[Window], most: int) -> list[Window]:
     """At most so many windows, evenly over the text, first and last included."""
-    if len(found) <= most:
-        return list(found)
+    if len(windows) <= most:
+        return list(windows)
     if most == 1:
-        return [found[0]]
-    return [found[round(i * (len(found) - 1) / (most - 1))] for i in range(most)]
+        return [windows[0]]
+    return [windows[round(i * (len(windows) - 1) / (most - 1))] for i in range(most)]
 
 
 def _begun_later(text: str, first: Window, pieces: Pieces, rng: Random) -> list[Window]:
@@ -77,26 +77,26 @@ def _begun_later(text: str, first: Window, pieces: Pieces, rng: Random) -> list[
     at = text.find(" ", first.start + rng.randrange(max(1, first.end - first.start)))
     if at < 0:
         return []
-    rest = [replace(w, start=w.start + at, end=w.end + at) for w in pieces.windows(text[at:], SIZE)]
-    return [*pieces.windows(text[:at], SIZE), *rest]
+    shifted = [replace(w, start=w.start + at, end=w.end + at) for w in pieces.windows(text[at:], SIZE)]
+    return [*pieces.windows(text[:at], SIZE), *shifted]
 
 
-def _placed(row: Row, place: tuple[int, int], found: Sequence[Window], rng: Random) -> Iterator[Example]:
+def _placed(row: Row, place: tuple[int, int], windows: Sequence[Window], rng: Random) -> Iterator[Example]:
     """A window that holds the attack, and at times one that holds none of it and is harmless therefore."""
-    shared = [min(w.end, place[1]) - max(w.start, place[0]) for w in found]
-    yield example(row, rng.choice([w for w, n in zip(found, shared, strict=True) if n >= HOLDS * max(shared)]))
-    calm = [w for w, n in zip(found, shared, strict=True) if n <= 0]
+    shared = [min(w.end, place[1]) - max(w.start, place[0]) for w in windows]
+    yield example(row, rng.choice([w for w, n in zip(windows, shared, strict=True) if n >= HOLDS * max(shared)]))
+    calm = [w for w, n in zip(windows, shared, strict=True) if n <= 0]
     if calm and row.own and rng.random() < 0.3:
         yield example(replace(row, labels=frozenset()), rng.choice(calm))
 
 
-def _bag(row: Row, found: list[Window], rng: Random) -> list[Window]:
-    return spread(found, BAG) if row.attack else rng.sample(found, min(CALM_BAG, len(found)))
+def _bag(row: Row, windows: list[Window], rng: Random) -> list[Window]:
+    return spread(windows, BAG) if row.attack else rng.sample(windows, min(CALM_BAG, len(windows)))
 
 
 def _worst(unsure: Sequence[tuple[Row, Sequence[Window]]], scores: Scores, rng: Random) -> Iterator[Example]:
     """The worst window of each; of a harmless text at times another, so that not only doubtful ones are seen."""
-    logits = iter(scores([(window, row.channel) for row, found in unsure for window in found]))
-    for row, found in unsure:
-        worst = max((next(logits), at) for at in range(len(found)))[1]
-        yield example(row, found[worst] if row.attack or rng.random() < 0.8 else rng.choice(found))
+    logits = iter(scores([(window, row.channel) for row, windows in unsure for window in windows]))
+    for row, windows in unsure:
+        worst = max((next(logits), at) for at in range(len(windows)))[1]
+        yield example(row, windows[worst] if row.attack or rng.random() < 0.8 else rng.choice(windows))

@@ -47,13 +47,13 @@ async def note(store: Store, action: str, target: str, detail: str = "") -> None
 async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
     """Print a one-time link; `role` is for a new account, None resets one that exists."""
     async with open_store(config_file) as (store, settings):
-        found = await store.admins.get(name)
-        if role is None and found is None:
+        account = await store.admins.get(name)
+        if role is None and account is None:
             raise RequestError(f"There is no account {name!r}; `sidecar admin create` makes one.")
-        if role is not None and (found or not valid_name(name)):
-            said = "is there already; use reset-password" if found else "is no name: a-z, 0-9 and ._-+@, 64 at most"
-            raise RequestError(f"{name!r} {said}.")
-        chosen = role or (found.role if found else Role.VIEWER)
+        if role is not None and (account or not valid_name(name)):
+            reason = "is there already; use reset-password" if account else "is no name: a-z, 0-9 and ._-+@, 64 at most"
+            raise RequestError(f"{name!r} {reason}.")
+        chosen = role or (account.role if account else Role.VIEWER)
         path = await invite(store, name, chosen, ACTOR)
         await note(store, "user_invited" if role else "user_reset", name, str(chosen))
     output.err.print(f"For {name} ({chosen}); works once, within 24 hours:", markup=False)
@@ -93,10 +93,10 @@ async def reset_password(name: str, config_file: Path | None) -> int:
 @entry
 async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, config_file: Path | None) -> int:
     """Write the scan log to standard output, the newest decision first."""
-    wanted = Filter(since=_ago(age) if age is not None else None)
+    criteria = Filter(since=_ago(age) if age is not None else None)
     async with open_store(config_file) as (store, _):
         await note(store, "log_exported", form)
-        async for piece in export(store.decisions, form, wanted):
+        async for piece in export(store.decisions, form, criteria):
             click.echo(piece, nl=False)
     return 0
 
@@ -108,9 +108,9 @@ async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, confi
 async def purge(age: timedelta, config_file: Path | None) -> int:
     """Delete old decisions from the scan log now; prints how many."""
     async with open_store(config_file) as (store, _):
-        gone = await store.decisions.purge(_ago(age))
-        await note(store, "log_purged", "", f"{gone} decisions older than {age.total_seconds():g} s")
-    click.echo(str(gone))
+        count = await store.decisions.purge(_ago(age))
+        await note(store, "log_purged", "", f"{count} decisions older than {age.total_seconds():g} s")
+    click.echo(str(count))
     return 0
 
 

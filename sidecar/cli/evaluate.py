@@ -57,14 +57,14 @@ async def evaluate(
         outcomes = await run(scanner, rows, concurrency, limit if judge.url else None)
     if out_file:
         await asyncio.to_thread(_write_rows, out_file, outcomes)
-    found = evaluation.report(outcomes)
+    figures = evaluation.report(outcomes)
     if judge.url:
         tokens = judge_report.tokens_spent() - spent
-        found["judge"] = judge_report.report(outcomes, judge, settings.scan.threshold, tokens)
+        figures["judge"] = judge_report.report(outcomes, judge, settings.scan.threshold, tokens)
     if as_json:
-        emit(found)
+        emit(figures)
     else:
-        show_report(found)
+        show_report(figures)
     return 0
 
 
@@ -79,19 +79,19 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
     """The same settings with just these layers. `llm_judge` alone keeps the others: it is measured inside its band."""
     if layers is None:
         return settings
-    wanted = {name.strip() for name in layers.split(",")}
-    if unknown := wanted - {"rules", "semantic", "llm_judge"}:
+    names = {name.strip() for name in layers.split(",")}
+    if unknown := names - {"rules", "semantic", "llm_judge"}:
         raise ConfigError("--layers", [f"unknown layer {name!r}" for name in sorted(unknown)])
-    if "llm_judge" in wanted and settings.layers.llm_judge.url is None:
+    if "llm_judge" in names and settings.layers.llm_judge.url is None:
         raise ConfigError("--layers", ["llm_judge needs layers.llm_judge.url"])
-    given = settings.layers
-    judge = judge_report.unmetered(given.llm_judge)
-    if wanted == {"llm_judge"}:
-        return settings.model_copy(update={"layers": given.model_copy(update={"llm_judge": judge})})
+    configured = settings.layers
+    judge = judge_report.unmetered(configured.llm_judge)
+    if names == {"llm_judge"}:
+        return settings.model_copy(update={"layers": configured.model_copy(update={"llm_judge": judge})})
     chosen = config.Layers(
-        rules=given.rules.model_copy(update={"enabled": "rules" in wanted}),
-        semantic=given.semantic.model_copy(update={"enabled": "semantic" in wanted}),
-        llm_judge=judge if "llm_judge" in wanted else judge.model_copy(update={"url": None}),
+        rules=configured.rules.model_copy(update={"enabled": "rules" in names}),
+        semantic=configured.semantic.model_copy(update={"enabled": "semantic" in names}),
+        llm_judge=judge if "llm_judge" in names else judge.model_copy(update={"url": None}),
     )
     return settings.model_copy(update={"layers": chosen})
 
@@ -99,18 +99,18 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
 async def run(scanner: Scanner, rows: Sequence[Row], concurrency: int, judged: int | None = None) -> list[Outcome]:
     """Scan the rows, so many at a time; all, or until the judge was asked about `judged` of them."""
     waiting = iter(enumerate(rows))
-    left = math.inf if judged is None else judged
+    remaining = math.inf if judged is None else judged
     outcomes: dict[int, Outcome] = {}
     with output.progress() as bar:
         task = bar.add_task("scanning", total=len(rows))
 
         async def work() -> None:
-            nonlocal left
+            nonlocal remaining
             for index, row in waiting:
                 outcomes[index] = await scanner.outcome(row)
                 bar.advance(task)
-                left -= judge_report.asked(outcomes[index])
-                if left <= 0:
+                remaining -= judge_report.asked(outcomes[index])
+                if remaining <= 0:
                     return
 
         await asyncio.gather(*(work() for _ in range(concurrency)))

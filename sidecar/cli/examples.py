@@ -74,6 +74,6 @@ def show_examples(command: click.Command, name: str = "") -> None:
 @click.pass_context
 def completion_command(context: click.Context, shell: str) -> None:
     """Write the completion script for SHELL to standard output."""
-    made = get_completion_class(shell)
-    assert made is not None, "click knows the three"  # noqa: S101 - nothing that a user could cause
-    click.echo(made(context.find_root().command, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE").source())
+    completion = get_completion_class(shell)
+    assert completion is not None, "click knows the three"  # noqa: S101 - nothing that a user could cause
+    click.echo(completion(context.find_root().command, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE").source())

@@ -59,10 +59,10 @@ def _own_terms(command: F) -> F:
     return command
 
 
-def _own(given: Mapping[str, str | None]) -> OwnTerms:
+def _own(options: Mapping[str, str | None]) -> OwnTerms:
     """The terms that were named. Raises `RequestError` for what cannot be read."""
     readers: dict[str, Callable[[str], Any]] = {"rate": parse_rate, "burst": int, "threshold": float}
-    named = {name: text for name, text in given.items() if text is not None}
+    named = {name: text for name, text in options.items() if text is not None}
     return cast("OwnTerms", {name: _read(name, text, readers.get(name, str)) for name, text in named.items()})
 
 
@@ -91,10 +91,10 @@ async def create_key(
     environment: str,
     as_json: bool,
     config_file: Path | None,
-    **own: str | None,
+    **options: str | None,
 ) -> int:
     """Create a key called NAME and print its value once."""
-    terms = _own(own)
+    terms = _own(options)
     async with _keyring(config_file) as (ring, store):
         key, value = await ring.create(name, environment=environment, expires=expires, **terms)
         await note(store, "key_created", key.id, f"{key.name} ({key.environment})")
@@ -109,11 +109,11 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
     """List all keys with their states; never their values."""
     now = datetime.now(UTC)
     async with _keyring(config_file) as (ring, _):
-        found = await ring.list()
+        api_keys = await ring.list()
     if as_json:
-        emit([{**key.as_dict(), "state": str(key.state(now))} for key in found])
+        emit([{**key.as_dict(), "state": str(key.state(now))} for key in api_keys])
     else:
-        output.show_keys(found, now)
+        output.show_keys(api_keys, now)
     return 0
 
 
@@ -123,16 +123,16 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
 @_own_terms
 @CONFIG
 @entry
-async def change_key(key_id: str, expires: str | None, config_file: Path | None, **own: str | None) -> int:
+async def change_key(key_id: str, expires: str | None, config_file: Path | None, **options: str | None) -> int:
     """Change the terms of the valid key with this ID; `none` gives up one of its own. In force within 5 s."""
-    terms = cast("Terms", _own(own))
+    terms = cast("Terms", _own(options))
     if expires is not None:
         terms["expires_at"] = _read("expires", expires, _from_now)
     async with _keyring(config_file) as (ring, store):
         before, after = await ring.change(key_id, terms)
-        if said := differences(before, after):
-            await note(store, "key_changed", key_id, said)
-    output.err.print(f"key {key_id}: {said or 'nothing to change'}", markup=False)
+        if changes := differences(before, after):
+            await note(store, "key_changed", key_id, changes)
+    output.err.print(f"key {key_id}: {changes or 'nothing to change'}", markup=False)
     return 0
 
 

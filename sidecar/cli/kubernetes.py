@@ -34,9 +34,9 @@ def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[...
     """The options of a sidecar, handed to the command as one `Options`."""
 
     @wraps(command)
-    async def packed(**given: Any) -> int:
-        chosen = {field.name: given.pop(field.name) for field in fields(Options)}
-        return await command(Options(**chosen), **given)
+    async def packed(**arguments: Any) -> int:
+        chosen = {field.name: arguments.pop(field.name) for field in fields(Options)}
+        return await command(Options(**chosen), **arguments)
 
     for option in reversed(_OPTIONS):
         packed = option(packed)
@@ -69,8 +69,8 @@ async def inject_command(options: Options, file: Any) -> int:
         documents = list(yaml.safe_load_all(file.read()))
     except (yaml.YAMLError, *NOT_YAML) as error:
         raise ConfigError("the manifests cannot be read", [" ".join(str(error).split())]) from None
-    made = inject_all([document for document in documents if document is not None], options)
-    click.echo(yaml.dump_all(made, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120), nl=False)
+    injected = inject_all([document for document in documents if document is not None], options)
+    click.echo(yaml.dump_all(injected, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120), nl=False)
     return 0
 
 

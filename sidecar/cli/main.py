@@ -116,24 +116,24 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
     async with pipeline(settings) as built:
         warnings = output.warnings(settings) + (await _unproved(built.policy) if settings.layers.rules.enabled else [])
         outcomes = await run(Scanner(built.engine.scan, settings), rows, 1) if covered else []
-        found = rule_coverage.report(built.policy, outcomes) if covered else {}
+        coverage = rule_coverage.report(built.policy, outcomes) if covered else {}
     if as_json:
-        shape = {"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": found or None}
+        shape = {"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": coverage or None}
         emit({**shape, "warnings": warnings})
         return 0
     output.show_settings(settings, built.policy, warnings)
-    if found:
-        output.show_coverage(found)
+    if coverage:
+        output.show_coverage(coverage)
     return 0
 
 
 async def _unproved(rules: policy.Policy, shipped: Callable[[], policy.Policy] = policy.load) -> list[str]:
     """Patterns of one's own rules that no `match` line meets. Raises `PolicyError` for those of shipped rules."""
-    found = [(rule, problem) for rule in rules.rules for problem in await selftest.unproved(rule)]
-    ours = {_proved_part(rule) for rule in shipped().rules} if found else set()
-    if problems := [problem for rule, problem in found if _proved_part(rule) in ours]:
+    unproved = [(rule, problem) for rule in rules.rules for problem in await selftest.unproved(rule)]
+    ours = {_proved_part(rule) for rule in shipped().rules} if unproved else set()
+    if problems := [problem for rule, problem in unproved if _proved_part(rule) in ours]:
         raise PolicyError("shipped policies are not proved in every pattern", problems)
-    return [problem for _, problem in found]
+    return [problem for _, problem in unproved]
 
 
 def _proved_part(rule: policy.Rule) -> tuple[object, ...]:

@@ -116,25 +116,25 @@ def failure_lines(settings: Settings) -> list[tuple[str, str]]:
 
 def warnings(settings: Settings) -> list[str]:
     """Settings that an attacker could make use of."""
-    found = []
+    messages = []
     if settings.mode == "monitor":
-        found.append("mode: monitor forwards everything, attacks too")
+        messages.append("mode: monitor forwards everything, attacks too")
     if settings.failure.overload == "allow":
-        found.append("failure.overload: allow lets a client that causes overload through unscanned")
+        messages.append("failure.overload: allow lets a client that causes overload through unscanned")
     if settings.failure.all == "allow":
-        found.append("failure.all: allow forwards unscanned when no layer can answer")
+        messages.append("failure.all: allow forwards unscanned when no layer can answer")
     opened = [name for name, value in settings.failure.input if name not in {"media", "reference"} and value == "allow"]
-    found += [f"failure.input.{name}: allow forwards what was not read" for name in opened]
+    messages += [f"failure.input.{name}: allow forwards what was not read" for name in opened]
     if settings.failure.unknown_route == "allow":
-        found.append("failure.unknown_route: allow forwards routes that nobody classified")
+        messages.append("failure.unknown_route: allow forwards routes that nobody classified")
     unread = [name for name, terms in settings.models.items() if terms.layers == ()]
-    found += [f"models.{name}.layers: [] forwards what is for this model unscanned" for name in unread]
+    messages += [f"models.{name}.layers: [] forwards what is for this model unscanned" for name in unread]
     upstreams = (settings.upstream, *(terms.upstream for terms in settings.models.values() if terms.upstream))
     if any(upstream.api_key_file for upstream in upstreams) and settings.auth.inline == "optional":
-        found.append(
+        messages.append(
             "auth.inline: optional while the sidecar holds the upstream's key: whoever reaches the port uses it"
         )
-    return found
+    return messages
 
 
 def greet(key: str, data_port: int, settings: Settings) -> None:
@@ -174,15 +174,17 @@ def _paste(title: str, command: str) -> None:
     out.print(f"\n{command}\n", markup=False, overflow="ignore", no_wrap=True, crop=False)
 
 
-def show_coverage(found: Mapping[str, Any]) -> None:
+def show_coverage(coverage: Mapping[str, Any]) -> None:
     """Rules by their false positives, then what never fired and what says the same as another rule."""
-    table = Table("rule", "rows", "attacks", "no other rule", "benign", "", title=f"{found['rows']} rows")
-    for rule in sorted(found["fired"], key=lambda rule: (-rule["benign"], -rule["attacks"])):
+    table = Table("rule", "rows", "attacks", "no other rule", "benign", "", title=f"{coverage['rows']} rows")
+    for rule in sorted(coverage["fired"], key=lambda rule: (-rule["benign"], -rule["attacks"])):
         counts = (str(rule[name]) for name in ("rows", "attacks", "alone", "benign"))
         table.add_row(rule["rule"], *counts, escape(rule["title"]))
     out.print(table)
-    for pair in found["overlaps"]:
+    for pair in coverage["overlaps"]:
         out.print(
             f"{pair['rule']}: {pair['both']} of its {pair['rows']} rows are met by {pair['within']}", markup=False
         )
-    out.print(f"never fired ({len(found['never'])} of {found['rules']}): {', '.join(found['never']) or 'none'}")
+    out.print(
+        f"never fired ({len(coverage['never'])} of {coverage['rules']}): {', '.join(coverage['never']) or 'none'}"
+    )

@@ -51,9 +51,9 @@ def _places(networks: Sequence[Network]) -> Iterator[str]:
     if not networks:
         yield ""
     for word, kind in (("ip", IPv4Network), ("ip6", IPv6Network)):
-        named: list[Any] = [one for one in networks if isinstance(one, kind)]
+        named: list[Any] = [network for network in networks if isinstance(network, kind)]
         if named:
-            yield f"{word} daddr {{ {', '.join(str(one) for one in collapse_addresses(named))} }} "
+            yield f"{word} daddr {{ {', '.join(str(network) for network in collapse_addresses(named))} }} "
 
 
 def port_of(settings: Settings) -> int:

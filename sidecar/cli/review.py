@@ -65,18 +65,18 @@ class Opinion:
 
     def as_dict(self, *, text: bool) -> dict[str, Any]:
         """For JSON and the table; the text only if asked for."""
-        found = self.report
-        labels = sorted({str(f.label) for f in found.findings if f.decides}) if found else []
+        report = self.report
+        labels = sorted({str(f.label) for f in report.findings if f.decides}) if report else []
         return {
             "decision": self.logged.id,
             "at": self.logged.at.isoformat(),
             "score": self.before,
             "recommended": self.logged.recommended,
             "threats": self.logged.threats.split(),
-            "judge_score": None if found is None or found.score is None else rounded(found.score),
+            "judge_score": None if report is None or report.score is None else rounded(report.score),
             "judge_recommends": self.action,
             "judge_threats": labels,
-            "reasoning": found.reasoning if found else None,
+            "reasoning": report.reasoning if report else None,
             "no_opinion": self.cause,
             **({"text": self.logged.text} if text else {}),
         }
@@ -94,19 +94,19 @@ async def review(since: timedelta, limit: int, text: bool, as_json: bool, config
     settings = load_settings(config_file)
     if settings.layers.llm_judge.url is None:
         raise ConfigError("review", ["there is no judge: set layers.llm_judge.url"])
-    kept, without = await _borderline(settings, datetime.now(UTC) - since, limit)
-    found = await _judge(settings, kept)
+    decisions, without = await _borderline(settings, datetime.now(UTC) - since, limit)
+    results = await _judge(settings, decisions)
     if as_json:
-        emit(_report(found, without, text=text))
+        emit(_report(results, without, text=text))
     else:
-        _show(found, without, settings, text=text)
+        _show(results, without, settings, text=text)
     return 0
 
 
 async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[list[Entry], int]:
     """The newest decisions in the band with a text, each text once; and how many more had none."""
     low, high = settings.layers.llm_judge.between
-    kept: dict[str, Entry] = {}
+    decisions: dict[str, Entry] = {}
     without = 0
     store = await Store.open(settings.store.url)
     try:
@@ -117,12 +117,12 @@ async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[
                     continue
                 without += not logged.text
                 if logged.text:
-                    kept.setdefault(logged.digest or logged.id, logged)
-                if len(kept) >= limit:
+                    decisions.setdefault(logged.digest or logged.id, logged)
+                if len(decisions) >= limit:
                     break
     finally:
         await store.close()
-    return list(kept.values()), without
+    return list(decisions.values()), without
 
 
 async def _log(store: Store, since: datetime) -> AsyncGenerator[Entry, None]:
@@ -144,26 +144,26 @@ def score_before(logged: Entry) -> float | None:
     return max(scores, default=None)
 
 
-async def _judge(settings: Settings, kept: Sequence[Entry]) -> list[Opinion]:
+async def _judge(settings: Settings, decisions: Sequence[Entry]) -> list[Opinion]:
     """One opinion for each, a few at a time, in the order given."""
     judge = judge_report.unmetered(settings.layers.llm_judge)
     rules = switched(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
     layer = LlmJudgeLayer(judge, rules, threshold=settings.scan.threshold)
-    waiting = iter(kept)
-    found: dict[str, Opinion] = {}
+    waiting = iter(decisions)
+    results: dict[str, Opinion] = {}
     try:
         with output.progress() as bar:
-            task = bar.add_task("asking the judge", total=len(kept))
+            task = bar.add_task("asking the judge", total=len(decisions))
 
             async def work() -> None:
                 for logged in waiting:
-                    found[logged.id] = await _ask(layer, logged, settings)
+                    results[logged.id] = await _ask(layer, logged, settings)
                     bar.advance(task)
 
             await asyncio.gather(*(work() for _ in range(_workers(judge))))
     finally:
         await layer.close()
-    return [found[logged.id] for logged in kept]
+    return [results[logged.id] for logged in decisions]
 
 
 def _workers(judge: JudgeLayer) -> int:
@@ -184,38 +184,38 @@ def _findings(logged: Entry) -> list[Finding]:
     exact = logged.segments == 1 and logged.length == len(logged.text or "")
     return [
         Finding(
-            rule=one["rule"],
-            label=Label(one["label"]),
-            score=one["score"] or 0.0,
-            layer=LayerName(one["layer"]),
+            rule=entry["rule"],
+            label=Label(entry["label"]),
+            score=entry["score"] or 0.0,
+            layer=LayerName(entry["layer"]),
             path="prompt",
-            start=one["start"] if exact else None,
-            end=one["end"] if exact else None,
-            decides=one["decides"],
-            hint=one.get("hint", False),
+            start=entry["start"] if exact else None,
+            end=entry["end"] if exact else None,
+            decides=entry["decides"],
+            hint=entry.get("hint", False),
         )
-        for one in logged.findings
-        if one["layer"] != LayerName.LLM_JUDGE
+        for entry in logged.findings
+        if entry["layer"] != LayerName.LLM_JUDGE
     ]
 
 
-def _report(found: Sequence[Opinion], without: int, *, text: bool) -> dict[str, Any]:
+def _report(results: Sequence[Opinion], without: int, *, text: bool) -> dict[str, Any]:
     return {
-        "reviewed": len(found),
+        "reviewed": len(results),
         "without_text": without,
-        "no_opinion": dict(Counter(one.cause for one in found if one.cause).most_common()),
-        "agreed": sum(one.action is not None and not one.disagrees for one in found),
-        "disagreements": [one.as_dict(text=text) for one in found if one.disagrees],
+        "no_opinion": dict(Counter(result.cause for result in results if result.cause).most_common()),
+        "agreed": sum(result.action is not None and not result.disagrees for result in results),
+        "disagreements": [result.as_dict(text=text) for result in results if result.disagrees],
     }
 
 
-def _show(found: Sequence[Opinion], without: int, settings: Settings, *, text: bool) -> None:
+def _show(results: Sequence[Opinion], without: int, settings: Settings, *, text: bool) -> None:
     low, high = settings.layers.llm_judge.between
-    if not found:
+    if not results:
         said = NO_TEXT.format(count=without) if without else NOTHING.format(low=low, high=high)
         output.out.print(said, markup=False)
         return
-    report = _report(found, without, text=text)
+    report = _report(results, without, text=text)
     if report["disagreements"]:
         output.out.print(_table(report["disagreements"], text=text))
     said = ", ".join(f"{cause} {count}" for cause, count in report["no_opinion"].items()) or "none"
@@ -242,5 +242,5 @@ def _table(rows: Sequence[dict[str, Any]], *, text: bool) -> Table:
 
 def _plain(text: str) -> str:
     """Safe on a terminal, and not too long."""
-    kept = "".join(char if char.isprintable() else " " for char in text[:SHOWN])
-    return escape(kept + ("…" if len(text) > SHOWN else ""))
+    shown = "".join(char if char.isprintable() else " " for char in text[:SHOWN])
+    return escape(shown + ("…" if len(text) > SHOWN else ""))

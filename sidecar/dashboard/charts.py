@@ -50,12 +50,12 @@ def over_time(buckets: Sequence[Bucket], step: timedelta) -> Chart:
     """The chart of scans over time; an empty one where there are no buckets."""
     ceiling = nice(max((bucket.scans for bucket in buckets), default=0))
     floor, room = HEIGHT - BOTTOM, HEIGHT - BOTTOM - TOP
-    each = (WIDTH - LEFT) / max(1, len(buckets))
+    slot = (WIDTH - LEFT) / max(1, len(buckets))
     columns = []
     for index, bucket in enumerate(buckets):
         split = floor - room * bucket.blocked / ceiling
         top = floor - room * bucket.scans / ceiling
-        columns.append(Column(_r(LEFT + index * each), _r(each * 0.82), _r(top), _r(split), floor, bucket))
+        columns.append(Column(_r(LEFT + index * slot), _r(slot * 0.82), _r(top), _r(split), floor, bucket))
     values = [Mark(_r(floor - room * part), f"{ceiling * part:,.0f}") for part in (0, 0.5, 1)]
     return Chart(columns, values, _times(columns, step))
 

@@ -36,9 +36,9 @@ def read_filter(form: Form) -> Filter:
     )
 
 
-def link_of(form: Form, **more: str) -> str:
+def link_of(form: Form, **extra: str) -> str:
     """The chosen filter as a query string."""
-    return urlencode({name: form.text(name) for name in FIELDS if form.text(name)} | more)
+    return urlencode({name: form.text(name) for name in FIELDS if form.text(name)} | extra)
 
 
 def _for_audit(form: Form) -> str:
@@ -64,24 +64,24 @@ class Decisions:
 
     async def show(self, visit: Visit) -> web.Response:
         """The newest decisions that match, page by page; `live=1` loads itself again every few seconds."""
-        asked = visit.query
-        wanted = read_filter(asked)
-        if before := asked.text("before"):
-            wanted = await _after(visit, wanted, before)
-        found = await visit.store.decisions.query(wanted, PAGE + 1)
-        live = bool(asked.text("live")) and not before
+        form = visit.query
+        criteria = read_filter(form)
+        if before := form.text("before"):
+            criteria = await _after(visit, criteria, before)
+        entries = await visit.store.decisions.query(criteria, PAGE + 1)
+        live = bool(form.text("live")) and not before
         keys = await visit.store.keys.list()
         answer = visit.page(
             "decisions.html",
-            entries=found[:PAGE],
+            entries=entries[:PAGE],
             names={key.id: key.name for key in keys},
             keys=keys,
-            asked=asked,
+            form=form,
             choices={"label": list(Label), "action": ACTIONS, "layer": list(LayerName)},
-            query=link_of(asked),
-            older=link_of(asked, before=found[PAGE - 1].id) if len(found) > PAGE else None,
+            query=link_of(form),
+            older=link_of(form, before=entries[PAGE - 1].id) if len(entries) > PAGE else None,
             live=live,
-            live_link=link_of(asked, live="1"),
+            live_link=link_of(form, live="1"),
         )
         if live:
             answer.headers["Refresh"] = str(LIVE_SECONDS)
@@ -107,11 +107,11 @@ class Decisions:
         entry = await visit.store.decisions.get(visit.request.match_info["id"])
         if entry is None:
             raise refused(404, "There is no such decision; it may be older than the retention (log.retention).")
-        found = await visit.store.keys.get(entry.key_id) if entry.key_id else None
+        row = await visit.store.keys.get(entry.key_id) if entry.key_id else None
         return visit.page(
             "decision.html",
             entry=entry,
-            key=found[0] if found else None,
+            key=row[0] if row else None,
             rules=_rules(self._policy(), entry),
             excepted=(marks := sorted({rule for rule, _ in exceptable(entry)})),
             suggestion=suggestion(entry, marks),
@@ -120,11 +120,11 @@ class Decisions:
         )
 
 
-async def _after(visit: Visit, wanted: Filter, before: str) -> Filter:
+async def _after(visit: Visit, criteria: Filter, before: str) -> Filter:
     last = await visit.store.decisions.get(before)
     if last is None:
         raise refused(404, "The page to go on from is gone; begin at the newest.")
-    return Filter(**{name: getattr(wanted, name) for name in Filter.__slots__ if name != "before"}, before=last)
+    return Filter(**{name: getattr(criteria, name) for name in Filter.__slots__ if name != "before"}, before=last)
 
 
 def _rules(policy: Policy, entry: Entry) -> Mapping[str, Rule]:

@@ -36,10 +36,10 @@ class Exceptions:
     async def show(self, visit: Visit) -> web.Response:
         """All of them, the newest first, with who made them and why."""
         now = datetime.now(UTC)
-        found = [(one, state(one, now)) for one in await visit.store.exceptions.query()]
+        rows = [(exception, state(exception, now)) for exception in await visit.store.exceptions.query()]
         names = {key.id: key.name for key in await visit.store.keys.list()}
-        known = {rule.id for rule in self._policy().rules}
-        return visit.page("exceptions.html", found=found, names=names, known=known, done=visit.query.text("done"))
+        rule_ids = {rule.id for rule in self._policy().rules}
+        return visit.page("exceptions.html", rows=rows, names=names, rule_ids=rule_ids, done=visit.query.text("done"))
 
     async def add(self, visit: Visit) -> web.Response:
         """Except every rule that spoke for the block, on the text that it was met in."""
@@ -48,10 +48,12 @@ class Exceptions:
         if entry is None or not marks:
             raise refused(400, "This decision has no findings that could be excepted.")
         terms = _terms(visit.form, entry, visit.name)
-        made = [await self._exemptions.add(rule, digest, **terms) for rule, digest in marks]
+        added = [await self._exemptions.add(rule, digest, **terms) for rule, digest in marks]
         scope = f"key {entry.key_id}" if terms["key_id"] else "every key"
-        for one in made:
-            await visit.note("exception_added", one.id, f"{one.rule}, {scope}, decision {entry.id}: {one.reason}")
+        for exception in added:
+            await visit.note(
+                "exception_added", exception.id, f"{exception.rule}, {scope}, decision {entry.id}: {exception.reason}"
+            )
         return to("/exceptions", "added")
 
     async def revoke(self, visit: Visit) -> web.Response:
@@ -69,11 +71,11 @@ def exceptable(entry: Entry) -> list[tuple[str, str]]:
     return sorted({(rule, digest) for rule, digest in marked if digest})
 
 
-def state(one: Exemption, now: datetime) -> str:
+def state(exception: Exemption, now: datetime) -> str:
     """Whether it holds."""
-    if one.revoked_at is not None:
+    if exception.revoked_at is not None:
         return "revoked"
-    return "holds" if one.holds(now) else "expired"
+    return "holds" if exception.holds(now) else "expired"
 
 
 def suggestion(entry: Entry, rules: Sequence[str]) -> str:

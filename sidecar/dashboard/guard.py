@@ -178,10 +178,10 @@ class Guard:
         """The session behind a token, while it holds. `touch`: note that it is used, which keeps it alive."""
         now = datetime.now(UTC)
         fresh = {"used_after": now - self._idle, "begun_after": now - self._longest}
-        found = await self._store.sessions.find(digest(token), **fresh)
-        if touch and found and found.used_at < now - TOUCH_AFTER:
-            await self._store.sessions.touch(found.digest, now)
-        return found
+        session = await self._store.sessions.find(digest(token), **fresh)
+        if touch and session and session.used_at < now - TOUCH_AFTER:
+            await self._store.sessions.touch(session.digest, now)
+        return session
 
     async def forget_old_sessions(self) -> None:
         """Delete sessions that have run out."""
@@ -250,5 +250,5 @@ def urlsplit_netloc(url: str) -> str | None:
 
 
 def _to_login(request: web.Request) -> web.Response:
-    wanted = request.rel_url.raw_path_qs if request.method == "GET" else "/"
-    return to("/login" if wanted == "/" else f"/login?next={quote(wanted, safe='')}")
+    target = request.rel_url.raw_path_qs if request.method == "GET" else "/"
+    return to("/login" if target == "/" else f"/login?next={quote(target, safe='')}")

@@ -40,10 +40,10 @@ def _fields(finding: Finding) -> Mapping[str, Any]:
     return {"start": finding.start, "end": finding.end, "rule": finding.rule}
 
 
-def pieces(text: str, found: Iterable[Span], longest: int = MOST_SHOWN) -> list[Piece]:
+def pieces(text: str, spans: Iterable[Span], longest: int = MOST_SHOWN) -> list[Piece]:
     """The text, at most `longest` of it, cut wherever a span begins or ends."""
     shown = text[:longest]
-    held = [span for span in found if 0 <= span.start < min(span.end, len(shown))][:MOST_SPANS]
+    held = [span for span in spans if 0 <= span.start < min(span.end, len(shown))][:MOST_SPANS]
     cuts = sorted({0, len(shown), *(span.start for span in held), *(min(span.end, len(shown)) for span in held)})
     return [
         Piece(shown[start:end], tuple(sorted({s.rule for s in held if s.start < end and s.end > start})))

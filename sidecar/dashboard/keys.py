@@ -78,10 +78,10 @@ class KeysPage:
         return await self._one(visit, None)
 
     async def _one(self, visit: Visit, error: RequestError | None) -> web.Response:
-        found = await visit.store.keys.get(_id(visit))
-        if found is None:
+        row = await visit.store.keys.get(_id(visit))
+        if row is None:
             raise refused(404, "There is no such key.")
-        key = found[0]
+        key = row[0]
         values = {
             "key": key,
             "state": str(key.state(datetime.now(UTC))),
@@ -94,16 +94,16 @@ class KeysPage:
 
     async def change(self, visit: Visit) -> web.Response:
         """Other terms: all of them, as the form says."""
-        found = await visit.store.keys.get(_id(visit))
-        if found is None:
+        row = await visit.store.keys.get(_id(visit))
+        if row is None:
             raise refused(404, "There is no such key.")
         try:
-            terms: Terms = {**_own(visit.form), "expires_at": _end(visit.form, found[0])}
+            terms: Terms = {**_own(visit.form), "expires_at": _end(visit.form, row[0])}
             before, after = await self._keyring.change(_id(visit), terms)
         except RequestError as error:
             return await self._one(visit, refused(error.status, error.detail, param=error.param))
-        if said := differences(before, after):
-            await visit.note("key_changed", after.id, said)
+        if changes := differences(before, after):
+            await visit.note("key_changed", after.id, changes)
         return to(f"/keys/{after.id}", "changed")
 
     async def rotate(self, visit: Visit) -> web.Response:
@@ -190,7 +190,7 @@ def _life(seconds: float | None, param: str) -> timedelta | None:
 
 def own_words(key: ApiKey) -> list[str]:
     """The terms of the key's own in words; none where the general ones hold."""
-    said = [show_rate(key.rate)] if key.rate else []
-    said += [f"{key.burst} at once"] if key.burst else []
-    said += [f"blocks from {key.threshold:g}"] if key.threshold is not None else []
-    return said + ([f"rules: {key.rules}"] if key.rules else [])
+    terms = [show_rate(key.rate)] if key.rate else []
+    terms += [f"{key.burst} at once"] if key.burst else []
+    terms += [f"blocks from {key.threshold:g}"] if key.threshold is not None else []
+    return terms + ([f"rules: {key.rules}"] if key.rules else [])

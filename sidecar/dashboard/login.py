@@ -63,17 +63,17 @@ class Login:
 
     async def enter(self, visit: Visit) -> web.Response:
         """Log in, or say that it did not work."""
-        name, wanted = _name(visit.form), _inside(visit.form)
+        name, target = _name(visit.form), _inside(visit.form)
         try:
             admin = await self._known(visit, name)
         except RequestError as error:
-            answer = visit.page("login.html", error.status, next=wanted, error=error, fresh=False)
+            answer = visit.page("login.html", error.status, next=target, error=error, fresh=False)
             if error.retry_after is not None:
                 answer.headers["Retry-After"] = str(error.retry_after)
             return answer
         await self._begin(visit, admin)
         await visit.note("login")
-        return to(wanted)
+        return to(target)
 
     async def _known(self, visit: Visit, name: str) -> Admin:
         """The account whose password this is."""
@@ -186,14 +186,14 @@ def _short(name: str) -> str:
 def _check(name: str, form: Form) -> None:
     if not valid_name(name):
         raise refused(400, "A name has 1 to 64 lower-case letters, digits or any of . _ - + @", param="name")
-    if said := problem(form.get("password", ""), name):
-        raise refused(400, said, param="password")
+    if reason := problem(form.get("password", ""), name):
+        raise refused(400, reason, param="password")
     if form.get("password") != form.get("again"):
         raise refused(400, "The two passwords differ.", param="again")
 
 
 def _inside(form: Form) -> str:
     """Where to go after the login: a path of ours and nothing else."""
-    wanted = form.get("next", "")
-    safe = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isascii() and wanted.isprintable()
-    return wanted if safe else "/"
+    target = form.get("next", "")
+    safe = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isascii() and target.isprintable()
+    return target if safe else "/"

@@ -46,29 +46,29 @@ class Overview:
 
     async def show(self, visit: Visit) -> web.Response:
         """All figures of the chosen time, of one key or of all."""
-        asked, figures = visit.query, visit.store.analytics
-        name = asked.choice("range", [span.name for span in RANGES]) or "day"
+        form, figures = visit.query, visit.store.analytics
+        name = form.choice("range", [span.name for span in RANGES]) or "day"
         span = next(span for span in RANGES if span.name == name)
         since, until = stretch(datetime.now(UTC), span.length, span.step)
         keys = await visit.store.keys.list()
-        wanted = Filter(since=since, until=until, key_id=asked.text("key") or None)
-        buckets = await figures.over_time(since, until, span.step.total_seconds(), wanted)
+        criteria = Filter(since=since, until=until, key_id=form.text("key") or None)
+        buckets = await figures.over_time(since, until, span.step.total_seconds(), criteria)
         return visit.page(
             "overview.html",
             span=span,
             ranges=RANGES,
             keys=keys,
-            key=wanted.key_id or "",
+            key=criteria.key_id or "",
             since=since,
-            totals=await figures.totals(wanted),
+            totals=await figures.totals(criteria),
             chart=over_time(buckets, span.step),
-            labels=await figures.by_label(wanted),
-            layers=await figures.by("layer_used", wanted),
-            models=(await figures.by("model", wanted))[:MOST_ROWS],
-            by_key=_named(await figures.by("key_id", wanted), {key.id: key.name for key in keys}),
-            rules=(await figures.by_rule(wanted))[:MOST_ROWS],
+            labels=await figures.by_label(criteria),
+            layers=await figures.by("layer_used", criteria),
+            models=(await figures.by("model", criteria))[:MOST_ROWS],
+            by_key=_named(await figures.by("key_id", criteria), {key.id: key.name for key in keys}),
+            rules=(await figures.by_rule(criteria))[:MOST_ROWS],
             titles={rule.id: rule.title for rule in self._policy().rules},
-            latency=await figures.latency(wanted),
+            latency=await figures.latency(criteria),
             share=share,
         )
 

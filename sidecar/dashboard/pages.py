@@ -44,9 +44,9 @@ def visible(text: object, *, lines: bool = False) -> Markup:
     shown = str(text)
     if shown.isprintable() and shown.isascii():
         return escape(shown)
-    kept = frozenset("\n\t") if lines else frozenset()
+    whitespace = frozenset("\n\t") if lines else frozenset()
     parts = []
-    for hidden, chars in groupby(shown, lambda char: char not in kept and is_hidden(char)):
+    for hidden, chars in groupby(shown, lambda char: char not in whitespace and is_hidden(char)):
         run = "".join(chars)
         parts.append(Markup("").join(map(_box, run)) if hidden else escape(run))
     return Markup('<bdi dir="auto">{}</bdi>').format(Markup("").join(parts))

@@ -53,11 +53,11 @@ class Playground:
         """The same form with the verdict below."""
         prompt, system = (_lines(visit.form.get(name, "")) for name in ("prompt", "system_prompt"))
         verdict = await self._engine().scan(ScanRequest((Segment(prompt),), system or None))
-        seen = {finding.view for finding in verdict.findings} - {"raw"}
+        view_names = {finding.view for finding in verdict.findings} - {"raw"}
         shown = Shown(
             verdict,
             pieces(prompt, spans(verdict.findings)),
-            await asyncio.to_thread(_views, prompt, seen) if seen else [],
+            await asyncio.to_thread(_views, prompt, view_names) if view_names else [],
             self._curl(prompt, system),
         )
         return self._page(visit, prompt, system, shown)
@@ -85,7 +85,7 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _views(text: str, wanted: set[str]) -> list[tuple[str, str]]:
+def _views(text: str, names: set[str]) -> list[tuple[str, str]]:
     """The readings of the text in which something was found."""
-    found = [(view.name, view.text[:LONGEST_VIEW]) for view in views(text) if view.name in wanted]
-    return found[:MOST_VIEWS]
+    matching = [(view.name, view.text[:LONGEST_VIEW]) for view in views(text) if view.name in names]
+    return matching[:MOST_VIEWS]

@@ -34,9 +34,9 @@ class Policies:
 
     async def show(self, visit: Visit) -> web.Response:
         """All rules by family, or those that a filter leaves."""
-        asked, policy = visit.query, self._policy()
-        label, status = asked.choice("label", list(Label)), asked.choice("status", STATUSES)
-        words = asked.text("text").lower()
+        form, policy = visit.query, self._policy()
+        label, status = form.choice("label", list(Label)), form.choice("status", STATUSES)
+        words = form.text("text").lower()
         rules = [
             rule
             for rule in policy.rules
@@ -55,14 +55,14 @@ class Policies:
             revision=policy.revision,
             labels=list(Label),
             statuses=STATUSES,
-            asked=asked,
+            form=form,
             layer=layer_of,
         )
 
     async def one(self, visit: Visit) -> web.Response:
         """One rule with everything that its file says."""
-        wanted = visit.request.match_info["id"]
-        rule = next((rule for rule in self._policy().rules if rule.id == wanted), None)
+        rule_id = visit.request.match_info["id"]
+        rule = next((rule for rule in self._policy().rules if rule.id == rule_id), None)
         if rule is None:
             raise refused(404, "There is no such rule in the policy that runs.")
         kind = kind_of(rule)
@@ -72,7 +72,7 @@ class Policies:
 
 async def _marked(visit: Visit) -> Counter[str]:
     """How often each rule was marked as a false positive."""
-    return Counter(one.rule for one in await visit.store.exceptions.query())
+    return Counter(exception.rule for exception in await visit.store.exceptions.query())
 
 
 def _families(rules: list[Rule]) -> list[tuple[Label, list[Rule]]]:

@@ -19,7 +19,7 @@ class ShadowPage:
     async def show(self, visit: Visit) -> web.Response:
         """The newest disagreements, and how many there are of each kind."""
         revision = visit.query.text("revision") or None
-        found = await visit.store.disagreements.query(other_revision=revision, limit=PAGE)
+        disagreements = await visit.store.disagreements.query(other_revision=revision, limit=PAGE)
         counts = await visit.store.disagreements.count()
         names = {key.id: key.name for key in await visit.store.keys.list()}
-        return visit.page("shadow.html", found=found, counts=sorted(counts.items()), names=names)
+        return visit.page("shadow.html", disagreements=disagreements, counts=sorted(counts.items()), names=names)

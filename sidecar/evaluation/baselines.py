@@ -38,9 +38,9 @@ def _words_auc(rows: Sequence[Row]) -> float | None:
     attacks = [row.attack for row in rows]
     scored = []
     for fold in set(folds):
-        kept = [at for at, own in enumerate(folds) if own != fold]
-        model = _Model([words[at] for at in kept], [attacks[at] for at in kept])
-        scored += [(model.score(words[at]), attacks[at]) for at, own in enumerate(folds) if own == fold]
+        training = [at for at, group in enumerate(folds) if group != fold]
+        model = _Model([words[at] for at in training], [attacks[at] for at in training])
+        scored += [(model.score(words[at]), attacks[at]) for at, group in enumerate(folds) if group == fold]
     return auc(scored)
 
 
@@ -69,5 +69,5 @@ class _Model:
 
     def score(self, words: _Words) -> float:
         """Above 0: more like the attacks."""
-        known = [self._ratios[word] for word in words if word in self._ratios]
-        return sum(known) / len(known) if known else 0.0
+        ratios = [self._ratios[word] for word in words if word in self._ratios]
+        return sum(ratios) / len(ratios) if ratios else 0.0

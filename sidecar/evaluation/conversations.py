@@ -30,15 +30,17 @@ _BY_MODEL = frozenset({"function_call", "reasoning", "custom_tool_call", "web_se
 
 def operation(value: Mapping[str, Any]) -> str:
     """The operation of a row with `body` or `messages`. Raises `ValueError` for a dialect that is none."""
-    said = value.get("dialect")
-    if not said:
+    dialect_name = value.get("dialect")
+    if not dialect_name:
         return _guess(value.get("body") or value)
-    if said in OPERATIONS:
-        return OPERATIONS[said]
-    found = routes.classify("POST", str(said), prefixes=("/v1", "")) if str(said).startswith("/") else None
-    if found is None or found.kind is RouteKind.UNKNOWN:
+    if dialect_name in OPERATIONS:
+        return OPERATIONS[dialect_name]
+    route = (
+        routes.classify("POST", str(dialect_name), prefixes=("/v1", "")) if str(dialect_name).startswith("/") else None
+    )
+    if route is None or route.kind is RouteKind.UNKNOWN:
         raise ValueError(f"dialect: one of {', '.join(OPERATIONS)}, or a path, is wanted")
-    return found.operation
+    return route.operation
 
 
 def dialect(name: str) -> str:
@@ -79,12 +81,15 @@ def conversation(value: Mapping[str, Any], name: str) -> Body:
 
 def document(text: str, *, indirect: bool, system: str | None = None) -> Body:
     """A chat request that holds a text: as a user's turn, or as what a tool returned."""
-    said: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     if not indirect:
-        return {"model": MODEL, "messages": [*said, {"role": "user", "content": text}]}
+        return {"model": MODEL, "messages": [*messages, {"role": "user", "content": text}]}
     call = {"id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
-    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
-    return {"model": MODEL, "messages": [*said, asked, {"role": "tool", "tool_call_id": "call_1", "content": text}]}
+    tool_call = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return {
+        "model": MODEL,
+        "messages": [*messages, tool_call, {"role": "tool", "tool_call_id": "call_1", "content": text}],
+    }
 
 
 def growing(body: Body) -> Iterator[Body]:

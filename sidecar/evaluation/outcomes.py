@@ -124,11 +124,11 @@ class Scanner:
         if len(raw) > limits.body_bytes:
             raise BodyError("oversize", "The body is larger than limits.body_bytes.")
         document = json_body.parse(raw, depth=limits.depth)
-        found = self._vocabularies.read(extract(document, operation, conversations.dialect(operation)))
-        for part in found.unscannable:
+        extraction = self._vocabularies.read(extract(document, operation, conversations.dialect(operation)))
+        for part in extraction.unscannable:
             if getattr(self._settings.failure.input, part.kind) == "block":
                 raise BodyError(part.kind, "The body holds what cannot be scanned.", param=part.path)
-        return select(self._settings, found).request
+        return select(self._settings, extraction).request
 
     async def _asked(self, request: ScanRequest) -> tuple[Verdict, str]:
         verdict = await self._scan(request)
@@ -136,9 +136,9 @@ class Scanner:
 
 
 def _decisive(answers: list[tuple[Verdict, str]]) -> tuple[Verdict, str]:
-    for wanted in (is_refused, lambda verdict: verdict.failure is not None):
-        if found := next((answer for answer in answers if wanted(answer[0])), None):
-            return found
+    for decides in (is_refused, lambda verdict: verdict.failure is not None):
+        if decisive := next((answer for answer in answers if decides(answer[0])), None):
+            return decisive
     return max(answers, key=lambda answer: answer[0].risk_score)
 
 

@@ -38,8 +38,8 @@ def pairs(outcomes: Sequence[Outcome]) -> list[Pair]:
     return [Pair(attack, twins[attack.row.pair]) for attack in attacks if attack.row.pair in twins]
 
 
-def share(found: Iterable[Pair]) -> Share:
+def share(pairs: Iterable[Pair]) -> Share:
     """Of the pairs that were scanned, those that are right."""
-    known = list(found)
-    unscanned = sum(pair.unscanned for pair in known)
-    return Share(sum(pair.right for pair in known if not pair.unscanned), len(known) - unscanned, unscanned)
+    counted = list(pairs)
+    unscanned = sum(pair.unscanned for pair in counted)
+    return Share(sum(pair.right for pair in counted if not pair.unscanned), len(counted) - unscanned, unscanned)

@@ -126,12 +126,12 @@ def _attacks_by(attacks: Sequence[Outcome], key: Callable[[Outcome], str]) -> Fi
 
 def _by_label(outcomes: Sequence[Outcome]) -> Figures:
     """Of the rows with a label: how many are blocked, and how many are blocked under that label's name."""
-    found = {}
+    figures = {}
     for label in sorted(ATTACKS):
         rows = [o for o in outcomes if label in o.row.labels]
         named = Share(sum(label in o.verdict.threats for o in rows), len(rows))
-        found[str(label)] = {**caught(rows).as_dict(), "named": named.rate}
-    return found
+        figures[str(label)] = {**caught(rows).as_dict(), "named": named.rate}
+    return figures
 
 
 def _by_source(outcomes: Sequence[Outcome]) -> Figures:

@@ -43,12 +43,12 @@ def read(path: Path) -> list[Row]:
 def report(policy: Policy, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Plain data: the rules that never fired, the figures of those that did, and the overlaps."""
     met = _met(outcomes)
-    asked = [rule for rule in policy.rules if rule.status != "retired" and _layer(rule) in _layers(outcomes)]
+    rules = [rule for rule in policy.rules if rule.status != "retired" and _layer(rule) in _layers(outcomes)]
     return {
         "rows": len(outcomes),
-        "rules": len(asked),
-        "never": [rule.id for rule in asked if rule.id not in met],
-        "fired": [_figures(rule, met, outcomes) for rule in asked if rule.id in met],
+        "rules": len(rules),
+        "never": [rule.id for rule in rules if rule.id not in met],
+        "fired": [_figures(rule, met, outcomes) for rule in rules if rule.id in met],
         "overlaps": list(_overlaps(met)),
     }
 
@@ -92,6 +92,6 @@ def _overlaps(met: Mapping[str, set[int]]) -> Iterator[dict[str, Any]]:
     """Pairs of which the first adds little to the second."""
     for rule, rows in met.items():
         for other, theirs in met.items():
-            both = len(rows & theirs)
-            if rule != other and len(rows) >= FEWEST and both >= OVERLAP * len(rows):
-                yield {"rule": rule, "within": other, "rows": len(rows), "both": both}
+            shared = len(rows & theirs)
+            if rule != other and len(rows) >= FEWEST and shared >= OVERLAP * len(rows):
+                yield {"rule": rule, "within": other, "rows": len(rows), "both": shared}

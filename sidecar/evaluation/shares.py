@@ -98,5 +98,5 @@ def quantiles(seconds: Sequence[float]) -> dict[str, float]:
     ordered = sorted(seconds)
     if not ordered:
         return {}
-    wanted = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
-    return {name: round(ordered[min(len(ordered) - 1, int(q * len(ordered)))] * 1000, 3) for name, q in wanted.items()}
+    levels = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
+    return {name: round(ordered[min(len(ordered) - 1, int(q * len(ordered)))] * 1000, 3) for name, q in levels.items()}

@@ -38,8 +38,8 @@ def inject(document: Object, options: Options, *, default: bool = True) -> Objec
     path = _TEMPLATES.get(kind)
     if path is None:
         return document
-    made = deepcopy(document)
-    pod = _below(made, path)
+    injected = deepcopy(document)
+    pod = _below(injected, path)
     metadata, spec = _object(pod, "metadata"), pod.get("spec")
     if not isinstance(spec, dict) or not spec.get("containers"):
         raise InjectError(f"{kind} {_name(document)}", ["there is no pod with containers in it"])
@@ -49,7 +49,7 @@ def inject(document: Object, options: Options, *, default: bool = True) -> Objec
     pod["spec"] = with_sidecar(spec, with_annotations(options, annotations))
     metadata["annotations"] = {**annotations, STATUS: "injected"}
     pod["metadata"] = metadata
-    return made
+    return injected
 
 
 def _made_by_hand(spec: Object, annotations: Object) -> bool:
@@ -58,18 +58,18 @@ def _made_by_hand(spec: Object, annotations: Object) -> bool:
 
 def _below(value: Object, path: tuple[str, ...]) -> Object:
     for name in path:
-        found = value.get(name)
-        if not isinstance(found, dict):
+        child = value.get(name)
+        if not isinstance(child, dict):
             raise InjectError("the sidecar cannot be injected", [f"{name} is missing"])
-        value = found
+        value = child
     return value
 
 
 def _object(value: Object, name: str) -> Object:
-    found = value.get(name) or {}
-    if not isinstance(found, dict):
+    child = value.get(name) or {}
+    if not isinstance(child, dict):
         raise InjectError("the sidecar cannot be injected", [f"{name} is not an object"])
-    return found
+    return child
 
 
 def _name(document: Object) -> str:

@@ -73,8 +73,8 @@ _SWITCHES = {"app-env": "app_env", "redirect": "redirect"}
 def with_annotations(options: Options, annotations: Mapping[str, object]) -> Options:
     """The options as the pod's annotations change them. Raises `InjectError` naming what is wrong with them."""
     ours = {str(name): value for name, value in annotations.items() if str(name).startswith(PREFIX)}
-    known = {PREFIX + name for name in (*_BY_ANNOTATION, *_SWITCHES, "inject", "status")}
-    problems = [f"unknown annotation {name[:80]!r}" for name in ours if name not in known]
+    valid_names = {PREFIX + name for name in (*_BY_ANNOTATION, *_SWITCHES, "inject", "status")}
+    problems = [f"unknown annotation {name[:80]!r}" for name in ours if name not in valid_names]
     problems += [f"{name} must be a string" for name, value in ours.items() if not isinstance(value, str)]
     odd = [name for name in _SWITCHES if ours.get(PREFIX + name, "true") not in {"true", "false"}]
     problems += [f'{name} must be "true" or "false"' for name in odd]
@@ -89,7 +89,7 @@ def with_annotations(options: Options, annotations: Mapping[str, object]) -> Opt
 
 def wants(labels: Mapping[str, object], annotations: Mapping[str, object], *, default: bool) -> bool:
     """Whether the pod is to have a sidecar. A refusal wins over a request."""
-    said = {str(labels.get(INJECT)).lower(), str(annotations.get(INJECT)).lower()}
-    if said & {"false", "disabled"}:
+    values = {str(labels.get(INJECT)).lower(), str(annotations.get(INJECT)).lower()}
+    if values & {"false", "disabled"}:
         return False
-    return default or bool(said & {"true", "enabled"})
+    return default or bool(values & {"true", "enabled"})

@@ -91,9 +91,9 @@ def _probes() -> web.Application:
 
 
 def _context() -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    return made
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 def _load(context: ssl.SSLContext, place: Place) -> None:

@@ -41,12 +41,12 @@ class Finder:
         self._personal = personal
         self._wanted = frozenset(settings.find)
         self._leaks = leaks
-        told = texts.system_prompt if "system_prompt" in self._wanted else None
+        prompt = texts.system_prompt if "system_prompt" in self._wanted else None
         canary = settings.canary if "system_prompt" in self._wanted else None
-        self._begins = partial(Beginnings, told, words=settings.words, canary=canary)
-        self._long = len(told or "") > SAID // 8
-        said = (segment.text for segment in texts.segments if segment.source is Source.USER)
-        self._said = "\n".join(said)[-SAID:]
+        self._begins = partial(Beginnings, prompt, words=settings.words, canary=canary)
+        self._long = len(prompt or "") > SAID // 8
+        user_texts = (segment.text for segment in texts.segments if segment.source is Source.USER)
+        self._said = "\n".join(user_texts)[-SAID:]
 
     @classmethod
     async def made(cls, personal: RulesLayer, settings: Answers, texts: Extraction) -> Finder:
@@ -80,8 +80,8 @@ class Finder:
         for finding in findings:
             text = texts[int(finding.path)][0]
             sort = "secrets" if kind_of(finding.rule) == "SECRET" else "pii"
-            known = any(text[start:end] in self._said for start, end, _ in spans(text, [finding]))
-            if finding.decides and sort in self._wanted and not known:
+            from_user = any(text[start:end] in self._said for start, end, _ in spans(text, [finding]))
+            if finding.decides and sort in self._wanted and not from_user:
                 yield finding
 
     async def _leaked(self, texts: Sequence[Text]) -> list[Finding]:

@@ -61,19 +61,19 @@ def pieces(document: JsonValue, *, stream: bool = False) -> list[Piece]:
     if isinstance(document, dict) and document.get("type") in SOUND:
         return []
     channel = _channel(document) if stream and isinstance(document, dict) else ""
-    found: list[Piece] = []
+    texts: list[Piece] = []
     waiting: list[tuple[JsonValue, Any, str | int, _Place]] = [(document, None, "", _Place())]
     while waiting:
         node, owner, key, at = waiting.pop()
         if isinstance(node, str):
-            found.append(_piece(node, owner, key, at, channel))
+            texts.append(_piece(node, owner, key, at, channel))
         elif isinstance(node, dict):
             if at.free:
-                found += [Piece(name, at.path) for name in node]
+                texts += [Piece(name, at.path) for name in node]
             waiting += reversed([(node[name], node, name, place) for name, place in _members(node, at, stream=stream)])
         elif isinstance(node, list):
             waiting += reversed([(item, node, n, _item(at, n, item)) for n, item in enumerate(node)])
-    return [piece for piece in found if piece.text]
+    return [piece for piece in texts if piece.text]
 
 
 def _members(node: Mapping[str, JsonValue], at: _Place, *, stream: bool) -> Iterator[tuple[str, _Place]]:
@@ -99,8 +99,8 @@ def _is_silent(node: Mapping[str, JsonValue], name: str, child: JsonValue) -> bo
 
 def _item(at: _Place, number: int, item: JsonValue) -> _Place:
     """Items of a stream say themselves which one they are."""
-    said = item.get("index") if isinstance(item, dict) and not at.free else None
-    return at._replace(path=f"{at.path}.{said if isinstance(said, int) else number}")
+    index = item.get("index") if isinstance(item, dict) and not at.free else None
+    return at._replace(path=f"{at.path}.{index if isinstance(index, int) else number}")
 
 
 def _channel(document: Mapping[str, JsonValue]) -> str:

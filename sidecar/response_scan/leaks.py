@@ -46,15 +46,15 @@ class Leaks:
             yield Finding(CANARY, Label.SYSTEM_PROMPT_EXTRACTION, SCORE, LayerName.RULES, path)
 
 
-def _runs(words: Words, wanted: int) -> Iterator[int]:
+def _runs(words: Words, weight_limit: int) -> Iterator[int]:
     """A number for every shortest run of at least this weight. Numbers, because texts would fill the memory."""
     words = [word for word in words if not word[0].isdigit()]
     end = weight = 0
     for start, (_, light) in enumerate(words):
-        while weight < wanted and end < len(words):
+        while weight < weight_limit and end < len(words):
             weight += words[end][1]
             end += 1
-        if weight < wanted:
+        if weight < weight_limit:
             return
         yield hash(tuple(word for word, _ in words[start:end]))
         weight -= light
@@ -62,12 +62,12 @@ def _runs(words: Words, wanted: int) -> Iterator[int]:
 
 def words_of(text: str) -> Words:
     """Words without case, with their weight: two, or one for a character of a script without blanks."""
-    found: list[tuple[str, int]] = []
+    weighted: list[tuple[str, int]] = []
     plain = text if text.isascii() else text.encode("utf-8", "replace").decode()
     for match in _WORD.finditer(plain):
         word = match.group().casefold()
         if word.isascii() or not _ONE_DENSE.search(word):
-            found.append((word, 2))
+            weighted.append((word, 2))
         else:
-            found += [(piece, 1 if _ONE_DENSE.fullmatch(piece) else 2) for piece in _PIECE.findall(word)]
-    return found
+            weighted += [(piece, 1 if _ONE_DENSE.fullmatch(piece) else 2) for piece in _PIECE.findall(word)]
+    return weighted

@@ -45,9 +45,9 @@ def kind_of(rule: str) -> str:
 
 def spans(text: str, findings: Iterable[Finding]) -> list[Span]:
     """The places to replace, from left to right: what overlaps is one place, of the kind that is widest there."""
-    found = sorted(_span(text, f) for f in findings if f.start is not None and f.end is not None and f.start < f.end)
+    ordered = sorted(_span(text, f) for f in findings if f.start is not None and f.end is not None and f.start < f.end)
     merged: list[Span] = []
-    for span in found:
+    for span in ordered:
         if not merged or span.start >= merged[-1].end:
             merged.append(span)
             continue
@@ -89,8 +89,8 @@ class Placeholders:
         name = self._names.get(value)
         while name is None:
             self._last[kind] = self._last.get(kind, 0) + 1
-            made = f"{kind}_{self._last[kind]}"
-            name = None if made in self._taken else made
+            candidate = f"{kind}_{self._last[kind]}"
+            name = None if candidate in self._taken else candidate
         self._names[value], self._values[name] = name, value
         return name
 
@@ -110,8 +110,8 @@ class Placeholders:
 
 def open_from(text: str) -> int | None:
     """Where a placeholder begins that the end of the text cuts off."""
-    found = _OPEN.search(text[-LONGEST:])
-    return max(0, len(text) - LONGEST) + found.start() if found else None
+    match = _OPEN.search(text[-LONGEST:])
+    return max(0, len(text) - LONGEST) + match.start() if match else None
 
 
 def escaped(value: str) -> str:

@@ -221,8 +221,8 @@ class Screen:
             events = whole_events(decoded(answer.chunks(), coding), self.settings.answers.body_bytes)
             async with aclosing(paused(events, PAUSE, lambda: window.waits)) as parts:
                 async for data in parts:
-                    async for gone in self._released(data, window, ending):
-                        yield gone
+                    async for released in self._released(data, window, ending):
+                        yield released
         except AnswerBlocked:
             raise
         except UpstreamError:  # what came before it broke off is the client's, if it may be
@@ -241,8 +241,8 @@ class Screen:
                 yield event.raw
                 continue
             ending.heard(event.document)
-            if gone := _sent(await window.add(event), ending):
-                yield gone
+            if released := _sent(await window.add(event), ending):
+                yield released
 
     def _hold(self) -> int:
         least = 3 * LONGEST if self.placeholders else 0
@@ -301,12 +301,14 @@ class Screen:
 
     def _instead(self) -> web.Response:
         """The block answer in place of a whole answer."""
-        settings, said = self.settings, self.settings.answers.message
-        made = None
+        settings, message = self.settings, self.settings.answers.message
+        completion = None
         if settings.block.style == "refusal":
-            made = refusal(self.route.operation, said, decision_id=self.call_id, model=self.model, stream=False)
-        block = settings.block.model_copy(update={"message": said})
-        return made or blocked_response(self._verdict(), self.call_id, block, self.route.dialect)
+            completion = refusal(
+                self.route.operation, message, decision_id=self.call_id, model=self.model, stream=False
+            )
+        block = settings.block.model_copy(update={"message": message})
+        return completion or blocked_response(self._verdict(), self.call_id, block, self.route.dialect)
 
     def _threats(self) -> list[Label]:
         return [label for label in Label if label in {finding.label for finding in self.found.values()}]
@@ -342,7 +344,7 @@ def _restored(texts: Iterable[Piece], placeholders: Placeholders) -> bool:
 
 
 def _sent(events: Iterable[Event], ending: Ending) -> bytes:
-    gone = list(events)
-    for event in gone:
+    released = list(events)
+    for event in released:
         ending.sent(event.document)
-    return b"".join(event.written() for event in gone)
+    return b"".join(event.written() for event in released)

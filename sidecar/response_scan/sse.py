@@ -52,8 +52,8 @@ class Event:
         """The bytes to send: those that came, unless a text was replaced."""
         if not self.changed:
             return self.raw
-        kept = [line for line in _LINE.split(self.raw) if line and not line.startswith(b"data:")]
-        return b"\n".join([*kept, b"data: " + dumped(self.document), b"", b""])
+        other_lines = [line for line in _LINE.split(self.raw) if line and not line.startswith(b"data:")]
+        return b"\n".join([*other_lines, b"data: " + dumped(self.document), b"", b""])
 
 
 async def whole_events(chunks: AsyncIterator[bytes], most: int | None = None) -> AsyncIterator[bytes]:
@@ -67,9 +67,9 @@ async def whole_events(chunks: AsyncIterator[bytes], most: int | None = None) ->
         if not held and chunk.endswith(b"\n\n"):  # whole, as nearly all come
             yield chunk
             continue
-        seen = max(0, len(held) - 3)
+        searched = max(0, len(held) - 3)
         held += chunk
-        if end := max(_behind(held, mark, seen) for mark in _ENDS):
+        if end := max(_behind(held, mark, searched) for mark in _ENDS):
             yield bytes(held[:end])
             del held[:end]
         if len(held) > (most or EVENT_BYTES):
@@ -83,8 +83,8 @@ async def whole_events(chunks: AsyncIterator[bytes], most: int | None = None) ->
 
 def _behind(held: bytearray, mark: bytes, start: int) -> int:
     """The offset behind the last `mark` at or after `start`; 0 if there is none."""
-    found = held.rfind(mark, start)
-    return found + len(mark) if found >= 0 else 0
+    index = held.rfind(mark, start)
+    return index + len(mark) if index >= 0 else 0
 
 
 def cut(data: bytes) -> Iterator[bytes]:
@@ -113,13 +113,13 @@ def read(raw: bytes) -> Event:
 def loaded(data: bytes) -> JsonValue:
     """A JSON value, read as kindly as clients do: NaN and lone surrogates pass. Raises `Unreadable`."""
     try:
-        found: JsonValue = jsons.loads(data)
+        value: JsonValue = jsons.loads(data)
     except jsons.DecodeError:
         try:
-            found = json.loads(data)
+            value = json.loads(data)
         except (ValueError, RecursionError):
             raise Unreadable from None
-    return found
+    return value
 
 
 def dumped(document: JsonValue) -> bytes:

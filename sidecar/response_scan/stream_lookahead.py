@@ -67,10 +67,10 @@ class Beginnings:
         self._wanted = 2 * words
         self._codes: dict[object, str] = {}
         self._known: dict[str, Kind] = {}
-        told = [word for word, _ in words_of(_folded(system_prompt or "")) if not word[0].isdigit()]
-        for word in told:
+        prompt_words = [word for word, _ in words_of(_folded(system_prompt or "")) if not word[0].isdigit()]
+        for word in prompt_words:
             self._codes.setdefault(_steps(word), chr(1 + min(len(self._codes), _MOST_WORDS)))
-        line = "".join(self._codes[_steps(word)] for word in told)
+        line = "".join(self._codes[_steps(word)] for word in prompt_words)
         self._line = f"{line}\0{line[::-1]}"
         self._canary = "".join(word for word, _ in words_of(canary or ""))
 
@@ -93,18 +93,18 @@ class Beginnings:
     def _tokens(self, text: str) -> tuple[list[Token], int]:
         """All tokens, and how many of them are complete."""
         hits = _BLANKS.finditer(text) if text.isascii() else _TOKEN.finditer(_encodable(text))
-        found = [Token(hit.start(), hit.end(), self._kind(hit.group())) for hit in hits]
-        cut_off = bool(found) and found[-1].end == len(text) and not _is_dense(text[-1])
-        return found, len(found) - cut_off
+        tokens = [Token(hit.start(), hit.end(), self._kind(hit.group())) for hit in hits]
+        cut_off = bool(tokens) and tokens[-1].end == len(text) and not _is_dense(text[-1])
+        return tokens, len(tokens) - cut_off
 
     def _kind(self, text: str) -> Kind:
         """What a token is; remembered, since a token is met again with every piece that follows it."""
-        known = self._known.get(text)
-        if known is None:
+        kind = self._known.get(text)
+        if kind is None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            known = self._known[text] = self._read(text)
-        return known
+            kind = self._known[text] = self._read(text)
+        return kind
 
     def _read(self, text: str) -> Kind:
         kind = _kind(text)
@@ -119,7 +119,7 @@ class Beginnings:
         for token in tokens:
             for code, weight in token.kind.words:
                 run.append((code, token.start, weight))
-                while run and not (code and "".join(each for each, _, _ in run) in self._line):
+                while run and not (code and "".join(member for member, _, _ in run) in self._line):
                     run.pop(0)
                 if sum(heavy for _, _, heavy in run) >= self._wanted:
                     return run[0][1], True

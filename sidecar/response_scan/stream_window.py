@@ -152,7 +152,7 @@ class Window:
         if not self._goes(keep):
             return []
         cut_off = self._restore(self._placeholders) if self._placeholders and keep >= 0 else set()
-        gone: list[Event] = []
+        released: list[Event] = []
         while self._goes(keep):
             if id(self._queue[0]) in cut_off and self._waiting < 4 * (keep + BEFORE):
                 break
@@ -160,8 +160,8 @@ class Window:
             self._catch_up(self._ends.popleft())
             self._waiting -= event.size
             self._held -= Counter(piece.channel for piece in event.pieces if piece.channel)
-            gone.append(event)
-        return gone
+            released.append(event)
+        return released
 
     def _goes(self, keep: int) -> bool:
         """Whether the event at the head is to go."""
@@ -169,9 +169,9 @@ class Window:
 
     def _is_free(self) -> bool:
         """Whether nothing in the event at the head need wait."""
-        said = {piece.channel for piece in self._queue[0].pieces if piece.channel}
+        channels = {piece.channel for piece in self._queue[0].pieces if piece.channel}
         ends = self._ends[0]
-        return bool(self._free) and said == ends.keys() and all(ends[n] <= self._channels[n].free for n in ends)
+        return bool(self._free) and channels == ends.keys() and all(ends[n] <= self._channels[n].free for n in ends)
 
     def _catch_up(self, ends: dict[str, int]) -> None:
         """What has gone waits no more, whyever it went."""
@@ -201,12 +201,12 @@ class Window:
 
 def _over(held: list[tuple[Event, Piece]], begin: int) -> list[Event]:
     """The event in which this offset of the texts together lies, and those behind it."""
-    found, offset = [], 0
+    overlapping, offset = [], 0
     for event, piece in held:
         offset += len(piece.text)
         if offset > begin:
-            found.append(event)
-    return found
+            overlapping.append(event)
+    return overlapping
 
 
 def _replace(held: list[tuple[Event, Piece]], start: int, end: int, value: str) -> int:

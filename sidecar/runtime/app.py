@@ -148,10 +148,10 @@ class Sidecar:
         app.on_response_prepare.append(no_server_header)
         app.add_routes(data_routes())
 
-        async def rest(request: web.Request) -> web.StreamResponse:
+        async def current_snapshot(request: web.Request) -> web.StreamResponse:
             return await self._current.serve(request)
 
-        app.router.add_route("*", "/{tail:.*}", rest)
+        app.router.add_route("*", "/{tail:.*}", current_snapshot)
         return app
 
     def _host_rule(self) -> Middleware:

@@ -95,14 +95,14 @@ async def _prove(rules: Policy, stages: Sequence[Stage], serving: Serving | None
     if not prove:
         return
     local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
-    known = serving.proven if serving else set[Rule]()
+    passed = serving.proven if serving else set[Rule]()
     if serving:
-        known |= await asyncio.to_thread(selftest_cache.recall, rules.rules)
-    if problems := await selftest.prove(rules, local, known):
+        passed |= await asyncio.to_thread(selftest_cache.recall, rules.rules)
+    if problems := await selftest.prove(rules, local, passed):
         raise PolicyError("policies fail their own examples", problems)
     if problems := await selftest.canary(local):
         raise ModelError("; ".join(problems))
-    await asyncio.to_thread(selftest_cache.keep, known)
+    await asyncio.to_thread(selftest_cache.keep, passed)
 
 
 async def _memory(settings: Settings, serving: Serving | None, stack: AsyncExitStack) -> Verdicts | None:
@@ -162,8 +162,8 @@ def _remembering(stage: Stage, memory: Verdicts | None, serving: Serving | None,
     if memory is None or serving is None:
         return stage
     if isinstance(layer, RulesLayer):
-        known = Remembering(layer, memory, serving.secret, fingerprint=code, reads_system_prompt=True)
-        return replace(stage, layer=known)
+        cached = Remembering(layer, memory, serving.secret, fingerprint=code, reads_system_prompt=True)
+        return replace(stage, layer=cached)
     if layer.name is LayerName.SEMANTIC and (model := getattr(layer, "fingerprint", None)):
         return replace(stage, layer=Remembering(layer, memory, serving.secret, fingerprint=f"{code} {model}"))
     return stage
@@ -203,9 +203,15 @@ def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
         too_long=Action(settings.failure.input.oversize),
         budget=Action(settings.failure.input.budget),
         revision=rules.revision,
-        thresholds={source: one.threshold for source, one in sources.items() if one.threshold is not None},
-        layers={source: frozenset(one.layers) for source, one in sources.items()},
-        model_thresholds={name: one.threshold for name, one in models.items() if one.threshold is not None},
-        model_layers={name: frozenset(one.layers) for name, one in models.items() if one.layers is not None},
+        thresholds={
+            source: override.threshold for source, override in sources.items() if override.threshold is not None
+        },
+        layers={source: frozenset(override.layers) for source, override in sources.items()},
+        model_thresholds={
+            name: override.threshold for name, override in models.items() if override.threshold is not None
+        },
+        model_layers={
+            name: frozenset(override.layers) for name, override in models.items() if override.layers is not None
+        },
         early=early,
     )

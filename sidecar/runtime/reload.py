@@ -81,10 +81,10 @@ class Reloader:
                 await self._asked.wait()
         except TimeoutError:
             pass
-        seen = await self._look()
-        if self._asked.is_set() or (_changed(self._known, seen) and seen == await self._later()):
+        marks = await self._look()
+        if self._asked.is_set() or (_changed(self._known, marks) and marks == await self._later()):
             self._asked.clear()
-            self._known = seen
+            self._known = marks
             await self._reload()
 
     async def _later(self) -> Marks:
@@ -137,9 +137,9 @@ def _marks(paths: Iterable[Path]) -> Marks:
     return {file: _mark(file) for path in paths for file in _inside(path)}
 
 
-def _changed(known: Marks, seen: Marks) -> bool:
+def _changed(before: Marks, after: Marks) -> bool:
     """A file that came or went shows in its folder; what is new on the list has just been read."""
-    return any(known[path] != seen[path] for path in known.keys() & seen.keys())
+    return any(before[path] != after[path] for path in before.keys() & after.keys())
 
 
 def _inside(path: Path) -> Iterable[Path]:
@@ -151,10 +151,10 @@ def _inside(path: Path) -> Iterable[Path]:
 
 def _mark(path: Path) -> Mark | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def settled(running: Settings, read: Settings) -> tuple[Settings, list[str]]:

@@ -54,9 +54,9 @@ class Generation:
         gatekeeper = Gatekeeper(ground.keyring, ground.limiter, settings)
         api = ScanApi(built.engine, ground.journal, gatekeeper, settings)
         personal = personal_rules(built.policy) if settings.looks_for_personal_data else None
-        more = compat.routes(built.engine, ground.journal, gatekeeper, settings, personal)
+        compat_routes = compat.routes(built.engine, ground.journal, gatekeeper, settings, personal)
         described = openapi.routes(lambda: compat.switched_on(settings))
-        self._own = {(route.method, route.path): route.handler for route in (*api.routes(), *more, *described)}
+        self._own = {(route.method, route.path): route.handler for route in (*api.routes(), *compat_routes, *described)}
         self._envoy = ExtAuthz(built.engine, ground.journal, gatekeeper, settings) if settings.compat.envoy else None
         self._proxy = Proxy(built.engine, ground.journal, forward, settings, gatekeeper, personal, vocabularies)
         self._stack = AsyncExitStack()
@@ -71,9 +71,9 @@ class Generation:
             forward = await upstream.open(settings.upstream, settings.models)
             stack.push_async_callback(forward.close)
             vocabularies = await asyncio.to_thread(Vocabularies, settings.inline.vocabularies)
-            made = cls(settings, built, forward, ground, vocabularies)
-            made._stack = stack.pop_all()
-            return made
+            snapshot = cls(settings, built, forward, ground, vocabularies)
+            snapshot._stack = stack.pop_all()
+            return snapshot
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer one request of the data port."""
@@ -86,9 +86,9 @@ class Generation:
                 self._left.set()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        own = self._own.get((request.method, request.rel_url.raw_path))
-        if own is not None:
-            return await own(request)
+        handler = self._own.get((request.method, request.rel_url.raw_path))
+        if handler is not None:
+            return await handler(request)
         if self._envoy is not None and self._envoy.takes(request):
             return await self._envoy.handle(request)
         if is_own(request.path) and not self._proxy.serves(request):

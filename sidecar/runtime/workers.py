@@ -67,13 +67,13 @@ def _wait(places: list[_Worker]) -> signal.struct_siginfo | None:
     return signal.sigtimedwait(_SIGNALS, max(0.0, min(dues) - monotonic()))
 
 
-def _heed(told: signal.struct_siginfo | None, places: list[_Worker], code: int | None) -> int | None:
+def _heed(received: signal.struct_siginfo | None, places: list[_Worker], code: int | None) -> int | None:
     """Hand a signal on. A terminal has told the workers itself, and a second time would cut them short."""
-    if told is None or told.si_signo == signal.SIGCHLD:
+    if received is None or received.si_signo == signal.SIGCHLD:
         return code
-    if told.si_code <= 0:  # by a process, not by the kernel
-        _tell(places, signal.SIGHUP if told.si_signo == signal.SIGHUP else signal.SIGTERM)
-    return (code or 0) if told.si_signo in _STOP else code
+    if received.si_code <= 0:  # by a process, not by the kernel
+        _tell(places, signal.SIGHUP if received.si_signo == signal.SIGHUP else signal.SIGTERM)
+    return (code or 0) if received.si_signo in _STOP else code
 
 
 def _tell(places: list[_Worker], number: signal.Signals) -> None:
@@ -88,13 +88,13 @@ def _reap(places: list[_Worker], code: int | None) -> int | None:
         ended, status = os.waitpid(place.pid, os.WNOHANG) if place.pid else (0, 0)
         if not ended:
             continue
-        place.pid, left = 0, os.waitstatus_to_exitcode(status)
-        if code is None and left == MISCONFIGURED:
-            code = left
+        place.pid, exit_code = 0, os.waitstatus_to_exitcode(status)
+        if code is None and exit_code == MISCONFIGURED:
+            code = exit_code
             _tell(places, signal.SIGTERM)
         elif code is None:
             steady = monotonic() - place.since > STEADY
             place.pause = FIRST_PAUSE if steady else min(place.pause * 2, LONGEST_PAUSE)
             place.due = monotonic() + place.pause
-            _log.error("worker_died", worker=place.number, code=left, restart_in=place.pause)
+            _log.error("worker_died", worker=place.number, code=exit_code, restart_in=place.pause)
     return code

@@ -20,11 +20,11 @@ from sidecar.response_scan.stream_window import Window
 SIZE = 4
 
 
-class Found(Exception):
+class LeakDetected(Exception):
     """The look has found something."""
 
 
-async def found(prompt: str, text: str, *, stream: bool) -> bool:
+async def is_detected(prompt: str, text: str, *, stream: bool) -> bool:
     """Whether an answer is flagged, whole or in pieces."""
     finder = await Finder.made(personal(), Answers(), Extraction(system_prompt=prompt))
     if not stream:
@@ -35,19 +35,19 @@ async def found(prompt: str, text: str, *, stream: bool) -> bool:
 async def streamed(finder: Finder, text: str) -> tuple[bool, list[str]]:
     """Whether a stream is withheld, and what has gone after each of its pieces."""
 
-    async def look(seen: str, path: str) -> None:
-        if await finder.findings([(seen, path)]):
-            raise Found
+    async def look(text: str, path: str) -> None:
+        if await finder.findings([(text, path)]):
+            raise LeakDetected
 
-    window, gone = Window(look, Answers().hold, None, (await finder.beginnings()).free), [""]
+    window, released = Window(look, Answers().hold, None, (await finder.beginnings()).free), [""]
     try:
         for start in range(0, len(text), SIZE):
             events = await window.add(read(_event(text[start : start + SIZE])))
-            gone.append(gone[-1] + "".join(piece.text for event in events for piece in event.pieces))
+            released.append(released[-1] + "".join(piece.text for event in events for piece in event.pieces))
         await window.finish()
-    except Found:
-        return True, gone
-    return False, gone
+    except LeakDetected:
+        return True, released
+    return False, released
 
 
 def _event(text: str) -> bytes:
@@ -59,7 +59,7 @@ def _event(text: str) -> bytes:
 async def test_leaks_are_caught(stream: bool) -> None:
     """At least 99 of 100 answers with eight or more words in a row, whole and streamed."""
     cases = leaks()
-    missed = [text for prompt, text in cases if not await found(prompt, text, stream=stream)]
+    missed = [text for prompt, text in cases if not await is_detected(prompt, text, stream=stream)]
     assert len(set(cases)) == 100
     assert len(missed) <= 1, missed
 
@@ -68,19 +68,19 @@ async def test_leaks_are_caught(stream: bool) -> None:
 async def test_ordinary_answers_pass(stream: bool) -> None:
     """None of 500 is flagged, those among them with seven words in a row included."""
     cases = ordinary()
-    flagged = [text for prompt, text in cases if await found(prompt, text, stream=stream)]
+    flagged = [text for prompt, text in cases if await is_detected(prompt, text, stream=stream)]
     assert len(cases) == 500
     assert flagged == []
 
 
 async def test_no_two_words_of_a_leak_have_gone_when_it_is_found() -> None:
     """A stream gives one word at most that the system prompt happens to hold, too."""
-    given = []
+    counts = []
     for prompt, text in leaks():
         finder = await Finder.made(personal(), Answers(), Extraction(system_prompt=prompt))
-        _, gone = await streamed(finder, text)
-        given += [text for _ in Leaks(prompt, words=2).found(gone[-1], "")]
-    assert given == []
+        _, released = await streamed(finder, text)
+        counts += [text for _ in Leaks(prompt, words=2).found(released[-1], "")]
+    assert counts == []
 
 
 async def test_ordinary_answers_are_hardly_held_back() -> None:
@@ -88,8 +88,8 @@ async def test_ordinary_answers_are_hardly_held_back() -> None:
     firsts, waiting = [], []
     for prompt, text in ordinary():
         finder = await Finder.made(personal(), Answers(), Extraction(system_prompt=prompt))
-        _, gone = await streamed(finder, text)
-        firsts.append(next((number for number, went in enumerate(gone) if went), len(gone)) * SIZE)
-        waiting += [min(number * SIZE, len(text)) - len(went) for number, went in enumerate(gone)]
+        _, released = await streamed(finder, text)
+        firsts.append(next((number for number, went in enumerate(released) if went), len(released)) * SIZE)
+        waiting += [min(number * SIZE, len(text)) - len(went) for number, went in enumerate(released)]
     assert statistics.median(firsts) <= 16
     assert statistics.mean(waiting) <= 20

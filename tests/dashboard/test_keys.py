@@ -30,9 +30,9 @@ async def test_a_key_is_shown_once_and_works(desk: Desk) -> None:
         "threshold": "0.4",
         "mode": "monitor",
     }
-    seen = await desk.ada.post("/keys", fields)
-    assert seen.headers["Cache-Control"] == "no-store"
-    value = value_in(seen.text)
+    answer = await desk.ada.post("/keys", fields)
+    assert answer.headers["Cache-Control"] == "no-store"
+    value = value_in(answer.text)
     key = await desk.parts.keyring.authenticate(value)
     assert (key.name, key.environment, key.rate, key.burst) == ("shop", "production", Rate(10, 60.0), 3)
     assert (key.threshold, key.mode) == (0.4, "monitor")
@@ -78,10 +78,10 @@ async def test_a_form_that_is_wrong_comes_back_with_the_field_marked(
     desk: Desk, fields: dict[str, str], wrong: str
 ) -> None:
     """Nothing is created, and nothing hidden is sent back raw."""
-    seen = await desk.ada.post("/keys", fields)
-    assert seen.status == 400
-    assert f'id="{wrong}-note">' in seen.body
-    assert 'aria-invalid="true"' in seen.body
+    page = await desk.ada.post("/keys", fields)
+    assert page.status == 400
+    assert f'id="{wrong}-note">' in page.body
+    assert 'aria-invalid="true"' in page.body
     assert await desk.parts.keyring.list() == []
 
 
@@ -97,15 +97,15 @@ async def test_the_terms_of_a_key_are_changed(desk: Desk) -> None:
     before = await desk.ada.get(f"/keys/{key.id}")
     assert {"rate": "10/minute", "burst": "3", "expires": ""}.items() <= before.reader.forms[-1].items()
     fields = {"expires": "30d", "rate": "20/hour", "burst": "", "threshold": "0.25", "mode": "monitor"}
-    seen = await desk.ada.post(f"/keys/{key.id}", fields)
-    assert seen.location == f"/keys/{key.id}?done=changed"
-    found = await desk.parts.keyring.authenticate(value)
-    assert (found.rate, found.burst, found.threshold, found.mode) == (Rate(20, 3600.0), None, 0.25, "monitor")
+    page = await desk.ada.post(f"/keys/{key.id}", fields)
+    assert page.location == f"/keys/{key.id}?done=changed"
+    changed = await desk.parts.keyring.authenticate(value)
+    assert (changed.rate, changed.burst, changed.threshold, changed.mode) == (Rate(20, 3600.0), None, 0.25, "monitor")
     (event,) = await desk.store.audit.query(action="key_changed")
     assert (event.actor, event.target) == ("ada", key.id)
     for words in ("rate 10/minute to 20/hour", "burst 3 to none", "threshold none to 0.25", "mode none to monitor"):
         assert words in event.detail
-    after = await desk.ada.get(seen.location)
+    after = await desk.ada.get(page.location)
     assert "has these terms now" in after.text
     assert after.reader.forms[-1]["rate"] == "20/hour"
 
@@ -142,9 +142,9 @@ async def test_a_form_that_is_sent_unchanged_changes_nothing(desk: Desk) -> None
 async def test_wrong_terms_come_back_with_the_field_marked(desk: Desk, fields: dict[str, str], wrong: str) -> None:
     """And the key stays as it was."""
     key, value = await desk.parts.keyring.create("shop")
-    seen = await desk.ada.post(f"/keys/{key.id}", fields)
-    assert seen.status == 400
-    assert f'id="{wrong}-note">' in seen.body
+    page = await desk.ada.post(f"/keys/{key.id}", fields)
+    assert page.status == 400
+    assert f'id="{wrong}-note">' in page.body
     assert await desk.parts.keyring.authenticate(value) == key
 
 
@@ -161,8 +161,8 @@ async def test_a_key_that_has_ended_has_no_form(desk: Desk) -> None:
 async def test_a_rotation_shows_the_successor_and_both_work(desk: Desk) -> None:
     """For the grace period, which the page tells."""
     old, old_value = await desk.parts.keyring.create("shop")
-    seen = await desk.ada.post(f"/keys/{old.id}/rotate", {"grace": "1h"}, page="/keys")
-    new = await desk.parts.keyring.authenticate(value_in(seen.text))
+    page = await desk.ada.post(f"/keys/{old.id}/rotate", {"grace": "1h"}, page="/keys")
+    new = await desk.parts.keyring.authenticate(value_in(page.text))
     assert new.name == "shop"
     assert (await desk.parts.keyring.authenticate(old_value)).successor == new.id
     assert f"successor {new.id}" in (await desk.ada.get("/keys")).text

@@ -16,9 +16,9 @@ async def test_all_rules_that_run_are_listed_with_their_revision(desk: Desk) -> 
 
 async def test_a_filter_leaves_what_was_asked_for(desk: Desk) -> None:
     """By text, family and status."""
-    for chosen, left in (("text=SPREAD", ["INJ-2"]), ("status=block", ["INJ-1"]), ("label=jailbreak", [])):
+    for chosen, expected in (("text=SPREAD", ["INJ-2"]), ("status=block", ["INJ-1"]), ("label=jailbreak", [])):
         page = await desk.vic.get(f"/policies?{chosen}")
-        assert [link.rpartition("/")[2] for link in page.reader.links if "/policies/" in link] == left
+        assert [link.rpartition("/")[2] for link in page.reader.links if "/policies/" in link] == expected
     assert (await desk.vic.get("/policies?label=x")).status == 400
 
 

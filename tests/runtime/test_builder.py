@@ -59,9 +59,9 @@ async def test_thresholds_of_roles_and_channels_are_the_engines(tmp_path: Path) 
     mail = "Write to anna.example@example.org about the invoice."
     strict = settings(scan={"sources": {"untrusted": {"threshold": 0.05}}})
     async with pipeline(strict, prove=False) as built:
-        said = await built.engine.scan(ScanRequest((Segment(mail),)))
+        verdict = await built.engine.scan(ScanRequest((Segment(mail),)))
         read = await built.engine.scan(ScanRequest((Segment(mail, Source.UNTRUSTED, "messages.1"),)))
-    assert (said.action, read.action, read.path) == (Action.ALLOW, Action.BLOCK, "messages.1")
+    assert (verdict.action, read.action, read.path) == (Action.ALLOW, Action.BLOCK, "messages.1")
 
 
 async def test_a_server_remembers_what_it_has_read_and_a_command_does_not() -> None:

@@ -81,8 +81,8 @@ def test_every_file_that_a_setting_names_is_watched(tmp_path: Path) -> None:
     """The settings, policies, credentials and what the environment names."""
     settings = Settings.model_validate({"policies": ["rules"], "upstream": {"api_key_file": "key"}})
     environ = {"SIDECAR__STORE__URL_FILE": "/run/url", "SIDECAR__MODE": "monitor", "OTHER_FILE": "/no"}
-    found = files_behind(settings, tmp_path / "config.yaml", environ)
-    assert set(found) == {tmp_path / "config.yaml", Path("rules"), Path("key"), Path("/run/url")}
+    files = files_behind(settings, tmp_path / "config.yaml", environ)
+    assert set(files) == {tmp_path / "config.yaml", Path("rules"), Path("key"), Path("/run/url")}
 
 
 def test_what_is_open_already_waits_for_a_restart() -> None:
@@ -114,8 +114,8 @@ def ready(running: SidecarProcess) -> dict[str, object]:
     """What `/ready` says."""
     answer = httpx.get(f"{running.admin}/ready", timeout=PATIENCE)
     assert answer.status_code == 200
-    found: dict[str, object] = answer.json()
-    return found
+    body: dict[str, object] = answer.json()
+    return body
 
 
 class Load:

@@ -21,5 +21,5 @@ def test_every_source_is_left_out_once() -> None:
 
 def test_our_own_rows_are_in_every_training() -> None:
     """No fold holds a source of ours."""
-    own = corpus()[:50]
-    assert all(folds.taught(own, fold) == own and not folds.left_out(own, fold) for fold in range(4))
+    rows = corpus()[:50]
+    assert all(folds.taught(rows, fold) == rows and not folds.left_out(rows, fold) for fold in range(4))

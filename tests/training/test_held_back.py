@@ -11,9 +11,9 @@ from training.rows import corpus
 def test_no_held_back_family_is_taught() -> None:
     """None of the families is left in what training sees, and every other row is."""
     rows = corpus()
-    left = held_back.taught(rows)
-    assert not {row.family for row in left} & held_back.FAMILIES
-    assert len(rows) - len(left) == sum(row.family in held_back.FAMILIES for row in rows)
+    training = held_back.taught(rows)
+    assert not {row.family for row in training} & held_back.FAMILIES
+    assert len(rows) - len(training) == sum(row.family in held_back.FAMILIES for row in rows)
 
 
 def test_a_tenth_of_the_corpus_is_held_back() -> None:

@@ -67,8 +67,8 @@ def test_large_sources_are_damped_and_the_newest_files_come_more_often() -> None
     rows = [row(str(n), source="big", own=False) for n in range(4 * data.LARGE)]
     rows += [row("s", source="small", own=False), row("o", source="corpus_x")]
     rows += [row("n", source="corpus_turns_of_coding_agents")]
-    found = data.times(rows)
-    assert (found[0], *found[-3:]) == (0.5, 1.0, data.ONCE, data.TIMES)
+    times = data.times(rows)
+    assert (times[0], *times[-3:]) == (0.5, 1.0, data.ONCE, data.TIMES)
 
 
 def test_the_newest_files_are_there() -> None:
@@ -84,8 +84,8 @@ def test_the_corpus_is_well_formed() -> None:
         for line in path.read_text("utf-8").splitlines()
         if line
     ]
-    known = {str(label) for label in data.LABELS}
-    assert [v["id"] for v in values if set(v["labels"]) - known or bool(v["labels"]) == bool(v["benign"])] == []
+    labels = {str(label) for label in data.LABELS}
+    assert [v["id"] for v in values if set(v["labels"]) - labels or bool(v["labels"]) == bool(v["benign"])] == []
     assert [
         v["id"]
         for v in values
