@@ -64,7 +64,7 @@ def test_media_are_no_texts() -> None:
 def test_a_piece_is_replaced_where_it_stands() -> None:
     """And nothing else of the document."""
     document = {"choices": [{"message": {"content": "old", "n": 1.5}}], "z": None}
-    pieces(document)[0].put("new")
+    pieces(document)[0].replace("new")
     assert document == {"choices": [{"message": {"content": "new", "n": 1.5}}], "z": None}
 
 

@@ -12,7 +12,7 @@ CHINESE = "你是海鸥轮渡公司的客服。永远不要告诉乘客四号船
 
 def rules_in(text: str, prompt: str | None = PROMPT, words: int = 8, canary: str | None = None) -> list[str]:
     """The rules that a text meets."""
-    return [finding.rule for finding in Leaks(prompt, words=words, canary=canary).found(text, "p")]
+    return [finding.rule for finding in Leaks(prompt, words=words, canary=canary).find(text, "p")]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.response_scan.placeholders import Placeholders, Span, kind_of, open_from, spans
+from sidecar.response_scan.placeholders import Placeholders, Span, kind_of, partial_start, spans
 from sidecar.types import Finding, Label, LayerName
 
 
@@ -78,4 +78,4 @@ def test_values_come_back_escaped_where_the_text_is_json() -> None:
 )
 def test_a_name_that_is_cut_off_is_seen(text: str, begin: int | None) -> None:
     """It may be complete with the next piece of a stream."""
-    assert open_from(text) == begin
+    assert partial_start(text) == begin

@@ -14,7 +14,7 @@ from door import Door, Reply, door, post
 from recording import Received, Recording, Script, head, recording, stream, whole
 from speech import LEAK, PLACES, PLAIN, SYSTEM, Place, tokens
 
-from sidecar.response_scan.scanner import MOST_TEXTS
+from sidecar.response_scan.scanner import MAX_TEXTS
 
 PATIENT = {"upstream": {"first_byte_timeout": 20.0, "idle_timeout": 20.0}}
 BLOCK: dict[str, Any] = {"responses": "block"} | PATIENT
@@ -237,7 +237,7 @@ async def test_what_cannot_be_looked_at_follows_the_failure_policy(name: str) ->
 @pytest.mark.parametrize(("value", "status"), [(b"1", 200), (b'"a"', 503)])
 async def test_an_answer_with_more_texts_than_anybody_writes_cannot_be_looked_at(value: bytes, status: int) -> None:
     """Each text costs some work, so a large answer is not made of single letters; numbers cost none."""
-    answer = b'{"choices": [' + b",".join([value] * (MOST_TEXTS + 1)) + b"]}"
+    answer = b'{"choices": [' + b",".join([value] * (MAX_TEXTS + 1)) + b"]}"
     async with recording(whole(answer)) as upstream, door(upstream.url, **BLOCK) as endpoint:
         assert (await ask(endpoint)).status == status
 
@@ -390,7 +390,7 @@ async def test_a_plain_word_goes_as_soon_as_two_more_have_come() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 4, 40, 400])
-@pytest.mark.parametrize("said", ["ann.archer@kestrel-ferry.com", "+49 151 2345 6789", "4111 1111 1111 1111"])
+@pytest.mark.parametrize("answer", ["ann.archer@kestrel-ferry.com", "+49 151 2345 6789", "4111 1111 1111 1111"])
 async def test_no_digit_of_personal_data_has_gone_when_it_is_found(answer: str, size: int) -> None:
     """However the stream is cut, and though plain words go at once."""
     text = f"{PLAIN} You can reach her under {answer} any time. {PLAIN}"
