@@ -29,7 +29,7 @@ async def steps() -> AsyncIterator[str]:
     yield "Python and asyncio"
     from sidecar.runtime import malloc  # noqa: PLC0415
 
-    malloc.bound()
+    malloc.tune()
     yield "the program and its libraries"
     from sidecar import policy  # noqa: PLC0415
     from sidecar.config import Settings  # noqa: PLC0415

@@ -20,7 +20,7 @@ from sidecar.config import Settings
 from sidecar.detectors.semantic.artifact import SHIPPED, Artefact
 from sidecar.detectors.semantic.cascade import Scorer
 from sidecar.evaluation.rows import Row, read_rows
-from sidecar.runtime.builder import pipeline
+from sidecar.runtime.builder import open_scanner
 from sidecar.scan.aggregation import Caller
 from sidecar.scan.engine import Engine
 from sidecar.types import ScanRequest, Segment, Source
@@ -70,12 +70,12 @@ async def measure(rows: list[Row], count: int) -> None:
     settings = Settings()
     unit = one_pass(rows[0].text or "plain words " * 100)
     print(f"one pass: {unit * 1000:.1f} ms")
-    async with pipeline(settings, prove=False) as built:
+    async with open_scanner(settings, selftests=False) as built:
         for name, members in chosen(rows, count).items():
             prices = [(await seconds(built.engine, row.text) / unit, row.kind, row.bytes) for row in members]
             per = [price / size * 100_000 for price, _, size in prices]
             print(f"{name}: median {statistics.median(per):.0f} passes for 100 kB, dearest {max(prices)}")
-    async with pipeline(settings, prove=False) as built:  # which remembers nothing of the above
+    async with open_scanner(settings, selftests=False) as built:  # which remembers nothing of the above
         print(f"1 MB: {await seconds(built.engine, joined(rows, 1_000_000)) / unit:.0f} passes")
     await rules_alone(rows, unit)
 
@@ -83,7 +83,7 @@ async def measure(rows: list[Row], count: int) -> None:
 async def rules_alone(rows: list[Row], unit: float) -> None:
     """The rules on mixed text, beside as much plain ASCII, at 1 MB and 10 MB."""
     settings = Settings.model_validate({"layers": {"semantic": {"enabled": False}}})
-    async with pipeline(settings, prove=False) as built:
+    async with open_scanner(settings, selftests=False) as built:
         plain = await seconds(built.engine, ("It was a quiet day at the harbour. " * 30_000)[:1_000_000])
         mixed = [await seconds(built.engine, joined(rows, size)) for size in (1_000_000, 10_000_000)]
     print(f"rules: 1 MB {mixed[0] / unit:.0f} passes, {mixed[0] / plain:.1f} x plain ASCII")

@@ -23,7 +23,7 @@ from typing import Any
 
 from sidecar.config import Settings
 from sidecar.limits import Concurrency
-from sidecar.runtime.builder import Pipeline, pipeline
+from sidecar.runtime.builder import Scanner, open_scanner
 from sidecar.scan.engine import Engine
 from sidecar.types import Action, ScanRequest, Segment, Source
 
@@ -80,7 +80,7 @@ def figures(taken: Sequence[float], seconds: float) -> dict[str, float]:
     return {"p50_ms": cuts[49], "p95_ms": cuts[94], "p99_ms": cuts[98], "prompts_per_s": len(taken) / seconds}
 
 
-def asking_always(built: Pipeline) -> Engine:
+def asking_always(built: Scanner) -> Engine:
     """The same engine without sparing any layer."""
     stages = [replace(stage, until_settled=False) for stage in built.engine.stages]
     return Engine(stages, built.engine.terms, Concurrency(64, 256))
@@ -91,7 +91,7 @@ async def measure(rounds: int, count: int) -> dict[str, dict[str, float]]:
     prompts = sample(count)
     settings = Settings.model_validate({"scan": {"deadline": "60s"}})
     rows: dict[str, list[dict[str, float]]] = {}
-    async with pipeline(settings, prove=False) as built:
+    async with open_scanner(settings, selftests=False) as built:
         always = asking_always(built)
         for engine in (built.engine, always):
             if (await engine.scan(ScanRequest((Segment(ATTACK),)))).action is not Action.BLOCK:

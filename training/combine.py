@@ -15,7 +15,7 @@ import numpy as np
 from rich.progress import track
 
 from sidecar.config import Settings
-from sidecar.runtime.builder import pipeline
+from sidecar.runtime.builder import open_scanner
 from sidecar.scan import fusion
 from sidecar.types import SOURCE_OF, Channel, LayerReport, ScanRequest, Segment
 from training import held_back
@@ -31,7 +31,7 @@ Reports = Sequence[tuple[LayerReport, LayerReport]]
 async def reports(rows: Sequence[Row]) -> Reports:
     """What rules and model say of each row, each by itself."""
     pairs = []
-    async with pipeline(Settings(), prove=False) as built:
+    async with open_scanner(Settings(), selftests=False) as built:
         rules, model = (stage.layer for stage in built.engine.stages[:2])
         for row in track(rows, "scanning", transient=True):
             request = ScanRequest((Segment(row.text, SOURCE_OF[_CHANNELS[row.channel]]),))

@@ -14,7 +14,7 @@ from typing import Literal
 import click
 
 from sidecar.cli import output
-from sidecar.cli.common import CONFIG, Duration, entry, load_settings
+from sidecar.cli.common import CONFIG, Duration, async_command, load_settings
 from sidecar.config import Settings
 from sidecar.dashboard import base_url, invite
 from sidecar.errors import RequestError
@@ -71,7 +71,7 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
     help="What they may do.",
 )
 @CONFIG
-@entry
+@async_command
 async def create(name: str, role: str, config_file: Path | None) -> int:
     """Print a one-time link by which NAME chooses a password and enters the dashboard."""
     return await _link(config_file, name, Role(role))
@@ -80,7 +80,7 @@ async def create(name: str, role: str, config_file: Path | None) -> int:
 @admin.command("reset-password")
 @click.argument("name")
 @CONFIG
-@entry
+@async_command
 async def reset_password(name: str, config_file: Path | None) -> int:
     """Print a one-time link by which NAME chooses a new password; all sessions end when it is used."""
     return await _link(config_file, name, None)
@@ -90,7 +90,7 @@ async def reset_password(name: str, config_file: Path | None) -> int:
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="jsonl", show_default=True)
 @click.option("--since", "age", type=Duration(), help="Only decisions of this last time, such as 7d [default: all]")
 @CONFIG
-@entry
+@async_command
 async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, config_file: Path | None) -> int:
     """Write the scan log to standard output, the newest decision first."""
     criteria = Filter(since=_ago(age) if age is not None else None)
@@ -104,7 +104,7 @@ async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, confi
 @admin.command("purge")
 @click.option("--older-than", "age", type=Duration(), required=True, help="Delete decisions older than this: 30d.")
 @CONFIG
-@entry
+@async_command
 async def purge(age: timedelta, config_file: Path | None) -> int:
     """Delete old decisions from the scan log now; prints how many."""
     async with open_store(config_file) as (store, _):

@@ -26,7 +26,7 @@ CONFIG = click.option(
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 
 
-def entry(function: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, None]:
+def async_command(function: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, None]:
     """Run an async command; what this program raises on purpose ends in one message and exit code 2."""
 
     @wraps(function)

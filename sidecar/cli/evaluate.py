@@ -12,12 +12,12 @@ import click
 
 from sidecar import config, evaluation
 from sidecar.cli import output
-from sidecar.cli.common import CONFIG, JSON, emit, entry, load_settings
+from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.report_tables import show_report
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
-from sidecar.evaluation import Outcome, Row, Scanner, judge_report
-from sidecar.runtime.builder import pipeline
+from sidecar.evaluation import Outcome, Row, UnitScanner, judge_report
+from sidecar.runtime.builder import open_scanner
 from sidecar.util import json
 
 
@@ -30,7 +30,7 @@ from sidecar.util import json
 @click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Rows at a time.")
 @JSON
 @CONFIG
-@entry
+@async_command
 async def evaluate(
     file: Path,
     layers: str | None,
@@ -52,8 +52,8 @@ async def evaluate(
     rows = judge_report.shuffled(rows) if judge.url and limit else rows[:limit]
     spent = judge_report.tokens_spent()
     # A growing conversation is read as a server reads it, which remembers what it has read.
-    async with pipeline(settings, prove=False, secret=os.urandom(32) if growing else None) as built:
-        scanner = Scanner(built.engine.scan, settings, growing=growing)
+    async with open_scanner(settings, selftests=False, secret=os.urandom(32) if growing else None) as built:
+        scanner = UnitScanner(built.engine.scan, settings, growing=growing)
         outcomes = await run(scanner, rows, concurrency, limit if judge.url else None)
     if out_file:
         await asyncio.to_thread(_write_rows, out_file, outcomes)
@@ -96,7 +96,7 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
     return settings.model_copy(update={"layers": chosen})
 
 
-async def run(scanner: Scanner, rows: Sequence[Row], concurrency: int, judged: int | None = None) -> list[Outcome]:
+async def run(scanner: UnitScanner, rows: Sequence[Row], concurrency: int, judged: int | None = None) -> list[Outcome]:
     """Scan the rows, so many at a time; all, or until the judge was asked about `judged` of them."""
     waiting = iter(enumerate(rows))
     remaining = math.inf if judged is None else judged
@@ -109,7 +109,7 @@ async def run(scanner: Scanner, rows: Sequence[Row], concurrency: int, judged: i
             for index, row in waiting:
                 outcomes[index] = await scanner.outcome(row)
                 bar.advance(task)
-                remaining -= judge_report.asked(outcomes[index])
+                remaining -= judge_report.was_asked(outcomes[index])
                 if remaining <= 0:
                     return
 

@@ -13,7 +13,7 @@ import click
 from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, differences
 from sidecar.cli import output
 from sidecar.cli.admin import note, open_store
-from sidecar.cli.common import CONFIG, JSON, Duration, emit, entry
+from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit
 from sidecar.errors import RequestError
 from sidecar.storage import OwnTerms, Store, Terms
 from sidecar.util.units import parse_duration, parse_rate
@@ -59,7 +59,7 @@ def _own_terms(command: F) -> F:
     return command
 
 
-def _own(options: Mapping[str, str | None]) -> OwnTerms:
+def _parse_terms(options: Mapping[str, str | None]) -> OwnTerms:
     """The terms that were named. Raises `RequestError` for what cannot be read."""
     readers: dict[str, Callable[[str], Any]] = {"rate": parse_rate, "burst": int, "threshold": float}
     named = {name: text for name, text in options.items() if text is not None}
@@ -84,7 +84,7 @@ def _from_now(text: str) -> datetime:
 @_own_terms
 @JSON
 @CONFIG
-@entry
+@async_command
 async def create_key(
     name: str,
     expires: timedelta | None,
@@ -94,7 +94,7 @@ async def create_key(
     **options: str | None,
 ) -> int:
     """Create a key called NAME and print its value once."""
-    terms = _own(options)
+    terms = _parse_terms(options)
     async with _keyring(config_file) as (ring, store):
         key, value = await ring.create(name, environment=environment, expires=expires, **terms)
         await note(store, "key_created", key.id, f"{key.name} ({key.environment})")
@@ -104,7 +104,7 @@ async def create_key(
 @keys.command("list")
 @JSON
 @CONFIG
-@entry
+@async_command
 async def list_keys(as_json: bool, config_file: Path | None) -> int:
     """List all keys with their states; never their values."""
     now = datetime.now(UTC)
@@ -122,10 +122,10 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
 @click.option("--expires", help="Ends this long from now, such as 90d; none: never.")
 @_own_terms
 @CONFIG
-@entry
+@async_command
 async def change_key(key_id: str, expires: str | None, config_file: Path | None, **options: str | None) -> int:
     """Change the terms of the valid key with this ID; `none` gives up one of its own. In force within 5 s."""
-    terms = cast("Terms", _own(options))
+    terms = cast("Terms", _parse_terms(options))
     if expires is not None:
         terms["expires_at"] = _read("expires", expires, _from_now)
     async with _keyring(config_file) as (ring, store):
@@ -139,7 +139,7 @@ async def change_key(key_id: str, expires: str | None, config_file: Path | None,
 @keys.command("revoke")
 @click.argument("key_id", metavar="ID")
 @CONFIG
-@entry
+@async_command
 async def revoke_key(key_id: str, config_file: Path | None) -> int:
     """Revoke the key with this ID: it stops to authenticate, everywhere within 5 s."""
     async with _keyring(config_file) as (ring, store):
@@ -154,7 +154,7 @@ async def revoke_key(key_id: str, config_file: Path | None) -> int:
 @click.option("--grace", type=Duration(), default="24h", show_default=True, help="How long the old key stays valid.")
 @JSON
 @CONFIG
-@entry
+@async_command
 async def rotate_key(key_id: str, grace: timedelta, as_json: bool, config_file: Path | None) -> int:
     """Create a successor of the key with this ID; the old one stays valid for the grace period."""
     async with _keyring(config_file) as (ring, store):

@@ -12,7 +12,7 @@ import click
 import yaml
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
-from sidecar.cli.common import entry
+from sidecar.cli.common import async_command
 from sidecar.errors import NOT_YAML, ConfigError, SidecarError
 from sidecar.kubernetes import Options, inject_all
 from sidecar.kubernetes.webhook import Place, Webhook
@@ -58,7 +58,7 @@ class _Dumper(yaml.SafeDumper):
     default="-",
     help="Manifests [default: standard input]",
 )
-@entry
+@async_command
 @_injecting
 async def inject_command(options: Options, file: Any) -> int:
     """Kubernetes manifests in, the same with the sidecar in every pod out.
@@ -81,7 +81,7 @@ async def inject_command(options: Options, file: Any) -> int:
 @click.option("--port", type=click.IntRange(0, 65535), default=8443, show_default=True, help="For the API server.")
 @click.option("--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For probes.")
 @click.option("--namespace", envvar="POD_NAMESPACE", help="Its own: pods there are never touched.")
-@entry
+@async_command
 @_injecting
 async def webhook_command(
     options: Options, cert: Path, key: Path, host: str, port: int, health_port: int, namespace: str | None
@@ -96,7 +96,7 @@ async def webhook_command(
 
 @click.command("quit")
 @click.option("--url", default="http://127.0.0.1:8081", show_default=True, help="The admin port of the sidecar.")
-@entry
+@async_command
 async def quit_command(url: str) -> int:
     """End the sidecar beside us, as a Job's last step where there are no native sidecars; needs `admin.quit: true`."""
     try:

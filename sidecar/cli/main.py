@@ -13,7 +13,7 @@ from sidecar import __version__, config, policy
 from sidecar.api.scan import explanation, result
 from sidecar.cli import output
 from sidecar.cli.admin import admin
-from sidecar.cli.common import CONFIG, JSON, emit, entry, load_settings
+from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.evaluate import evaluate, run
 from sidecar.cli.examples import completion_command, show_examples
 from sidecar.cli.keys import keys
@@ -24,12 +24,12 @@ from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules import selftest
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError, PolicyError, SidecarError
-from sidecar.evaluation import Scanner, rule_coverage
+from sidecar.evaluation import UnitScanner, rule_coverage
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.policy.switches import switched
 from sidecar.runtime import app, malloc
-from sidecar.runtime.builder import pipeline
-from sidecar.runtime.workers import spread
+from sidecar.runtime.builder import open_scanner
+from sidecar.runtime.workers import fork_workers
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
 
@@ -46,12 +46,12 @@ def main() -> None:
 @click.option("--first-key/--no-first-key", default=True, help="Print a first API key when the store holds none.")
 def serve(config_file: Path | None, workers: int, first_key: bool) -> None:
     """Serve the scan API and the inline proxy until SIGTERM."""
-    malloc.bound()
+    malloc.tune()
     number = 0
     if workers > 1:
         _shared = _loaded(config_file)
-        malloc.settle()
-        number = spread(workers)
+        malloc.trim()
+        number = fork_workers(workers)
     _serve(config_file, share_ports=workers > 1, first_key=first_key and not number)
 
 
@@ -67,7 +67,7 @@ def _loaded(config_file: Path | None) -> object:
     return None
 
 
-@entry
+@async_command
 async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool) -> int:
     settings = load_settings(config_file)
     stop = app.stop_on_signal()
@@ -78,7 +78,7 @@ async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool
         settings, share_ports=share_ports, config_file=source, read=lambda: config.load(config_file)
     ) as running:
         app.reload_on_signal(running)
-        malloc.settle()
+        malloc.trim()
         if first_key:
             await _greet(running)
         await stop.wait()
@@ -104,7 +104,7 @@ async def _greet(running: app.Sidecar) -> None:
 )
 @JSON
 @CONFIG
-@entry
+@async_command
 async def check(covered: Path | None, as_json: bool, config_file: Path | None) -> int:
     """Validate the configuration and prove the policies; start nothing.
 
@@ -113,9 +113,9 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
     settings = load_settings(config_file)
     rows = rule_coverage.read(covered) if covered else []
     Vocabularies(settings.inline.vocabularies)
-    async with pipeline(settings) as built:
+    async with open_scanner(settings) as built:
         warnings = output.warnings(settings) + (await _unproved(built.policy) if settings.layers.rules.enabled else [])
-        outcomes = await run(Scanner(built.engine.scan, settings), rows, 1) if covered else []
+        outcomes = await run(UnitScanner(built.engine.scan, settings), rows, 1) if covered else []
         coverage = rule_coverage.report(built.policy, outcomes) if covered else {}
     if as_json:
         shape = {"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": coverage or None}
@@ -147,11 +147,11 @@ def _proved_part(rule: policy.Rule) -> tuple[object, ...]:
 @click.option("--explain", is_flag=True, help="All findings, spans and layers.")
 @JSON
 @CONFIG
-@entry
+@async_command
 async def scan(text: str, system_prompt: str | None, explain: bool, as_json: bool, config_file: Path | None) -> int:
     """Scan one TEXT, or standard input with "-". Exit code 0: allow, 1: block, 2: error."""
     prompt = _read_stdin() if text == "-" else text
-    async with pipeline(load_settings(config_file), prove=False) as built:
+    async with open_scanner(load_settings(config_file), selftests=False) as built:
         verdict = await built.engine.scan(ScanRequest((Segment(prompt),), system_prompt))
         if as_json:
             shape = explanation if explain else result

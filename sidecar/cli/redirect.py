@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from sidecar.cli.common import CONFIG, entry, load_settings
+from sidecar.cli.common import CONFIG, async_command, load_settings
 from sidecar.config import Settings
 from sidecar.errors import ConfigError, SidecarError
 
@@ -103,7 +103,7 @@ class _NetworkParameter(click.ParamType[Network]):
     help="Only what goes to this network; may be repeated [default: everywhere]",
 )
 @click.option("--show", is_flag=True, help="Write the rules out and change nothing.")
-@entry
+@async_command
 async def redirect_command(config_file: Path | None, uid: int, networks: tuple[Network, ...], show: bool) -> int:
     """Redirect this pod's plain HTTP for the model into the sidecar; an init step that needs NET_ADMIN.
 

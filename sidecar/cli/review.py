@@ -21,7 +21,7 @@ from rich.table import Table
 
 from sidecar import policy
 from sidecar.cli import output
-from sidecar.cli.common import CONFIG, JSON, Duration, emit, entry, load_settings
+from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit, load_settings
 from sidecar.config import JudgeLayer, Settings
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
@@ -32,7 +32,7 @@ from sidecar.storage import Entry, Filter, Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
 PAGE = 500
-SHOWN = 200
+MAX_TEXT = 200
 NO_TEXT = (
     "{count} borderline decisions, and the text of none of them was kept: there is nothing to show a judge. "
     "Set log.prompts to redacted or full if you may keep texts, and review what is decided from then on."
@@ -42,10 +42,10 @@ REDACTED = "Texts were kept redacted: the judge did not see what had been found 
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
-    """A logged decision, its score before any judge, and what the judge says now (or why it says nothing)."""
+class JudgeResult:
+    """A decision decision, its score before any judge, and what the judge says now (or why it says nothing)."""
 
-    logged: Entry
+    decision: Entry
     before: float
     report: LayerReport | None
     cause: str | None
@@ -61,24 +61,24 @@ class Opinion:
     @property
     def disagrees(self) -> bool:
         """Whether it recommends something else than the log."""
-        return self.action is not None and self.action != self.logged.recommended
+        return self.action is not None and self.action != self.decision.recommended
 
     def as_dict(self, *, text: bool) -> dict[str, Any]:
         """For JSON and the table; the text only if asked for."""
         report = self.report
         labels = sorted({str(f.label) for f in report.findings if f.decides}) if report else []
         return {
-            "decision": self.logged.id,
-            "at": self.logged.at.isoformat(),
+            "decision": self.decision.id,
+            "at": self.decision.at.isoformat(),
             "score": self.before,
-            "recommended": self.logged.recommended,
-            "threats": self.logged.threats.split(),
+            "recommended": self.decision.recommended,
+            "threats": self.decision.threats.split(),
             "judge_score": None if report is None or report.score is None else rounded(report.score),
             "judge_recommends": self.action,
             "judge_threats": labels,
             "reasoning": report.reasoning if report else None,
             "no_opinion": self.cause,
-            **({"text": self.logged.text} if text else {}),
+            **({"text": self.decision.text} if text else {}),
         }
 
 
@@ -88,7 +88,7 @@ class Opinion:
 @click.option("--text", is_flag=True, help="Show the texts, too. They are what strangers wrote.")
 @JSON
 @CONFIG
-@entry
+@async_command
 async def review(since: timedelta, limit: int, text: bool, as_json: bool, config_file: Path | None) -> int:
     """Ask the judge again about logged borderline decisions and list where it disagrees."""
     settings = load_settings(config_file)
@@ -111,13 +111,13 @@ async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[
     store = await Store.open(settings.store.url)
     try:
         async with aclosing(_log(store, since)) as entries:
-            async for logged in entries:
-                score = score_before(logged)
-                if logged.failure or score is None or not low <= score < high:
+            async for decision in entries:
+                score = score_before(decision)
+                if decision.failure or score is None or not low <= score < high:
                     continue
-                without += not logged.text
-                if logged.text:
-                    decisions.setdefault(logged.digest or logged.id, logged)
+                without += not decision.text
+                if decision.text:
+                    decisions.setdefault(decision.digest or decision.id, decision)
                 if len(decisions) >= limit:
                     break
     finally:
@@ -129,59 +129,59 @@ async def _log(store: Store, since: datetime) -> AsyncGenerator[Entry, None]:
     """From the newest decision back to that moment, page by page."""
     last: Entry | None = None
     while page := await store.decisions.query(Filter(since=since, before=last), PAGE):
-        for logged in page:
-            yield logged
+        for decision in page:
+            yield decision
         last = page[-1]
 
 
-def score_before(logged: Entry) -> float | None:
+def score_before(decision: Entry) -> float | None:
     """The highest score of the layers that ran before a judge; None if none of them had an answer."""
     scores = [
         float(layer["score"])
-        for layer in logged.layers
+        for layer in decision.layers
         if layer["layer"] != LayerName.LLM_JUDGE and layer["score"] is not None
     ]
     return max(scores, default=None)
 
 
-async def _judge(settings: Settings, decisions: Sequence[Entry]) -> list[Opinion]:
+async def _judge(settings: Settings, decisions: Sequence[Entry]) -> list[JudgeResult]:
     """One opinion for each, a few at a time, in the order given."""
     judge = judge_report.unmetered(settings.layers.llm_judge)
     rules = switched(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
     layer = LlmJudgeLayer(judge, rules, threshold=settings.scan.threshold)
-    waiting = iter(decisions)
-    results: dict[str, Opinion] = {}
+    pending = iter(decisions)
+    results: dict[str, JudgeResult] = {}
     try:
         with output.progress() as bar:
             task = bar.add_task("asking the judge", total=len(decisions))
 
             async def work() -> None:
-                for logged in waiting:
-                    results[logged.id] = await _ask(layer, logged, settings)
+                for decision in pending:
+                    results[decision.id] = await _ask(layer, decision, settings)
                     bar.advance(task)
 
             await asyncio.gather(*(work() for _ in range(_workers(judge))))
     finally:
         await layer.close()
-    return [results[logged.id] for logged in decisions]
+    return [results[decision.id] for decision in decisions]
 
 
 def _workers(judge: JudgeLayer) -> int:
     return min(judge.concurrency, 16)
 
 
-async def _ask(layer: LlmJudgeLayer, logged: Entry, settings: Settings) -> Opinion:
-    before, threshold = score_before(logged) or 0.0, settings.scan.threshold
+async def _ask(layer: LlmJudgeLayer, decision: Entry, settings: Settings) -> JudgeResult:
+    before, threshold = score_before(decision) or 0.0, settings.scan.threshold
     try:
-        report = await layer.scan(ScanRequest((Segment(logged.text or ""),)), _findings(logged))
+        report = await layer.scan(ScanRequest((Segment(decision.text or ""),)), _findings(decision))
     except LayerError as error:
-        return Opinion(logged, before, None, error.cause, threshold)
-    return Opinion(logged, before, report, None, threshold)
+        return JudgeResult(decision, before, None, error.cause, threshold)
+    return JudgeResult(decision, before, report, None, threshold)
 
 
-def _findings(logged: Entry) -> list[Finding]:
+def _findings(decision: Entry) -> list[Finding]:
     """What the other layers found, at its place where the text is the one segment that they read."""
-    exact = logged.segments == 1 and logged.length == len(logged.text or "")
+    exact = decision.segments == 1 and decision.length == len(decision.text or "")
     return [
         Finding(
             rule=entry["rule"],
@@ -194,12 +194,12 @@ def _findings(logged: Entry) -> list[Finding]:
             decides=entry["decides"],
             hint=entry.get("hint", False),
         )
-        for entry in logged.findings
+        for entry in decision.findings
         if entry["layer"] != LayerName.LLM_JUDGE
     ]
 
 
-def _report(results: Sequence[Opinion], without: int, *, text: bool) -> dict[str, Any]:
+def _report(results: Sequence[JudgeResult], without: int, *, text: bool) -> dict[str, Any]:
     return {
         "reviewed": len(results),
         "without_text": without,
@@ -209,7 +209,7 @@ def _report(results: Sequence[Opinion], without: int, *, text: bool) -> dict[str
     }
 
 
-def _show(results: Sequence[Opinion], without: int, settings: Settings, *, text: bool) -> None:
+def _show(results: Sequence[JudgeResult], without: int, settings: Settings, *, text: bool) -> None:
     low, high = settings.layers.llm_judge.between
     if not results:
         said = NO_TEXT.format(count=without) if without else NOTHING.format(low=low, high=high)
@@ -242,5 +242,5 @@ def _table(rows: Sequence[dict[str, Any]], *, text: bool) -> Table:
 
 def _plain(text: str) -> str:
     """Safe on a terminal, and not too long."""
-    shown = "".join(char if char.isprintable() else " " for char in text[:SHOWN])
-    return escape(shown + ("…" if len(text) > SHOWN else ""))
+    shown = "".join(char if char.isprintable() else " " for char in text[:MAX_TEXT])
+    return escape(shown + ("…" if len(text) > MAX_TEXT else ""))

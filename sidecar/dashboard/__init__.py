@@ -6,7 +6,7 @@ module serves one page. Nothing here decides about prompts: pages show what the 
 
 from __future__ import annotations
 
-from sidecar.dashboard.dashboard import Dashboard, Parts
+from sidecar.dashboard.dashboard import Dashboard, Dependencies
 from sidecar.dashboard.invitations import base_url, bootstrap, invite
 
-__all__ = ["Dashboard", "Parts", "base_url", "bootstrap", "invite"]
+__all__ = ["Dashboard", "Dependencies", "base_url", "bootstrap", "invite"]

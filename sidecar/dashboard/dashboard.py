@@ -33,7 +33,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Dependencies:
     """What the pages show and change; `engine` and `policy` answer with those that run now."""
 
     settings: Settings
@@ -42,24 +42,24 @@ class Parts:
     limiter: Limiter
     engine: Callable[[], Engine]
     policy: Callable[[], Policy]
-    exemptions: Exemptions
+    exceptions: Exemptions
 
 
 class Dashboard:
     """Its routes and the middleware that stands before them."""
 
-    def __init__(self, parts: Parts) -> None:
-        chosen = parts.settings
-        self._guard = Guard(parts.store, Pages(), chosen.admin, chosen.listen.trusted_proxies)
+    def __init__(self, dependencies: Dependencies) -> None:
+        settings = dependencies.settings
+        self._guard = Guard(dependencies.store, Pages(), settings.admin, settings.listen.trusted_proxies)
         self._routes = [
-            *Overview(parts.policy).routes(),
-            *KeysPage(parts.keyring).routes(),
-            *Decisions(parts.policy).routes(),
-            *Playground(parts.engine, parts.policy, parts.settings).routes(),
-            *Policies(parts.policy).routes(),
-            *Exceptions(parts.exemptions, parts.policy).routes(),
+            *Overview(dependencies.policy).routes(),
+            *KeysPage(dependencies.keyring).routes(),
+            *Decisions(dependencies.policy).routes(),
+            *Playground(dependencies.engine, dependencies.policy, dependencies.settings).routes(),
+            *Policies(dependencies.policy).routes(),
+            *Exceptions(dependencies.exceptions, dependencies.policy).routes(),
             *ShadowPage().routes(),
-            *Login(self._guard, parts.limiter, Passwords()).routes(),
+            *Login(self._guard, dependencies.limiter, Passwords()).routes(),
             *Users().routes(),
             *Trail().routes(),
         ]

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from sidecar.dashboard.exceptions import exceptable, suggestion
 from sidecar.dashboard.forms import Form, refused
-from sidecar.dashboard.guard import Route, Visit, dress
+from sidecar.dashboard.guard import Route, Visit, add_security_headers
 from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.policy import Policy, Rule
 from sidecar.storage import Entry, Filter, export
@@ -59,7 +59,7 @@ class Decisions:
         return [
             Route("GET", "/decisions", self.show),
             Route("GET", "/decisions/export", self.export),
-            Route("GET", "/decisions/{id}", self.one),
+            Route("GET", "/decisions/{id}", self.show_one),
         ]
 
     async def show(self, visit: Visit) -> web.Response:
@@ -95,14 +95,14 @@ class Decisions:
         await visit.note("log_exported", form, _for_audit(visit.query))
         answer = web.StreamResponse(headers={"Content-Type": CONTENT_TYPES[form]})
         answer.headers["Content-Disposition"] = f'attachment; filename="decisions.{form}"'
-        dress(answer)
+        add_security_headers(answer)
         await answer.prepare(visit.request)
         await answer.write(first)
         async for piece in pieces:
             await answer.write(piece)
         return answer
 
-    async def one(self, visit: Visit) -> web.Response:
+    async def show_one(self, visit: Visit) -> web.Response:
         """One decision: why, where, how long, and the text where it is kept."""
         entry = await visit.store.decisions.get(visit.request.match_info["id"])
         if entry is None:

@@ -21,8 +21,8 @@ from sidecar.storage import Entry, Exemption, Role
 class Exceptions:
     """The page of exceptions, and the button on a decision that makes them."""
 
-    def __init__(self, exemptions: Exemptions, policy: Callable[[], Policy]) -> None:
-        self._exemptions = exemptions
+    def __init__(self, exceptions: Exemptions, policy: Callable[[], Policy]) -> None:
+        self._exceptions = exceptions
         self._policy = policy
 
     def routes(self) -> list[Route]:
@@ -48,7 +48,7 @@ class Exceptions:
         if entry is None or not marks:
             raise refused(400, "This decision has no findings that could be excepted.")
         terms = _terms(visit.form, entry, visit.name)
-        added = [await self._exemptions.add(rule, digest, **terms) for rule, digest in marks]
+        added = [await self._exceptions.add(rule, digest, **terms) for rule, digest in marks]
         scope = f"key {entry.key_id}" if terms["key_id"] else "every key"
         for exception in added:
             await visit.note(
@@ -58,10 +58,10 @@ class Exceptions:
 
     async def revoke(self, visit: Visit) -> web.Response:
         """From now on the rule counts again."""
-        exemption_id = visit.request.match_info["id"]
-        if not await self._exemptions.revoke(exemption_id, visit.name):
+        exception_id = visit.request.match_info["id"]
+        if not await self._exceptions.revoke(exception_id, visit.name):
             raise refused(404, "There is no such exception that could be revoked.")
-        await visit.note("exception_revoked", exemption_id)
+        await visit.note("exception_revoked", exception_id)
         return to("/exceptions", "revoked")
 
 

@@ -156,7 +156,7 @@ class Guard:
             except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, people get a page
                 answer = self._error_page(request, error)
             if not answer.prepared:
-                dress(answer)
+                add_security_headers(answer)
             return answer
 
         return handle
@@ -222,7 +222,7 @@ def _for_people(error: Exception) -> RequestError:
     return refused(500, "Something went wrong here; the log says where.")
 
 
-def dress(answer: web.StreamResponse) -> None:
+def add_security_headers(answer: web.StreamResponse) -> None:
     """Put the security headers on an answer, which may have chosen its own caching."""
     for name, value in HEADERS.items():
         answer.headers.setdefault(name, value)

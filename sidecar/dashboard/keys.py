@@ -29,7 +29,7 @@ class KeysPage:
         return [
             Route("GET", "/keys", self.show),
             Route("POST", "/keys", self.create, Role.ADMIN),
-            Route("GET", "/keys/{id}", self.one),
+            Route("GET", "/keys/{id}", self.show_one),
             Route("POST", "/keys/{id}", self.change, Role.ADMIN),
             Route("POST", "/keys/{id}/rotate", self.rotate, Role.ADMIN),
             Route("POST", "/keys/{id}/revoke", self.revoke, Role.ADMIN),
@@ -65,7 +65,7 @@ class KeysPage:
                 form.get("name", "").strip(),
                 environment=form.choice("environment", ENVIRONMENTS) or ENVIRONMENTS[0],
                 expires=_life(form.duration("expires"), "expires"),
-                **_own(form),
+                **_own_terms(form),
             )
         except RequestError as error:
             return await self._page(visit, error)
@@ -73,11 +73,11 @@ class KeysPage:
         await visit.note("key_created", new[0].id, f"{new[0].name} ({new[0].environment})")
         return await self._page(visit, new=new)
 
-    async def one(self, visit: Visit) -> web.Response:
+    async def show_one(self, visit: Visit) -> web.Response:
         """One key with its terms, and the form to change them."""
-        return await self._one(visit, None)
+        return await self._key_page(visit, None)
 
-    async def _one(self, visit: Visit, error: RequestError | None) -> web.Response:
+    async def _key_page(self, visit: Visit, error: RequestError | None) -> web.Response:
         row = await visit.store.keys.get(_id(visit))
         if row is None:
             raise refused(404, "There is no such key.")
@@ -98,10 +98,10 @@ class KeysPage:
         if row is None:
             raise refused(404, "There is no such key.")
         try:
-            terms: Terms = {**_own(visit.form), "expires_at": _end(visit.form, row[0])}
+            terms: Terms = {**_own_terms(visit.form), "expires_at": _end(visit.form, row[0])}
             before, after = await self._keyring.change(_id(visit), terms)
         except RequestError as error:
-            return await self._one(visit, refused(error.status, error.detail, param=error.param))
+            return await self._key_page(visit, refused(error.status, error.detail, param=error.param))
         if changes := differences(before, after):
             await visit.note("key_changed", after.id, changes)
         return to(f"/keys/{after.id}", "changed")
@@ -134,7 +134,7 @@ def _id(visit: Visit) -> str:
     return visit.request.match_info["id"]
 
 
-def _own(form: Form) -> OwnTerms:
+def _own_terms(form: Form) -> OwnTerms:
     """The limits and the policy of the key's own that a form asks for. Raises `RequestError` naming the field."""
     return {
         "rate": form.rate("rate"),

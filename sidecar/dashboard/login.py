@@ -65,7 +65,7 @@ class Login:
         """Log in, or say that it did not work."""
         name, target = _name(visit.form), _inside(visit.form)
         try:
-            admin = await self._known(visit, name)
+            admin = await self._authenticate(visit, name)
         except RequestError as error:
             answer = visit.page("login.html", error.status, next=target, error=error, fresh=False)
             if error.retry_after is not None:
@@ -75,7 +75,7 @@ class Login:
         await visit.note("login")
         return to(target)
 
-    async def _known(self, visit: Visit, name: str) -> Admin:
+    async def _authenticate(self, visit: Visit, name: str) -> Admin:
         """The account whose password this is."""
         await self._admit(f"login-from:{neighbourhood(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
         await self._admit(f"login-as:{_short(name)}", PER_ACCOUNT, ACCOUNT_BURST)

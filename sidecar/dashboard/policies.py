@@ -30,7 +30,7 @@ class Policies:
 
     def routes(self) -> list[Route]:
         """Its pages."""
-        return [Route("GET", "/policies", self.show), Route("GET", "/policies/{id}", self.one)]
+        return [Route("GET", "/policies", self.show), Route("GET", "/policies/{id}", self.show_one)]
 
     async def show(self, visit: Visit) -> web.Response:
         """All rules by family, or those that a filter leaves."""
@@ -59,7 +59,7 @@ class Policies:
             layer=layer_of,
         )
 
-    async def one(self, visit: Visit) -> web.Response:
+    async def show_one(self, visit: Visit) -> web.Response:
         """One rule with everything that its file says."""
         rule_id = visit.request.match_info["id"]
         rule = next((rule for rule in self._policy().rules if rule.id == rule_id), None)

@@ -1,9 +1,9 @@
-"""What a judge is worth: its opinions beside those of the other layers, on the same rows inside its band.
+"""Evaluates a judge: its results beside those of the other layers, on the same rows inside its band.
 
-Compared are attack and benign rows about which the judge was asked. `others` is what the layers before it
-said, `judge` what it said itself where it had an answer, `together` the verdicts. Whether a difference in
-errors can be chance is the exact test of McNemar (1947): of the rows on which both disagree, how likely is a
-split as uneven as this one if the judge were no better and no worse?
+The report compares attack and benign rows about which the judge was asked. `others` is the result of the layers before
+it, `judge` its own where it answered, `together` the verdicts. The significance of a difference in errors is given by
+McNemar's exact test (1947): of the rows on which both disagree, how likely is a split as uneven as this one if the
+judge were no better and no worse?
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from sidecar.util.units import Rate
 CHANCE = 0.05
 _ENDLESS = Rate(10**12, 60.0)
 _CONTROLLED = "swayed"
-"""The cause that tells that a control was asked, too."""
+"""The failure cause after which the control question was asked, too."""
 
 
 def unmetered(judge: JudgeLayer) -> JudgeLayer:
-    """For people who measure: `--limit` bounds the calls, not what traffic may cost a minute, and it decides."""
+    """The judge without rate limits, for measuring: `--limit` bounds the calls, and the judge decides."""
     free = {"calls": _ENDLESS, "tokens": _ENDLESS, "queue": max(judge.queue, 64), "mode": "decide"}
     return judge.model_copy(update=free)
 
 
 def tokens_spent() -> int:
-    """What this process has paid its judge so far, calls without an answer included."""
+    """Judge tokens this process has used so far, calls without an answer included."""
     return int(metrics.REGISTRY.get_sample_value("sidecar_judge_tokens_total") or 0)
 
 
 def shuffled(rows: Sequence[Row]) -> list[Row]:
-    """In an order that is always the same and has nothing to do with theirs: files are sorted by source."""
+    """The rows in a fixed pseudo-random order: files are sorted by source."""
     return sorted(rows, key=lambda row: hashlib.blake2b(row.id.encode("utf-8", "surrogatepass")).digest())
 
 
-def asked(outcome: Outcome) -> bool:
+def was_asked(outcome: Outcome) -> bool:
     """Whether the judge was asked about this row, with an answer or without."""
     return _by_judge(outcome) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One row inside the band: the scores of the others, of the judge if it had an answer, and of the verdict."""
+    """One row inside the band: scores of the other layers, of the judge if it answered, and of the verdict."""
 
     attack: bool
     others: float
@@ -70,7 +70,7 @@ class _Case:
 
 
 def report(outcomes: Sequence[Outcome], judge: JudgeLayer, threshold: float, tokens: int) -> dict[str, Any]:
-    """Plain data; `tokens` is what all calls have cost, those without an answer included."""
+    """Plain data; `tokens` is the cost of all calls, those without an answer included."""
     reports = [judge_report for outcome in outcomes if (judge_report := _by_judge(outcome)) is not None]
     cases = [case for outcome in outcomes if (case := _case(outcome, threshold)) is not None]
     causes = Counter(judge_report.failure for judge_report in reports if judge_report.failure)
@@ -103,7 +103,7 @@ def _by_judge(outcome: Outcome) -> LayerReport | None:
 
 
 def _case(outcome: Outcome, threshold: float) -> _Case | None:
-    """None where there is nothing to compare: PII only, not asked, or nobody else had an answer."""
+    """None where nothing can be compared: PII only, not asked, or no other layer answered."""
     report, row = _by_judge(outcome), outcome.row
     scores = [r.score for r in outcome.verdict.reports if r is not report and r.score is not None]
     if report is None or not scores or not (row.attack or row.benign):
@@ -118,7 +118,7 @@ def _alone(cases: Sequence[_Case], threshold: float) -> dict[str, Any]:
 
 
 def _figures(cases: Sequence[_Case], decisions: Sequence[tuple[float, bool]]) -> dict[str, Any]:
-    """Of attack and benign rows the share that is blocked, and how well the score ranks them."""
+    """The share of attack and of benign rows that is blocked, and the AUC of the score."""
     pairs = list(zip(cases, decisions, strict=True))
 
     def share(*, attack: bool) -> Share:
@@ -164,7 +164,7 @@ def _per_1000(rows: int, **figures: int) -> dict[str, float]:
 
 
 def sentence(figures: Mapping[str, Any]) -> str:
-    """The conclusion, for people."""
+    """The conclusion as a sentence."""
     errors, rows = figures["errors"], figures["compared"]
     conclusion = {
         "nothing": "No attack and no benign row of this file lies inside the judge's band: nothing can be said.",

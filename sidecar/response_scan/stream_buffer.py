@@ -78,7 +78,7 @@ class StreamBuffer:
         self._queue.append(event)
         self._waiting += event.size
         self._queued_channels.update(piece.channel for piece in event.pieces if piece.channel)
-        # Invariant: after `add`, fewer than `limit` characters follow the head event, unless a partial placeholder keeps
+        # Invariant: after `add`, fewer than `limit` characters follow the head event, unless an open placeholder keeps
         # it. What is due by length alone was scanned together with the text that follows it.
         limit = self._hold * max(1, len(self._queued_channels))
         if event.last or len(self._queue) > limit + MAX_SILENT_EVENTS:

@@ -8,13 +8,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from sidecar.cli.common import Duration, emit, entry
+from sidecar.cli.common import Duration, async_command, emit
 from sidecar.errors import ConfigError
 
 
 @click.command()
 @click.argument("length", type=Duration())
-@entry
+@async_command
 async def wait(length: timedelta) -> int:
     """Say how long, or fail in one of the known ways."""
     if not length:

@@ -50,14 +50,14 @@ FIELD = re.compile(r"(?s)<input[^>]*>|<textarea.*?</textarea>")
 async def furnished(store: Store, tmp_path: Path) -> AsyncIterator[Desk]:
     """A dashboard on each kind of store, with a key and a decision in it."""
     async with dashboard.desk(dashboard.settings(tmp_path), store) as opened:
-        await opened.parts.keyring.create("shop")
+        await opened.dependencies.keyring.create("shop")
         await store.decisions.add([dashboard.entry()])
         yield opened
 
 
 def routes(desk: Desk, method: str) -> Iterator[str]:
     """The paths of all pages of the dashboard, however many there will be."""
-    for route in Dashboard(desk.parts).routes():
+    for route in Dashboard(desk.dependencies).routes():
         if isinstance(route, web.RouteDef) and route.method == method and not route.path.startswith(OTHERS):
             yield route.path
 
@@ -82,7 +82,7 @@ def harmless(page: Seen, sent: str) -> None:
 
 async def intact(desk: Desk) -> None:
     """All tables are there, and hold what they held."""
-    assert [key.name for key in await desk.parts.keyring.list()][:1] == ["shop"]
+    assert [key.name for key in await desk.dependencies.keyring.list()][:1] == ["shop"]
     assert {user.name for user in await desk.store.admins.list()} >= {"ada", "vic"}
     assert (await desk.store.admins.get("ada")).role is Role.ADMIN  # type: ignore[union-attr]
     assert await desk.store.decisions.count() == 1

@@ -23,7 +23,7 @@ async def test_on_https_the_cookie_is_secure_and_bound_to_the_host(tmp_path: Pat
     """The name's prefix makes the browser insist on it."""
     chosen = dashboard.settings(tmp_path, admin={"port": 0, "url": "https://side.example"})
     store = await Store.open(chosen.store.url)
-    async with dashboard.serve(dashboard.parts(chosen, store)) as base:
+    async with dashboard.serve(dashboard.dependencies(chosen, store)) as base:
         visitor = dashboard.Visitor(base)
         cookie = (await visitor.get("/login", Host="side.example")).headers["Set-Cookie"]
         await visitor.session.close()

@@ -50,7 +50,7 @@ async def test_a_marked_decision_excepts_its_rules(desk: Desk) -> None:
 
 async def test_an_exception_may_hold_for_one_key_alone(desk: Desk) -> None:
     """The one whose decision it was."""
-    key, _ = await desk.parts.keyring.create("shop")
+    key, _ = await desk.dependencies.keyring.create("shop")
     await desk.store.decisions.add([entry(findings=[MARKED], key_id=key.id)])
     assert await mark(desk, scope="key") == 303
     assert [exception.key_id for exception in await desk.store.exceptions.query()] == [key.id]

@@ -114,7 +114,7 @@ async def test_a_claimed_address_is_no_way_around_the_limit(desk: Desk, tmp_path
 
     assert await tries(desk.base) == {401, 429}
     behind = dashboard.settings(tmp_path, listen={"trusted_proxies": ["127.0.0.1"]})
-    async with dashboard.serve(dashboard.parts(behind, desk.store)) as base:
+    async with dashboard.serve(dashboard.dependencies(behind, desk.store)) as base:
         assert await tries(base) == {401}
         ada = desk.visitor()
         ada.base = base

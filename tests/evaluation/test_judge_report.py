@@ -18,7 +18,7 @@ from sidecar.cli.main import main
 from sidecar.config import JudgeLayer
 from sidecar.detectors.judge.layer import CONTROLS
 from sidecar.evaluation import Outcome, Row
-from sidecar.evaluation.judge_report import asked, report, sentence, unmetered
+from sidecar.evaluation.judge_report import report, sentence, unmetered, was_asked
 from sidecar.types import Action, LayerName, LayerReport, Verdict
 
 POLICY = """\
@@ -64,7 +64,7 @@ def test_each_side_is_counted_on_the_same_rows() -> None:
     assert (figures["calls"], figures["tokens"], figures["conclusion"]) == (8, 4000, "better")
     assert figures["per_1000"] == {"asked": 833.3, "calls": 1333.3, "tokens": 666666.7}
     assert figures["latency_ms"]["max"] == 200.0
-    assert [asked(outcome_) for outcome_ in outcomes] == [True, True, True, True, False, True]
+    assert [was_asked(outcome_) for outcome_ in outcomes] == [True, True, True, True, False, True]
 
 
 def test_ranking_is_measured_for_each_side() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.config import Settings
-from sidecar.evaluation import Outcome, Row, Scanner
+from sidecar.evaluation import Outcome, Row, UnitScanner
 from sidecar.evaluation.conversations import document
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 
@@ -36,7 +36,7 @@ def conversation(*contents: str) -> Row:
 
 async def outcome(row: Row, *, growing: bool = False) -> Outcome:
     """The row, scanned under default settings."""
-    return await Scanner(scan, Settings(), growing=growing).outcome(row)
+    return await UnitScanner(scan, Settings(), growing=growing).outcome(row)
 
 
 async def test_a_text_a_document_and_a_conversation_are_scanned() -> None:
