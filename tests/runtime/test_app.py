@@ -97,7 +97,7 @@ def test_a_hang_up_during_the_start_ends_nothing() -> None:
     """SIGHUP before there is anything to reload is ignored, in the webhook for good; SIGTERM still stops."""
     script = """
 import asyncio, os, signal
-from sidecar import app
+from sidecar.runtime import app
 async def main():
     stop = app.stop_on_signal()
     os.kill(os.getpid(), signal.SIGHUP)

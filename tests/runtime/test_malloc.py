@@ -9,9 +9,9 @@ import pytest
 
 CHURN = """
 import sys, threading
-from sidecar import memory
+from sidecar.runtime import malloc
 if sys.argv[1] == "bounded":
-    memory.bound()
+    malloc.tune()
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
@@ -23,8 +23,8 @@ print(resident() - before)
 """
 FROZEN = """
 import gc
-from sidecar import memory
-memory.settle()
+from sidecar.runtime import malloc
+malloc.trim()
 print(gc.get_freeze_count() > 10 * len(gc.get_objects()))
 """
 

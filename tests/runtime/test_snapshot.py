@@ -7,8 +7,8 @@ from pathlib import Path
 
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
-from test_app import settings
-from test_reload import until
+from runtime.test_app import settings
+from runtime.test_reload import until
 
 from sidecar.runtime.app import Sidecar
 
