@@ -1,6 +1,6 @@
-"""`sidecar admin`: what the dashboard does for accounts and the scan log, where there is no browser.
+"""`sidecar admin`: manages the dashboard's accounts and the scan log without a browser.
 
-Passwords are never arguments: who creates or resets an account gets a one-time link to hand on.
+Passwords are never arguments: creating or resetting an account prints a one-time link to pass on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def admin() -> None:
 
 @asynccontextmanager
 async def open_store(config_file: Path | None) -> AsyncIterator[tuple[Store, Settings]]:
-    """The store that the settings name, open beside a server that uses it."""
+    """The store that the settings name; safe beside a server that uses it."""
     settings = load_settings(config_file)
     store = await Store.open(settings.store.url)
     try:
@@ -40,12 +40,12 @@ async def open_store(config_file: Path | None) -> AsyncIterator[tuple[Store, Set
 
 
 async def note(store: Store, action: str, target: str, detail: str = "") -> None:
-    """Write what a command did into the audit trail."""
+    """Write an action to the audit trail."""
     await store.audit.add(Event(datetime.now(UTC), ACTOR, "", action, target, detail))
 
 
 async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
-    """Print a one-time link; `role` is for a new account, None resets one that exists."""
+    """Print a one-time link; `role` is for a new account, None resets an existing one."""
     async with open_store(config_file) as (store, settings):
         account = await store.admins.get(name)
         if role is None and account is None:

@@ -97,7 +97,7 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
 
 
 async def run(scanner: UnitScanner, rows: Sequence[Row], concurrency: int, judged: int | None = None) -> list[Outcome]:
-    """Scan the rows, so many at a time; all, or until the judge was asked about `judged` of them."""
+    """Scan the rows, `concurrency` at a time; all, or until the judge was asked about `judged` of them."""
     waiting = iter(enumerate(rows))
     remaining = math.inf if judged is None else judged
     outcomes: dict[int, Outcome] = {}

@@ -1,4 +1,4 @@
-"""What the commands say beside their options: examples under every `--help`, and completion for shells."""
+"""Examples under every command's `--help`, and completion for shells."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ EXAMPLES = {
         "sidecar completion fish > ~/.config/fish/completions/sidecar.fish",
     ),
 }
-"""Command lines by the name of their command; a test holds them to the commands that there are."""
+"""Command lines by command name; a test checks them against the actual commands."""
 
 
 def show_examples(command: click.Command, name: str = "") -> None:
-    """Put its examples under the help of a command, and of all below it."""
+    """Add its examples to the help of a command and of all subcommands."""
     if lines := EXAMPLES.get(name):
         command.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
     if isinstance(command, click.Group):

@@ -1,4 +1,4 @@
-"""`sidecar keys`: API keys from the command line, beside a running server, in the same audit trail."""
+"""`sidecar keys`: manages API keys beside a running server, with the same audit trail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sidecar.storage import OwnTerms, Store, Terms
 from sidecar.util.units import parse_duration, parse_rate
 
 NONE = "none"
-"""What `change` takes for a term that the key is to have no more."""
+"""The value with which `change` removes a term."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -35,7 +35,7 @@ async def _keyring(config_file: Path | None) -> AsyncIterator[tuple[KeyRing, Sto
 
 
 def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
-    """The value goes to standard output once; what people want to read beside it goes to standard error."""
+    """The value goes to standard output once; messages for people go to standard error."""
     if as_json:
         expires = key.expires_at.isoformat() if key.expires_at else None
         emit({"id": key.id, "name": key.name, "key": value, "expires_at": expires})
@@ -46,7 +46,7 @@ def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
 
 
 def _own_terms(command: F) -> F:
-    """The options of `create` and `change` for what a key may have of its own."""
+    """The options of `create` and `change` for a key's own terms."""
     options = (
         click.option("--rate", help="Its own rate, such as 600/minute."),
         click.option("--burst", help="Requests at once."),
@@ -60,7 +60,7 @@ def _own_terms(command: F) -> F:
 
 
 def _parse_terms(options: Mapping[str, str | None]) -> OwnTerms:
-    """The terms that were named. Raises `RequestError` for what cannot be read."""
+    """The terms that were given. Raises `RequestError` for invalid ones."""
     readers: dict[str, Callable[[str], Any]] = {"rate": parse_rate, "burst": int, "threshold": float}
     named = {name: text for name, text in options.items() if text is not None}
     return cast("OwnTerms", {name: _read(name, text, readers.get(name, str)) for name, text in named.items()})

@@ -1,4 +1,4 @@
-"""`sidecar inject`, `sidecar webhook` and `sidecar quit`: in manifests, in pods as they are made, out of Jobs."""
+"""`sidecar inject`, `sidecar webhook` and `sidecar quit`: injection into manifests and pods, and shutdown for Jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OPTIONS = (
 
 
 def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., Coroutine[Any, Any, int]]:
-    """The options of a sidecar, handed to the command as one `Options`."""
+    """Add the sidecar options to a command, passed to it as one `Options`."""
 
     @wraps(command)
     async def packed(**arguments: Any) -> int:
@@ -45,7 +45,7 @@ def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[...
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is the library's
-        """Manifests are read by people: no anchors."""
+        """No anchors: people read manifests."""
         return True
 
 

@@ -56,7 +56,7 @@ def serve(config_file: Path | None, workers: int, first_key: bool) -> None:
 
 
 def _loaded(config_file: Path | None) -> object:
-    """What all workers have in common, once; what is wrong with it each will say for itself."""
+    """Load what all workers share before the fork; errors are reported by each worker itself."""
     with suppress(SidecarError):
         settings = load_settings(config_file)
         return (
@@ -86,7 +86,7 @@ async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool
 
 
 async def _greet(running: app.Sidecar) -> None:
-    """A first key and the dashboard's first link, where there are none yet."""
+    """Print a first key and the dashboard's first link, where there are none yet."""
     if not await running.keyring.list():
         _, value = await running.keyring.create("first key", environment="development")
         output.greet(value, running.data_port, running.settings)
@@ -128,7 +128,7 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
 
 
 async def _unproved(rules: policy.Policy, shipped: Callable[[], policy.Policy] = policy.load) -> list[str]:
-    """Patterns of one's own rules that no `match` line meets. Raises `PolicyError` for those of shipped rules."""
+    """Patterns of the operator's own rules that no `match` line covers. Raises `PolicyError` for shipped rules."""
     unproved = [(rule, problem) for rule in rules.rules for problem in await selftest.unproved(rule)]
     ours = {_proved_part(rule) for rule in shipped().rules} if unproved else set()
     if problems := [problem for rule, problem in unproved if _proved_part(rule) in ours]:
@@ -137,7 +137,7 @@ async def _unproved(rules: policy.Policy, shipped: Callable[[], policy.Policy] =
 
 
 def _proved_part(rule: policy.Rule) -> tuple[object, ...]:
-    """What settings do not change."""
+    """The parts of a rule that settings do not change."""
     return rule.id, rule.patterns, rule.match
 
 

@@ -1,9 +1,9 @@
-"""`sidecar redirect`: an init step that sends a pod's plain HTTP for the model through the sidecar, asked or not.
+"""`sidecar redirect`: an init step that redirects a pod's plain HTTP for the model through the sidecar.
 
-For applications that cannot be told a base URL. The rules are nftables', in the pod's own network: whatever any user
-but the sidecar's opens to the model's port, at any address, arrives at the sidecar's door. So an address of the model
-that changes is no way round it; what another service on that port was to get is refused by `listen.hosts`. TLS cannot
-be looked into: the model must be spoken to in plain HTTP.
+For applications whose base URL cannot be changed. The rules are nftables rules in the pod's network namespace:
+connections of any user but the sidecar's to the model's port, at any address, are redirected to the sidecar's port. A
+change of the model's address is therefore no bypass; requests for other services on that port are refused by
+`listen.hosts`. TLS cannot be inspected: the model must be called over plain HTTP.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sidecar.errors import ConfigError, SidecarError
 
 Network = IPv4Network | IPv6Network
 PATIENCE = 20.0
-"""Seconds that `nft` may take."""
+"""Timeout of `nft` in seconds."""
 _RULES = """\
 table inet prompt_sidecar
 delete table inet prompt_sidecar
@@ -41,13 +41,13 @@ table inet prompt_sidecar {{
 
 
 def ruleset(port: int, door: int, uid: int, networks: Sequence[Network] = ()) -> str:
-    """What `nft` reads: TCP to `port` ends at `door`, but for the user `uid`. It replaces what it put there before."""
+    """Input for `nft`: redirects TCP from `port` to `door`, except for the user `uid`; replaces its earlier rules."""
     redirects = "\n".join(f"\t\t{where}tcp dport {port} redirect to :{door}" for where in _places(networks))
     return _RULES.format(uid=uid, redirects=redirects)
 
 
 def _places(networks: Sequence[Network]) -> Iterator[str]:
-    """One match for each version of IP that is named; everywhere if none is."""
+    """One match for each IP version that is named; everywhere if none is."""
     if not networks:
         yield ""
     for word, kind in (("ip", IPv4Network), ("ip6", IPv6Network)):
@@ -79,7 +79,7 @@ class _NetworkParameter(click.ParamType[Network]):
     name = "network"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Network:
-        """From what was typed."""
+        """Parse the argument."""
         try:
             return ip_network(value)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""The tables of `sidecar eval`, drawn with rich from the figures of `evaluation` and `evaluation.judge_report`."""
+"""Renders the figures of `evaluation` and `evaluation.judge_report` as tables for `sidecar eval`, with rich."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sidecar.cli.output import out
 from sidecar.evaluation.judge_report import sentence
 
 MOST_NAMES = 12
-"""Causes that are listed; the rest is in `--json`."""
+"""Causes that are listed; `--json` has all of them."""
 _GROUPS = {"form": "unit", "size": "size", "kind": "kind", "language": "language", "operation": "operation"}
 _COLUMNS = {
     "plain": "benign refused",
@@ -57,7 +57,7 @@ def _show_totals(figures: Mapping[str, Any]) -> None:
 
 
 def _show_group(title: str, groups: Mapping[str, Any]) -> None:
-    """Refused among harmless units, hard negatives apart; caught attacks; pairs: each of how many that were scanned."""
+    """Rates of refused benign units, hard negatives, caught attacks and pairs, each with the number scanned."""
     used = [side for side in _COLUMNS if any(_any(group[side]) for group in groups.values())]
     table = Table(title, *(_COLUMNS[side] for side in used), "could not scan")
     for name, group in groups.items():
@@ -76,7 +76,7 @@ def _show_sources(sources: Mapping[str, Any]) -> None:
 
 
 def _show_causes(figures: Mapping[str, Any]) -> None:
-    """First causes, most frequent first, and whose texts they were found in."""
+    """Causes by frequency, and the sources of the texts they were found in."""
     for side in _SIDES:
         if causes := figures["causes"][side]:
             out.print(f"{_words(side)} refused for: {_counts(causes)}; said by: {_counts(figures['said_by'][side])}")
@@ -93,7 +93,7 @@ def _show_scores(figures: Mapping[str, Any]) -> None:
 
 
 def _show_judge(figures: Mapping[str, Any]) -> None:
-    """The judge beside the others on the rows of its band, what it cost, and whether it is worth it."""
+    """The judge beside the other layers on the rows of its band, its cost, and the conclusion."""
     low, high = figures["band"]
     title = f"inside the judge's band {low:.2f} to {high:.2f}: {figures['asked']} of {figures['rows']} rows"
     table = Table("", "attacks caught", "of", "benign blocked", "of", "AUC", title=title)

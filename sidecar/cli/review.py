@@ -1,7 +1,7 @@
-"""`sidecar review`: asks the judge again about decisions that were borderline, and shows where it disagrees.
+"""`sidecar review`: asks the judge again about borderline decisions, and shows where it disagrees.
 
-For people who write policies: a disagreement is a rule to add, a rule to mend, or a judge not to trust. Looked
-at are decisions of the scan log whose score before any judge lay in the judge's band and whose text was kept.
+For policy authors: a disagreement is a rule to add, a rule to fix, or a judge not to trust. Reviewed are decisions of
+the scan log whose score before the judge lay in its band and whose text was stored.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ REDACTED = "Texts were kept redacted: the judge did not see what had been found 
 
 @dataclass(frozen=True, slots=True)
 class JudgeResult:
-    """A decision decision, its score before any judge, and what the judge says now (or why it says nothing)."""
+    """A logged decision, its score before the judge, and the judge's result now (or why there is none)."""
 
     decision: Entry
     before: float
@@ -53,18 +53,18 @@ class JudgeResult:
 
     @property
     def action(self) -> Action | None:
-        """What the judge recommends."""
+        """The action that the judge recommends."""
         if self.report is None or self.report.score is None:
             return None
         return Action.BLOCK if rounded(self.report.score) >= self.threshold else Action.ALLOW
 
     @property
     def disagrees(self) -> bool:
-        """Whether it recommends something else than the log."""
+        """Whether it differs from the logged recommendation."""
         return self.action is not None and self.action != self.decision.recommended
 
     def as_dict(self, *, text: bool) -> dict[str, Any]:
-        """For JSON and the table; the text only if asked for."""
+        """For JSON and the table; the text only if requested."""
         report = self.report
         labels = sorted({str(f.label) for f in report.findings if f.decides}) if report else []
         return {
@@ -104,7 +104,7 @@ async def review(since: timedelta, limit: int, text: bool, as_json: bool, config
 
 
 async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[list[Entry], int]:
-    """The newest decisions in the band with a text, each text once; and how many more had none."""
+    """The newest decisions in the band with a text, each text once; and how many had no text."""
     low, high = settings.layers.llm_judge.between
     decisions: dict[str, Entry] = {}
     without = 0
@@ -126,7 +126,7 @@ async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[
 
 
 async def _log(store: Store, since: datetime) -> AsyncGenerator[Entry, None]:
-    """From the newest decision back to that moment, page by page."""
+    """Decisions from the newest back to that time, page by page."""
     last: Entry | None = None
     while page := await store.decisions.query(Filter(since=since, before=last), PAGE):
         for decision in page:
@@ -135,7 +135,7 @@ async def _log(store: Store, since: datetime) -> AsyncGenerator[Entry, None]:
 
 
 def score_before(decision: Entry) -> float | None:
-    """The highest score of the layers that ran before a judge; None if none of them had an answer."""
+    """The highest score of the layers before the judge; None if none of them had an answer."""
     scores = [
         float(layer["score"])
         for layer in decision.layers
@@ -180,7 +180,7 @@ async def _ask(layer: LlmJudgeLayer, decision: Entry, settings: Settings) -> Jud
 
 
 def _findings(decision: Entry) -> list[Finding]:
-    """What the other layers found, at its place where the text is the one segment that they read."""
+    """The other layers' findings, with spans where the text is the only segment they scanned."""
     exact = decision.segments == 1 and decision.length == len(decision.text or "")
     return [
         Finding(
@@ -241,6 +241,6 @@ def _table(rows: Sequence[dict[str, Any]], *, text: bool) -> Table:
 
 
 def _plain(text: str) -> str:
-    """Safe on a terminal, and not too long."""
+    """Safe on a terminal, and of limited length."""
     shown = "".join(char if char.isprintable() else " " for char in text[:MAX_TEXT])
     return escape(shown + ("…" if len(text) > MAX_TEXT else ""))

@@ -1,4 +1,4 @@
-"""Puts the dashboard together: the list of its pages, by hand."""
+"""Assembles the dashboard from its pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What the pages show and change; `engine` and `policy` answer with those that run now."""
+    """Dependencies of the pages; `engine` and `policy` return those in force."""
 
     settings: Settings
     store: Store
@@ -46,7 +46,7 @@ class Dependencies:
 
 
 class Dashboard:
-    """Its routes and the middleware that stands before them."""
+    """The dashboard's routes and the middleware for them."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         settings = dependencies.settings
@@ -65,7 +65,7 @@ class Dashboard:
         ]
 
     def middleware(self) -> Middleware:
-        """For the application that the routes are added to."""
+        """The middleware for the application that serves the routes."""
         return self._guard.middleware()
 
     def routes(self) -> list[web.RouteDef]:
@@ -74,7 +74,7 @@ class Dashboard:
 
 
 def _static() -> Iterator[web.RouteDef]:
-    """Small files from memory. Pages name them with their digest, so browsers may keep them for ever."""
+    """Static files served from memory. Pages name them with their digest, so browsers may cache them indefinitely."""
     for name, content in static_files().items():
         yield web.get(f"/static/{name}", _file(content, _TYPES[name.rpartition(".")[2]]))
 

@@ -1,4 +1,4 @@
-"""Decisions: the scan log as a filtered list, and one decision with everything that is known of it."""
+"""Decisions: the scan log as a filtered list, and the details of one decision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIVE_SECONDS = 3
 
 
 def read_filter(form: Form) -> Filter:
-    """What a filter form, or a link that carries it, asks for. Raises `RequestError` naming the field."""
+    """The filter in a form or query. Raises `RequestError` naming the field."""
     return Filter(
         since=form.moment("since"),
         until=form.moment("until"),
@@ -42,7 +42,7 @@ def link_of(form: Form, **extra: str) -> str:
 
 
 def _for_audit(form: Form) -> str:
-    """The filter for the audit trail: of free text, into which anything may be pasted, only that there was some."""
+    """The filter for the audit trail: of free text, which may contain anything, only that it was set."""
     hidden = {"model": "*"} if form.text("model") else {}
     hidden |= {"key": "*"} if len(form.text("key")) > 8 else {}
     return link_of(Form({**form, **hidden}))
@@ -55,7 +55,7 @@ class Decisions:
         self._policy = policy
 
     def routes(self) -> list[Route]:
-        """Its pages."""
+        """The routes of this page."""
         return [
             Route("GET", "/decisions", self.show),
             Route("GET", "/decisions/export", self.export),
@@ -63,7 +63,7 @@ class Decisions:
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """The newest decisions that match, page by page; `live=1` loads itself again every few seconds."""
+        """The newest decisions that match, page by page; `live=1` refreshes every few seconds."""
         form = visit.query
         criteria = read_filter(form)
         if before := form.text("before"):
@@ -88,7 +88,7 @@ class Decisions:
         return answer
 
     async def export(self, visit: Visit) -> web.StreamResponse:
-        """All decisions that match, as a file that is written while it is read."""
+        """All decisions that match, streamed as a file."""
         form: FileForm = "jsonl" if visit.query.choice("form", ("csv", "jsonl")) == "jsonl" else "csv"
         pieces = export(visit.store.decisions, form, read_filter(visit.query))
         first = await anext(pieces, b"")  # a store that is gone is an error page, not half a file
@@ -103,7 +103,7 @@ class Decisions:
         return answer
 
     async def show_one(self, visit: Visit) -> web.Response:
-        """One decision: why, where, how long, and the text where it is kept."""
+        """One decision: findings, positions, timings, and the text where it is stored."""
         entry = await visit.store.decisions.get(visit.request.match_info["id"])
         if entry is None:
             raise refused(404, "There is no such decision; it may be older than the retention (log.retention).")
@@ -128,13 +128,13 @@ async def _after(visit: Visit, criteria: Filter, before: str) -> Filter:
 
 
 def _rules(policy: Policy, entry: Entry) -> Mapping[str, Rule]:
-    """The rules of today's policy that the decision names."""
+    """The rules of the current policy that the decision names."""
     named = {finding["rule"] for finding in entry.findings}
     return {rule.id: rule for rule in policy.rules if rule.id in named}
 
 
 def _text(entry: Entry) -> list[Piece]:
-    """The kept text; with marks where it is the whole text of one segment, so that spans fit."""
+    """The stored text, with highlights if it is the complete text of one segment, so that spans are valid."""
     if entry.text is None:
         return []
     fits = entry.segments == 1 and len(entry.text) == entry.length

@@ -1,4 +1,4 @@
-"""Overview: what was scanned, what was refused and why, how fast, and for whom."""
+"""Overview: what was scanned, what was refused and why, latencies, and by which key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A stretch of time to look at, in steps."""
+    """A selectable time range, in steps."""
 
     name: str
     words: str
@@ -35,17 +35,17 @@ RANGES = (
 
 
 class Overview:
-    """The first page."""
+    """The start page."""
 
     def __init__(self, policy: Callable[[], Policy]) -> None:
         self._policy = policy
 
     def routes(self) -> list[Route]:
-        """Its page."""
+        """The route of this page."""
         return [Route("GET", "/", self.show)]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All figures of the chosen time, of one key or of all."""
+        """All figures of the chosen time range, of one key or of all."""
         form, figures = visit.query, visit.store.analytics
         name = form.choice("range", [span.name for span in RANGES]) or "day"
         span = next(span for span in RANGES if span.name == name)
@@ -74,5 +74,5 @@ class Overview:
 
 
 def _named(groups: list[Group], names: dict[str, str]) -> list[tuple[str, Group]]:
-    """Keys by their names; a key that is gone by its id."""
+    """Groups with the names of their keys; a deleted key is shown by its id."""
     return [(names.get(group.name or "", group.name or "no key"), group) for group in groups[:MOST_ROWS]]

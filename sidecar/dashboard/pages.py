@@ -1,4 +1,4 @@
-"""Draws templates. Whatever a template shows is escaped; `visible` also unmasks what cannot be seen."""
+"""Renders templates. All values are escaped; `visible` also makes invisible characters visible."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _FOR_ADMINS = {"/users", "/audit"}
 
 
 def is_hidden(char: str) -> bool:
-    """Whether a reader would not see this character, or see something else because of it."""
+    """Whether the character is invisible, or changes how others are displayed."""
     return unicodedata.category(char) in _HIDDEN or char in _BLANK or "\ufe00" <= char <= "\ufe0f"
 
 
 def visible(text: object, *, lines: bool = False) -> Markup:
-    """Escaped text in which every invisible or direction-changing character is a little box with its number.
+    """Escaped text in which every invisible or direction-changing character is shown as a box with its code point.
 
-    `lines`: line breaks and tabs stay what they are.
+    `lines`: line breaks and tabs are kept.
     """
     shown = str(text)
     if shown.isprintable() and shown.isascii():
@@ -58,7 +58,7 @@ def _box(char: str) -> Markup:
 
 
 def when(moment: datetime | None, *, short: bool = False) -> Markup:
-    """A moment in UTC, or a dash."""
+    """A point in time in UTC, or a dash."""
     if moment is None:
         return Markup('<span class="none">–</span>')
     shown = moment.strftime("%Y-%m-%d" if short else "%Y-%m-%d %H:%M:%S")
@@ -66,12 +66,12 @@ def when(moment: datetime | None, *, short: bool = False) -> Markup:
 
 
 def words(name: object) -> str:
-    """`key_created` as people write it."""
+    """`key_created` as readable text."""
     return str(name).replace("_", " ")
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that fits."""
+    """A duration in the largest unit that fits."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:g} {unit}"
@@ -84,12 +84,12 @@ def static_files() -> Mapping[str, bytes]:
 
 
 def pages_of(may_change: bool) -> list[tuple[str, str]]:
-    """The pages of the menu, for admins or for viewers."""
+    """The menu entries for admins or for viewers."""
     return [page for page in _MENU if may_change or page[0] not in _FOR_ADMINS]
 
 
 class Pages:
-    """The templates, compiled once."""
+    """The compiled templates."""
 
     def __init__(self) -> None:
         self._environment = Environment(

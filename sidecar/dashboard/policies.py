@@ -1,4 +1,4 @@
-"""Policies: the rules that run, each with its worth, its status and its proof."""
+"""Policies: the rules in force, with score, status and examples."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Policies:
         self._policy = policy
 
     def routes(self) -> list[Route]:
-        """Its pages."""
+        """The routes of these pages."""
         return [Route("GET", "/policies", self.show), Route("GET", "/policies/{id}", self.show_one)]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All rules by family, or those that a filter leaves."""
+        """All rules by family, or those that match a filter."""
         form, policy = visit.query, self._policy()
         label, status = form.choice("label", list(Label)), form.choice("status", STATUSES)
         words = form.text("text").lower()
@@ -60,7 +60,7 @@ class Policies:
         )
 
     async def show_one(self, visit: Visit) -> web.Response:
-        """One rule with everything that its file says."""
+        """One rule with everything in its definition."""
         rule_id = visit.request.match_info["id"]
         rule = next((rule for rule in self._policy().rules if rule.id == rule_id), None)
         if rule is None:
@@ -82,7 +82,7 @@ def _families(rules: list[Rule]) -> list[tuple[Label, list[Rule]]]:
 
 
 def kind_of(rule: Rule) -> str:
-    """Which of the four ways of looking the rule uses."""
+    """Which of the four kinds of detection the rule uses."""
     return next(kind for kind in KINDS if getattr(rule, kind))
 
 

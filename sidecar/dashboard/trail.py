@@ -16,7 +16,7 @@ class Trail:
     """The page of the audit trail, for admins."""
 
     def routes(self) -> list[Route]:
-        """Its page."""
+        """The route of this page."""
         return [Route("GET", "/audit", self.show, Role.ADMIN)]
 
     async def show(self, visit: Visit) -> web.Response:

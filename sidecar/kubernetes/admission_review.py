@@ -1,6 +1,6 @@
-"""Answers an AdmissionReview of the API server with the patch that `inject` makes.
+"""Answers an AdmissionReview of the API server with the patch from `inject`.
 
-A pod that cannot take the sidecar as asked is refused with the reason; what is not asked for passes untouched.
+A pod that cannot take the sidecar as requested is refused with the reason; one that requests none is allowed unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Review = dict[str, Any]
 
 
 def answer(raw: bytes, options: Options, *, own_namespace: str | None = None) -> Review:
-    """The review with its response. Raises `BodyError` for what is no AdmissionReview in version 1."""
+    """The review with its response. Raises `BodyError` if it is not an AdmissionReview in version 1."""
     request = _request(raw)
     response: Review = {"uid": request["uid"], "allowed": True}
     subject = request.get("object")

@@ -1,4 +1,4 @@
-"""Finds the pod in a Kubernetes object, and puts the sidecar into it where that is wanted."""
+"""Locates the pod template in a Kubernetes object and injects the sidecar where requested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sidecar.kubernetes.options import PREFIX, Options, wants, with_annotations
 from sidecar.kubernetes.pod import has_sidecar, with_sidecar
 
 STATUS = PREFIX + "status"
-"""The annotation that marks a sidecar as ours: injecting again replaces it, and leaves any other alone."""
+"""The annotation on an injected sidecar: a new injection replaces it, and leaves a manually added one alone."""
 _TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     "Deployment": ("spec", "template"),
@@ -25,12 +25,15 @@ Object = dict[str, Any]
 
 
 def inject_all(documents: Iterable[object], options: Options) -> list[object]:
-    """Every document, with the sidecar where it belongs; lists are gone through, what is no workload stays as it is."""
+    """Every document, with the sidecar injected into workloads and lists of them; others are unchanged."""
     return [inject(document, options) if isinstance(document, dict) else document for document in documents]
 
 
 def inject(document: Object, options: Options, *, default: bool = True) -> Object:
-    """The object with the sidecar in its pod, or unchanged. `default`: also unasked. Raises `InjectError`."""
+    """The object with the sidecar in its pod, or unchanged.
+
+    `default`: inject without a request. Raises `InjectError`.
+    """
     kind = str(document.get("kind"))
     if kind == "List":
         items = document.get("items") or []

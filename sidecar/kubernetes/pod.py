@@ -1,6 +1,6 @@
-"""The sidecar in one pod specification: its container, its volumes, and the application's base URL.
+"""The sidecar in a pod specification: its container, its volumes, and the application's base URL.
 
-The container here and `k8s/base` are one and the same; a test holds them to it. Every value has its reason there.
+The container equals the one in `k8s/base`, which gives the reason for every value; a test compares them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ NAME, REDIRECT = "prompt-sidecar", "prompt-sidecar-redirect"
 OURS = {NAME, REDIRECT}
 USER = 65532
 REDIRECTING_USER = 61532
-"""The sidecar's user where traffic is redirected: what it opens goes through, and 65532 is many applications' own."""
+"""The sidecar's user with redirection: its connections are exempt, and 65532 is used by many applications."""
 PORTS = ((8080, 8081), (18080, 18081), (28080, 28081))
-"""Pairs of ports, data and admin: the first that no container of the pod declares."""
+"""Pairs of ports, data and admin: the first pair that no container of the pod declares is used."""
 GRACE = 90
-"""Seconds that a pod gets to end: more than `drain.timeout`, so that streams may end."""
+"""Seconds of a pod's termination grace period: more than `drain.timeout`, so that streams may finish."""
 SECRETS, POLICIES, DATA = f"/run/secrets/{NAME}", f"/etc/{NAME}/policies", f"/var/lib/{NAME}"
 Spec = dict[str, Any]
 
@@ -48,7 +48,7 @@ def with_sidecar(spec: Spec, options: Options) -> Spec:
 
 
 def _only_ours_goes_through(spec: Spec) -> None:
-    """No application may run as the user whose connections are not redirected."""
+    """No application may run as the user that is exempt from redirection."""
     for item in [spec, *_list(spec, "containers"), *_list(spec, "initContainers")]:
         context = item.get("securityContext") or {}
         if item.get("name") != NAME and isinstance(context, dict) and context.get("runAsUser") == REDIRECTING_USER:
@@ -56,7 +56,7 @@ def _only_ours_goes_through(spec: Spec) -> None:
 
 
 def has_sidecar(spec: Spec) -> bool:
-    """Whether a container or init container of our name is there already."""
+    """Whether a container or init container of our name exists."""
     return any(item.get("name") == NAME for key in ("containers", "initContainers") for item in _list(spec, key))
 
 
@@ -83,7 +83,7 @@ def _declared(spec: Spec) -> Iterator[int]:
 
 
 def _point(app: Spec, port: int) -> None:
-    """`OPENAI_BASE_URL` once, at its old place if it had one: later variables may refer to it."""
+    """Set `OPENAI_BASE_URL` once, at its previous position if it had one: later variables may refer to it."""
     entry = {"name": "OPENAI_BASE_URL", "value": f"http://127.0.0.1:{port}/v1"}
     env = _list(app, "env")
     places = [number for number, variable in enumerate(env) if variable.get("name") == entry["name"]]
@@ -127,7 +127,7 @@ def redirection(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:
 
 
 def _confined(user: int, *capabilities: str) -> Spec:
-    """That user with these capabilities and no way to more."""
+    """A security context with that user, these capabilities and no privilege escalation."""
     added = {"add": list(capabilities)} if capabilities else {}
     return {
         "runAsUser": user,
@@ -165,7 +165,7 @@ def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
 
 
 def _door(options: Options, ports: tuple[int, int]) -> dict[str, str]:
-    """What sidecar and redirection must agree on: the upstream, the port, and whose requests are taken."""
+    """Settings that sidecar and redirection share: the upstream, the port, and the accepted hosts."""
     variables = {"UPSTREAM__URL": options.upstream}
     if ports != PORTS[0]:
         variables["LISTEN__PORT"] = str(ports[0])
@@ -175,7 +175,7 @@ def _door(options: Options, ports: tuple[int, int]) -> dict[str, str]:
 
 
 def _names(host: str) -> list[str]:
-    """The host, and of a service in the cluster every longer and shorter name that means it from anywhere."""
+    """The host; for a service in the cluster, every form of its name."""
     name = host.removesuffix(".cluster.local").removesuffix(".svc")
     in_cluster = host != name and name.count(".") == 1
     return [name, f"{name}.svc", f"{name}.svc.cluster.local"] if in_cluster else [host]
@@ -195,7 +195,7 @@ def _mounts(options: Options) -> list[Spec]:
 
 
 def volumes(options: Options) -> list[Spec]:
-    """What the container mounts."""
+    """The volumes that the container mounts."""
     mounted: list[Spec] = [{"name": f"{NAME}-data", "emptyDir": {"sizeLimit": "1Gi"}}]
     if options.secret:
         mounted.append({"name": f"{NAME}-secrets", "secret": {"secretName": options.secret}})
