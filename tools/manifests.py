@@ -1,4 +1,4 @@
-"""Holds the overlays and the Dockerfile to checkov: it finds exactly what k8s/checkov.yaml excuses, or this fails.
+"""Checks the overlays and the Dockerfile with checkov: fails unless it finds exactly what k8s/checkov.yaml excuses.
 
 Usage: python -m tools.manifests CHECKOV      CHECKOV: the command, as `make manifests` installs it
 """
@@ -28,7 +28,7 @@ def render(folder: Path) -> None:
 
 
 def findings(checkov: str, folder: Path) -> Iterator[Finding]:
-    """What checkov finds in what was rendered, and in the Dockerfile."""
+    """The findings of checkov in the rendered overlays and the Dockerfile."""
     targets = (("kubernetes", "-d", str(folder)), ("dockerfile", "-f", str(ROOT / "Dockerfile")))
     for framework, *where in targets:
         command = [checkov, "--framework", framework, *where, "--skip-download", "--quiet", "--compact", "-o", "json"]
@@ -41,7 +41,7 @@ def findings(checkov: str, folder: Path) -> Iterator[Finding]:
 
 
 def excused() -> set[Finding]:
-    """What k8s/checkov.yaml lists; a line without a reason is none."""
+    """The findings that k8s/checkov.yaml lists; a line without a reason is ignored."""
     listed = yaml.safe_load((ROOT / "k8s" / "checkov.yaml").read_text("utf-8"))
     return {(check, place) for check, entry in listed.items() if entry["reason"] for place in entry["where"]}
 

@@ -1,4 +1,4 @@
-"""What the commands say of themselves: docs/commands.md for the site, sidecar/sidecar.1 for `man`.
+"""Generates the command reference: docs/commands.md for the site, sidecar/sidecar.1 for `man`.
 
 `python -m tools.reference` writes both.
 """
@@ -35,7 +35,7 @@ WIDTH = 200
 
 
 def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    """All commands that are shown, by their words after the program's name."""
+    """All visible commands, by their words after the program's name."""
     yield name, command
     if isinstance(command, click.Group):
         for word in sorted(command.commands):
@@ -57,7 +57,7 @@ def _options(name: str, command: click.Command) -> list[tuple[str, str]]:
 
 
 def _paragraphs(command: click.Command) -> list[str]:
-    """What it says of itself, without the block that is laid out by hand."""
+    """Its help text, without the hand-formatted block."""
     whole = [" ".join(part.split()) for part in (command.help or "").split("\n\n") if not part.strip().startswith("\b")]
     return [part for part in whole if part]
 
@@ -98,11 +98,11 @@ def _entry(name: str, command: click.Command) -> str:
 
 
 def _roff(text: str) -> str:
-    """Text that roff takes for text: backslashes, hyphens, and lines that begin with a dot or a quote."""
+    """Text escaped for roff: backslashes, hyphens, and lines that begin with a dot or a quote."""
     safe = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "")
     return re.sub(r"(?m)^([.'])", r"\\&\1", safe)
 
 
 def pages() -> list[tuple[Path, str]]:
-    """What is written where."""
+    """The generated pages by their path."""
     return [(ROOT / "docs" / "commands.md", page()), (ROOT / "sidecar" / "sidecar.1", man())]

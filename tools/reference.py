@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md from the settings and what config.yaml says of them, and the pages of `tools.manual`.
+"""Generates docs/configuration.md from the settings and the comments in config.yaml, and the pages of `tools.manual`.
 
 Usage: python -m tools.reference
 """
@@ -60,7 +60,7 @@ def _at(values: Any, place: list[str]) -> Any:
 
 
 def page() -> str:
-    """The reference as Markdown: a table for each section, one for what stands alone."""
+    """The reference as Markdown: a table for each section, one for top-level settings."""
     parts, alone = [HEAD], []
     for setting in settings():
         top = setting.name.partition(".")[0]

@@ -1,7 +1,7 @@
-"""Pictures of the dashboard with a week of made-up traffic, from a real Chromium.
+"""Takes pictures of the dashboard with a week of sample traffic, in a real Chromium.
 
 python -m tools.screenshots            the set that docs/dashboard.md shows, into docs/dashboard
-python -m tools.screenshots FOLDER     every page at three widths, in light and dark, into FOLDER, to be looked at
+python -m tools.screenshots FOLDER     every page at three widths, in light and dark, into FOLDER, for review
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SCANS = 900
 
 
 def settings(folder: Path) -> Settings:
-    """The rules layer alone, texts kept so that one decision can show its own."""
+    """The rules layer alone; texts are stored, so that a decision can show its own."""
     values = {
         "listen": {"port": 0},
         "admin": {"port": 0},
@@ -56,7 +56,7 @@ def settings(folder: Path) -> Settings:
 
 
 def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Entry]:
-    """A week of decisions, more by day than by night, the same in every run but for the dates."""
+    """A week of decisions, more by day than by night, identical in every run except for the dates."""
     chance = random.Random(7)  # noqa: S311 - pictures, not secrets
     rules = [rule for rule in policy.rules if rule.patterns and "en" in rule.languages and rule.label != "pii_detected"]
     for number in range(SCANS):
@@ -93,7 +93,7 @@ def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Entry]:
 
 
 async def furnish(running: Sidecar) -> str:
-    """Keys, traffic, a real scan, an exception and disagreements; the id of the decision to show."""
+    """Keys, traffic, a real scan, an exception and disagreements; returns the id of the decision to show."""
     now, ring, store = datetime.now(UTC), running.keyring, running.store
     terms: list[dict[str, Any]] = [
         {"name": "shop-assistant", "environment": "production", "rate": Rate(1200, 60.0), "burst": 100},
@@ -138,14 +138,14 @@ def _disagreement(entry: Entry) -> Disagreement:
 
 
 class Camera:
-    """Takes pictures of a page: all of them, or those that the documentation keeps."""
+    """Takes pictures of a page: all of them, or those that the documentation uses."""
 
     def __init__(self, folder: Path, *, everything: bool) -> None:
         self._folder = folder
         self._everything = everything
 
     async def take(self, page: Page, name: str) -> None:
-        """The page as it is now, at each width and in each theme that is wanted."""
+        """Take the current page at each requested width and theme."""
         for theme in ("light", "dark"):
             for width, (x, y) in WIDTHS.items():
                 usual = (width, theme) == ("wide", "light") and name not in LEFT_OUT
@@ -164,7 +164,7 @@ class Camera:
 
 
 async def _picture(page: Page) -> bytes:
-    """As WebP, which is a third of a PNG; Playwright itself writes PNG and JPEG alone."""
+    """As WebP, a third of the size of PNG; Playwright itself writes only PNG and JPEG."""
     session = await page.context.new_cdp_session(page)
     taken = await session.send("Page.captureScreenshot", {"format": "webp", "quality": 72})
     await session.detach()
@@ -172,7 +172,7 @@ async def _picture(page: Page) -> bytes:
 
 
 async def walk(page: Page, base: str, store: Store, decision: str, camera: Camera) -> None:
-    """Through every page, from the one-time link on."""
+    """Visit every page, from the one-time link on."""
     await page.goto(await bootstrap(store, base) or base)
     await camera.take(page, "invitation")
     await page.get_by_label("Name").fill("ada")
@@ -199,7 +199,7 @@ async def walk(page: Page, base: str, store: Store, decision: str, camera: Camer
 
 
 async def _mark(page: Page, camera: Camera) -> None:
-    """The form of a false positive, and one that is made with it."""
+    """The form of a false positive, and an exception made with it."""
     await page.get_by_text("False positive?").click()
     await page.get_by_label("Why it is harmless").fill("Our own red team's sample")
     await camera.take(page, "false-positive")
@@ -216,7 +216,7 @@ async def _pages(store: Store, decision: str) -> list[tuple[str, str]]:
 
 @asynccontextmanager
 async def browser() -> AsyncIterator[BrowserContext]:
-    """A Chromium without a window."""
+    """A headless Chromium."""
     async with async_playwright() as driver:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         chromium = await driver.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=300_000)
@@ -227,7 +227,7 @@ async def browser() -> AsyncIterator[BrowserContext]:
 
 
 async def main(folder: Path, *, everything: bool) -> None:
-    """A sidecar, its furniture, and a walk with the camera."""
+    """Start a sidecar, fill it with sample data, and take the pictures."""
     with tempfile.TemporaryDirectory() as home:
         async with Sidecar(settings(Path(home))) as running, browser() as context:
             base = f"http://127.0.0.1:{running.admin_port}"

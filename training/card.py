@@ -33,7 +33,7 @@ def tables() -> Iterator[str]:
 
 
 def main() -> None:
-    """Rewrite what stands below the mark."""
+    """Rewrite the tables below the mark."""
     card = CORPUS / "README.md"
     intro = card.read_text("utf-8").partition(MARK)[0].rstrip()
     card.write_text("\n".join([intro, "", MARK, "", *tables()]).rstrip() + "\n", "utf-8")

@@ -36,7 +36,7 @@ def picture(title: str, x: str, y: str, ticks: Sequence[tuple[float, str]], draw
 
 
 def place(point: Point) -> Point:
-    """From 0..1 to the picture."""
+    """From 0..1 to picture coordinates."""
     return round(EDGE + SIZE * point[0], 1), round(EDGE + SIZE * (1 - point[1]), 1)
 
 
@@ -54,7 +54,7 @@ def recall(points: Sequence[Point]) -> str:
 
 
 def reliability(bins: Sequence[tuple[float, float, int]]) -> str:
-    """Share of attacks over the stated probability; on the diagonal the score means what it says."""
+    """Share of attacks over the predicted probability; on the diagonal the score is calibrated."""
     dots = []
     for stated, share, count in bins:
         x, y = place((stated, share))

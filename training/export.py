@@ -1,8 +1,8 @@
-"""Writes trained networks as ONNX: plain operations, products in eight bits, words as they came.
+"""Exports trained networks as ONNX: plain operations, 8-bit matrix products, embeddings as they were stored.
 
-Both networks are laid out for what is served: one window at its exact length, without padding. Of the second stage the
-products are quantised per channel (in seven bits, so that processors without VNNI do not overflow); the vectors of
-words are those of the base, in its own four bits. Of the first stage only the vectors of words are in eight bits.
+Both networks are exported for serving: one window at its exact length, without padding. The second stage's products are
+quantised per channel (to seven bits, so that processors without VNNI do not overflow); its embeddings are the base's,
+in their own four bits. Of the first stage only the embeddings are in eight bits.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from torch import nn
 
-from training import first as stages
+from training import first_stage as stages
 from training.base import BLOCK, Base
-from training.first import First
+from training.first_stage import FirstStage
 from training.network import HEADS, PLACES, WIDTH, Network
 from training.vocabulary import Numbers
 
 MICROSOFT = "com.microsoft"
 HALF = 8
-"""The code of zero in the base's four bits."""
+"""The code of zero in the base's 4-bit weights."""
 
 
 class Plain(nn.Module):
-    """The second stage behind its words: vectors of one window in, features out."""
+    """The second stage without its embedding: vectors of one window in, features out."""
 
     def __init__(self, network: Network) -> None:
         super().__init__()
@@ -51,9 +51,9 @@ class Plain(nn.Module):
 
 
 class PlainFirst(nn.Module):
-    """The first stage behind its words."""
+    """The first stage without its embedding."""
 
-    def __init__(self, model: First) -> None:
+    def __init__(self, model: FirstStage) -> None:
         super().__init__()
         self.made = model
 
@@ -87,7 +87,7 @@ def export(network: Network, base: Base, numbers: Numbers, target: Path) -> None
     onnx.save(model, target)
 
 
-def export_first(model: First, target: Path) -> None:
+def export_first(model: FirstStage, target: Path) -> None:
     """Write the first stage."""
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / "plain.onnx"
@@ -99,7 +99,7 @@ def export_first(model: First, target: Path) -> None:
 
 
 def _four_bits(codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.float16]) -> tuple[list[Any], list[Any]]:
-    """A lookup in the base's own table: two codes to a byte, the lower one first."""
+    """An embedding lookup in the base's own 4-bit table: two codes to a byte, the lower one first."""
     signed = (codes.astype(np.int8) - HALF) & 15
     packed = (signed[:, ::2] | (signed[:, 1::2] << 4)).astype(np.uint8)
     table = helper.make_tensor("words", TensorProto.INT4, codes.shape, packed.tobytes(), raw=True)
@@ -115,7 +115,7 @@ def _four_bits(codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.float16]) ->
 
 
 def _eight_bits(vectors: npt.NDArray[np.float32]) -> tuple[list[Any], list[Any]]:
-    """A lookup of vectors in eight bits, with one scale for all."""
+    """An 8-bit embedding lookup, with one scale for all vectors."""
     scale = np.float32(np.quantile(np.abs(vectors), 0.9999) / 127)
     table = np.clip(np.round(vectors / scale), -127, 127).astype(np.int8)
     nodes = [
@@ -127,7 +127,7 @@ def _eight_bits(vectors: npt.NDArray[np.float32]) -> tuple[list[Any], list[Any]]
 
 
 def _behind_words(model: onnx.ModelProto, nodes: Sequence[Any], tensors: Sequence[Any]) -> None:
-    """Put the lookup of words before a graph that takes their vectors."""
+    """Prepend the embedding lookup to a graph that takes vectors."""
     graph = model.graph
     inputs = [item for item in graph.input if item.name != "vectors"]
     ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"])

@@ -1,7 +1,7 @@
-"""Fits a head on a sentence-transformers model as it is: `python -m training.frozen --data DIR [--model FOLDER]`.
+"""Fits a head on a frozen sentence-transformers model: `python -m training.frozen --data DIR [--model FOLDER]`.
 
-The cheap way to use any embedding model: its weights are left alone, a linear layer on top learns from
-the rows, with the loss on the worst window of each text. Writes `head.npz` and `model.json` into `--out`.
+The cheap way to use any embedding model: its weights stay unchanged, a linear layer on top is trained on the rows, with
+the loss on the worst window of each text. Writes `head.npz` and `model.json` into `--out`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from training import rows as data
 from training.rows import OUTPUTS, Row
 
 MOST = 4
-"""Windows of one text that are looked at, spread over its length."""
+"""Maximum number of windows of one text, spread over its length."""
 
 
 def features(rows: Sequence[Row], encoder: Encoder) -> tuple[Array, list[int]]:
@@ -44,7 +44,7 @@ def features(rows: Sequence[Row], encoder: Encoder) -> tuple[Array, list[int]]:
 
 
 def fit(features: Array, owner: Sequence[int], rows: Sequence[Row], *, steps: int = 400, seed: int = 0) -> Head:
-    """A linear head whose loss looks at the worst window of each row; full batches, seeded."""
+    """A linear head whose loss uses the worst window of each row; full batches, seeded."""
     torch.manual_seed(seed)
     x, index = torch.from_numpy(features), torch.tensor(owner)
     goal, weights = targets(rows)
@@ -61,7 +61,7 @@ def fit(features: Array, owner: Sequence[int], rows: Sequence[Row], *, steps: in
 
 
 def targets(rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
-    """(rows, outputs): what each output should say, and whether the row knows it."""
+    """(rows, outputs): the target of each output, and its weight."""
     goal = [[float(row.attack), *(float(name in row.labels) for name in OUTPUTS[1:])] for row in rows]
     weights = [[1.0, *([0.3 if row.fine else 0.0] * (len(OUTPUTS) - 1))] for row in rows]
     return torch.tensor(goal), torch.tensor(weights)
@@ -88,7 +88,7 @@ def _spread(windows: Sequence[Window]) -> list[Window]:
 
 
 def manifest_for(model: Path | None, width: int) -> Manifest:
-    """A manifest before anything was fitted."""
+    """The manifest before calibration."""
     return Manifest(
         name="frozen",
         version="1",

@@ -1,9 +1,9 @@
-"""Makes the shipped model: `python -m training.train --data DIR` (which is `make train DATA=DIR`).
+"""Builds the shipped model: `python -m training.train --data DIR` (which is `make train DATA=DIR`).
 
-One recipe from a public base to the shipped files: cut the vocabulary, train the second stage once over all rows, teach
-the first stage by it, export both in eight bits, calibrate the export on what was held back, and show how true it is.
-Every step leaves its outcome in `--work`; a run that was stopped goes on with the same command. Only rows under
-permissive licences and our own are read; `dev` files never.
+One recipe from a public base to the shipped files: reduce the vocabulary, train the second stage once over all rows,
+distil the first stage from it, export both in eight bits, calibrate the export on the holdout, and measure it. Every
+step stores its result in `--work`; an interrupted run continues with the same command. Only rows under permissive
+licences and our own are read; `dev` files never.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sidecar.detectors.semantic.cascade import FILE as FIRST_FILE
 from sidecar.detectors.semantic.encoder import Session
 from sidecar.detectors.semantic.sentencepiece import FILE as PIECES_FILE
 from sidecar.detectors.semantic.sentencepiece import Pieces
-from training import calibrate, evaluate, export, first, folds, held_back, scores, vocabulary
+from training import calibrate, evaluate, export, first_stage, folds, holdout, scores, vocabulary
 from training import rows as data
 from training.base import FILE, Base, verify
 from training.documents import Documents, texts, whole
@@ -34,9 +34,9 @@ from training.trainer import Plan, Trainer
 
 PIECES, NETWORK, TRAINED, FIRST = "pieces.npy", "network.pt", "trained.pt", "first.pt"
 SIMILAR = 0.92
-"""Cosine of two texts that say the same; the embedding tells little more than subjects below .9."""
+"""Cosine of two texts with the same meaning; below .9 the embedding separates little more than topics."""
 LESSONS = 110_000
-"""Windows that the first stage learns from."""
+"""Windows that the first stage is trained on."""
 
 
 @click.command()
@@ -53,7 +53,7 @@ def main(folder: Path, base: Path, out: Path, work: Path, seed: int, without: in
     work.mkdir(parents=True, exist_ok=True)
     corpus, long = data.corpus(), Documents.read(folder)
     public = data.permissive(folder)
-    rows = [*(folds.taught(public, without - 1) if without else public), *held_back.taught(corpus)]
+    rows = [*(folds.training_rows(public, without - 1) if without else public), *holdout.training_rows(corpus)]
     source = Base(verify(base))
     trainer, numbers = second(source, rows, long, work, replace(Plan(), seed=seed))
     write_second(trainer.network, source, numbers, out)
@@ -61,7 +61,7 @@ def main(folder: Path, base: Path, out: Path, work: Path, seed: int, without: in
     calibrated(folder, corpus, out)
     click.echo(f"parity: {parity(trainer, out)}", err=True)
     if without:
-        evaluate.show(evaluate.figures(*evaluate.judged(folds.left_out(public, without - 1), out)))
+        evaluate.show(evaluate.figures(*evaluate.judged(folds.validation_rows(public, without - 1), out)))
 
 
 def write_second(network: Network, base: Base, numbers: vocabulary.Numbers, out: Path) -> None:
@@ -86,21 +86,21 @@ def write_second(network: Network, base: Base, numbers: vocabulary.Numbers, out:
 
 
 def write_first(trainer: Trainer, out: Path, work: Path) -> None:
-    """Teach the first stage by the second, and write it beside it; it settles nothing yet."""
+    """Distil the first stage from the second and write it beside it, without an early-exit threshold."""
     if not (work / FIRST).exists():
         windows = trainer.windows(LESSONS)
         teacher = scores.second_stage(windows, out)
-        model = first.begin(trainer.network.words.weight.detach())
-        first.save(first.taught(model, windows, teacher.astype(np.float32)), work / FIRST)
-    export.export_first(first.load(work / FIRST), out / FIRST_FILE)
+        model = first_stage.begin(trainer.network.words.weight.detach())
+        first_stage.save(first_stage.train(model, windows, teacher.astype(np.float32)), work / FIRST)
+    export.export_first(first_stage.load(work / FIRST), out / FIRST_FILE)
     artefact = Artefact.read(out)
     files = dict.fromkeys((*artefact.manifest.files, FIRST_FILE), "")
     write(out, artefact.head, artefact.manifest.model_copy(update={"files": files}))
 
 
 def calibrated(folder: Path, corpus: Sequence[Row], out: Path) -> None:
-    """Fit the calibration on what was held back, and choose where the first stage settles; both are written there."""
-    rows, documents = scores.score(held_back.kept(corpus), out), _documents(folder, out)
+    """Fit the calibration on the holdout, and choose the first stage's early-exit threshold; both are written."""
+    rows, documents = scores.score(holdout.holdout_rows(corpus), out), _documents(folder, out)
     sides = [[s for s in rows if (s.row.channel == APPLICATION) == apart] for apart in (False, True)]
     limit = calibrate.limit(sides[0], documents[0])
     apart = calibrate.limit(sides[1], documents[1], calibrate.APPLICATION_DOCUMENTS)
@@ -116,7 +116,7 @@ def calibrated(folder: Path, corpus: Sequence[Row], out: Path) -> None:
 
 
 def _documents(folder: Path, out: Path) -> tuple[scores.Floats, scores.Floats]:
-    """The worst logit of each held-back document and conversation, and of the application's texts in it."""
+    """The worst logit of each holdout document and conversation, and of the application's texts in it."""
     held = [
         [Text(part_text.text, part_text.channel) for part_text in texts(value)] for value in whole(folder, held=True)
     ]
@@ -134,7 +134,7 @@ def _documents(folder: Path, out: Path) -> tuple[scores.Floats, scores.Floats]:
 
 
 def _settles(rows: Sequence[scores.Score], out: Path, limit: float) -> float:
-    """Where the first stage may settle, by the attacks that were held back."""
+    """The early-exit threshold of the first stage, from the attacks in the holdout."""
     scorer = scores.opened(out)
     small = Session(out / FIRST_FILE, "logit", Pieces.read(out / PIECES_FILE), 1)
     windows = [(w.ids, s.row.channel) for s in rows if s.row.attack for w in scorer.windows(s.row.text)]
@@ -143,7 +143,7 @@ def _settles(rows: Sequence[scores.Score], out: Path, limit: float) -> float:
 
 
 def parity(trainer: Trainer, out: Path) -> dict[str, float]:
-    """The export against the network on windows that were learnt from: how far the attack logits are apart."""
+    """How far the attack logits of the export differ from the network's on training windows."""
     windows = trainer.windows(500)
     drift = np.abs(scores.second_stage(windows, out) - np.array(trainer.scores_of(windows)))
     return {"windows": len(windows), "median": float(np.median(drift)), "p99": float(np.quantile(drift, 0.99))}
@@ -152,7 +152,7 @@ def parity(trainer: Trainer, out: Path) -> dict[str, float]:
 def second(
     base: Base, rows: Sequence[Row], long: Documents, work: Path, plan: Plan
 ) -> tuple[Trainer, vocabulary.Numbers]:
-    """The second stage, trained, and the numbers of its pieces."""
+    """The trained second stage, and the numbers of its pieces."""
     numbers = _numbers(base, rows, long, work / PIECES)
     pieces = Pieces(vocabulary.model(base, numbers))
     torch.manual_seed(plan.seed)

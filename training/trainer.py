@@ -1,8 +1,8 @@
 """Trains the network: one pass over rows drawn once, in a fixed order, with checkpoints.
 
-Rows are drawn by how often each is to be seen, made ones are added, all are shuffled and taken in chunks. What a chunk
-is made into depends on the seed and its number alone (and on the network, which chooses the worst windows), so a
-training that was stopped goes on where its last checkpoint was written.
+Rows are drawn by their weights, generated ones are added, and all are shuffled and processed in chunks. The examples of
+a chunk depend only on the seed, its number, and the network (which selects the worst windows), so an interrupted
+training continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from training.windowing import SIZE, Example, examples
 
 @dataclass(frozen=True)
 class Plan:
-    """How much and how fast."""
+    """Size and speed of a run."""
 
     documents: int = 14_000
     """Stretches of long documents among the rows."""
@@ -64,7 +64,7 @@ class Trainer:
         return len(self._order)
 
     def run(self, checkpoint: Path | None = None) -> Network:
-        """All chunks that are left."""
+        """Train on all remaining chunks."""
         if checkpoint and checkpoint.exists():
             self._restore(checkpoint)
         began, first, losses, saved = time.monotonic(), self.done, deque([0.0], maxlen=80), time.monotonic()
@@ -77,7 +77,7 @@ class Trainer:
         return self.network.eval()
 
     def scores(self, windows: Sequence[tuple[Window, int]]) -> list[float]:
-        """The attack logit of each window in its channel, with nothing dropped."""
+        """The attack logit of each window in its channel, without dropout."""
         out = [0.0] * len(windows)
         self.network.eval()
         with torch.inference_mode(), half():
@@ -89,7 +89,7 @@ class Trainer:
         return out
 
     def windows(self, most: int) -> list[tuple[tuple[int, ...], int]]:
-        """So many windows of the rows that were drawn, and their channels: of each text two at the most."""
+        """That many windows of the drawn rows, with their channels: at most two of each text."""
         rng, sampled = Random(self.plan.seed + 1), list[tuple[tuple[int, ...], int]]()
         while len(sampled) < most:
             row = self._row(rng.choice(self._order), rng)
@@ -102,7 +102,7 @@ class Trainer:
         return self.scores([(Window(ids, 0, 0, ""), channel) for ids, channel in windows])
 
     def _drawn(self, rng: Random) -> list[Row | str | None]:
-        """The rows of the run in their order; None is a stretch of a document, a name a row that is made."""
+        """The rows of the run in order; None stands for a part of a document, a name for a generated row."""
         drawn: list[Row | str | None] = []
         for row, share in zip(self._rows, data.times(self._rows), strict=True):
             drawn.extend([row] * (int(share) + (rng.random() < share % 1)))
@@ -134,7 +134,7 @@ class Trainer:
             group["lr"] = rate * min(1.0, factor)
 
     def _update(self, group: Sequence[Example]) -> float:
-        goal, weights = torch.tensor([e.goal for e in group]), torch.tensor([e.known for e in group])
+        goal, weights = torch.tensor([e.goal for e in group]), torch.tensor([e.weights for e in group])
         with half():
             logits, _ = self.network(*batch([e.ids for e in group], [e.channel for e in group]))
         losses = functional.binary_cross_entropy_with_logits(logits.float(), goal, reduction="none")
@@ -162,7 +162,7 @@ class Trainer:
 
 
 def _grouped(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Indices, short ones together, each group at most so many tokens once padded; a longer one is alone."""
+    """Indices grouped by length, each group within `tokens` once padded; a longer window is alone."""
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
         if group and (len(group) + 1) * (lengths[index] + 2) > tokens:

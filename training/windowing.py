@@ -1,8 +1,8 @@
-"""Cuts rows into the windows that are learnt from, as they are served.
+"""Cuts rows into training windows, as texts are cut when served.
 
-A text of one window is learnt from whole. Of a longer one a single window is taken: where the attack is known to stand,
-or what the network so far takes for the worst, which is a loss on the highest window at the price of one. Texts are
-begun at another place each time, since the borders of windows fall anywhere in what people send.
+A text of one window is used whole. Of a longer one a single window is used: where the attack is known to be, or the one
+that the network so far scores worst, which gives a loss on the maximum at the cost of one window. Each text starts at a
+random offset, since window borders fall anywhere in real texts.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ SIZE = 126
 BAG, CALM_BAG = 5, 5
 """Windows of a long attack, and of a long harmless text, that are looked at to find the one to learn from."""
 SMOOTH = 0.02
-"""How sure the goal is not: of a label that is there, and of one that is not."""
+"""Label smoothing: uncertainty of a positive and of a negative target."""
 FINE = 0.3
-"""Weight of the single labels beside that of attack or not."""
+"""Loss weight of the single labels relative to attack or not."""
 HOLDS = 0.7
-"""Share of the attack that a window must hold to be learnt from as one, of what the best window holds."""
+"""Share of the attack that a window must contain to be a positive example, relative to the best window."""
 
 Scores = Callable[[Sequence[tuple[Window, int]]], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A window to learn from: its pieces, who wrote it, what the outputs should say and how much each counts."""
+    """A training window: its pieces, channel, targets and the loss weight of each target."""
 
     ids: tuple[int, ...]
     channel: int
     goal: tuple[float, ...]
-    known: tuple[float, ...]
+    weights: tuple[float, ...]
 
 
 def examples(rows: Sequence[Row], pieces: Pieces, scores: Scores, rng: Random) -> list[Example]:
-    """One example of each row, now and then two. `scores`: the attack logits of windows and their channels."""
+    """One or sometimes two examples of each row. `scores`: the attack logits of windows and their channels."""
     chosen: list[Example] = []
     unsure: list[tuple[Row, list[Window]]] = []
     for row in rows:
@@ -57,14 +57,14 @@ def examples(rows: Sequence[Row], pieces: Pieces, scores: Scores, rng: Random) -
 
 
 def example(row: Row, window: Window) -> Example:
-    """What is to be learnt from a window of this row."""
+    """The training example of a window of this row."""
     names = ("attack" if row.attack else "", *row.labels)
     goal = tuple(1 - SMOOTH if name in names else SMOOTH for name in OUTPUTS)
     return Example(window.ids, row.channel, goal, (1.0, *([FINE if row.fine else 0.0] * (len(OUTPUTS) - 1))))
 
 
 def spread(windows: Sequence[Window], most: int) -> list[Window]:
-    """At most so many windows, evenly over the text, first and last included."""
+    """At most that many windows, evenly over the text, first and last included."""
     if len(windows) <= most:
         return list(windows)
     if most == 1:
@@ -73,7 +73,7 @@ def spread(windows: Sequence[Window], most: int) -> list[Window]:
 
 
 def _begun_later(text: str, first: Window, pieces: Pieces, rng: Random) -> list[Window]:
-    """The text in windows with other borders: the first ends somewhere in its middle. None if no word ends there."""
+    """The text in windows with shifted borders: the first starts in its middle. Empty if no word starts there."""
     at = text.find(" ", first.start + rng.randrange(max(1, first.end - first.start)))
     if at < 0:
         return []
@@ -82,11 +82,11 @@ def _begun_later(text: str, first: Window, pieces: Pieces, rng: Random) -> list[
 
 
 def _placed(row: Row, place: tuple[int, int], windows: Sequence[Window], rng: Random) -> Iterator[Example]:
-    """A window that holds the attack, and at times one that holds none of it and is harmless therefore."""
+    """A window that contains the attack, and sometimes a benign one that contains none of it."""
     shared = [min(w.end, place[1]) - max(w.start, place[0]) for w in windows]
     yield example(row, rng.choice([w for w, n in zip(windows, shared, strict=True) if n >= HOLDS * max(shared)]))
     calm = [w for w, n in zip(windows, shared, strict=True) if n <= 0]
-    if calm and row.own and rng.random() < 0.3:
+    if calm and row.from_corpus and rng.random() < 0.3:
         yield example(replace(row, labels=frozenset()), rng.choice(calm))
 
 
@@ -95,7 +95,7 @@ def _bag(row: Row, windows: list[Window], rng: Random) -> list[Window]:
 
 
 def _worst(unsure: Sequence[tuple[Row, Sequence[Window]]], scores: Scores, rng: Random) -> Iterator[Example]:
-    """The worst window of each; of a harmless text at times another, so that not only doubtful ones are seen."""
+    """The worst window of each; of a benign text sometimes another, so that not only unsure ones are learnt."""
     logits = iter(scores([(window, row.channel) for row, windows in unsure for window in windows]))
     for row, windows in unsure:
         worst = max((next(logits), at) for at in range(len(windows)))[1]

@@ -68,7 +68,7 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
     type=click.Choice([str(role) for role in Role]),
     default="admin",
     show_default=True,
-    help="What they may do.",
+    help="Permissions of the account.",
 )
 @CONFIG
 @async_command
@@ -88,7 +88,7 @@ async def reset_password(name: str, config_file: Path | None) -> int:
 
 @admin.command("export")
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="jsonl", show_default=True)
-@click.option("--since", "age", type=Duration(), help="Only decisions of this last time, such as 7d [default: all]")
+@click.option("--since", "age", type=Duration(), help="Only decisions of this recent period, such as 7d [default: all]")
 @CONFIG
 @async_command
 async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, config_file: Path | None) -> int:

@@ -43,15 +43,15 @@ async def evaluate(
 ) -> int:
     """Measure recall and false positives on a labelled FILE (.jsonl or .jsonl.gz).
 
-    A line is a text, a whole document, or a conversation (docs/detection.md has the format). With a judge also what it
-    is worth, beside the other layers on the same rows inside its band.
+    A line is a text, a whole document, or a conversation (docs/detection.md has the format). With a judge, it is
+    also compared with the other layers on the same rows inside its band.
     """
     settings = _choose(load_settings(config_file), layers)
     judge = settings.layers.llm_judge
     rows = evaluation.read_rows(file)
     rows = judge_report.shuffled(rows) if judge.url and limit else rows[:limit]
     spent = judge_report.tokens_spent()
-    # A growing conversation is read as a server reads it, which remembers what it has read.
+    # A growing conversation uses the result cache, as on a server.
     async with open_scanner(settings, selftests=False, secret=os.urandom(32) if growing else None) as built:
         scanner = UnitScanner(built.engine.scan, settings, growing=growing)
         outcomes = await run(scanner, rows, concurrency, limit if judge.url else None)

@@ -52,7 +52,7 @@ def _own_terms(command: F) -> F:
         click.option("--burst", help="Requests at once."),
         click.option("--threshold", help="Blocks from this score, 0 to 1."),
         click.option("--mode", help="enforce or monitor."),
-        click.option("--rules", help="What it changes of rules: INJ-105=off, SMG-130=block 0.8."),
+        click.option("--rules", help="Rule overrides: INJ-105=off, SMG-130=block 0.8."),
     )
     for option in reversed(options):
         command = option(command)
@@ -124,7 +124,7 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
 @CONFIG
 @async_command
 async def change_key(key_id: str, expires: str | None, config_file: Path | None, **options: str | None) -> int:
-    """Change the terms of the valid key with this ID; `none` gives up one of its own. In force within 5 s."""
+    """Change the terms of the valid key with this ID; `none` removes a term. In force within 5 s."""
     terms = cast("Terms", _parse_terms(options))
     if expires is not None:
         terms["expires_at"] = _read("expires", expires, _from_now)
@@ -141,7 +141,7 @@ async def change_key(key_id: str, expires: str | None, config_file: Path | None,
 @CONFIG
 @async_command
 async def revoke_key(key_id: str, config_file: Path | None) -> int:
-    """Revoke the key with this ID: it stops to authenticate, everywhere within 5 s."""
+    """Revoke the key with this ID: it stops authenticating, everywhere within 5 s."""
     async with _keyring(config_file) as (ring, store):
         await ring.revoke(key_id)
         await note(store, "key_revoked", key_id)

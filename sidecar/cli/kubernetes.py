@@ -26,7 +26,7 @@ _OPTIONS = (
     click.option("--secret", help="A Secret with the model's key under `upstream-key`."),
     click.option("--policies", help="A ConfigMap of *.yaml, read beside the shipped rules."),
     click.option("--app-env", is_flag=True, help="Set OPENAI_BASE_URL in the application's containers."),
-    click.option("--redirect", is_flag=True, help="Take the pod's plain HTTP for the model, asked or not (NET_ADMIN)."),
+    click.option("--redirect", is_flag=True, help="Redirect the pod's plain HTTP for the model (NET_ADMIN)."),
 )
 
 
@@ -61,9 +61,9 @@ class _Dumper(yaml.SafeDumper):
 @async_command
 @_injecting
 async def inject_command(options: Options, file: Any) -> int:
-    """Kubernetes manifests in, the same with the sidecar in every pod out.
+    """Add the sidecar to every pod of Kubernetes manifests.
 
-    Pods labelled or annotated `prompt-sidecar/inject: "false"` stay as they are. Doing it again changes nothing.
+    Pods labelled or annotated `prompt-sidecar/inject: "false"` stay as they are. Injection is idempotent.
     """
     try:
         documents = list(yaml.safe_load_all(file.read()))
@@ -80,13 +80,13 @@ async def inject_command(options: Options, file: Any) -> int:
 @click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on.")  # noqa: S104
 @click.option("--port", type=click.IntRange(0, 65535), default=8443, show_default=True, help="For the API server.")
 @click.option("--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For probes.")
-@click.option("--namespace", envvar="POD_NAMESPACE", help="Its own: pods there are never touched.")
+@click.option("--namespace", envvar="POD_NAMESPACE", help="The webhook's own: pods there are never changed.")
 @async_command
 @_injecting
 async def webhook_command(
     options: Options, cert: Path, key: Path, host: str, port: int, health_port: int, namespace: str | None
 ) -> int:
-    """Serve the mutating admission webhook until SIGTERM: pods that ask for a sidecar get one as they are made."""
+    """Serve the mutating admission webhook until SIGTERM: pods that request a sidecar get one on creation."""
     logs.configure("json", "info")
     stop = app.stop_on_signal()
     async with Webhook(Place(cert, key, host, port, health_port), options, own_namespace=namespace):
@@ -98,7 +98,7 @@ async def webhook_command(
 @click.option("--url", default="http://127.0.0.1:8081", show_default=True, help="The admin port of the sidecar.")
 @async_command
 async def quit_command(url: str) -> int:
-    """End the sidecar beside us, as a Job's last step where there are no native sidecars; needs `admin.quit: true`."""
+    """Stop the sidecar in this pod, as a Job's last step without native sidecars; needs `admin.quit: true`."""
     try:
         async with ClientSession(timeout=ClientTimeout(total=30)) as session, session.post(f"{url}/quit") as answer:
             if answer.status == 202:

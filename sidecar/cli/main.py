@@ -106,9 +106,9 @@ async def _greet(running: app.Sidecar) -> None:
 @CONFIG
 @async_command
 async def check(covered: Path | None, as_json: bool, config_file: Path | None) -> int:
-    """Validate the configuration and prove the policies; start nothing.
+    """Validate the configuration and run the policies' self-tests; start nothing.
 
-    A pattern that no match line meets is an error in a shipped rule, and a warning in one of your own.
+    A pattern that no match line covers is an error in a shipped rule, and a warning in one of your own.
     """
     settings = load_settings(config_file)
     rows = rule_coverage.read(covered) if covered else []
@@ -132,7 +132,7 @@ async def _unproved(rules: policy.Policy, shipped: Callable[[], policy.Policy] =
     unproved = [(rule, problem) for rule in rules.rules for problem in await selftest.unproved(rule)]
     ours = {_proved_part(rule) for rule in shipped().rules} if unproved else set()
     if problems := [problem for rule, problem in unproved if _proved_part(rule) in ours]:
-        raise PolicyError("shipped policies are not proved in every pattern", problems)
+        raise PolicyError("shipped policies have patterns that no match line covers", problems)
     return [problem for _, problem in unproved]
 
 

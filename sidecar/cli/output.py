@@ -94,7 +94,7 @@ def _day(moment: datetime | None) -> str:
 
 def show_settings(settings: Settings, policy: Policy, warned: Iterable[str]) -> None:
     """The result of `check`: rules, behaviour on failure, and warnings."""
-    out.print(f"[green]ok[/]  {len(policy.rules)} rules proved, policy {policy.revision}")
+    out.print(f"[green]ok[/]  {len(policy.rules)} rules passed their self-tests, policy {policy.revision}")
     table = Table("situation", "policy", box=None, padding=(0, 2))
     for name, value in failure_lines(settings):
         table.add_row(name, f"[{'green' if value in {'block', 'deny'} else 'yellow'}]{value}[/]")
@@ -124,15 +124,15 @@ def warnings(settings: Settings) -> list[str]:
     if settings.failure.all == "allow":
         messages.append("failure.all: allow forwards unscanned when no layer can answer")
     opened = [name for name, value in settings.failure.input if name not in {"media", "reference"} and value == "allow"]
-    messages += [f"failure.input.{name}: allow forwards what was not read" for name in opened]
+    messages += [f"failure.input.{name}: allow forwards content that was not scanned" for name in opened]
     if settings.failure.unknown_route == "allow":
-        messages.append("failure.unknown_route: allow forwards routes that nobody classified")
+        messages.append("failure.unknown_route: allow forwards unclassified routes")
     unread = [name for name, terms in settings.models.items() if terms.layers == ()]
-    messages += [f"models.{name}.layers: [] forwards what is for this model unscanned" for name in unread]
+    messages += [f"models.{name}.layers: [] forwards requests for this model unscanned" for name in unread]
     upstreams = (settings.upstream, *(terms.upstream for terms in settings.models.values() if terms.upstream))
     if any(upstream.api_key_file for upstream in upstreams) and settings.auth.inline == "optional":
         messages.append(
-            "auth.inline: optional while the sidecar holds the upstream's key: whoever reaches the port uses it"
+            "auth.inline: optional while the sidecar holds the upstream's key: anyone who reaches the port can use it"
         )
     return messages
 

@@ -61,7 +61,7 @@ def port_of(settings: Settings) -> int:
     url = urlsplit(settings.upstream.url)
     problems = []
     if url.scheme != "http":
-        problems.append(f"upstream.url: {url.scheme} cannot be looked into; it must be http://")
+        problems.append(f"upstream.url: {url.scheme} cannot be inspected; it must be http://")
     if url.hostname in {"localhost", "127.0.0.1", "::1"}:
         problems.append("upstream.url: what stays within the pod is not redirected")
     if (url.hostname or "") not in settings.listen.hosts:
@@ -100,14 +100,14 @@ class _NetworkParameter(click.ParamType[Network]):
     "networks",
     type=_NetworkParameter(),
     multiple=True,
-    help="Only what goes to this network; may be repeated [default: everywhere]",
+    help="Only connections to this network; may be repeated [default: everywhere]",
 )
-@click.option("--show", is_flag=True, help="Write the rules out and change nothing.")
+@click.option("--show", is_flag=True, help="Print the rules without applying them.")
 @async_command
 async def redirect_command(config_file: Path | None, uid: int, networks: tuple[Network, ...], show: bool) -> int:
     """Redirect this pod's plain HTTP for the model into the sidecar; an init step that needs NET_ADMIN.
 
-    Doing it again changes nothing. It holds for every process but those of the sidecar's user.
+    Applying it again changes nothing. It applies to every process except those of the sidecar's user.
     """
     settings = load_settings(config_file)
     rules = ruleset(port_of(settings), settings.listen.port, uid, networks)
@@ -128,4 +128,4 @@ def _apply(rules: str) -> None:
     except subprocess.TimeoutExpired:
         raise SidecarError(f"nft did not end within {PATIENCE:g} s") from None
     if done.returncode:
-        raise SidecarError(f"nft refused the rules (is NET_ADMIN given?): {' '.join(done.stderr.split())[:300]}")
+        raise SidecarError(f"nft refused the rules (is NET_ADMIN granted?): {' '.join(done.stderr.split())[:300]}")

@@ -34,11 +34,11 @@ from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRe
 PAGE = 500
 MAX_TEXT = 200
 NO_TEXT = (
-    "{count} borderline decisions, and the text of none of them was kept: there is nothing to show a judge. "
-    "Set log.prompts to redacted or full if you may keep texts, and review what is decided from then on."
+    "{count} borderline decisions, and the text of none of them was stored: there is nothing to review. "
+    "Set log.prompts to redacted or full if you may store texts, and review later decisions."
 )
 NOTHING = "No decision in the scan log lies in the judge's band {low:.2f} to {high:.2f}."
-REDACTED = "Texts were kept redacted: the judge did not see what had been found in them, so take acquittals with care."
+REDACTED = "Texts were stored redacted: the judge did not see the removed values, so do not rely on its acquittals."
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class JudgeResult:
 
 @click.command()
 @click.option("--since", type=Duration(), default="7d", show_default=True, help="How far back in the scan log.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Ask about so many at most.")
-@click.option("--text", is_flag=True, help="Show the texts, too. They are what strangers wrote.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most decisions to review.")
+@click.option("--text", is_flag=True, help="Show the texts, too. They are untrusted input.")
 @JSON
 @CONFIG
 @async_command
@@ -221,7 +221,7 @@ def _show(results: Sequence[JudgeResult], without: int, settings: Settings, *, t
     said = ", ".join(f"{cause} {count}" for cause, count in report["no_opinion"].items()) or "none"
     output.out.print(
         f"{report['reviewed']} reviewed: {len(report['disagreements'])} disagreements, {report['agreed']} agreed, "
-        f"without an opinion: {said}. Of {without} more no text was kept.",
+        f"without an opinion: {said}. {without} more had no stored text.",
         markup=False,
     )
     if settings.log.prompts == "redacted":

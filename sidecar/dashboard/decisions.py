@@ -91,7 +91,7 @@ class Decisions:
         """All decisions that match, streamed as a file."""
         form: FileForm = "jsonl" if visit.query.choice("form", ("csv", "jsonl")) == "jsonl" else "csv"
         pieces = export(visit.store.decisions, form, read_filter(visit.query))
-        first = await anext(pieces, b"")  # a store that is gone is an error page, not half a file
+        first = await anext(pieces, b"")  # an unavailable store gives an error page, not half a file
         await visit.note("log_exported", form, _for_audit(visit.query))
         answer = web.StreamResponse(headers={"Content-Type": CONTENT_TYPES[form]})
         answer.headers["Content-Disposition"] = f'attachment; filename="decisions.{form}"'

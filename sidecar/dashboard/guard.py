@@ -41,7 +41,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Not no-referrer: browsers then send `Origin: null` with our own forms.
+    # With no-referrer, browsers send `Origin: null` with our own forms.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -166,7 +166,7 @@ class Guard:
         visit = self._stranger(request)
         if token:
             visit.token = token
-            # A page that loads itself again is no sign that somebody is there.
+            # An automatic refresh is not user activity.
             visit.session = await self.session(token, touch="live" not in request.query)
         return visit
 

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 HERE = Path(__file__).parent
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-# Letters that have no ink, and the two braille and hangul blanks.
+# Letters without a visible glyph, and the braille and hangul blanks.
 _BLANK = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _MENU = [
     ("/", "Overview"),

@@ -43,10 +43,10 @@ def _request(raw: bytes) -> Review:
 
 def _ruling(subject: Review, request: Review, options: Options) -> Review:
     kind = request.get("kind")
-    # Objects come without their kind where the client did not send it; the request names it always.
+    # Objects lack their kind if the client did not send it; the request always names it.
     named = {**subject, "kind": subject.get("kind") or (kind.get("kind") if isinstance(kind, dict) else None)}
     if request.get("operation", "CREATE") not in ({"CREATE"} if named["kind"] == "Pod" else {"CREATE", "UPDATE"}):
-        return {}  # a pod's containers cannot be changed any more
+        return {}  # the containers of an existing pod are immutable
     try:
         patch = json_patch(named, inject(named, options, default=False))
     except InjectError as error:

@@ -43,7 +43,7 @@ class Options:
         if not _IMAGE.fullmatch(self.image):
             problems.append("the image is no image reference")
         if self.redirect and not self.upstream.startswith("http://"):
-            problems.append("redirect needs an upstream-url with http://: TLS cannot be looked into")
+            problems.append("redirect needs an upstream-url with http://: TLS cannot be inspected")
         if problems:
             raise InjectError("the sidecar cannot be injected", problems)
 

@@ -30,7 +30,7 @@ def with_sidecar(spec: Spec, options: Options) -> Spec:
     """A copy of the pod specification with the sidecar in it. Raises `InjectError`."""
     pod = deepcopy(spec)
     if pod.get("hostNetwork"):
-        raise InjectError("the sidecar cannot be injected", ["hostNetwork: its doors would be the node's"])
+        raise InjectError("the sidecar cannot be injected", ["hostNetwork: its ports would be the node's"])
     ports = _ports(pod)
     others = [item for item in _list(pod, "initContainers") if item.get("name") not in OURS]
     first = [redirection(options, ports)] if options.redirect else []
@@ -159,7 +159,7 @@ def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
         plain["POLICIES"] = f"[shipped, {POLICIES}]"
     if ports != PORTS[0]:
         plain["ADMIN__PORT"] = str(ports[1])
-    # No CPU limit, so the request it is: rounded up to whole processors.
+    # There is no CPU limit, so threads follow the CPU request, rounded up to whole processors.
     threads = {"resourceFieldRef": {"containerName": NAME, "resource": "requests.cpu"}}
     return [*_variables(plain), {"name": "SIDECAR__LAYERS__SEMANTIC__THREADS", "valueFrom": threads}]
 

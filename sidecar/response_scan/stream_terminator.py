@@ -13,7 +13,10 @@ _HEAD = ("id", "object", "created", "model", "system_fingerprint")
 
 
 class StreamTerminator:
-    """Follows one stream and builds its last events."""
+    """Follows one stream and builds its last events.
+
+    Call `observe_received` for every upstream event and `observe_sent` for those sent to the client.
+    """
 
     def __init__(self, operation: str) -> None:
         self._make = _MAKERS.get(operation)

@@ -271,5 +271,5 @@ def stop_on_signal() -> asyncio.Event:
 
 
 def reload_on_signal(running: Sidecar) -> None:
-    """Reload settings and policies on SIGHUP."""
+    """Reload settings and policies on SIGHUP, which then never ends the process."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, running.reload)

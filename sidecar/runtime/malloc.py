@@ -37,7 +37,7 @@ def tune() -> None:
 
 
 def trim() -> None:
-    """After startup: gc.freeze() and trim the heap."""
+    """After startup: gc.freeze() and trim the heap, so that later collections scan only newer objects."""
     gc.collect()
     gc.freeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None

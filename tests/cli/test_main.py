@@ -77,7 +77,7 @@ def test_check_proves_the_policies_and_shows_the_failure_policy(home: Path) -> N
     """All is well: exit 0, rules counted, one line per situation."""
     done = sidecar(home, "check")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"ok\s+\d+ rules proved", done.stdout)
+    assert re.search(r"ok\s+\d+ rules passed", done.stdout)
     assert "failure.input.oversize" in done.stdout
 
 

@@ -98,7 +98,7 @@ async def test_where_no_text_was_kept_it_says_so(tmp_path: Path) -> None:
         code, output, _ = await review(tmp_path, judge.url)
         assert judge.calls == 0
     assert code == 0
-    assert "1 borderline decisions, and the text of none of them was kept" in output
+    assert "1 borderline decisions, and the text of none of them was stored" in output
     assert "log.prompts" in output
 
 
@@ -111,7 +111,7 @@ async def test_a_judge_without_answers_is_counted_and_is_no_agreement(tmp_path: 
         shown = judge.bodies[0]["messages"][1]["content"]
     assert (report["reviewed"], report["agreed"], report["no_opinion"]) == (1, 0, {"garbage": 1})
     assert "without an opinion: garbage 1" in output
-    assert "kept redacted" in output
+    assert "stored redacted" in output
     assert "prompt_injection" in shown
     assert "bandword" not in shown
 

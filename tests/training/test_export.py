@@ -12,7 +12,7 @@ import torch
 from sidecar.detectors.semantic.artifact import SHIPPED
 from sidecar.detectors.semantic.encoder import Session
 from sidecar.detectors.semantic.sentencepiece import FILE, Pieces
-from training import export, first
+from training import export, first_stage
 from training.base import BLOCK
 from training.network import WIDTH, Network, batch
 
@@ -65,7 +65,7 @@ def test_the_second_stage_is_nearly_the_network(tmp_path: Path) -> None:
 def test_the_first_stage_is_the_network(tmp_path: Path) -> None:
     """Only its words are rounded."""
     torch.manual_seed(1)
-    model = first.begin(torch.randn(WORDS, 96)).eval()
+    model = first_stage.begin(torch.randn(WORDS, 96)).eval()
     export.export_first(model, tmp_path / "first.onnx")
     run = Session(tmp_path / "first.onnx", "logit", PIECES, 1)
     for ids, channel in windows():

@@ -10,9 +10,9 @@ from training import rows as data
 from training.rows import Row
 
 
-def row(text: str, *labels: str, source: str = "own_a", group: str = "", own: bool = True) -> Row:
+def row(text: str, *labels: str, source: str = "own_a", group: str = "", from_corpus: bool = True) -> Row:
     """A row with what the tests look at."""
-    return Row(text, text, frozenset(labels), 0, source=source, group=group or text, own=own)
+    return Row(text, text, frozenset(labels), 0, source=source, group=group or text, from_corpus=from_corpus)
 
 
 def written(folder: Path, *values: dict[str, object]) -> Path:
@@ -64,8 +64,8 @@ def test_texts_with_nothing_in_common_have_no_place() -> None:
 
 def test_large_sources_are_damped_and_the_newest_files_come_more_often() -> None:
     """A public source of four times `LARGE` rows is drawn half; our files by what they hold."""
-    rows = [row(str(n), source="big", own=False) for n in range(4 * data.LARGE)]
-    rows += [row("s", source="small", own=False), row("o", source="corpus_x")]
+    rows = [row(str(n), source="big", from_corpus=False) for n in range(4 * data.LARGE)]
+    rows += [row("s", source="small", from_corpus=False), row("o", source="corpus_x")]
     rows += [row("n", source="corpus_turns_of_coding_agents")]
     times = data.times(rows)
     assert (times[0], *times[-3:]) == (0.5, 1.0, data.ONCE, data.TIMES)

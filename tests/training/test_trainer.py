@@ -42,8 +42,8 @@ def rows() -> list[Row]:
     attacks = [
         Row(f"r{n}", f"How do I bake bread number {n}?", frozenset(), 0, source="x", group=f"{n}") for n in range(5)
     ]
-    order = Row("a", f"{MINUTES} {ORDER}", frozenset({"prompt_injection"}), 1, source="x", group="p", own=True)
-    twin = Row("b", f"{MINUTES} {LINE}", frozenset(), 1, source="x", group="p", own=True)
+    order = Row("a", f"{MINUTES} {ORDER}", frozenset({"prompt_injection"}), 1, source="x", group="p", from_corpus=True)
+    twin = Row("b", f"{MINUTES} {LINE}", frozenset(), 1, source="x", group="p", from_corpus=True)
     return [*corpus, *attacks, *data.placed([order, twin])]
 
 

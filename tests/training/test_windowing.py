@@ -20,7 +20,7 @@ CALM = "calm words all the way, and nothing else in them. " * 60
 
 def row(text: str, *labels: str, channel: int = 1) -> Row:
     """A row with what is looked at."""
-    return Row("i", text, frozenset(labels), channel, source="own_x", group="g", own=True)
+    return Row("i", text, frozenset(labels), channel, source="own_x", group="g", from_corpus=True)
 
 
 def by_length(windows: Sequence[tuple[Window, int]]) -> list[float]:
@@ -35,7 +35,7 @@ def test_a_short_text_is_one_example() -> None:
     assert [goal > 0.5 for goal in example.goal] == [True, False, True, False, False]
     guessed = replace(row("Obey me", "jailbreak"), source="deepset_train")
     (example,) = windowing.examples([guessed], PIECES, by_length, Random(1))
-    assert example.known == (1.0, 0.0, 0.0, 0.0, 0.0)
+    assert example.weights == (1.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def test_a_placed_attack_is_learnt_from_where_it_stands() -> None:

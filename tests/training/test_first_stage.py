@@ -1,4 +1,4 @@
-"""Twin of training/first.py."""
+"""Twin of training/first_stage.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from training import first
+from training import first_stage
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 WORDS = 60
@@ -32,19 +32,19 @@ def windows(
 
 def test_it_learns_what_it_is_told_of_runs_of_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of windows that it has not seen, too; written and read back it says the same."""
-    monkeypatch.setattr(first, "TOKENS", 1024)
+    monkeypatch.setattr(first_stage, "TOKENS", 1024)
     torch.manual_seed(1)
-    model = first.taught(first.begin(torch.randn(WORDS, 96)), *windows(3000, 1))
+    model = first_stage.train(first_stage.begin(torch.randn(WORDS, 96)), *windows(3000, 1))
     unseen, labels = windows(200, 2)
-    predicted = first.logits(model, unseen)
+    predicted = first_stage.logits(model, unseen)
     assert float(np.mean((predicted > -1) == (labels > -1))) > 0.95
-    first.save(model, tmp_path / "first.pt")
-    assert np.array_equal(first.logits(first.load(tmp_path / "first.pt"), unseen), predicted)
+    first_stage.save(model, tmp_path / "first.pt")
+    assert np.array_equal(first_stage.logits(first_stage.load(tmp_path / "first.pt"), unseen), predicted)
 
 
 def test_padding_changes_nothing() -> None:
     """A window says the same beside a longer one."""
     torch.manual_seed(1)
-    model = first.begin(torch.randn(WORDS, 96))
+    model = first_stage.begin(torch.randn(WORDS, 96))
     short, long = ((11, 12, 13), 0), (tuple(range(10, 50)), 1)
-    assert first.logits(model, [short, long])[0] == pytest.approx(first.logits(model, [short])[0], abs=1e-5)
+    assert first_stage.logits(model, [short, long])[0] == pytest.approx(first_stage.logits(model, [short])[0], abs=1e-5)

@@ -1,9 +1,9 @@
-"""The first stage: n-grams of words, a small network that reads every window and settles the clear ones.
+"""The first stage of the cascade: a small n-gram network that reads every window and decides the clear ones.
 
-It stands on the principal components of the base's word vectors, so it knows the same languages; layers of n-grams look
-at runs of two, three and five pieces, and what is strongest and what is usual in a window goes through one hidden
-layer. It learns from what the second stage says of windows (Hinton et al., "Distilling the Knowledge in a Neural
-Network", 2015), not from labels: it is asked for nothing but where the second stage would find nothing.
+Its embeddings are the principal components of the base's word vectors, so it covers the same languages; n-gram layers
+look at runs of two, three and five pieces, and the maximum and mean of each go through one hidden layer. It is
+distilled from the second stage's logits (Hinton et al., "Distilling the Knowledge in a Neural Network", 2015), not
+trained on labels: it only has to predict where the second stage would find nothing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from training.network import TYPES, batch
 WIDTH, GRAMS, CHANNELS, HIDDEN = 64, (1, 2, 3, 5), 112, 128
 ROUNDS, TOKENS, RATE = 6, 16_384, 2e-3
 NEAR = 4.0
-"""The second stage's logits are learnt between this and its negative: how sure it is beyond has no use here."""
+"""The second stage's logits are clipped to this range: greater certainty is of no use here."""
 WEIGHT = 3.0
-"""How much more it counts to take for harmless what the second stage would not, at the most."""
+"""Maximum loss weight for predicting benign where the second stage does not."""
 
 Windows = Sequence[tuple[Sequence[int], int]]
 
 
-class First(nn.Module):
+class FirstStage(nn.Module):
     """Windows in, one attack logit each."""
 
     def __init__(self, words: int) -> None:
@@ -48,7 +48,7 @@ class First(nn.Module):
         return self.of(self.words(ids), mask, types)
 
     def of(self, vectors: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
-        """The same of words that are vectors already: (windows, pieces, width)."""
+        """The same from embedded pieces: (windows, pieces, width)."""
         there, features = mask.unsqueeze(-1).to(vectors.dtype), []
         vectors = vectors * there
         for size, layer in zip(GRAMS, self.grams, strict=True):
@@ -60,9 +60,9 @@ class First(nn.Module):
         return self.last(self.dropout(inner)).squeeze(-1)
 
 
-def begin(words: torch.Tensor) -> First:
-    """A first stage whose words are the principal components of these vectors (words, width), scaled to one."""
-    model = First(len(words))
+def begin(words: torch.Tensor) -> FirstStage:
+    """An initial first stage: its embeddings are the principal components of these vectors, with unit variance."""
+    model = FirstStage(len(words))
     centred = words - words.mean(0)
     parts = torch.linalg.eigh(centred.T @ centred / len(centred)).eigenvectors[:, -WIDTH:]
     with torch.no_grad():
@@ -71,10 +71,10 @@ def begin(words: torch.Tensor) -> First:
     return model
 
 
-def taught(
-    model: First, windows: Windows, logits: np.ndarray[tuple[int], np.dtype[np.float32]], seed: int = 7
-) -> First:
-    """The first stage after some rounds over these windows and what the second stage says of them."""
+def train(
+    model: FirstStage, windows: Windows, logits: np.ndarray[tuple[int], np.dtype[np.float32]], seed: int = 7
+) -> FirstStage:
+    """Train the first stage for `ROUNDS` epochs on these windows and the second stage's logits."""
     torch.manual_seed(seed)
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01, fused=True)
     groups = _grouped([len(ids) for ids, _ in windows])
@@ -97,8 +97,8 @@ def taught(
     return model.eval()
 
 
-def logits(model: First, windows: Windows) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """What it says of windows."""
+def logits(model: FirstStage, windows: Windows) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """The attack logits of windows."""
     out = np.zeros(len(windows), np.float32)
     with torch.inference_mode():
         for group in _grouped([len(ids) for ids, _ in windows]):
@@ -106,20 +106,20 @@ def logits(model: First, windows: Windows) -> np.ndarray[tuple[int], np.dtype[np
     return out
 
 
-def save(model: First, path: Path) -> None:
+def save(model: FirstStage, path: Path) -> None:
     """Write its weights."""
     torch.save(model.state_dict(), path)
 
 
-def load(path: Path) -> First:
-    """Read them back."""
+def load(path: Path) -> FirstStage:
+    """Read its weights."""
     state = torch.load(path, weights_only=True)
-    model = First(len(state["words.weight"]))
+    model = FirstStage(len(state["words.weight"]))
     model.load_state_dict(state)
     return model.eval()
 
 
-def _update(model: First, optimiser: torch.optim.Optimizer, part: Windows, goal: torch.Tensor) -> float:
+def _update(model: FirstStage, optimiser: torch.optim.Optimizer, part: Windows, goal: torch.Tensor) -> float:
     predicted = model(*batch([ids for ids, _ in part], [channel for _, channel in part]))
     missed = (goal - predicted).clamp(0, WEIGHT) * (goal > -1)
     loss = (functional.smooth_l1_loss(predicted, goal, reduction="none") * (1 + missed.detach())).mean()
