@@ -61,13 +61,13 @@ class Reply:
     """What became of it: `passed`, `refused`, or the cause for which it could not be scanned; and seconds."""
 
     request: Request
-    said: str
+    outcome: str
     seconds: float
 
     @property
     def unscanned(self) -> bool:
         """Whether nothing can be said of it."""
-        return self.said not in {"passed", "refused"}
+        return self.outcome not in {"passed", "refused"}
 
 
 def requests_of(rows: Sequence[Row], *, growing: bool) -> Iterator[Request]:
@@ -80,7 +80,7 @@ def requests_of(rows: Sequence[Row], *, growing: bool) -> Iterator[Request]:
         yield from (Request(row, f"/v1{operation}", jsons.dumps(body, jsons.MUCH)) for body in sent)
 
 
-def said(status: int, headers: Mapping[str, str], content: bytes) -> str:
+def classify(status: int, headers: Mapping[str, str], content: bytes) -> str:
     """What an answer says of its request."""
     if status < 400:
         failures = [name for name in headers.get(UNSCANNED, "").split(",") if name and name not in SOURCES]
@@ -99,7 +99,7 @@ async def ask(session: aiohttp.ClientSession, base: str, request: Request) -> Re
     try:
         async with session.post(base + request.path, data=request.raw, headers=headers) as answer:
             content = await answer.read()
-            outcome = said(answer.status, answer.headers, content)
+            outcome = classify(answer.status, answer.headers, content)
     except (aiohttp.ClientError, TimeoutError) as error:
         outcome = type(error).__name__
     return Reply(request, outcome, time.perf_counter() - begun)
@@ -147,7 +147,7 @@ async def run(sent: Sequence[Request], *, semantic: bool) -> dict[str, list[Repl
 def share(replies: Sequence[Reply]) -> Share:
     """The refused of those that were scanned."""
     unscanned = sum(reply.unscanned for reply in replies)
-    return Share(sum(reply.said == "refused" for reply in replies), len(replies) - unscanned, unscanned)
+    return Share(sum(reply.outcome == "refused" for reply in replies), len(replies) - unscanned, unscanned)
 
 
 def per_kilobyte(replies: Sequence[Reply]) -> dict[str, float]:
@@ -167,7 +167,7 @@ def units(replies: Sequence[Reply], *, attack: bool) -> Share:
     for reply in replies:
         if reply.request.row.attack is attack and (attack or reply.request.row.benign):
             by_unit.setdefault(id(reply.request.row), []).append(reply)
-    refused = [any(reply.said == "refused" for reply in unit) for unit in by_unit.values()]
+    refused = [any(reply.outcome == "refused" for reply in unit) for unit in by_unit.values()]
     failed = [any(reply.unscanned for reply in unit) for unit in by_unit.values()]
     unscanned = sum(bad and not hit for hit, bad in zip(refused, failed, strict=True))
     return Share(sum(refused), len(refused) - unscanned, unscanned)
@@ -181,8 +181,8 @@ def figures(replies: Mapping[str, Sequence[Reply]]) -> dict[str, Any]:
         "requests": len(first),
         "benign": units(first, attack=False).as_dict(),
         "attacks": units(first, attack=True).as_dict(),
-        "causes": dict(Counter(reply.said for reply in first if reply.unscanned).most_common()),
-        "refused": [reply.request.row.id for reply in first if reply.said == "refused" and reply.request.row.benign],
+        "causes": dict(Counter(reply.outcome for reply in first if reply.unscanned).most_common()),
+        "refused": [reply.request.row.id for reply in first if reply.outcome == "refused" and reply.request.row.benign],
         "sizes": {
             name: {turn: _of_size(replies[turn], name) for turn in ROUNDS}
             for name in classes

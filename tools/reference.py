@@ -37,7 +37,7 @@ class Setting(NamedTuple):
 
     name: str
     default: str
-    said: str
+    comment: str
     section: bool
 
 
@@ -66,7 +66,7 @@ def page() -> str:
         top = setting.name.partition(".")[0]
         if setting.section and setting.name == top:
             parts.append(
-                f"\n## {top}\n\n{_sentence(setting.said or _doc(top))}\n\n| setting | default | |\n|---|---|---|\n"
+                f"\n## {top}\n\n{_sentence(setting.comment or _doc(top))}\n\n| setting | default | |\n|---|---|---|\n"
             )
         elif setting.name == top:
             alone.append(_row(setting))
@@ -85,7 +85,7 @@ def _sentence(comment: str) -> str:
 
 
 def _row(setting: Setting) -> str:
-    comment = setting.said.replace("|", "\\|").replace("<", "&lt;")
+    comment = setting.comment.replace("|", "\\|").replace("<", "&lt;")
     return f"| `{setting.name}` | `{setting.default}` | {comment} |\n"
 
 

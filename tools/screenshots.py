@@ -31,7 +31,7 @@ from sidecar.util.units import Rate
 
 DOCS = Path(__file__).parent.parent / "docs" / "dashboard"
 WIDTHS = {"phone": (390, 844), "tablet": (820, 1180), "wide": (1440, 900)}
-KEPT = {("overview", "phone", "light"), ("decision", "phone", "light"), ("playground", "wide", "dark")}
+STORED = {("overview", "phone", "light"), ("decision", "phone", "light"), ("playground", "wide", "dark")}
 """What the documentation keeps beside each page wide and light,"""
 LEFT_OUT = {"error", "playground"}
 """but for these."""
@@ -149,7 +149,7 @@ class Camera:
         for theme in ("light", "dark"):
             for width, (x, y) in WIDTHS.items():
                 usual = (width, theme) == ("wide", "light") and name not in LEFT_OUT
-                stored = usual or (name, width, theme) in KEPT
+                stored = usual or (name, width, theme) in STORED
                 if not (stored or self._everything):
                     continue
                 await page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]

@@ -22,14 +22,14 @@ import uvloop
 
 from benchmarks.speed import scenes
 from benchmarks.speed.client import Tally
-from benchmarks.speed.goals import FILTER, ONE, RULES, SEMANTIC, TWO, Found, goals
+from benchmarks.speed.goals import FILTER, RULES, SEMANTIC, SINGLE_RULE, TWO, Results, goals
 from benchmarks.speed.page import table, write
 from benchmarks.speed.world import Target, World, proportional, resident
 
 ONE_RULE = Path(__file__).parent.parent.parent / "tests" / "data" / "one_rule.yaml"
 
 
-async def run(chosen: argparse.Namespace) -> Found:
+async def run(chosen: argparse.Namespace) -> Results:
     """All scenes."""
     async with World() as world:
         await world.prepare()
@@ -37,7 +37,7 @@ async def run(chosen: argparse.Namespace) -> Found:
         rules = await world.sidecar(RULES)
         semantic = await world.sidecar(SEMANTIC, semantic=True)
         two = await world.sidecar(TWO, workers=2)
-        single_rule = await world.sidecar(ONE, environ={"SIDECAR__POLICIES": json.dumps([str(ONE_RULE)])})
+        single_rule = await world.sidecar(SINGLE_RULE, environ={"SIDECAR__POLICIES": json.dumps([str(ONE_RULE)])})
         peers = [await world.nginx(chosen.nginx)] if chosen.nginx else []
         if chosen.litellm:
             peers += [await world.litellm(chosen.litellm, guarded=guarded) for guarded in (False, True)]
@@ -48,7 +48,7 @@ async def run(chosen: argparse.Namespace) -> Found:
         guarded = [*ours, *(peer for peer in peers if peer.name == FILTER)]
         await _blocked(guarded)
         figures = await _inline([direct, bare, rules, single_rule], two, peers, chosen.rounds)
-        figures |= await _rest(direct, rules, semantic, chosen.rounds)
+        figures |= await _other_scenes(direct, rules, semantic, chosen.rounds)
         await _blocked(guarded)
         for target in everybody[1:]:
             facts[target.name]["resident_after_mb"] = resident(target.pid)
@@ -56,10 +56,10 @@ async def run(chosen: argparse.Namespace) -> Found:
         return {**_about(chosen.rounds), **figures, "processes": facts}
 
 
-async def _inline(base: list[Target], two: Target, peers: list[Target], times: int) -> Found:
+async def _inline(base: list[Target], two: Target, peers: list[Target], times: int) -> Results:
     """The inline door beside the others. LiteLLM takes part where requests are small."""
     direct, quick = base[0], [*base, *(peer for peer in peers if not scenes.slow(peer))]
-    figures: Found = {"latency": {}, "load": {}}
+    figures: Results = {"latency": {}, "load": {}}
     for size in scenes.SIZES:
         targets = [*quick, *(peer for peer in peers if scenes.slow(peer))] if size == 1_000 else quick
         async with _Fair(direct, f"{size} characters", rewritten=len(targets) > len(quick)):
@@ -74,7 +74,7 @@ async def _inline(base: list[Target], two: Target, peers: list[Target], times: i
     return figures
 
 
-async def _rest(direct: Target, rules: Target, semantic: Target, times: int) -> Found:
+async def _other_scenes(direct: Target, rules: Target, semantic: Target, times: int) -> Results:
     """What only a sidecar has."""
     async with _Fair(direct, "conversations"):
         grown = {target.name: await scenes.conversation(direct, target) for target in (rules, semantic)}
@@ -114,7 +114,7 @@ async def _blocked(targets: list[Target]) -> None:
         await scenes.attacks(target, 3)
 
 
-def _about(rounds: int) -> Found:
+def _about(rounds: int) -> Results:
     cores = len(os.sched_getaffinity(0))
     machine = (
         f"{cores} cores, load {os.getloadavg()[0]:.1f} before, {platform.system()}, Python {platform.python_version()}"

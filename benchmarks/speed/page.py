@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from benchmarks.speed.goals import BARE, DIRECT, Found, each, goals
+from benchmarks.speed.goals import BARE, DIRECT, Results, goals, ratios
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 COLOURS = ("#4878a8", "#e1812c", "#6aa56a", "#a86ab0", "#8c8c8c", "#c44e52", "#b8a03a")
 
 
-def write(figures: Found) -> None:
+def write(figures: Results) -> None:
     """Tables into the page between its marks, plots beside it."""
     page = DOCS / "performance.md"
     before, _, tail = page.read_text("utf-8").partition(BEGIN)
@@ -29,7 +29,7 @@ def write(figures: Found) -> None:
     (DOCS / "performance-throughput.svg").write_text(bars("Requests a second, 1 KB", loads), "utf-8")
 
 
-def tables(figures: Found) -> str:
+def tables(figures: Results) -> str:
     """All tables."""
     goal_rows = [goal.row() for goal in goals(figures)]
     parts = [
@@ -59,14 +59,14 @@ def _median(rows: Sequence[dict[str, float]], figure: str) -> float:
     return statistics.median(row[figure] for row in rows)
 
 
-def _added(rows: Found, name: str) -> float:
+def _added(rows: Results, name: str) -> float:
     return statistics.median(
         float(a["p50_ms"]) - float(d["p50_ms"]) for a, d in zip(rows[name], rows[DIRECT], strict=True)
     )
 
 
-def _latencies(figures: Found) -> list[list[str]]:
-    def cell(rows: Found, name: str) -> str:
+def _latencies(figures: Results) -> list[list[str]]:
+    def cell(rows: Results, name: str) -> str:
         if name not in rows:
             return ""
         overhead = f" ({_added(rows, name):.2f})" if name != DIRECT else ""
@@ -76,13 +76,13 @@ def _latencies(figures: Found) -> list[list[str]]:
     return [[name, *(cell(rows, name) for rows in every.values())] for name in every["1000"]]
 
 
-def _loads(figures: Found) -> list[list[str]]:
+def _loads(figures: Results) -> list[list[str]]:
     return [
         [
             name,
             clients,
             f"{_median(rows[name], 'per_s'):,.0f}",
-            f"{statistics.median(each(rows, name, BARE, 'per_s')):.2f}",
+            f"{statistics.median(ratios(rows, name, BARE, 'per_s')):.2f}",
             f"{_median(rows[name], 'cpu_ms'):.2f}",
             f"{_median(rows[name], 'p99_ms'):.1f}",
         ]
@@ -91,7 +91,7 @@ def _loads(figures: Found) -> list[list[str]]:
     ]
 
 
-def _streamed(figures: Found) -> list[list[str]]:
+def _streamed(figures: Results) -> list[list[str]]:
     calm, busy = figures["streams"], figures["busy streams"]
     return [
         [
@@ -105,12 +105,12 @@ def _streamed(figures: Found) -> list[list[str]]:
     ]
 
 
-def _scanned(figures: Found) -> list[str]:
+def _scanned(figures: Results) -> list[str]:
     rows = next(iter(figures["scan door"].values()))
     return [f"{_median(rows, figure):,.2f}" for figure in ("p50_ms", "c16_per_s", "batch_of_16_ms")]
 
 
-def _processes(figures: Found) -> list[list[str]]:
+def _processes(figures: Results) -> list[list[str]]:
     def sizes(values: Sequence[float]) -> str:
         return " + ".join(f"{value:.0f}" for value in values)
 

@@ -35,15 +35,15 @@ Scene = Callable[[Target], Awaitable[int]]
 
 
 async def _alone(target: Target, size: int, times: int) -> int:
-    return len(await one_by_one(target.port, scenes.asked(size, times)))
+    return len(await one_by_one(target.port, scenes.requests_of(size, times)))
 
 
 async def _many(target: Target) -> int:
-    return len((await at_once(target.port, scenes.asked(1_000, 3_000), 16))[0])
+    return len((await at_once(target.port, scenes.requests_of(1_000, 3_000), 16))[0])
 
 
 async def _streamed(target: Target) -> int:
-    return len((await at_once(target.port, scenes.asked(1_000, 32, **scenes.BUSY), 16))[0])
+    return len((await at_once(target.port, scenes.requests_of(1_000, 32, **scenes.BUSY), 16))[0])
 
 
 async def _scanned(target: Target) -> int:

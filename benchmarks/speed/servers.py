@@ -36,7 +36,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %
 _STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-class Seen:
+class Counters:
     """What came to the upstream."""
 
     requests = 0
@@ -76,11 +76,11 @@ class Upstream(asyncio.Protocol):
 
     def _answer(self, head: bytes, body: bytes) -> None:
         if head.startswith(b"GET"):
-            counters = json.dumps([Seen.requests, Seen.body_bytes]).encode()
+            counters = json.dumps([Counters.requests, Counters.body_bytes]).encode()
             self._transport.write(_HEAD % (len(counters), counters))
             return
-        Seen.requests += 1
-        Seen.body_bytes += len(body)
+        Counters.requests += 1
+        Counters.body_bytes += len(body)
         if b'"stream":true' in body[:4096].replace(b" ", b"") + body[-4096:].replace(b" ", b""):
             self._task = asyncio.get_running_loop().create_task(self._stream(orjson.loads(body)))
         else:

@@ -212,16 +212,16 @@ def _report(results: Sequence[JudgeResult], without: int, *, text: bool) -> dict
 def _show(results: Sequence[JudgeResult], without: int, settings: Settings, *, text: bool) -> None:
     low, high = settings.layers.llm_judge.between
     if not results:
-        said = NO_TEXT.format(count=without) if without else NOTHING.format(low=low, high=high)
-        output.out.print(said, markup=False)
+        message = NO_TEXT.format(count=without) if without else NOTHING.format(low=low, high=high)
+        output.out.print(message, markup=False)
         return
     report = _report(results, without, text=text)
     if report["disagreements"]:
         output.out.print(_table(report["disagreements"], text=text))
-    said = ", ".join(f"{cause} {count}" for cause, count in report["no_opinion"].items()) or "none"
+    unanswered = ", ".join(f"{cause} {count}" for cause, count in report["no_opinion"].items()) or "none"
     output.out.print(
         f"{report['reviewed']} reviewed: {len(report['disagreements'])} disagreements, {report['agreed']} agreed, "
-        f"without an opinion: {said}. {without} more had no stored text.",
+        f"without an opinion: {unanswered}. {without} more had no stored text.",
         markup=False,
     )
     if settings.log.prompts == "redacted":

@@ -83,7 +83,7 @@ async def test_the_process_is_killed_again_and_again(tmp_path: Path) -> None:
             assert set(load.statuses(attack=True)) <= {400, 200, 0}
             lost = load.decisions - await stored(url, begun)
             old_news = [
-                answer for answer in load.told if answer.decision in lost and answer.at < killed_at - ALLOWED_SECONDS
+                answer for answer in load.answers if answer.decision in lost and answer.at < killed_at - ALLOWED_SECONDS
             ]
             assert len(lost) <= ALLOWED_LOSS or old_news == []
             with closing(sqlite3.connect(tmp_path / "sidecar.db")) as database:
@@ -141,8 +141,8 @@ async def test_postgresql_is_killed_again_and_again(tmp_path: Path) -> None:
                         await asyncio.to_thread(database.start)
                         await patiently(lambda: scans(here), 300)
                 assert set(load.statuses()) <= {200, 400, 503}
-                assert {t.status for t in load.told if t.door == "inline"} == {200, 400}
-                assert {t.status for t in load.told if t.door == "scan"} == {200, 503}
+                assert {t.status for t in load.answers if t.door == "inline"} == {200, 400}
+                assert {t.status for t in load.answers if t.door == "scan"} == {200, 503}
             assert LOG_DROPPED._value.get() == dropped
             assert load.decisions - await stored(url) == set()
             assert attacks(upstream) == []

@@ -297,7 +297,7 @@ async def test_a_storm_of_reloads_half_of_them_broken(tmp_path: Path) -> None:
             running.process.send_signal(signal.SIGHUP)
             await load.more(50)
         assert set(load.statuses(attack=True)) <= {400, 200}
-        assert {answer.status for answer in load.told if answer.attack and answer.door == "inline"} == {400}
+        assert {answer.status for answer in load.answers if answer.attack and answer.door == "inline"} == {400}
         assert set(load.statuses()) == {200, 400}
         assert await asyncio.to_thread(running.stop) == 0
         assert not [body for body in upstream.bodies if ATTACK in text_of(body)]

@@ -8,7 +8,7 @@ from training import holdout
 from training.rows import corpus
 
 
-def test_no_held_back_family_is_taught() -> None:
+def test_no_holdout_family_is_used() -> None:
     """None of the families is left in what training sees, and every other row is."""
     rows = corpus()
     training = holdout.training_rows(rows)
