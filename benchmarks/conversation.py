@@ -63,15 +63,15 @@ async def grow(session: aiohttp.ClientSession, bases: tuple[str, str], pid: int,
     added: Costs = {turn: [] for turn in TURNS}
     for turn in range(1, max(TURNS) + 1):
         messages += [message(number, 2 * turn), message(number, 2 * turn + 1)]
-        asked = messages[:-1]
+        context = messages[:-1]
         before = processor(pid)
-        status, through = await ask(session, bases[1], asked)
+        status, through = await ask(session, bases[1], context)
         worked = processor(pid) - before
         if status != 200:
             raise SystemExit(f"status {status} for an ordinary conversation")
         for point in TURNS:
             if point - AROUND <= turn <= point:
-                _, direct = await ask(session, bases[0], asked)
+                _, direct = await ask(session, bases[0], context)
                 added[point].append((through - direct, worked))
     split = [*messages, *({"role": "user", "content": piece} for piece in SPLIT)]
     if (status := (await ask(session, bases[1], split))[0]) != 400:
@@ -112,11 +112,11 @@ def main() -> None:
     parser.add_argument("--conversations", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    found = asyncio.run(run(chosen.conversations))
+    figures = asyncio.run(run(chosen.conversations))
     if chosen.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(figures, indent=1))
         return
-    for name, row in found.items():
+    for name, row in figures.items():
         for turn in TURNS:
             print(
                 f"{name:<10} turn {turn:>3}: {row['ms'][turn]:>8.2f} ms, {row['ratio_to_turn_10'][turn]:.2f} x turn 10"

@@ -99,8 +99,8 @@ def ours(path: Path, rows: Sequence[Row], layers: str) -> list[Answer]:
 
 def written(path: Path, rows: Sequence[Row]) -> list[Answer]:
     """What `sidecar eval --out` wrote, in the order of the rows."""
-    said = {value["id"]: value for value in map(json.loads, path.read_text("utf-8").splitlines())}
-    lines = (said[row.id] for row in rows)
+    answers = {value["id"]: value for value in map(json.loads, path.read_text("utf-8").splitlines())}
+    lines = (answers[row.id] for row in rows)
     return [Answer(value["risk_score"], value["action"] == "block", value["latency_ms"]) for value in lines]
 
 
@@ -119,10 +119,10 @@ def show(measured: dict[str, Figures], attacks: int, benign: int) -> None:
     """One table, as Markdown can hold it."""
     table = Table("detector", "AUC", "recall at 1 %", "at 2 %", "at 5 %", "as shipped", "false positives", "median ms")
     table.title = f"{attacks} attacks, {benign} benign"
-    for name, one in measured.items():
-        at = [f"{mid:.1%} ({low:.1%} to {high:.1%})" for mid, low, high in one.recall_at.values()]
-        shipped = (f"{one.caught:.1%}", f"{one.false_positives:.2%}", f"{one.median_ms:.1f}")
-        table.add_row(name, f"{one.auc:.3f}", *at, *shipped)
+    for name, figure in measured.items():
+        at = [f"{mid:.1%} ({low:.1%} to {high:.1%})" for mid, low, high in figure.recall_at.values()]
+        shipped = (f"{figure.caught:.1%}", f"{figure.false_positives:.2%}", f"{figure.median_ms:.1f}")
+        table.add_row(name, f"{figure.auc:.3f}", *at, *shipped)
     Console(width=170).print(table)
 
 
@@ -134,19 +134,21 @@ def main() -> None:
     parser.add_argument("--ours", type=Path, help="rows of `sidecar eval --out`, instead of evaluating now")
     parser.add_argument("--every", type=int, default=1, help="every so manyth row only")
     parser.add_argument("--json", type=Path, dest="out", help="also write the figures to this file")
-    given = parser.parse_args()
-    rows = [row for row in read_rows(given.path) if row.attack or row.benign][:: given.every]
+    arguments = parser.parse_args()
+    rows = [row for row in read_rows(arguments.path) if row.attack or row.benign][:: arguments.every]
     rng, measured = np.random.default_rng(7), {}
-    if given.ours:
-        measured["prompt-sidecar"] = figures(rows, written(given.ours, rows), rng)
-    for name, layers in () if given.ours else OURS.items():
-        measured[name] = figures(rows, ours(given.path, rows, layers), rng)
-    for name in PEERS if given.peers else ():
-        measured[name] = figures(rows, list(theirs(given.peers, name, rows)), rng)
+    if arguments.ours:
+        measured["prompt-sidecar"] = figures(rows, written(arguments.ours, rows), rng)
+    for name, layers in () if arguments.ours else OURS.items():
+        measured[name] = figures(rows, ours(arguments.path, rows, layers), rng)
+    for name in PEERS if arguments.peers else ():
+        measured[name] = figures(rows, list(theirs(arguments.peers, name, rows)), rng)
     attacks = sum(row.attack for row in rows)
     show(measured, attacks, len(rows) - attacks)
-    if given.out:
-        given.out.write_text(json.dumps({name: asdict(one) for name, one in measured.items()}, indent=1), "utf-8")
+    if arguments.out:
+        arguments.out.write_text(
+            json.dumps({name: asdict(figure) for name, figure in measured.items()}, indent=1), "utf-8"
+        )
 
 
 if __name__ == "__main__":

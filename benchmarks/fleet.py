@@ -68,14 +68,14 @@ class Fleet:
             total += sum(float(line.split()[1]) for line in lines if line.startswith("sidecar_limits_local_total"))
         return int(total)
 
-    async def rows(self, key: ApiKey, wanted: int) -> int:
+    async def rows(self, key: ApiKey, expected: int) -> int:
         """How many decisions of the key are stored, once all are or ten seconds have passed."""
         deadline = time.monotonic() + 10
-        while (found := await self.store.decisions.count(Filter(key_id=key.id))) < wanted:
+        while (count := await self.store.decisions.count(Filter(key_id=key.id))) < expected:
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(0.1)
-        return found
+        return count
 
 
 @contextmanager
@@ -83,12 +83,12 @@ def processes(store: str, limits: str) -> Iterator[list[SidecarProcess]]:
     """Real sidecars with the rules layer alone, each in a folder of its own."""
     settings = {"store": {"url": store}, "limits": {"url": limits}, "layers": {"semantic": {"enabled": False}}}
     with ExitStack() as stack:
-        made = []
+        started = []
         for _ in range(PROCESSES):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            made.append(SidecarProcess(folder, settings, ("--no-first-key",)).start())
-            stack.callback(made[-1].stop)
-        yield made
+            started.append(SidecarProcess(folder, settings, ("--no-first-key",)).start())
+            stack.callback(started[-1].stop)
+        yield started
 
 
 async def at_once(fleet: Fleet, scans: int) -> dict[str, object]:
@@ -102,28 +102,28 @@ async def at_once(fleet: Fleet, scans: int) -> dict[str, object]:
 async def steady(fleet: Fleet, seconds: float) -> dict[str, object]:
     """Each key is used by four clients that never wait, for so long."""
     keys, begun = await fleet.keys("steady", STEADY), time.monotonic()
-    seen: list[tuple[int, int]] = []
+    counts: list[tuple[int, int]] = []
 
     async def client(which: int, place: int) -> None:
         while time.monotonic() - begun < seconds:
             status = await fleet.scan(place, keys[which][1])
-            seen.append((which, status))
+            counts.append((which, status))
             await asyncio.sleep(0.2 if status == 429 else 0)
 
     await asyncio.gather(*(client(which, place) for which in range(KEYS) for place in range(PROCESSES)))
-    return await _report(fleet, keys, seen, STEADY, time.monotonic() - begun)
+    return await _report(fleet, keys, counts, STEADY, time.monotonic() - begun)
 
 
 async def _report(
-    fleet: Fleet, keys: list[tuple[ApiKey, str]], seen: list[tuple[int, int]], rate: Rate, took: float
+    fleet: Fleet, keys: list[tuple[ApiKey, str]], counts: list[tuple[int, int]], rate: Rate, took: float
 ) -> dict[str, object]:
     """What was let through beside what was allowed at most, and the rows that are missing."""
-    passed = Counter(which for which, status in seen if status == 200)
+    passed = Counter(which for which, status in counts if status == 200)
     most = BURST + rate.requests * took / rate.period
     lost = sum([passed[n] - await fleet.rows(key, passed[n]) for n, (key, _) in enumerate(keys)])
     return {
-        "scans": len(seen),
-        "statuses": {str(status): count for status, count in sorted(Counter(status for _, status in seen).items())},
+        "scans": len(counts),
+        "statuses": {str(status): count for status, count in sorted(Counter(status for _, status in counts).items())},
         "seconds": round(took, 2),
         "allowed per key at most": round(most, 1),
         "passed per key": [passed[n] for n in range(KEYS)],
@@ -137,15 +137,15 @@ async def measure(scans: int, seconds: float) -> dict[str, dict[str, object]]:
     """Both runs, on servers of their own."""
     with servers.postgresql() as postgres, servers.redis() as redis:
         url = postgres.new_database()
-        with processes(url, redis.url) as made:
+        with processes(url, redis.url) as replicas:
             store = await Store.open(url)
             timeout, connector = aiohttp.ClientTimeout(total=120), aiohttp.TCPConnector(limit=0)
             async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-                bases, admins = [one.base for one in made], [one.admin for one in made]
+                bases, admins = [replica.base for replica in replicas], [replica.admin for replica in replicas]
                 fleet = Fleet(bases, admins, store, KeyRing(store, Auth()), session)
-                found = {"at once": await at_once(fleet, scans), "steady": await steady(fleet, seconds)}
+                figures = {"at once": await at_once(fleet, scans), "steady": await steady(fleet, seconds)}
             await store.close()
-    return found
+    return figures
 
 
 def main() -> None:
@@ -154,15 +154,15 @@ def main() -> None:
     parser.add_argument("--scans", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    found = asyncio.run(measure(asked.scans, asked.seconds))
-    if asked.json:
-        print(json.dumps(found, indent=2))
+    arguments = parser.parse_args()
+    runs = asyncio.run(measure(arguments.scans, arguments.seconds))
+    if arguments.json:
+        print(json.dumps(runs, indent=2))
     else:
-        for name, figures in found.items():
+        for name, figures in runs.items():
             print(name, *(f"  {what}: {figure}" for what, figure in figures.items()), sep="\n")
-    kept = [run["rows lost"] == 0 and float(str(run["worst over limit"])) <= ALLOWANCE for run in found.values()]
-    sys.exit(0 if all(kept) else 1)
+    passed = [run["rows lost"] == 0 and float(str(run["worst over limit"])) <= ALLOWANCE for run in runs.values()]
+    sys.exit(0 if all(passed) else 1)
 
 
 if __name__ == "__main__":

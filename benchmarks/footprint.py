@@ -29,7 +29,7 @@ async def steps() -> AsyncIterator[str]:
     yield "Python and asyncio"
     from sidecar.runtime import malloc  # noqa: PLC0415
 
-    malloc.bound()
+    malloc.tune()
     yield "the program and its libraries"
     from sidecar import policy  # noqa: PLC0415
     from sidecar.config import Settings  # noqa: PLC0415
@@ -62,12 +62,12 @@ async def steps() -> AsyncIterator[str]:
 
 async def measured() -> list[tuple[str, float, float]]:
     """The steps with megabytes and seconds of processor time, each beside the one before."""
-    found, held, spent = [], 0.0, 0.0
+    samples, held, spent = [], 0.0, 0.0
     async for name in steps():
         now, cpu = resident(), time.process_time()
-        found.append((name, now - held, cpu - spent))
+        samples.append((name, now - held, cpu - spent))
         held, spent = now, cpu
-    return found
+    return samples
 
 
 if __name__ == "__main__":

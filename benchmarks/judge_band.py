@@ -62,11 +62,11 @@ class Trade:
 def trade(cases: Sequence[Case], low: float, high: float, threshold: float) -> Trade:
     """The figures of one band; `high` itself is outside, as in the engine."""
     inside = [case for case in cases if low <= case.score < high]
-    asked = sum(case.weight for case in inside)
+    questions = sum(case.weight for case in inside)
     acquitted = sum(case.weight * (1.0 - case.judge_blocks) for case in inside)
     before = sum(case.wrong(float(case.score >= threshold)) for case in inside)
     after = sum(case.wrong(case.judge_blocks) for case in inside)
-    return Trade(low, high, asked, asked + acquitted, before, after)
+    return Trade(low, high, questions, questions + acquitted, before, after)
 
 
 def bands(threshold: float) -> Iterator[tuple[float, float]]:
@@ -90,14 +90,14 @@ def cases(
     if not attacks or attacks == len(rows):
         raise SystemExit("attack and benign rows are both needed")
     shares = {True: 1000 * arguments.attacks / attacks, False: 1000 * (1 - arguments.attacks) / (len(rows) - attacks)}
-    made = []
+    result = []
     for row in rows:
         score = scores[row.id]
         assumed = arguments.recall if row.attack else arguments.false_positives
-        own = judged.get(row.id, score) if judged else None
-        blocks = assumed if own is None else float(own >= arguments.threshold)
-        made.append(Case(row.attack, score, blocks, shares[row.attack]))
-    return made
+        judge_score = judged.get(row.id, score) if judged else None
+        blocks = assumed if judge_score is None else float(judge_score >= arguments.threshold)
+        result.append(Case(row.attack, score, blocks, shares[row.attack]))
+    return result
 
 
 def read_scores(path: Path) -> dict[str, float]:
@@ -107,10 +107,10 @@ def read_scores(path: Path) -> dict[str, float]:
     return {line["id"]: line["risk_score"] for line in lines if not line.get("failure")}
 
 
-def _line(found: Trade) -> str:
+def _line(trade: Trade) -> str:
     return (
-        f"{found.low:5.2f} {found.high:5.2f} {found.asked:8.1f} {found.calls:8.1f} "
-        f"{found.errors_before:8.2f} {found.errors_after:8.2f} {found.avoided:8.2f}"
+        f"{trade.low:5.2f} {trade.high:5.2f} {trade.asked:8.1f} {trade.calls:8.1f} "
+        f"{trade.errors_before:8.2f} {trade.errors_after:8.2f} {trade.avoided:8.2f}"
     )
 
 
@@ -132,30 +132,30 @@ def main() -> None:
     """Print the trade of every band that nothing cheaper beats, and the best."""
     arguments = _arguments()
     judged = read_scores(arguments.judge) if arguments.judge else {}
-    known = cases(arguments.labelled, read_scores(arguments.scores), judged, arguments)
-    trades = sorted((trade(known, *band, arguments.threshold) for band in bands(arguments.threshold)), key=_cost)
+    rows = cases(arguments.labelled, read_scores(arguments.scores), judged, arguments)
+    trades = sorted((trade(rows, *band, arguments.threshold) for band in bands(arguments.threshold)), key=_cost)
     chosen = best(trades, arguments.budget)
     if arguments.json:
-        print(json.dumps({"best": [chosen.low, chosen.high] if chosen else None, "rows": len(known)}))
+        print(json.dumps({"best": [chosen.low, chosen.high] if chosen else None, "rows": len(rows)}))
         return
-    print(f"{len(known)} rows, per 1,000 prompts of which {1000 * arguments.attacks:g} are attacks")
+    print(f"{len(rows)} rows, per 1,000 prompts of which {1000 * arguments.attacks:g} are attacks")
     print("  low  high    asked    calls   before    after  avoided")
-    for found in frontier(trades):
-        print(_line(found))
+    for option in frontier(trades):
+        print(_line(option))
     print(f"best within {arguments.budget:g} calls: {_line(chosen) if chosen else 'none: no band avoids an error'}")
 
 
-def _cost(found: Trade) -> tuple[float, float]:
-    return (found.calls, -found.avoided)
+def _cost(trade: Trade) -> tuple[float, float]:
+    return (trade.calls, -trade.avoided)
 
 
 def frontier(trades: Sequence[Trade]) -> Iterator[Trade]:
     """From cheap to dear, the bands that avoid more than all cheaper ones."""
     most = 0.0
-    for found in trades:
-        if found.avoided > most + 1e-9:
-            most = found.avoided
-            yield found
+    for option in trades:
+        if option.avoided > most + 1e-9:
+            most = option.avoided
+            yield option
 
 
 if __name__ == "__main__":

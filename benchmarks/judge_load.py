@@ -120,16 +120,16 @@ def busiest(starts: list[float], period: float) -> int:
 
 def _settings(folder: Path, judge: str | None) -> dict[str, Any]:
     (folder / "band.yaml").write_text(POLICY, "utf-8")
-    asked: dict[str, Any] = {
+    judge_settings: dict[str, Any] = {
         "url": judge,
         "model": "slow",
         "timeout": f"{TIMEOUT:g}s",
         "concurrency": CONCURRENCY,
         "queue": QUEUE,
     }
-    asked |= {"calls": f"{CALLS_A_MINUTE}/minute", "between": [0.35, 0.75]}
+    judge_settings |= {"calls": f"{CALLS_A_MINUTE}/minute", "between": [0.35, 0.75]}
     return {
-        "layers": {"semantic": {"enabled": False}, "llm_judge": asked if judge else {}},
+        "layers": {"semantic": {"enabled": False}, "llm_judge": judge_settings if judge else {}},
         "policies": [str(folder / "band.yaml")],
         "limits": {"rate": "1000000/minute", "burst": 100_000},
         "log": {"level": "error"},

@@ -65,19 +65,19 @@ def shown(text: str) -> str:
 def messages(prefix: str, question: str, text: str) -> list[dict[str, str]]:
     """The chat that ends with the one question."""
     system, with_examples = PREFIXES[prefix]
-    asked, words = QUESTIONS[question]
+    question_text, words = QUESTIONS[question]
     chat = [{"role": "system", "content": system}]
     for example, attack in EXAMPLES if with_examples else ():
         answer = (words[0] if attack else words[1]) if words else ("9" if attack else "0")
-        chat += [{"role": "user", "content": shown(example) + asked}, {"role": "assistant", "content": answer}]
-    return [*chat, {"role": "user", "content": shown(text) + asked}]
+        chat += [{"role": "user", "content": shown(example) + question_text}, {"role": "assistant", "content": answer}]
+    return [*chat, {"role": "user", "content": shown(text) + question_text}]
 
 
 def score(alternatives: Iterable[dict[str, Any]], words: tuple[str, str] | None) -> float | None:
     """0..1 from the alternatives of the first token; None if none of them is an answer."""
     total = weight = 0.0
-    for one in alternatives:
-        token, chance = one["token"].strip().casefold(), math.exp(one["logprob"])
+    for alternative in alternatives:
+        token, chance = alternative["token"].strip().casefold(), math.exp(alternative["logprob"])
         value = (
             {words[0]: 1.0, words[1]: 0.0}.get(token)
             if words
@@ -99,8 +99,12 @@ def ask(url: str, prefix: str, question: str, text: str) -> dict[str, Any]:
     with urlopen(request, timeout=600) as answer:  # noqa: S310 - a server of our own on loopback
         envelope = json.load(answer)
     first = envelope["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-    found = score(first, QUESTIONS[question][1])
-    return {"score": found, "tokens": envelope["usage"]["prompt_tokens"], "seconds": round(time.monotonic() - begun, 2)}
+    logprobs = score(first, QUESTIONS[question][1])
+    return {
+        "score": logprobs,
+        "tokens": envelope["usage"]["prompt_tokens"],
+        "seconds": round(time.monotonic() - begun, 2),
+    }
 
 
 def chosen(labelled: Path, scores: dict[str, float], between: tuple[float, float], count: int) -> list[Row]:
@@ -142,10 +146,10 @@ def figures(answers: Sequence[dict[str, Any]], scores: dict[str, float]) -> Iter
     for name in sorted({answer["way"] for answer in answers}):
         mine = [answer for answer in answers if answer["way"] == name and answer["score"] is not None]
         pairs = [(answer["score"], answer["attack"]) for answer in mine]
-        both = [
+        sides = [
             a + b for a, b in zip(ranks([p[0] for p in pairs]), ranks([scores[a["id"]] for a in mine]), strict=True)
         ]
-        together = auc((value, answer["attack"]) for value, answer in zip(both, mine, strict=True))
+        together = auc((value, answer["attack"]) for value, answer in zip(sides, mine, strict=True))
         tokens = sum(answer["tokens"] for answer in mine) / len(mine)
         seconds = sorted(answer["seconds"] for answer in mine)[len(mine) // 2]
         yield (
@@ -181,8 +185,8 @@ def run(arguments: argparse.Namespace, rows: Sequence[Row]) -> None:
                     way = f"{prefix}, {question}"
                     if (row.id, way) in done or time.monotonic() > ends:
                         continue
-                    said = ask(url, prefix, question, row.text)
-                    file.write(json.dumps({"id": row.id, "attack": row.attack, "way": way, **said}) + "\n")
+                    answer = ask(url, prefix, question, row.text)
+                    file.write(json.dumps({"id": row.id, "attack": row.attack, "way": way, **answer}) + "\n")
                     file.flush()
 
 

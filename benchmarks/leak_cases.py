@@ -45,13 +45,13 @@ FRAMES = [
 
 def leaks() -> list[tuple[str, str]]:
     """A hundred pairs of system prompt and an answer with eight or more of its words in a row."""
-    found = []
+    cases = []
     for number, (prompt, _) in enumerate(ASSISTANTS):
         sentences = [part.strip() for part in re.findall(r"[^.。]+[.。]", prompt) if _long_enough(part)]
         for turn in range(5):
             sentence = sentences[turn % len(sentences)]
-            found.append((prompt, _framed(sentence, 5 * number + turn)))
-    return found
+            cases.append((prompt, _framed(sentence, 5 * number + turn)))
+    return cases
 
 
 def _long_enough(sentence: str) -> bool:

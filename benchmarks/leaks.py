@@ -130,8 +130,8 @@ def body(prompt: str, *, stream: bool) -> dict[str, Any]:
 async def withheld(session: aiohttp.ClientSession, url: str, case: Case, *, stream: bool) -> bool:
     """Whether the answer of a case is withheld. Anything but that and the whole answer is an error."""
     prompt, text = case
-    said = {"x-say": json.dumps(text)}
-    async with session.post(f"{url}/v1/chat/completions", json=body(prompt, stream=stream), headers=said) as answer:
+    headers = {"x-say": json.dumps(text)}
+    async with session.post(f"{url}/v1/chat/completions", json=body(prompt, stream=stream), headers=headers) as answer:
         if answer.status == 400:
             return bool((await answer.json())["error"]["code"] == "content_filter")
         raw = b""
@@ -159,10 +159,10 @@ async def count(url: str, cases: list[Case], *, stream: bool) -> int:
 
 async def first_word(session: aiohttp.ClientSession, url: str, pace: float) -> float:
     """Seconds to the first piece of text of a stream."""
-    said = {"x-say": json.dumps(TALK), "x-pace": str(pace)}
+    headers = {"x-say": json.dumps(TALK), "x-pace": str(pace)}
     prompt = leaks()[0][0]
     begun = time.perf_counter()
-    async with session.post(f"{url}/v1/chat/completions", json=body(prompt, stream=True), headers=said) as answer:
+    async with session.post(f"{url}/v1/chat/completions", json=body(prompt, stream=True), headers=headers) as answer:
         await answer.content.readuntil(b"\n\n")
         return time.perf_counter() - begun
 
@@ -182,31 +182,31 @@ def rows(path: Path) -> list[Case]:
     """Harmless texts of a labelled file, in turn under the system prompts of the cases."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     prompts = list(dict.fromkeys(prompt for prompt, _ in leaks()))
-    found = (json.loads(line) for line in data.splitlines() if line)
-    texts = [row["text"] for row in found if row["benign"] and len(row["text"]) < LONGEST]
+    values = (json.loads(line) for line in data.splitlines() if line)
+    texts = [row["text"] for row in values if row["benign"] and len(row["text"]) < LONGEST]
     return [(prompts[number % len(prompts)], text) for number, text in enumerate(texts)]
 
 
-async def run(more: Path | None, rounds: int, pace: float, hold: int) -> dict[str, Any]:
+async def run(extra_file: Path | None, rounds: int, pace: float, hold: int) -> dict[str, Any]:
     """All figures."""
     async with running(hold) as urls:
-        found: dict[str, Any] = {"hold": hold, "pace_ms": pace * 1000, "piece": PIECE}
-        sets = {"leaks": leaks(), "ordinary": ordinary()} | ({"file": rows(more)} if more else {})
+        figures: dict[str, Any] = {"hold": hold, "pace_ms": pace * 1000, "piece": PIECE}
+        sets = {"leaks": leaks(), "ordinary": ordinary()} | ({"file": rows(extra_file)} if extra_file else {})
         for name, cases in sets.items():
             counts = {way: await count(urls["block"], cases, stream=way == "stream") for way in ("whole", "stream")}
-            found[name] = {"cases": len(cases), **counts}
-        found["first_word_ms"] = await first_words(urls, rounds, pace)
-    return found
+            figures[name] = {"cases": len(cases), **counts}
+        figures["first_word_ms"] = await first_words(urls, rounds, pace)
+    return figures
 
 
-def show(found: dict[str, Any]) -> None:
+def show(figures: dict[str, Any]) -> None:
     """A few lines for people."""
     for name in ("leaks", "ordinary", "file"):
-        if name in found:
-            row = found[name]
+        if name in figures:
+            row = figures[name]
             print(f"{name:<9} {row['cases']:>5} answers, withheld {row['whole']} whole and {row['stream']} streamed")
-    word = found["first_word_ms"]
-    pace = f"{found['piece']} characters each {found['pace_ms']:g} ms, {found['hold']} held back"
+    word = figures["first_word_ms"]
+    pace = f"{figures['piece']} characters each {figures['pace_ms']:g} ms, {figures['hold']} held back"
     print(f"first word, {pace}: direct {word['direct']} ms, off {word['off']} ms, block {word['block']} ms")
 
 
@@ -223,11 +223,11 @@ def main() -> None:
     if chosen.serve:
         asyncio.run(upstream(chosen.serve))
         return
-    found = asyncio.run(run(chosen.ordinary, chosen.rounds, chosen.pace, chosen.hold))
+    figures = asyncio.run(run(chosen.ordinary, chosen.rounds, chosen.pace, chosen.hold))
     if chosen.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(figures, indent=1))
     else:
-        show(found)
+        show(figures)
 
 
 if __name__ == "__main__":

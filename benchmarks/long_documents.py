@@ -20,7 +20,7 @@ from sidecar.config import Settings
 from sidecar.detectors.semantic.artifact import SHIPPED, ModelArtifact
 from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.evaluation.rows import Row, read_rows
-from sidecar.runtime.builder import pipeline
+from sidecar.runtime.builder import open_scanner
 from sidecar.scan.aggregation import Caller
 from sidecar.scan.engine import Engine
 from sidecar.types import ScanRequest, Segment, Source
@@ -50,13 +50,13 @@ async def seconds(engine: Engine, text: str) -> float:
     return time.perf_counter() - begun
 
 
-def chosen(rows: list[Row], each: int) -> dict[str, list[Row]]:
+def chosen(rows: list[Row], count: int) -> dict[str, list[Row]]:
     """So many documents of each size class, evenly over the file."""
     classes: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row.form == "document" and not row.attack:
             classes[row.size_class].append(row)
-    return {name: found[:: max(1, len(found) // each)][:each] for name, found in sorted(classes.items())}
+    return {name: members[:: max(1, len(members) // count)][:count] for name, members in sorted(classes.items())}
 
 
 def joined(rows: list[Row], size: int) -> str:
@@ -65,17 +65,17 @@ def joined(rows: list[Row], size: int) -> str:
     return (text * (size // len(text) + 1))[:size]
 
 
-async def measure(rows: list[Row], each: int) -> None:
+async def measure(rows: list[Row], count: int) -> None:
     """Print everything."""
     settings = Settings()
     unit = one_pass(rows[0].text or "plain words " * 100)
     print(f"one pass: {unit * 1000:.1f} ms")
-    async with pipeline(settings, prove=False) as built:
-        for name, found in chosen(rows, each).items():
-            prices = [(await seconds(built.engine, row.text) / unit, row.kind, row.bytes) for row in found]
+    async with open_scanner(settings, selftests=False) as built:
+        for name, members in chosen(rows, count).items():
+            prices = [(await seconds(built.engine, row.text) / unit, row.kind, row.bytes) for row in members]
             per = [price / size * 100_000 for price, _, size in prices]
             print(f"{name}: median {statistics.median(per):.0f} passes for 100 kB, dearest {max(prices)}")
-    async with pipeline(settings, prove=False) as built:  # which remembers nothing of the above
+    async with open_scanner(settings, selftests=False) as built:  # which remembers nothing of the above
         print(f"1 MB: {await seconds(built.engine, joined(rows, 1_000_000)) / unit:.0f} passes")
     await rules_alone(rows, unit)
 
@@ -83,7 +83,7 @@ async def measure(rows: list[Row], each: int) -> None:
 async def rules_alone(rows: list[Row], unit: float) -> None:
     """The rules on mixed text, beside as much plain ASCII, at 1 MB and 10 MB."""
     settings = Settings.model_validate({"layers": {"semantic": {"enabled": False}}})
-    async with pipeline(settings, prove=False) as built:
+    async with open_scanner(settings, selftests=False) as built:
         plain = await seconds(built.engine, ("It was a quiet day at the harbour. " * 30_000)[:1_000_000])
         mixed = [await seconds(built.engine, joined(rows, size)) for size in (1_000_000, 10_000_000)]
     print(f"rules: 1 MB {mixed[0] / unit:.0f} passes, {mixed[0] / plain:.1f} x plain ASCII")
@@ -95,8 +95,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--each", type=int, default=12)
-    given = parser.parse_args()
-    asyncio.run(measure(read_rows(given.file), given.each))
+    arguments = parser.parse_args()
+    asyncio.run(measure(read_rows(arguments.file), arguments.each))
 
 
 if __name__ == "__main__":

@@ -62,16 +62,16 @@ def free_port() -> int:
 
 async def upstream(port: int) -> None:
     """Answer every chat at once and count; `/count` tells."""
-    seen = 0
+    requests = 0
 
     async def chat(request: web.Request) -> web.Response:
-        nonlocal seen
+        nonlocal requests
         await request.read()
-        seen += 1
+        requests += 1
         return web.json_response(ANSWER)
 
     async def count(_request: web.Request) -> web.Response:
-        return web.json_response(seen)
+        return web.json_response(requests)
 
     app = web.Application(client_max_size=2**30)
     app.router.add_post("/v1/chat/completions", chat)
@@ -198,24 +198,24 @@ async def run(rounds: int, requests: int) -> dict[str, Any]:
                 await wait_for(session, f"{targets[0].base}/count")
                 for target in targets[1:]:
                     await wait_for(session, f"{target.base}/health")
-            found = {f"{size} B": summary(await measure(targets, size, rounds, requests)) for size in (1000, 10_000)}
+            figures = {f"{size} B": summary(await measure(targets, size, rounds, requests)) for size in (1000, 10_000)}
             await check_blocked(targets)
             async with aiohttp.ClientSession() as session, session.get(f"{targets[0].base}/count") as answer:
-                seen = await answer.json()
-            if seen != (expected := 2 * 3 * (rounds + 1) * requests):
-                raise SystemExit(f"the upstream saw {seen} requests, not {expected}")
+                received = await answer.json()
+            if received != (expected := 2 * 3 * (rounds + 1) * requests):
+                raise SystemExit(f"the upstream saw {received} requests, not {expected}")
         finally:
             for process in processes:
                 process.terminate()
             for process in processes:
                 process.wait(timeout=30)
-    return {"rounds": rounds, "requests": requests, "concurrency": 1, "figures": found}
+    return {"rounds": rounds, "requests": requests, "concurrency": 1, "figures": figures}
 
 
-def show(found: dict[str, Any]) -> None:
+def show(figures: dict[str, Any]) -> None:
     """A table for people."""
-    for size, rows in found["figures"].items():
-        print(f"\n{size} prompt, c=1, {found['rounds']} rounds of {found['requests']} requests")
+    for size, rows in figures["figures"].items():
+        print(f"\n{size} prompt, c=1, {figures['rounds']} rounds of {figures['requests']} requests")
         for row in rows:
             added, ratio = row["added_ms"], row["ratio"]
             print(
@@ -235,11 +235,11 @@ def main() -> None:
     if chosen.serve:
         asyncio.run(upstream(chosen.serve))
         return
-    found = asyncio.run(run(chosen.rounds, chosen.requests))
+    figures = asyncio.run(run(chosen.rounds, chosen.requests))
     if chosen.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(figures, indent=1))
     else:
-        show(found)
+        show(figures)
 
 
 if __name__ == "__main__":

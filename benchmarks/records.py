@@ -77,7 +77,7 @@ async def keys(store: Store) -> dict[str, float]:
         ring._forget(key.id)  # noqa: SLF001 - what a revocation does
         check((await ring.authenticate(value)).id == key.id, "another key")
 
-    asked = await median_us(500, cold)
+    uncached = await median_us(500, cold)
 
     async def warm() -> None:
         check(ring.knows(value), "forgotten")
@@ -90,14 +90,14 @@ async def keys(store: Store) -> dict[str, float]:
     for _ in range(turns):
         await cold()
     spent = time.process_time() - spent
-    known, least, bare = await median_us(20_000, warm), await median_us(20_000, hashed), await bare_look_up()
+    cached, least, bare = await median_us(20_000, warm), await median_us(20_000, hashed), await bare_look_up()
     await ring.delete(key.id)
     await ring.close()
     return {
-        "authenticate, cached, us": known,
-        "times one SHA-256 of the key": round(known / least, 1),
-        "authenticate, cold, us": asked,
-        "times a bare look-up of SQLite": round(asked / bare, 1),
+        "authenticate, cached, us": cached,
+        "times one SHA-256 of the key": round(cached / least, 1),
+        "authenticate, cold, us": uncached,
+        "times a bare look-up of SQLite": round(uncached / bare, 1),
         "authenticate, cold, us of processor": round(spent / turns * 1e6, 1),
     }
 
@@ -116,8 +116,8 @@ async def rates(url: str) -> dict[str, float]:
 
 def decision(number: int) -> Decision:
     """A decision with three findings, as a blocked prompt makes it."""
-    found = Finding("INJ-100", Label.PROMPT_INJECTION, 0.9, LayerName.RULES, "prompt", 0, 10)
-    report = LayerReport(LayerName.RULES, 0.9, (found,) * 3, elapsed=0.001)
+    finding = Finding("INJ-100", Label.PROMPT_INJECTION, 0.9, LayerName.RULES, "prompt", 0, 10)
+    report = LayerReport(LayerName.RULES, 0.9, (finding,) * 3, elapsed=0.001)
     verdict = Verdict(0.9, Action.BLOCK, (Label.PROMPT_INJECTION,), 1, LayerName.RULES, reports=(report,), revision="r")
     return Decision(f"bench_{number}", datetime.now(UTC), "api", "/api/v1/prompt/scan", verdict, "block", 200)
 
@@ -128,9 +128,9 @@ async def log(store: Store) -> dict[str, float]:
     await journal.start()
     taken = []
     for number in range(ROWS):
-        made = decision(number)
+        entry = decision(number)
         started = time.perf_counter()
-        journal.record(made)
+        journal.record(entry)
         taken.append(time.perf_counter() - started)
     started = time.perf_counter()
     await journal.close()
@@ -142,9 +142,9 @@ async def log(store: Store) -> dict[str, float]:
 async def measure(store_url: str, limits_url: str) -> dict[str, float]:
     """All figures."""
     store = await Store.open(store_url)
-    found = {**await keys(store), **await rates(limits_url), **await log(store)}
+    figures = {**await keys(store), **await rates(limits_url), **await log(store)}
     await store.close()
-    return found
+    return figures
 
 
 def main() -> None:
@@ -155,16 +155,16 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:  # noqa: PTH123
-        kept, sys.stderr = sys.stderr, nowhere
+        stderr, sys.stderr = sys.stderr, nowhere
         logs.configure("json", "info")
         try:
-            found = asyncio.run(measure(chosen.store or f"sqlite:///{folder}/store.db", chosen.limits))
+            figures = asyncio.run(measure(chosen.store or f"sqlite:///{folder}/store.db", chosen.limits))
         finally:
-            sys.stderr = kept
+            sys.stderr = stderr
     if chosen.json:
-        print(json.dumps(found))
+        print(json.dumps(figures))
     else:
-        print("\n".join(f"{name:28} {value:>10}" for name, value in found.items()))
+        print("\n".join(f"{name:28} {value:>10}" for name, value in figures.items()))
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ def one_by_one(patterns: list[str]) -> dict[str, float]:
     """The same patterns in a loop."""
     figures: dict[str, float] = {}
     alone = [policy.compiled(pattern) for pattern in patterns]
-    translated = [found for pattern in patterns if (found := for_re(pattern))]
+    translated = [compiled for pattern in patterns if (compiled := for_re(pattern))]
     figures["patterns that re can have"] = len(translated)
     for size in RE:
         text = plain(size)

@@ -23,7 +23,7 @@ from typing import Any
 
 from sidecar.config import Settings
 from sidecar.limits import Concurrency
-from sidecar.runtime.builder import Pipeline, pipeline
+from sidecar.runtime.builder import Scanner, open_scanner
 from sidecar.scan.engine import Engine
 from sidecar.types import Action, ScanRequest, Segment, Source
 
@@ -45,10 +45,10 @@ def request(row: dict[str, Any]) -> ScanRequest:
     return ScanRequest((Segment(row["text"], Source.UNTRUSTED if indirect else Source.USER),))
 
 
-async def timed(engine: Engine, wanted: ScanRequest) -> float:
+async def timed(engine: Engine, request: ScanRequest) -> float:
     """Milliseconds of one scan, which must end in a verdict."""
     begun = time.perf_counter()
-    verdict = await engine.scan(wanted)
+    verdict = await engine.scan(request)
     if verdict.failure is not None:
         raise SystemExit(f"a scan failed: {verdict.failure}")
     return (time.perf_counter() - begun) * 1000
@@ -80,7 +80,7 @@ def figures(taken: Sequence[float], seconds: float) -> dict[str, float]:
     return {"p50_ms": cuts[49], "p95_ms": cuts[94], "p99_ms": cuts[98], "prompts_per_s": len(taken) / seconds}
 
 
-def asking_always(built: Pipeline) -> Engine:
+def asking_always(built: Scanner) -> Engine:
     """The same engine without sparing any layer."""
     stages = [replace(stage, until_settled=False) for stage in built.engine.stages]
     return Engine(stages, built.engine.terms, Concurrency(64, 256))
@@ -91,7 +91,7 @@ async def measure(rounds: int, count: int) -> dict[str, dict[str, float]]:
     prompts = sample(count)
     settings = Settings.model_validate({"scan": {"deadline": "60s"}})
     rows: dict[str, list[dict[str, float]]] = {}
-    async with pipeline(settings, prove=False) as built:
+    async with open_scanner(settings, selftests=False) as built:
         always = asking_always(built)
         for engine in (built.engine, always):
             if (await engine.scan(ScanRequest((Segment(ATTACK),)))).action is not Action.BLOCK:
@@ -100,12 +100,12 @@ async def measure(rounds: int, count: int) -> dict[str, dict[str, float]]:
             rows.setdefault("c=1", []).append(await one_by_one(built.engine, prompts))
             rows.setdefault("c=16", []).append(await at_once(built.engine, prompts))
             rows.setdefault("c=16, every layer", []).append(await at_once(always, prompts))
-    return {name: medians(found) for name, found in rows.items()}
+    return {name: medians(samples) for name, samples in rows.items()}
 
 
-def medians(found: Sequence[dict[str, float]]) -> dict[str, float]:
+def medians(samples: Sequence[dict[str, float]]) -> dict[str, float]:
     """Figure by figure."""
-    return {name: round(statistics.median([row[name] for row in found]), 2) for name in found[0]}
+    return {name: round(statistics.median([row[name] for row in samples]), 2) for name in samples[0]}
 
 
 def main() -> None:
@@ -115,11 +115,11 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=160)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    found = asyncio.run(measure(chosen.rounds, chosen.prompts))
+    figures = asyncio.run(measure(chosen.rounds, chosen.prompts))
     if chosen.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(figures, indent=1))
         return
-    for name, row in found.items():
+    for name, row in figures.items():
         print(f"{name:<18} " + "   ".join(f"{key} {value:>8.2f}" for key, value in row.items()))
 
 

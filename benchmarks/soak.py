@@ -86,9 +86,9 @@ class Soak:
         headers = {"X-API-Key": self.key, "Content-Type": "application/json"}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         async with self.session.post(self.base + path, data=data, headers=headers) as answer:
-            said = await answer.text()
+            text = await answer.text()
             if answer.status >= 500:
-                self.errors.append(said[:300])
+                self.errors.append(text[:300])
             return answer.status
 
     async def _chat(self, text: str, **fields: object) -> tuple[int, int]:
@@ -144,12 +144,12 @@ def start(folder: Path, port: int, *, semantic: bool) -> tuple[subprocess.Popen[
     }
     environment = {**os.environ, **{f"SIDECAR__{name}": str(value) for name, value in settings.items()}}
     command = [sys.executable, "-m", "sidecar"]
-    made = subprocess.run(
+    created = subprocess.run(
         [*command, "keys", "create", "soak", "--json"], env=environment, cwd=folder, capture_output=True, check=True
     )
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([*command, "serve"], cwd=folder, env=environment, stdout=log, stderr=log)
-    return process, json.loads(made.stdout)["key"]
+    return process, json.loads(created.stdout)["key"]
 
 
 async def run(minutes: float, clients: int, rate: float, *, semantic: bool) -> tuple[list[Sample], list[str]]:
@@ -190,11 +190,11 @@ def plot(samples: Sequence[Sample]) -> str:
     end = samples[-1].seconds
     parts = []
     for row, (name, title) in enumerate(panels):
-        values = [float(getattr(one, name)) for one in samples]
+        values = [float(getattr(sample, name)) for sample in samples]
         top, base = max(values) * 1.1 or 1.0, (row + 1) * height - 25
         points = " ".join(
-            f"{left + one.seconds / end * (width - left - 20):.1f},{base - value / top * (height - 50):.1f}"
-            for one, value in zip(samples, values, strict=True)
+            f"{left + sample.seconds / end * (width - left - 20):.1f},{base - value / top * (height - 50):.1f}"
+            for sample, value in zip(samples, values, strict=True)
         )
         parts.append(f'<text x="{left}" y="{row * height + 18}">{title} (up to {max(values):g})</text>')
         parts.append(f'<path d="M{left},{base}H{width - 20}" stroke="#999"/>')
@@ -217,12 +217,15 @@ def main() -> int:
     samples, wrong = asyncio.run(run(chosen.minutes, chosen.clients, chosen.rate, semantic=chosen.semantic))
     if chosen.plot:
         chosen.plot.write_text(plot(samples), "utf-8")
-    for one in samples[:: max(1, len(samples) // 10)]:
+    for sample in samples[:: max(1, len(samples) // 10)]:
         print(
-            f"  {one.seconds:7.0f} s  {one.memory_mib:7.1f} MiB  {one.descriptors:4d} descriptors"
-            f"  p50 {one.p50_ms:7.2f} ms  p99 {one.p99_ms:8.2f} ms  {one.requests:8d} requests"
+            f"  {sample.seconds:7.0f} s  {sample.memory_mib:7.1f} MiB  {sample.descriptors:4d} descriptors"
+            f"  p50 {sample.p50_ms:7.2f} ms  p99 {sample.p99_ms:8.2f} ms  {sample.requests:8d} requests"
         )
-    memory, opened = growth([one.memory_mib for one in samples]), growth([float(one.descriptors) for one in samples])
+    memory, opened = (
+        growth([sample.memory_mib for sample in samples]),
+        growth([float(sample.descriptors) for sample in samples]),
+    )
     print(f"  grew: memory x{memory:.3f}, descriptors x{opened:.3f}; wrong answers: {len(wrong)} {wrong[:5]}")
     return int(memory > GROWTH or opened > GROWTH or bool(wrong))
 

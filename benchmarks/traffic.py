@@ -61,18 +61,18 @@ class Reply:
     """What became of it: `passed`, `refused`, or the cause for which it could not be scanned; and seconds."""
 
     request: Request
-    said: str
+    outcome: str
     seconds: float
 
     @property
     def unscanned(self) -> bool:
         """Whether nothing can be said of it."""
-        return self.said not in {"passed", "refused"}
+        return self.outcome not in {"passed", "refused"}
 
 
-def requests_of(found: Sequence[Row], *, growing: bool) -> Iterator[Request]:
+def requests_of(rows: Sequence[Row], *, growing: bool) -> Iterator[Request]:
     """The requests of all units in order; single texts are sent as documents."""
-    for row in found:
+    for row in rows:
         operation = row.operation or conversations.OPERATIONS["chat"]
         sent = list(row.requests(growing=growing)) or [
             conversations.document(row.text, indirect=row.channel.value == "indirect", system=row.system_prompt)
@@ -80,7 +80,7 @@ def requests_of(found: Sequence[Row], *, growing: bool) -> Iterator[Request]:
         yield from (Request(row, f"/v1{operation}", jsons.dumps(body, jsons.MUCH)) for body in sent)
 
 
-def said(status: int, headers: Mapping[str, str], content: bytes) -> str:
+def classify(status: int, headers: Mapping[str, str], content: bytes) -> str:
     """What an answer says of its request."""
     if status < 400:
         failures = [name for name in headers.get(UNSCANNED, "").split(",") if name and name not in SOURCES]
@@ -99,10 +99,10 @@ async def ask(session: aiohttp.ClientSession, base: str, request: Request) -> Re
     try:
         async with session.post(base + request.path, data=request.raw, headers=headers) as answer:
             content = await answer.read()
-            found = said(answer.status, answer.headers, content)
+            outcome = classify(answer.status, answer.headers, content)
     except (aiohttp.ClientError, TimeoutError) as error:
-        found = type(error).__name__
-    return Reply(request, found, time.perf_counter() - begun)
+        outcome = type(error).__name__
+    return Reply(request, outcome, time.perf_counter() - begun)
 
 
 @contextmanager
@@ -117,8 +117,8 @@ def sidecar(*, semantic: bool) -> Iterator[tuple[str, str]]:
             "SIDECAR__LAYERS__SEMANTIC__ENABLED": str(semantic).lower(),
             "SIDECAR__STORE__URL": f"sqlite:///{folder}/sidecar.db",
         }
-        own = {name: value for name, value in os.environ.items() if not name.startswith("SIDECAR__")}
-        environment = {**own, **{name: str(value) for name, value in settings.items()}}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("SIDECAR__")}
+        environment = {**inherited, **{name: str(value) for name, value in settings.items()}}
         environment["PYTHONPATH"] = str(Path(__file__).parent.parent)
         with Path(folder, "log").open("wb") as log:
             command = [sys.executable, "-m", "sidecar", "serve"]
@@ -147,7 +147,7 @@ async def run(sent: Sequence[Request], *, semantic: bool) -> dict[str, list[Repl
 def share(replies: Sequence[Reply]) -> Share:
     """The refused of those that were scanned."""
     unscanned = sum(reply.unscanned for reply in replies)
-    return Share(sum(reply.said == "refused" for reply in replies), len(replies) - unscanned, unscanned)
+    return Share(sum(reply.outcome == "refused" for reply in replies), len(replies) - unscanned, unscanned)
 
 
 def per_kilobyte(replies: Sequence[Reply]) -> dict[str, float]:
@@ -167,7 +167,7 @@ def units(replies: Sequence[Reply], *, attack: bool) -> Share:
     for reply in replies:
         if reply.request.row.attack is attack and (attack or reply.request.row.benign):
             by_unit.setdefault(id(reply.request.row), []).append(reply)
-    refused = [any(reply.said == "refused" for reply in unit) for unit in by_unit.values()]
+    refused = [any(reply.outcome == "refused" for reply in unit) for unit in by_unit.values()]
     failed = [any(reply.unscanned for reply in unit) for unit in by_unit.values()]
     unscanned = sum(bad and not hit for hit, bad in zip(refused, failed, strict=True))
     return Share(sum(refused), len(refused) - unscanned, unscanned)
@@ -181,8 +181,8 @@ def figures(replies: Mapping[str, Sequence[Reply]]) -> dict[str, Any]:
         "requests": len(first),
         "benign": units(first, attack=False).as_dict(),
         "attacks": units(first, attack=True).as_dict(),
-        "causes": dict(Counter(reply.said for reply in first if reply.unscanned).most_common()),
-        "refused": [reply.request.row.id for reply in first if reply.said == "refused" and reply.request.row.benign],
+        "causes": dict(Counter(reply.outcome for reply in first if reply.unscanned).most_common()),
+        "refused": [reply.request.row.id for reply in first if reply.outcome == "refused" and reply.request.row.benign],
         "sizes": {
             name: {turn: _of_size(replies[turn], name) for turn in ROUNDS}
             for name in classes
@@ -197,27 +197,27 @@ def _of_size(replies: Sequence[Reply], name: str) -> dict[str, Any]:
     return {"benign": share(benign).as_dict(), "ms_per_kb": per_kilobyte(inside), "requests": len(inside)}
 
 
-def show(found: Mapping[str, Any]) -> None:
+def show(figures: Mapping[str, Any]) -> None:
     """A table for people."""
     out = Console(highlight=False, soft_wrap=True)
     columns = ("request", "sent", "benign refused", "could not scan", "ms/kB p50", "p90", "again p50", "again p90")
     table = Table(*columns)
-    for name, turns in found["sizes"].items():
+    for name, turns in figures["sizes"].items():
         first, again = turns["first"], turns["again"]
         benign = first["benign"]
         times = [str(turn["ms_per_kb"].get(q, "-")) for turn in (first, again) for q in _QUANTILES]
         table.add_row(name, str(first["requests"]), _rate(benign), str(benign["unscanned"] or ""), *times)
     out.print(table)
-    out.print(f"benign units refused: {_rate(found['benign'])}, could not scan: {found['benign']['unscanned']}")
-    out.print(f"attacks caught: {_rate(found['attacks'])}, could not scan: {found['attacks']['unscanned']}")
-    if found["causes"]:
-        out.print("could not scan: " + ", ".join(f"{cause} {count}" for cause, count in found["causes"].items()))
+    out.print(f"benign units refused: {_rate(figures['benign'])}, could not scan: {figures['benign']['unscanned']}")
+    out.print(f"attacks caught: {_rate(figures['attacks'])}, could not scan: {figures['attacks']['unscanned']}")
+    if figures["causes"]:
+        out.print("could not scan: " + ", ".join(f"{cause} {count}" for cause, count in figures["causes"].items()))
 
 
-def _rate(given: Mapping[str, Any]) -> str:
-    if given["rate"] is None:
+def _rate(share: Mapping[str, Any]) -> str:
+    if share["rate"] is None:
         return "-"
-    return f"{given['rate']:.1%} of {given['of']} ({given['low']:.1%} - {given['high']:.1%})"
+    return f"{share['rate']:.1%} of {share['of']} ({share['low']:.1%} - {share['high']:.1%})"
 
 
 def main() -> None:
@@ -230,11 +230,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     if chosen.files:
-        found = [row for path in chosen.files for row in read_rows(path)[: chosen.limit]]
+        units = [row for path in chosen.files for row in read_rows(path)[: chosen.limit]]
     else:
         values = list(traffic_sample.rows())[: chosen.limit]
-        found = [rows.row(value, number) for number, value in enumerate(values, 1)]
-    sent = list(requests_of(found, growing=chosen.growing))
+        units = [rows.row(value, number) for number, value in enumerate(values, 1)]
+    sent = list(requests_of(units, growing=chosen.growing))
     measured = figures(asyncio.run(run(sent, semantic=not chosen.no_semantic)))
     if chosen.json:
         print(json.dumps(measured, indent=1))

@@ -110,12 +110,12 @@ def _sentence(chooser: random.Random) -> str:
 def _log(chooser: random.Random, number: int) -> str:
     at = (_START + timedelta(seconds=number * 1.7)).isoformat(timespec="milliseconds")
     level, noun, verb = chooser.choice(_LEVELS), _word(chooser), chooser.choice(_VERBS)
-    said = {
+    texts = {
         "ERROR": f"could not {verb} {noun}: connection reset by peer (attempt {chooser.randint(1, 5)} of 5)",
         "WARN": f"slow {verb} of {noun}: {chooser.randint(900, 9000)} ms mode=false,manual={chooser.randint(1, 99)}",
     }.get(level, f"{verb} {noun} id={_hex(chooser, 8)} user={chooser.randint(100, 9999)} status=200")
     host = f"10.0.{chooser.randint(0, 9)}.{chooser.randint(1, 250)}"
-    return f"{at} {level:<5} [{noun}-worker-{chooser.randint(1, 8)}] {host} {said}"
+    return f"{at} {level:<5} [{noun}-worker-{chooser.randint(1, 8)}] {host} {texts}"
 
 
 def _csv(chooser: random.Random, number: int) -> str:

@@ -63,15 +63,15 @@ def _tool(line: str) -> Object:
     name, _, description = head.partition(": ")
     schema: Object = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     for text in properties:
-        key, _, rest = text.partition(" ")
-        kind, _, said = rest.partition(" ")
+        key, _, remainder = text.partition(" ")
+        kind, _, result = remainder.partition(" ")
         base, *values = kind.split(",")
         named = key.rstrip("*")
         schema["properties"][named] = {
             "type": base,
             **({"enum": values} if values else {}),
             **({"items": {"type": "string"}} if base == "array" else {}),
-            **({"description": said} if said else {}),
+            **({"description": result} if result else {}),
         }
         schema["required"] += [named] if key.endswith("*") else []
     return {"name": name, "description": description, "schema": schema}
@@ -81,7 +81,7 @@ def _tools_of(talk: Object) -> list[Object]:
     return [tool for name in talk.get("tools", ()) for tool in tools()[name]]
 
 
-def _said(value: Any) -> str:
+def _text_of(value: Any) -> str:
     """A text, or one with generated parts: `{bulk, bytes, seed, before, after}`."""
     if not isinstance(value, dict):
         return str(value)
@@ -95,11 +95,11 @@ def _turns(talk: Object) -> Iterator[tuple[str, Any, str]]:
     for turn in talk["turns"]:
         ((who, value),) = turn.items()
         number += who == "call"
-        yield who, value if who == "call" else _said(value), f"call_{number:04d}"
+        yield who, value if who == "call" else _text_of(value), f"call_{number:04d}"
 
 
 def _chat(talk: Object) -> Object:
-    messages: list[Object] = [{"role": "system", "content": _said(talk["system"])}] if "system" in talk else []
+    messages: list[Object] = [{"role": "system", "content": _text_of(talk["system"])}] if "system" in talk else []
     for who, value, ident in _turns(talk):
         if who == "call":
             name, arguments = value
@@ -114,7 +114,7 @@ def _chat(talk: Object) -> Object:
         {"type": "function", "function": {k: t[k] for k in ("name", "description")} | {"parameters": t["schema"]}}
         for t in _tools_of(talk)
     ]
-    return {"model": MODEL, "messages": messages, **_given(tools=offered), **talk.get("more", {})}
+    return {"model": MODEL, "messages": messages, **_present(tools=offered), **talk.get("more", {})}
 
 
 def _messages(talk: Object) -> Object:
@@ -134,12 +134,12 @@ def _messages(talk: Object) -> Object:
             messages.append({"role": role, "content": [block]})
     offered = [{k: t[k] for k in ("name", "description")} | {"input_schema": t["schema"]} for t in _tools_of(talk)]
     system = (
-        [{"type": "text", "text": _said(talk["system"]), "cache_control": {"type": "ephemeral"}}]
+        [{"type": "text", "text": _text_of(talk["system"]), "cache_control": {"type": "ephemeral"}}]
         if "system" in talk
         else []
     )
     body = {"model": "claude-sonnet-4-5", "max_tokens": 4096, "messages": messages}
-    return body | _given(system=system, tools=offered) | talk.get("more", {})
+    return body | _present(system=system, tools=offered) | talk.get("more", {})
 
 
 def _responses(talk: Object) -> Object:
@@ -163,8 +163,8 @@ def _responses(talk: Object) -> Object:
         }
         for t in _tools_of(talk)
     ]
-    given = _given(instructions=_said(talk.get("system", "")), tools=offered)
-    return {"model": MODEL, "input": items, "store": False, **given, **talk.get("more", {})}
+    fields = _present(instructions=_text_of(talk.get("system", "")), tools=offered)
+    return {"model": MODEL, "input": items, "store": False, **fields, **talk.get("more", {})}
 
 
 def _completions(talk: Object) -> Object:
@@ -176,7 +176,7 @@ def _embeddings(talk: Object) -> Object:
     return {"model": "text-embedding-3-small", "input": [value for _, value, _ in _turns(talk)], **talk.get("more", {})}
 
 
-def _given(**fields: Any) -> Object:
+def _present(**fields: Any) -> Object:
     return {name: value for name, value in fields.items() if value}
 
 
@@ -189,10 +189,10 @@ _BODIES = {
 }
 
 
-def write(found: Iterable[Object]) -> None:
+def write(requests: Iterable[Object]) -> None:
     """A JSON object a line on standard output."""
-    for one in found:
-        sys.stdout.write(json.dumps(one, ensure_ascii=False) + "\n")
+    for request in requests:
+        sys.stdout.write(json.dumps(request, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The Python client of the scan door: `Client` blocks, `AsyncClient` awaits; both need the extra `[client]`.
+"""Python client of the scan API: `Client` is synchronous, `AsyncClient` asynchronous; both need the extra `[client]`.
 
     with Client("http://127.0.0.1:8080", api_key=os.environ["SIDECAR_API_KEY"]) as sidecar:
         if sidecar.blocks(prompt, unreachable="block"):
             return "Sorry, I cannot help with that."
 
-One deadline (5 s, as the interface advises) covers a call with its retries: no attempt begins after it, none waits
-longer for a byte than what is left of it. Only what may pass by itself is tried again: a lost connection, 429 and
-503, not before the server's `Retry-After`.
+One deadline (5 s, as the interface advises) covers a call with its retries: no attempt starts after it, and each read
+waits at most for the remaining time. Only transient errors are retried: a lost connection, 429 and 503, not before the
+server's `Retry-After`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Unreachable = Literal["block", "allow"]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The six fields of a scan result; `more` holds what `explain` adds."""
+    """The six fields of a scan result; `more` holds the additional fields of `explain`."""
 
     risk_score: float
     action: Action
@@ -52,31 +52,31 @@ class Result:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Result:
-        """From the JSON of an answer. Raises `ClientError` if a field is missing."""
-        rest = dict(value)
+        """Parse the JSON of a response. Raises `ClientError` if a field is missing."""
+        fields = dict(value)
         try:
             return cls(
-                risk_score=float(rest.pop("risk_score")),
-                action=Action(rest.pop("action")),
-                threats=tuple(Label(label) for label in rest.pop("threats")),
-                latency_ms=int(rest.pop("latency_ms")),
-                layer_used=str(rest.pop("layer_used")),
-                reasoning=rest.pop("reasoning"),
-                more=rest,
+                risk_score=float(fields.pop("risk_score")),
+                action=Action(fields.pop("action")),
+                threats=tuple(Label(label) for label in fields.pop("threats")),
+                latency_ms=int(fields.pop("latency_ms")),
+                layer_used=str(fields.pop("layer_used")),
+                reasoning=fields.pop("reasoning"),
+                more=fields,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ClientError(f"the answer is no scan result: {type(error).__name__} at {error}") from None
 
 
 class _Base:
-    """What both clients share: bodies out, results in, and how long to try."""
+    """Base of both clients: requests, results and retries."""
 
     def __init__(self, base_url: str, api_key: str, *, deadline: float = DEADLINE, attempts: int = ATTEMPTS) -> None:
         self._base_url, self._headers = base_url, {"X-API-Key": api_key}
         self._deadline, self._attempts = deadline, attempts
 
     def _policy(self) -> dict[str, Any]:
-        """When to try again, for tenacity."""
+        """The retry policy, for tenacity."""
         return {
             "stop": _Deadline(self._deadline) | stop_after_attempt(self._attempts),
             "wait": _pause,
@@ -89,7 +89,7 @@ class _Base:
 
 
 class Client(_Base):
-    """Scans from ordinary code. Raises `ClientError`; use it as a context manager or call `close`."""
+    """Synchronous client. Raises `ClientError`; use it as a context manager or call `close`."""
 
     def __init__(self, base_url: str, api_key: str, *, deadline: float = DEADLINE, attempts: int = ATTEMPTS) -> None:
         super().__init__(base_url, api_key, deadline=deadline, attempts=attempts)
@@ -118,7 +118,7 @@ class Client(_Base):
         return Result.of(self._post(EXPLAIN, _body(prompt, system_prompt, model)))
 
     def batch(self, prompts: Sequence[str | Mapping[str, Any]]) -> list[Result]:
-        """A verdict for each prompt (or scan request), in their order."""
+        """A verdict for each prompt (or scan request), in order."""
         return [Result.of(value) for value in self._post(BATCH, _bodies(prompts))]
 
     def chat(self, messages: Sequence[Mapping[str, Any]]) -> Result:
@@ -128,9 +128,9 @@ class Client(_Base):
     def blocks(
         self, prompt: str, *, unreachable: Unreachable, system_prompt: str | None = None, model: str | None = None
     ) -> bool:
-        """Whether to stop this prompt. `unreachable` decides while nobody answers: `block` or `allow`.
+        """Whether to block this prompt. `unreachable` decides while the sidecar cannot be reached: `block` or `allow`.
 
-        A refused key or a malformed request is a mistake of the caller and is raised in either case.
+        A refused key or a malformed request is the caller's error and is raised in either case.
         """
         try:
             return self.scan(prompt, system_prompt=system_prompt, model=model).blocked
@@ -149,7 +149,7 @@ class Client(_Base):
 
 
 class AsyncClient(_Base):
-    """The same for asyncio. Raises `ClientError`; use it as an async context manager or await `aclose`."""
+    """Asynchronous client. Raises `ClientError`; use it as an async context manager or await `aclose`."""
 
     def __init__(self, base_url: str, api_key: str, *, deadline: float = DEADLINE, attempts: int = ATTEMPTS) -> None:
         super().__init__(base_url, api_key, deadline=deadline, attempts=attempts)
@@ -178,7 +178,7 @@ class AsyncClient(_Base):
         return Result.of(await self._post(EXPLAIN, _body(prompt, system_prompt, model)))
 
     async def batch(self, prompts: Sequence[str | Mapping[str, Any]]) -> list[Result]:
-        """A verdict for each prompt (or scan request), in their order."""
+        """A verdict for each prompt (or scan request), in order."""
         return [Result.of(value) for value in await self._post(BATCH, _bodies(prompts))]
 
     async def chat(self, messages: Sequence[Mapping[str, Any]]) -> Result:
@@ -188,7 +188,7 @@ class AsyncClient(_Base):
     async def blocks(
         self, prompt: str, *, unreachable: Unreachable, system_prompt: str | None = None, model: str | None = None
     ) -> bool:
-        """Whether to stop this prompt; as `Client.blocks`."""
+        """Whether to block this prompt; as `Client.blocks`."""
         try:
             return (await self.scan(prompt, system_prompt=system_prompt, model=model)).blocked
         except ClientError as error:
@@ -206,21 +206,21 @@ class AsyncClient(_Base):
 
 
 class _Deadline(stop_base):
-    """Stops when the next attempt would begin after the deadline."""
+    """Stops when the next attempt would start after the deadline."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
     def __call__(self, retry_state: RetryCallState) -> bool:
-        """Whether the time is up."""
+        """Whether the deadline is exceeded."""
         return (retry_state.seconds_since_start or 0.0) + retry_state.upcoming_sleep >= self._seconds
 
 
 def _pause(state: RetryCallState) -> float:
-    """What the server asks for, else 0.1 s and twice that."""
+    """The server's `Retry-After`, else 0.1 s, doubled each time."""
     error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, ClientError) else None
-    return asked if asked is not None else 0.1 * 2 ** (state.attempt_number - 1)
+    retry_after = error.retry_after if isinstance(error, ClientError) else None
+    return retry_after if retry_after is not None else 0.1 * 2 ** (state.attempt_number - 1)
 
 
 def _body(prompt: str, system_prompt: str | None, model: str | None) -> dict[str, str]:

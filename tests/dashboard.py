@@ -17,7 +17,7 @@ from aiohttp import ClientSession, CookieJar, web
 from sidecar import policy
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
-from sidecar.dashboard import Dashboard, Parts, bootstrap
+from sidecar.dashboard import Dashboard, Dependencies, bootstrap
 from sidecar.dashboard.invitations import invite
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.limits import Concurrency, MemoryLimiter
@@ -188,7 +188,7 @@ class Desk:
     """A dashboard that runs, with an admin `ada` and a viewer `vic` who are logged in, and a stranger."""
 
     base: str
-    parts: Parts
+    dependencies: Dependencies
     ada: Visitor
     vic: Visitor
     stranger: Visitor
@@ -202,7 +202,7 @@ class Desk:
     @property
     def store(self) -> Store:
         """The store behind it."""
-        return self.parts.store
+        return self.dependencies.store
 
 
 def settings(folder: Path, **sections: object) -> Settings:
@@ -219,22 +219,22 @@ def settings(folder: Path, **sections: object) -> Settings:
     return Settings.model_validate(given)
 
 
-def parts(chosen: Settings, store: Store) -> Parts:
+def dependencies(chosen: Settings, store: Store) -> Dependencies:
     """What a dashboard over that store shows."""
     rules = policy.load([chosen.policies[0]])
     engine = Engine([Stage(RulesLayer(rules))], Terms(revision=rules.revision), Concurrency(8, 8))
-    return Parts(
+    return Dependencies(
         chosen, store, KeyRing(store, chosen.auth), MemoryLimiter(), lambda: engine, lambda: rules, Exemptions(store)
     )
 
 
 @asynccontextmanager
-async def serve(made_of: Parts) -> AsyncIterator[str]:
+async def serve(deps: Dependencies) -> AsyncIterator[str]:
     """The dashboard of these parts on loopback; its base address."""
-    dashboard = Dashboard(made_of)
+    dashboard = Dashboard(deps)
     app = web.Application(middlewares=[dashboard.middleware()])
     app.add_routes(dashboard.routes())
-    site = Site(app, made_of.settings.limits, drain=1.0)
+    site = Site(app, deps.settings.limits, drain=1.0)
     try:
         yield f"http://127.0.0.1:{await site.listen('127.0.0.1', 0)}"
     finally:
@@ -244,10 +244,10 @@ async def serve(made_of: Parts) -> AsyncIterator[str]:
 @asynccontextmanager
 async def desk(chosen: Settings, store: Store) -> AsyncIterator[Desk]:
     """A dashboard over that store with people in it."""
-    made_of = parts(chosen, store)
-    async with serve(made_of) as base:
+    deps = dependencies(chosen, store)
+    async with serve(deps) as base:
         visitors = [Visitor(base) for _ in range(3)]
-        made = Desk(base, made_of, *visitors, visitors)
+        made = Desk(base, deps, *visitors, visitors)
         try:
             await made.ada.join(await bootstrap(store, base) or "", "ada")
             await made.vic.join(await invite(store, "vic", Role.VIEWER, "ada"))

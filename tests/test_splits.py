@@ -15,7 +15,7 @@ import pytest
 
 from sidecar.config import Settings
 from sidecar.extraction import extraction
-from sidecar.runtime.builder import Pipeline, Serving, pipeline
+from sidecar.runtime.builder import Scanner, ServerContext, open_scanner
 from sidecar.scan.selection import select
 from sidecar.types import Action
 
@@ -57,23 +57,23 @@ def whole(form: str, pieces: list[str]) -> list[dict[str, Any]]:
     return conversation(form, [" ".join(pieces)])
 
 
-async def action(built: Pipeline, messages: list[dict[str, Any]]) -> Action:
+async def action(built: Scanner, messages: list[dict[str, Any]]) -> Action:
     """What the inline door would do."""
     found = extraction.extract({"messages": messages}, "/chat/completions", "openai")
     return (await built.engine.scan(select(Settings(), found).request)).action
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Pipeline]:
+async def served() -> AsyncIterator[Scanner]:
     """Rules and semantic layer as shipped, with the memory that a server has."""
-    async with pipeline(Settings(), prove=False, serving=Serving(b"secret")) as built:
+    async with open_scanner(Settings(), selftests=False, server=ServerContext(b"secret")) as built:
         yield built
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 async def test_split_payloads_are_caught_though_every_piece_is_remembered_as_harmless(
-    served: Pipeline, form: str
+    served: Scanner, form: str
 ) -> None:
     """The pieces are first seen one by one, as a conversation brings them; only together do they say it."""
     chosen = [pieces for of, pieces in cases() if of == form]
@@ -92,7 +92,7 @@ async def test_split_payloads_are_caught_though_every_piece_is_remembered_as_har
     assert len(apart) >= 5
 
 
-async def test_what_stands_apart_and_says_nothing_together_passes(served: Pipeline) -> None:
+async def test_what_stands_apart_and_says_nothing_together_passes(served: Scanner) -> None:
     """Joining makes no attack of ordinary pieces."""
     for form, pieces in (
         ("turns", ["Please ignore the noise in the recording", "and all previous takes;", "which one is best?"]),

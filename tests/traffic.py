@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sidecar.config import Settings
-from sidecar.evaluation import Outcome, Row, Scanner
+from sidecar.evaluation import Outcome, Row, UnitScanner
 from sidecar.evaluation.rows import row
-from sidecar.runtime.builder import pipeline
+from sidecar.runtime.builder import open_scanner
 from sidecar.types import Action, LayerName, Verdict
 
 BLOCK = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES)
@@ -21,8 +21,8 @@ def rows(values: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 async def outcomes(values: Iterable[Mapping[str, Any]], settings: Settings) -> list[Outcome]:
     """What becomes of each, one after another."""
-    async with pipeline(settings, prove=False) as built:
-        scanner = Scanner(built.engine.scan, settings)
+    async with open_scanner(settings, selftests=False) as built:
+        scanner = UnitScanner(built.engine.scan, settings)
         return [await scanner.outcome(one) for one in rows(values)]
 
 

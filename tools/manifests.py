@@ -1,4 +1,4 @@
-"""Holds the overlays and the Dockerfile to checkov: it finds exactly what k8s/checkov.yaml excuses, or this fails.
+"""Checks the overlays and the Dockerfile with checkov: fails unless it finds exactly what k8s/checkov.yaml excuses.
 
 Usage: python -m tools.manifests CHECKOV      CHECKOV: the command, as `make manifests` installs it
 """
@@ -23,25 +23,25 @@ Finding = tuple[str, str]
 def render(folder: Path) -> None:
     """Every overlay as one file, as the API server would get it."""
     for overlay in sorted(path for path in OVERLAYS.iterdir() if path.is_dir()):
-        made = subprocess.run(["kubectl", "kustomize", overlay], capture_output=True, check=True)  # noqa: S603, S607
-        (folder / f"{overlay.name}.yaml").write_bytes(made.stdout)
+        process = subprocess.run(["kubectl", "kustomize", overlay], capture_output=True, check=True)  # noqa: S603, S607
+        (folder / f"{overlay.name}.yaml").write_bytes(process.stdout)
 
 
 def findings(checkov: str, folder: Path) -> Iterator[Finding]:
-    """What checkov finds in what was rendered, and in the Dockerfile."""
-    asked = (("kubernetes", "-d", str(folder)), ("dockerfile", "-f", str(ROOT / "Dockerfile")))
-    for framework, *where in asked:
+    """The findings of checkov in the rendered overlays and the Dockerfile."""
+    targets = (("kubernetes", "-d", str(folder)), ("dockerfile", "-f", str(ROOT / "Dockerfile")))
+    for framework, *where in targets:
         command = [checkov, "--framework", framework, *where, "--skip-download", "--quiet", "--compact", "-o", "json"]
-        said = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
-        report = json.loads(said.stdout)
+        process = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
+        report = json.loads(process.stdout)
         if report["summary"]["parsing_errors"] or not report["summary"]["passed"]:
-            sys.exit(f"checkov could not read the {framework} files: {said.stderr.decode()[-500:]}")
+            sys.exit(f"checkov could not read the {framework} files: {process.stderr.decode()[-500:]}")
         for failed in report["results"]["failed_checks"]:
             yield failed["check_id"], Path(failed["file_path"]).stem
 
 
 def excused() -> set[Finding]:
-    """What k8s/checkov.yaml lists; a line without a reason is none."""
+    """The findings that k8s/checkov.yaml lists; a line without a reason is ignored."""
     listed = yaml.safe_load((ROOT / "k8s" / "checkov.yaml").read_text("utf-8"))
     return {(check, place) for check, entry in listed.items() if entry["reason"] for place in entry["where"]}
 
@@ -50,9 +50,9 @@ def main(checkov: str) -> None:
     """Compare; exit 1 with both kinds of difference."""
     with tempfile.TemporaryDirectory() as folder:
         render(Path(folder))
-        found = set(findings(checkov, Path(folder)))
-    wrong = [f"{check} in {place}: not excused" for check, place in sorted(found - excused())]
-    wrong += [f"{check} in {place}: excused, and not found any more" for check, place in sorted(excused() - found)]
+        problems = set(findings(checkov, Path(folder)))
+    wrong = [f"{check} in {place}: not excused" for check, place in sorted(problems - excused())]
+    wrong += [f"{check} in {place}: excused, and not found any more" for check, place in sorted(excused() - problems)]
     if wrong:
         sys.exit("\n".join(wrong))
 

@@ -1,4 +1,4 @@
-"""What the commands say of themselves: docs/commands.md for the site, sidecar/sidecar.1 for `man`.
+"""Generates the command reference: docs/commands.md for the site, sidecar/sidecar.1 for `man`.
 
 `python -m tools.reference` writes both.
 """
@@ -35,7 +35,7 @@ WIDTH = 200
 
 
 def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    """All commands that are shown, by their words after the program's name."""
+    """All visible commands, by their words after the program's name."""
     yield name, command
     if isinstance(command, click.Group):
         for word in sorted(command.commands):
@@ -52,12 +52,12 @@ def _usage(name: str, command: click.Command) -> str:
 
 def _options(name: str, command: click.Command) -> list[tuple[str, str]]:
     context = _context(name, command)
-    found = [record for p in command.params if (record := p.get_help_record(context)) is not None]
-    return [(" ".join(names.split()), " ".join(said.split())) for names, said in found if said]
+    records = [record for p in command.params if (record := p.get_help_record(context)) is not None]
+    return [(" ".join(names.split()), " ".join(help_text.split())) for names, help_text in records if help_text]
 
 
 def _paragraphs(command: click.Command) -> list[str]:
-    """What it says of itself, without the block that is laid out by hand."""
+    """Its help text, without the hand-formatted block."""
     whole = [" ".join(part.split()) for part in (command.help or "").split("\n\n") if not part.strip().startswith("\b")]
     return [part for part in whole if part]
 
@@ -68,12 +68,12 @@ def page() -> str:
 
 
 def _section(name: str, command: click.Command) -> str:
-    said = "\n\n".join(_paragraphs(command)).replace("<", "&lt;")
+    paragraphs = "\n\n".join(_paragraphs(command)).replace("<", "&lt;")
     cells = ((names.replace("|", "\\|"), text.replace("|", "\\|")) for names, text in _options(name, command))
     rows = "".join(f"| `{names}` | {text} |\n" for names, text in cells)
     table = f"\n| option | |\n|---|---|\n{rows}" if rows else ""
     lines = "\n".join(EXAMPLES.get(name, ()))
-    return f"\n## {PROGRAM} {name}\n\n{said}\n\n`{_usage(name, command)}`\n{table}\n```sh\n{lines}\n```\n"
+    return f"\n## {PROGRAM} {name}\n\n{paragraphs}\n\n`{_usage(name, command)}`\n{table}\n```sh\n{lines}\n```\n"
 
 
 def man() -> str:
@@ -90,18 +90,19 @@ def man() -> str:
 
 
 def _entry(name: str, command: click.Command) -> str:
-    said = "\n.PP\n".join(_roff(part) for part in _paragraphs(command))
+    paragraphs = "\n.PP\n".join(_roff(part) for part in _paragraphs(command))
     options = "".join(f"\n.TP\n.B {_roff(names)}\n{_roff(text)}" for names, text in _options(name, command))
     examples = "\n".join(_roff(line) for line in EXAMPLES.get(name, ()))
-    return f".SS {_roff(_usage(name, command))}\n{said}{options}\n.PP\nExamples:\n.PP\n.RS 4\n.nf\n{examples}\n.fi\n.RE"
+    usage = _roff(_usage(name, command))
+    return f".SS {usage}\n{paragraphs}{options}\n.PP\nExamples:\n.PP\n.RS 4\n.nf\n{examples}\n.fi\n.RE"
 
 
 def _roff(text: str) -> str:
-    """Text that roff takes for text: backslashes, hyphens, and lines that begin with a dot or a quote."""
+    """Text escaped for roff: backslashes, hyphens, and lines that begin with a dot or a quote."""
     safe = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "")
     return re.sub(r"(?m)^([.'])", r"\\&\1", safe)
 
 
 def pages() -> list[tuple[Path, str]]:
-    """What is written where."""
+    """The generated pages by their path."""
     return [(ROOT / "docs" / "commands.md", page()), (ROOT / "sidecar" / "sidecar.1", man())]

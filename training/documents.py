@@ -1,9 +1,9 @@
-"""Long and agentic harmless material: stretches of real documents, tool results, turns and definitions.
+"""Long and agentic benign material: parts of real documents, tool results, turns and definitions.
 
-The train part of `long/` in the data folder (documents with `text`, conversations with `messages` and `tools`). A
-stretch is what a request carries of it: so many lines of one text, with who wrote it. Files are read once, and every
-stretch is drawn with the random numbers it is given. An eighth of the sources is held back from training, whole: what
-is shipped is calibrated on it.
+The train part of `long/` in the data folder (documents with `text`, conversations with `messages` and `tools`). A part
+is what a request would contain: some lines of one text, with its author. Files are read once, and parts are drawn with
+the given random generator. An eighth of the sources is held out from training, each as a whole: the shipped model is
+calibrated on it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from training.rows import APPLICATION, DIRECT, INDIRECT, Row
 FILES = ("long_train.jsonl.gz", "agentic_train.jsonl.gz")
 ROLES = {"user": DIRECT, "tool": INDIRECT, "function": INDIRECT, "system": APPLICATION, "developer": APPLICATION}
 """Channels of the roles that a model reads; turns of the assistant are not read."""
-OWN = frozenset({"system_prompt", "mcp_tool_list", "tool_schema", "function_calling", "agent_definition"})
+APPLICATION_KINDS = frozenset({"system_prompt", "mcp_tool_list", "tool_schema", "function_calling", "agent_definition"})
 """Kinds of documents that an application sends as its own."""
-PASTED = 0.2
-"""How often a document is taken as pasted into the user's turn."""
-HELD = 8
-"""One in so many sources is held back."""
-OFTEN = 4.0
-"""How often a text of a conversation is drawn beside one of a document: there are few, and agents send these."""
+PASTED_SHARE = 0.2
+"""Share of documents treated as pasted into the user's turn."""
+HOLDOUT_EVERY = 8
+"""One in this many sources is held out."""
+CONVERSATION_WEIGHT = 4.0
+"""Weight of a conversation's text relative to a document's: there are few, and agents send these."""
 SHORTEST, LONGEST = 200, 3_200
-"""Characters of a stretch."""
+"""Characters of a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Document:
 
 
 class Documents:
-    """All of them, to draw stretches from."""
+    """All documents, to draw parts from."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self.documents = documents
@@ -57,29 +57,39 @@ class Documents:
 
     @classmethod
     def read(cls, folder: Path) -> Documents:
-        """What training may see of the train part of `long/` in the data folder."""
+        """The training documents in the train part of `long/` in the data folder."""
         return cls([document for value in whole(folder, held=False) for document in texts(value)])
 
     def stretch(self, rng: Random, longest: int = LONGEST) -> Row:
-        """A stretch of one of them; long texts are drawn more often, by the root of their length."""
-        found = rng.choices(self.documents, cum_weights=self._weights)[0]
-        channel = DIRECT if found.channel == INDIRECT and rng.random() < PASTED else found.channel
-        text = cut(found.text, rng, rng.randint(SHORTEST, longest))
-        return Row(found.id, text, frozenset(), channel, "documents", found.id, found.lang, found.kind, made="document")
+        """A part of one of them; long texts are drawn more often, by the root of their length."""
+        document = rng.choices(self.documents, cum_weights=self._weights)[0]
+        channel = DIRECT if document.channel == INDIRECT and rng.random() < PASTED_SHARE else document.channel
+        text = cut(document.text, rng, rng.randint(SHORTEST, longest))
+        return Row(
+            document.id,
+            text,
+            frozenset(),
+            channel,
+            "documents",
+            document.id,
+            document.lang,
+            document.kind,
+            transformation="document",
+        )
 
 
 def whole(folder: Path, *, held: bool) -> Iterator[dict[str, Any]]:
-    """The documents and conversations as they stand in the files: those held back, or the others."""
+    """The documents and conversations as stored: the holdout, or the others."""
     for name in FILES:
         for line in gzip.decompress((folder / "long" / name).read_bytes()).splitlines():
             value = orjson.loads(line)
-            own = value["source"] if "text" in value else value["id"]  # conversations are composed of several sources
-            if (int(hashlib.sha256(own.encode()).hexdigest(), 16) % HELD == 0) == held:
+            group = value["source"] if "text" in value else value["id"]  # conversations are composed of several sources
+            if (int(hashlib.sha256(group.encode()).hexdigest(), 16) % HOLDOUT_EVERY == 0) == held:
                 yield value
 
 
 def cut(text: str, rng: Random, length: int) -> str:
-    """A stretch of about this many characters that begins and ends at a line, or at a space where there is none."""
+    """A part of about this many characters that begins and ends at a line, or at a space where there is none."""
     if len(text) <= length:
         return text
     start = rng.randrange(-length // 4, len(text) - length)
@@ -88,7 +98,7 @@ def cut(text: str, rng: Random, length: int) -> str:
 
 
 def _border(text: str, at: int) -> int:
-    """The first place behind this one where a line begins, or a word."""
+    """The first position after this one where a line or a word begins."""
     if not at or at >= len(text):
         return min(at, len(text))
     line = text.find("\n", at, at + 200)
@@ -100,16 +110,18 @@ def texts(value: dict[str, Any]) -> Iterator[Document]:
     """The texts of a document or conversation that a model reads."""
     kind, lang = value["kind"], value.get("lang", "")
     if "text" in value:
-        channel = APPLICATION if kind in OWN else INDIRECT
+        channel = APPLICATION if kind in APPLICATION_KINDS else INDIRECT
         yield _document(value["id"], value["text"], channel, kind, lang, 1.0)
         return
     for number, message in enumerate(value["messages"]):
         for text in _texts(message.get("content")):
             if message["role"] in ROLES and text.strip():
-                yield _document(f"{value['id']}/{number}", text, ROLES[message["role"]], kind, lang, OFTEN)
+                yield _document(
+                    f"{value['id']}/{number}", text, ROLES[message["role"]], kind, lang, CONVERSATION_WEIGHT
+                )
     tools = "\n\n".join(_tool(tool) for tool in value.get("tools") or ())
     if tools:
-        yield _document(f"{value['id']}/tools", tools, APPLICATION, "tool_schema", lang, OFTEN)
+        yield _document(f"{value['id']}/tools", tools, APPLICATION, "tool_schema", lang, CONVERSATION_WEIGHT)
 
 
 def _document(id_: str, text: str, channel: int, kind: str, lang: str, times: float) -> Document:
@@ -124,8 +136,8 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def _tool(tool: dict[str, Any]) -> str:
-    """The prose of a tool: its description and those of its parameters."""
-    own = tool.get("function", tool)
-    properties = (own.get("parameters") or {}).get("properties") or {}
-    parts = [own.get("description"), *(p.get("description") for p in properties.values() if isinstance(p, dict))]
+    """The text of a tool definition: its description and those of its parameters."""
+    function = tool.get("function", tool)
+    properties = (function.get("parameters") or {}).get("properties") or {}
+    parts = [function.get("description"), *(p.get("description") for p in properties.values() if isinstance(p, dict))]
     return "\n".join(part for part in parts if isinstance(part, str))

@@ -25,13 +25,13 @@ NAMES = {number: name for name, number in CHANNELS.items()}
 
 
 def measure(path: Path, folder: Path, processes: int = 2, every: int = 1) -> dict[str, Any]:
-    """All figures as plain data, from every so manyth row."""
+    """All figures as plain data, from every n-th row."""
     rows = [row for row in read(path) if row.attack or not row.pii]
     return figures(*judged(rows[::every], folder, processes))
 
 
 def judged(rows: Sequence[Row], folder: Path, processes: int = 2) -> tuple[list[Score], Floats]:
-    """What a model folder says of rows: scores, and the probabilities that it makes of them."""
+    """A model folder's scores of rows, and the probabilities from its calibration."""
     scores, manifest = score(rows, folder, processes), ModelArtifact.read(folder).manifest
     return scores, np.array([manifest.calibration_for(s.row.channel).probability(s.logit) for s in scores])
 
@@ -54,7 +54,7 @@ def figures(scores: Sequence[Score], chances: Floats) -> dict[str, Any]:
 
 
 def curves(chances: Floats, attack: Any) -> dict[str, Any]:
-    """Recall over false alarms, and how often a stated probability comes true."""
+    """Recall over the false-positive rate, and the observed rate for each predicted probability."""
     points = [float(rate) for rate in np.geomspace(0.001, 1, 60)]
     bins = np.minimum((chances * 10).astype(int), 9)
     return {
@@ -68,14 +68,14 @@ def curves(chances: Floats, attack: Any) -> dict[str, Any]:
 
 
 def _groups(scores: Sequence[Score], chances: Floats, key: Callable[[Score], str]) -> dict[str, Any]:
-    found: dict[str, dict[str, list[float]]] = {}
-    for one, chance in zip(scores, chances, strict=True):
-        found.setdefault(key(one), {"attacks": [], "benign": []})["attacks" if one.row.attack else "benign"].append(
+    groups: dict[str, dict[str, list[float]]] = {}
+    for item, chance in zip(scores, chances, strict=True):
+        groups.setdefault(key(item), {"attacks": [], "benign": []})["attacks" if item.row.attack else "benign"].append(
             chance
         )
     return {
         name: {kind: {"of": len(v), "over": float(np.mean(np.array(v) >= THRESHOLD))} for kind, v in kinds.items() if v}
-        for name, kinds in sorted(found.items())
+        for name, kinds in sorted(groups.items())
     }
 
 

@@ -1,10 +1,10 @@
-"""Makes rows out of rows with a fixed seed: what no hand can write often enough.
+"""Generates rows from rows with a fixed seed: combinations that are too many to write by hand.
 
-Insertions teach who is addressed: an order to the assistant inside a document is an attack wherever it
-stands; a plain request inside a text that the model only reads is one as well (nobody said it); the same
-request behind a document that the speaker pasted is not. The foreign line of one document is planted in another, real
-one, and so is the harmless line of its twin. Encodings and gibberish come with harmless controls, so that strangeness
-alone is no reason.
+Insertions teach the model who is addressed: an instruction to the assistant inside a document is an attack at any
+position; a plain request inside a text that the model only reads is one as well (the user did not make it); the same
+request after a document that the user pasted is not. The foreign line of one document is inserted into another, and so
+is the benign line of its twin. Encodings and gibberish come with benign controls, so that unusual text alone is no
+reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INJECTION, JAILBREAK, SMUGGLING = (
 
 @dataclass(frozen=True)
 class Pools:
-    """Rows by the part they can play, and long documents."""
+    """Rows by their possible role, and long documents."""
 
     documents: tuple[Row, ...]
     orders: tuple[Row, ...]
@@ -40,7 +40,7 @@ class Pools:
     @classmethod
     def of(cls, rows: Sequence[Row], long: Documents) -> Pools:
         """Documents to insert into, orders to insert, harmless short requests, short attacks, single lines."""
-        foreign, native = lines(rows)
+        foreign, native = foreign_lines(rows)
         return cls(
             long=long,
             foreign=foreign,
@@ -60,7 +60,7 @@ class Pools:
                 for r in rows
                 if not r.attack
                 and r.channel == DIRECT
-                and not r.own
+                and not r.from_corpus
                 and 15 < len(r.text) < 260
                 and r.source not in {"hn_encoded_train", "presidio_generated_large", "pii_syn_nano"}
             ),
@@ -70,23 +70,23 @@ class Pools:
         )
 
 
-def lines(rows: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """The foreign lines of documents that have a harmless twin, and what the twins have in their places."""
-    twins = {row.group: row for row in rows if not row.attack and row.indirect and row.own}
+def foreign_lines(rows: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """The inserted lines of documents that have a benign twin, and the twins' lines in their places."""
+    twins = {row.group: row for row in rows if not row.attack and row.indirect and row.from_corpus}
     foreign, native = [], []
     for row in rows:
         if row.place is None or not (row.attack and row.indirect) or (twin := twins.get(row.group)) is None:
             continue
         theirs = difference(twin.text, [row.text])
-        if _is_line(own := _whole(row.text, *row.place)):
-            foreign.append(replace(row, text=own, place=None))
-        if theirs and _is_line(own := _whole(twin.text, *theirs)):
-            native.append(replace(twin, text=own))
+        if _is_line(line := _whole(row.text, *row.place)):
+            foreign.append(replace(row, text=line, place=None))
+        if theirs and _is_line(line := _whole(twin.text, *theirs)):
+            native.append(replace(twin, text=line))
     return tuple(foreign), tuple(native)
 
 
 def _whole(text: str, start: int, end: int) -> str:
-    """What stands there, from the beginning of its first sentence to the end of its last word."""
+    """The span extended to the start of its first sentence and the end of its last word."""
     first = max(text.rfind(mark, 0, start) for mark in ("\n", ". ", "。", "! ", "? ", "。")) + 1
     start = first if start - first < 80 else start
     last = next((at for at in range(end, min(len(text), end + 40)) if text[at].isspace()), end)
@@ -98,17 +98,17 @@ def _is_line(text: str) -> bool:
 
 
 def planted_attack(pools: Pools, rng: Random) -> Row:
-    """The foreign line of one document, or an order, in a stretch of a real one."""
+    """The inserted line of one document, or an instruction, in a part of a real one."""
     order = rng.choice(pools.foreign if rng.random() < 0.75 else pools.orders)
     text, place, document = _planted(pools, order.text, rng)
-    return replace(order, text=text, place=place, channel=_read_in(document, rng), made="planted_attack")
+    return replace(order, text=text, place=place, channel=_read_in(document, rng), transformation="planted_attack")
 
 
 def planted_line(pools: Pools, rng: Random) -> Row:
-    """The harmless line of one document in a stretch of another: that it is foreign there makes no attack."""
+    """The benign line of one document in a part of another: being out of place makes no attack."""
     line = rng.choice(pools.native)
     text, _, document = _planted(pools, line.text, rng)
-    return replace(line, text=text, place=None, channel=_read_in(document, rng), made="planted_line")
+    return replace(line, text=text, place=None, channel=_read_in(document, rng), transformation="planted_line")
 
 
 def _planted(pools: Pools, line: str, rng: Random) -> tuple[str, tuple[int, int], Row]:
@@ -120,62 +120,67 @@ def _planted(pools: Pools, line: str, rng: Random) -> tuple[str, tuple[int, int]
 
 
 def _read_in(document: Row, rng: Random) -> int:
-    """What an attack in the application's own texts teaches is how tool definitions and retrieved parts carry it."""
+    """Attacks in the application's own texts teach only how tool definitions and retrieved passages carry them."""
     return document.channel if document.channel != DIRECT or rng.random() < 0.3 else INDIRECT
 
 
 def attack_beside_document(pools: Pools, rng: Random) -> Row:
-    """An attack said behind or before what the user pasted."""
+    """An attack by the user before or after a pasted document."""
     document, attack = pools.long.stretch(rng, 2400), rng.choice(pools.attacks)
     parts = [document.text, attack.text] if rng.random() < 0.65 else [attack.text, document.text]
     text = rng.choice(["\n", "\n\n", " ", "\n---\n"]).join(parts)
     at = text.rindex(attack.text) if parts[1] == attack.text else 0
-    return replace(attack, text=text, place=(at, at + len(attack.text)), made="attack_beside_document")
+    return replace(attack, text=text, place=(at, at + len(attack.text)), transformation="attack_beside_document")
 
 
 def order_in_document(pools: Pools, rng: Random) -> Row:
     """An attack inside a document, read or pasted."""
     document, order = rng.choice(pools.documents), rng.choice(pools.orders)
     text, place = augment.insert(_slice(document.text, rng), order.text, rng)
-    return replace(order, text=text, place=place, channel=int(rng.random() < 0.75), made="order_in_document")
+    return replace(order, text=text, place=place, channel=int(rng.random() < 0.75), transformation="order_in_document")
 
 
 def request_in_document(pools: Pools, rng: Random) -> Row:
-    """A harmless request in a text that is only read: nobody asked, so nobody may be obeyed."""
+    """A benign request in a text that is only read: the user did not make it, so it must not be obeyed."""
     document, request = rng.choice(pools.documents), rng.choice(pools.requests)
     text, place = augment.insert(_slice(document.text, rng), request.text, rng)
     labels = frozenset({INJECTION})
-    return replace(request, text=text, place=place, channel=INDIRECT, made="request_in_document", labels=labels)
+    return replace(
+        request, text=text, place=place, channel=INDIRECT, transformation="request_in_document", labels=labels
+    )
 
 
 def request_with_document(pools: Pools, rng: Random) -> Row:
-    """The same from the speaker: a pasted document and a question about something."""
+    """The same from the user: a pasted document and a question about something."""
     document, request = rng.choice(pools.documents), rng.choice(pools.requests)
     text, _ = augment.insert(_slice(document.text, rng), request.text, rng)
-    return replace(request, text=text, channel=DIRECT, made="request_with_document")
+    return replace(request, text=text, channel=DIRECT, transformation="request_with_document")
 
 
 def document_alone(pools: Pools, rng: Random) -> Row:
-    """The document without anything, in either channel, at times with machine noise in it."""
+    """The document alone, in either channel, sometimes with machine noise in it."""
     document = rng.choice(pools.documents)
     text = _slice(document.text, rng)
     for _ in range(rng.choice([0, 0, 1, 3, 8])):
         text, _ = augment.insert(text, augment.machine_noise(rng), rng)
-    return replace(document, text=text, channel=int(rng.random() < 0.6), made="document_alone")
+    return replace(document, text=text, channel=int(rng.random() < 0.6), transformation="document_alone")
 
 
 def gibberish_attack(pools: Pools, rng: Random) -> Row:
-    """A request with the suffix that a token search found for it."""
+    """A request with an adversarial suffix as token search produces it."""
     base = rng.choice(rng.choice([pools.requests, pools.attacks, _GOALS]))
     return replace(
-        base, text=augment.with_suffix(base.text, rng), labels=base.labels | {JAILBREAK}, made="gibberish_attack"
+        base,
+        text=augment.with_suffix(base.text, rng),
+        labels=base.labels | {JAILBREAK},
+        transformation="gibberish_attack",
     )
 
 
 def machine_noise(pools: Pools, rng: Random) -> Row:
-    """A request about something that a machine wrote."""
+    """A request about machine-generated text."""
     base = rng.choice(pools.requests)
-    return replace(base, text=_with_noise(base.text, rng), made="machine_noise")
+    return replace(base, text=_with_noise(base.text, rng), transformation="machine_noise")
 
 
 def attack_in_noise(pools: Pools, rng: Random) -> Row:
@@ -183,38 +188,38 @@ def attack_in_noise(pools: Pools, rng: Random) -> Row:
     base = rng.choice(pools.attacks)
     text = _with_noise(base.text, rng)
     at = text.index(base.text)
-    return replace(base, text=text, place=(at, at + len(base.text)), made="attack_in_noise")
+    return replace(base, text=text, place=(at, at + len(base.text)), transformation="attack_in_noise")
 
 
 def smuggled_attack(pools: Pools, rng: Random) -> Row:
-    """An attack disguised or encoded."""
+    """An obfuscated or encoded attack."""
     base = rng.choice(pools.attacks)
     return replace(
-        base, text=augment.smuggled(base.text, rng), labels=base.labels | {SMUGGLING}, made="smuggled_attack"
+        base, text=augment.smuggled(base.text, rng), labels=base.labels | {SMUGGLING}, transformation="smuggled_attack"
     )
 
 
 def puzzle(pools: Pools, rng: Random) -> Row:
-    """A harmless text disguised or encoded."""
+    """An obfuscated or encoded benign text."""
     base = rng.choice(pools.requests)
-    return replace(base, text=augment.puzzled(base.text, rng), made="puzzle")
+    return replace(base, text=augment.puzzled(base.text, rng), transformation="puzzle")
 
 
 def scenario_attack(_: Pools, rng: Random) -> Row:
     """A harmful goal in a scenario: a role, a story or a study."""
-    return _said(scenarios.templates().harmful(rng.choice(scenarios.goals()), rng), "scenario_attack", JAILBREAK)
+    return _synthetic(scenarios.templates().harmful(rng.choice(scenarios.goals()), rng), "scenario_attack", JAILBREAK)
 
 
 def scenario_harmless(_: Pools, rng: Random) -> Row:
-    """Its harmless twin in such a scenario."""
+    """Its benign twin in such a scenario."""
     text = scenarios.templates().harmless(rng.choice(scenarios.goals()), rng)
-    return _said(text, "scenario_harmless")
+    return _synthetic(text, "scenario_harmless")
 
 
 def scenario_request(pools: Pools, rng: Random) -> Row:
-    """An ordinary request in such a scenario: the scenario proves nothing."""
+    """An ordinary request in such a scenario: the scenario alone proves nothing."""
     base = rng.choice(pools.requests)
-    return replace(base, text=scenarios.templates().around(base.text, rng), made="scenario_request")
+    return replace(base, text=scenarios.templates().around(base.text, rng), transformation="scenario_request")
 
 
 SHARES: tuple[tuple[Callable[[Pools, Random], Row], float], ...] = (
@@ -234,16 +239,16 @@ SHARES: tuple[tuple[Callable[[Pools, Random], Row], float], ...] = (
     (scenario_harmless, 0.035),
     (scenario_request, 0.020),
 )
-"""What is made, as shares of the rows drawn."""
+"""The kinds of generated rows, as shares of the rows drawn."""
 
 
 def shares() -> dict[str, float]:
-    """The names of what is made, and how often."""
+    """The names of the kinds, and how often each is drawn."""
     return {maker.__name__: share for maker, share in SHARES}
 
 
 def make(name: str, pools: Pools, rng: Random) -> Row:
-    """A row of the kind that `shares` has named."""
+    """A row of a kind named by `shares`."""
     return _MAKERS[name](pools, rng)
 
 
@@ -251,20 +256,31 @@ _MAKERS = {maker.__name__: maker for maker, _ in SHARES}
 
 
 def touched(row: Row, rng: Random) -> Row:
-    """A drawn row, now and then with typing errors; an attack from our documents at times as if it were said."""
+    """A drawn row, sometimes with typing errors; an attack from our documents sometimes as the user's own."""
     if len(row.text) < 400 and row.place is None and rng.random() < 0.08:
         row = replace(row, text=augment.typos(row.text, rng))
-    if row.indirect and (row.own or not row.attack) and rng.random() < (0.3 if row.attack else 0.15):
+    if row.indirect and (row.from_corpus or not row.attack) and rng.random() < (0.3 if row.attack else 0.15):
         row = replace(row, channel=DIRECT)
     return row
 
 
-def _said(text: str, made: str, *labels: str) -> Row:
-    """A text of our own that no row is the base of."""
-    return Row(made, text, frozenset(labels), DIRECT, "corpus_scenarios", made, "en", made, own=True, made=made)
+def _synthetic(text: str, transformation: str, *labels: str) -> Row:
+    """A generated text without a base row."""
+    return Row(
+        transformation,
+        text,
+        frozenset(labels),
+        DIRECT,
+        "corpus_scenarios",
+        transformation,
+        "en",
+        transformation,
+        from_corpus=True,
+        transformation=transformation,
+    )
 
 
-_GOALS = tuple(_said(goal.harmful, "goal") for goal in scenarios.goals())
+_GOALS = tuple(_synthetic(goal.harmful, "goal") for goal in scenarios.goals())
 
 
 def _with_noise(text: str, rng: Random) -> str:
@@ -273,7 +289,7 @@ def _with_noise(text: str, rng: Random) -> str:
 
 
 def _slice(text: str, rng: Random) -> str:
-    """A stretch of a long document, cut at a line or a space."""
+    """A part of a long document, cut at a line or a space."""
     most = rng.randint(250, 2500)
     if len(text) <= most:
         return text

@@ -1,8 +1,8 @@
-"""Divides the public sources into folds: a training that leaves one of them out is judged on it.
+"""Divides the public sources into folds: a training without one of them is validated on it.
 
-Sisters are in one fold (jailbreaks collected in the wild, encoded texts and their harmless controls), every fold has
-attacks and harmless texts, and each weighs about the same. Our own corpus is in every training but for the families of
-`training.held_back`.
+Related sources are in one fold (jailbreaks collected in the wild, encoded texts and their benign controls), every fold
+has attacks and benign texts, and all have about the same weight. Our own corpus is in every training except for the
+families of `training.holdout`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ NAMES = (
 FOLDS = tuple(frozenset(names.split()) for names in NAMES)
 
 
-def taught(rows: Iterable[Row], fold: int) -> list[Row]:
-    """The rows that this training may see."""
+def training_rows(rows: Iterable[Row], fold: int) -> list[Row]:
+    """The training rows of this fold."""
     return [row for row in rows if row.source not in FOLDS[fold]]
 
 
-def left_out(rows: Iterable[Row], fold: int) -> list[Row]:
-    """The rows that this training may not see, but for harmless ones with personal data."""
+def validation_rows(rows: Iterable[Row], fold: int) -> list[Row]:
+    """The validation rows of this fold, without benign ones that contain personal data."""
     return [row for row in rows if row.source in FOLDS[fold] and (row.attack or not row.pii)]

@@ -1,7 +1,7 @@
-"""Fits a head on a sentence-transformers model as it is: `python -m training.frozen --data DIR [--model FOLDER]`.
+"""Fits a head on a frozen sentence-transformers model: `python -m training.frozen --data DIR [--model FOLDER]`.
 
-The cheap way to use any embedding model: its weights are left alone, a linear layer on top learns from
-the rows, with the loss on the worst window of each text. Writes `head.npz` and `model.json` into `--out`.
+The cheap way to use any embedding model: its weights stay unchanged, a linear layer on top is trained on the rows, with
+the loss on the worst window of each text. Writes `head.npz` and `model.json` into `--out`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from training import rows as data
 from training.rows import OUTPUTS, Row
 
 MOST = 4
-"""Windows of one text that are looked at, spread over its length."""
+"""Maximum number of windows of one text, spread over its length."""
 
 
 def features(rows: Sequence[Row], encoder: Encoder) -> tuple[Array, list[int]]:
     """The features of the windows of all rows, and for each window its row."""
     cut, owner, channels = [], [], []
     for number, row in enumerate(rows):
-        found = _spread(list(encoder.windows(row.text)))
-        cut.extend(found)
-        owner.extend([number] * len(found))
-        channels.extend([row.channel] * len(found))
+        windows = _spread(list(encoder.windows(row.text)))
+        cut.extend(windows)
+        owner.extend([number] * len(windows))
+        channels.extend([row.channel] * len(windows))
     out: dict[int, Array] = {}
     for batch in track(list(batches(cut, 4096)), "embedding", disable=not sys.stderr.isatty()):
         found_features = encoder.features([cut[i].ids for i in batch], [channels[i] for i in batch])
@@ -43,12 +43,12 @@ def features(rows: Sequence[Row], encoder: Encoder) -> tuple[Array, list[int]]:
     return np.stack([out[i] for i in range(len(cut))]), owner
 
 
-def fit(found: Array, owner: Sequence[int], rows: Sequence[Row], *, steps: int = 400, seed: int = 0) -> Head:
-    """A linear head whose loss looks at the worst window of each row; full batches, seeded."""
+def fit(features: Array, owner: Sequence[int], rows: Sequence[Row], *, steps: int = 400, seed: int = 0) -> Head:
+    """A linear head whose loss uses the worst window of each row; full batches, seeded."""
     torch.manual_seed(seed)
-    x, index = torch.from_numpy(found), torch.tensor(owner)
-    goal, known = targets(rows)
-    weight = torch.tensor(data.times(rows))[:, None] * known
+    x, index = torch.from_numpy(features), torch.tensor(owner)
+    goal, weights = targets(rows)
+    weight = torch.tensor(data.times(rows))[:, None] * weights
     layer = torch.nn.Linear(x.shape[1], len(OUTPUTS))
     optimiser = torch.optim.AdamW(layer.parameters(), lr=0.05, weight_decay=0.05)
     for _ in track(range(steps), "fitting", disable=not sys.stderr.isatty()):
@@ -61,10 +61,10 @@ def fit(found: Array, owner: Sequence[int], rows: Sequence[Row], *, steps: int =
 
 
 def targets(rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
-    """(rows, outputs): what each output should say, and whether the row knows it."""
+    """(rows, outputs): the target of each output, and its weight."""
     goal = [[float(row.attack), *(float(name in row.labels) for name in OUTPUTS[1:])] for row in rows]
-    known = [[1.0, *([0.3 if row.fine else 0.0] * (len(OUTPUTS) - 1))] for row in rows]
-    return torch.tensor(goal), torch.tensor(known)
+    weights = [[1.0, *([0.3 if row.fine else 0.0] * (len(OUTPUTS) - 1))] for row in rows]
+    return torch.tensor(goal), torch.tensor(weights)
 
 
 def write(folder: Path, head: Head, manifest: Manifest) -> None:
@@ -73,8 +73,8 @@ def write(folder: Path, head: Head, manifest: Manifest) -> None:
     np.savez(folder / "head.npz", weights=head.weights, bias=head.bias)
     names = sorted({"head.npz", *manifest.files})
     files = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
-    made = manifest.model_copy(update={"files": files}).model_dump(mode="json")
-    (folder / "model.json").write_bytes(orjson.dumps(made, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    document = manifest.model_copy(update={"files": files}).model_dump(mode="json")
+    (folder / "model.json").write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 def _worst(logits: torch.Tensor, owner: torch.Tensor, count: int) -> torch.Tensor:
@@ -82,13 +82,13 @@ def _worst(logits: torch.Tensor, owner: torch.Tensor, count: int) -> torch.Tenso
     return start.scatter_reduce(0, owner[:, None].expand_as(logits), logits, "amax", include_self=True)
 
 
-def _spread(found: Sequence[Window]) -> list[Window]:
-    take = np.unique(np.linspace(0, len(found) - 1, min(len(found), MOST)).round().astype(int)) if found else []
-    return [found[i] for i in take]
+def _spread(windows: Sequence[Window]) -> list[Window]:
+    take = np.unique(np.linspace(0, len(windows) - 1, min(len(windows), MOST)).round().astype(int)) if windows else []
+    return [windows[i] for i in take]
 
 
 def manifest_for(model: Path | None, width: int) -> Manifest:
-    """A manifest before anything was fitted."""
+    """The manifest before calibration."""
     return Manifest(
         name="frozen",
         version="1",
@@ -110,13 +110,13 @@ def manifest_for(model: Path | None, width: int) -> Manifest:
 @click.option("--threads", default=2)
 def main(folder: Path, model: Path | None, out: Path, count: int, threads: int) -> None:
     """Fit a head on a frozen model."""
-    known = [*data.permissive(folder), *data.corpus()]
-    rows = list({row.id: row for row in Random(0).choices(known, data.times(known), k=count)}.values())
+    population = [*data.permissive(folder), *data.corpus()]
+    rows = list({row.id: row for row in Random(0).choices(population, data.times(population), k=count)}.values())
     manifest = manifest_for(model, 1)
     empty = Head(np.zeros((len(OUTPUTS), 1), np.float32), np.zeros(len(OUTPUTS), np.float32), OUTPUTS)
     encoder = SentenceTransformersEncoder(ModelArtifact(model or out, manifest, empty), threads)
-    found, owner = features(rows, encoder)
-    write(out, fit(found, owner, rows), manifest.model_copy(update={"similarity": (0, found.shape[1])}))
+    vectors, owner = features(rows, encoder)
+    write(out, fit(vectors, owner, rows), manifest.model_copy(update={"similarity": (0, vectors.shape[1])}))
 
 
 if __name__ == "__main__":

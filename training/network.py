@@ -1,10 +1,10 @@
 """The network: the lowest layers of multilingual-e5-small, two poolings and one linear head.
 
-The features of a window are the mean and the maximum over its tokens, side by side. The head reads both; the mean alone
-is the embedding for `similar_to` rules. Token types say who wrote the text: 0 the user, 1 somebody whose text the
-assistant only reads, 2 the application; they are added behind the layers that do not learn, so that nothing has to be
-derived through these. Words and the lowest layers stay: what they know of a hundred languages is what the base is taken
-for.
+The features of a window are the mean and the maximum over its tokens, concatenated. The head uses both; the mean alone
+is the embedding for `similar_to` rules. Token types say who wrote the text: 0 the user, 1 a third party whose text the
+assistant only reads, 2 the application; they are added after the frozen layers, so that no gradient passes through
+these. Embeddings and the lowest layers stay frozen: their knowledge of a hundred languages is the reason to use this
+base.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WIDTH, HEADS, INNER = 384, 12, 1536
 LAYERS, FROZEN = 6, 2
 """Layers of the base that are kept, and how many of them do not learn."""
 PLACES = 128
-"""Tokens of the longest window, the special ones included."""
+"""Tokens of the longest window, special tokens included."""
 TYPES = 3
 FEATURES = 2 * WIDTH
 SIMILARITY = (0, WIDTH)
@@ -32,7 +32,7 @@ EPSILON = 1e-12
 
 
 class Dropout(nn.Module):
-    """Drops channels of a whole window: random numbers for every token would be an eighth of the training's time."""
+    """Drops channels of a whole window: random numbers per token would take an eighth of the training time."""
 
     def __init__(self, chance: float) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Dropout(nn.Module):
 
 
 class Layer(nn.Module):
-    """One layer of BERT: attention and feed-forward, each with its residual and normalisation behind it."""
+    """One post-norm BERT layer: attention and feed-forward, each with residual and normalisation."""
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
@@ -57,11 +57,11 @@ class Layer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, hidden: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        """(windows, tokens, width) and what is added to the attention's scores -> (windows, tokens, width)."""
+        """(windows, tokens, width) and the attention bias -> (windows, tokens, width)."""
         count, tokens, _ = hidden.shape
 
-        def split(found: torch.Tensor) -> torch.Tensor:
-            return found.view(count, tokens, HEADS, WIDTH // HEADS).transpose(1, 2)
+        def split(states: torch.Tensor) -> torch.Tensor:
+            return states.view(count, tokens, HEADS, WIDTH // HEADS).transpose(1, 2)
 
         query, key, value = (split(part) for part in self.all(hidden).split(WIDTH, dim=-1))
         scores = torch.matmul(query * (WIDTH // HEADS) ** -0.5, key.transpose(-1, -2)) + bias
@@ -89,8 +89,8 @@ class Network(nn.Module):
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits (windows, outputs) and features (windows, 2 x width)."""
-        found = self.features(ids, mask, types)
-        return self.head(self.dropout(found)), found
+        hidden = self.features(ids, mask, types)
+        return self.head(self.dropout(hidden)), hidden
 
     def features(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         """(windows, 2 x width)."""
@@ -107,58 +107,58 @@ class Network(nn.Module):
         return pooled(hidden.float(), mask)
 
     def train(self, mode: bool = True) -> Network:
-        """The layers that do not learn are never in training: nothing is dropped there."""
+        """The frozen layers always stay in evaluation mode, without dropout."""
         super().train(mode)
         self.layers[: self.frozen].eval()
         return self
 
     def groups(self, rate: float) -> list[dict[str, object]]:
-        """Parameters for the optimiser: the head learns five times as fast as the rest."""
+        """Parameter groups for the optimiser: the head learns five times as fast as the rest."""
         head = list(self.head.parameters())
-        known = {id(parameter) for parameter in head}
-        rest = [p for p in self.parameters() if p.requires_grad and id(p) not in known]
-        return [{"params": rest, "lr": rate}, {"params": head, "lr": 5 * rate}]
+        head_ids = {id(parameter) for parameter in head}
+        body = [p for p in self.parameters() if p.requires_grad and id(p) not in head_ids]
+        return [{"params": body, "lr": rate}, {"params": head, "lr": 5 * rate}]
 
 
 def pooled(hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Mean and maximum over the tokens that are there."""
+    """Mean and maximum over the unmasked tokens."""
     there = mask.unsqueeze(-1).to(hidden.dtype)
     highest = (hidden * there + (there - 1) * 1e4).amax(dim=1)
     return torch.cat([(hidden * there).sum(1) / there.sum(1), highest], dim=1)
 
 
 def begin(base: Base, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Network:
-    """The network before it has learnt anything, with these pieces of the base."""
-    made = Network(len(numbers))
+    """The untrained network, initialised from these pieces of the base."""
+    network = Network(len(numbers))
     tensors = {
         "words.weight": base.tensor("emb.word").reshape(-1, WIDTH)[numbers],
         "places.weight": base.tensor("emb.pos").reshape(-1, WIDTH)[:PLACES] + base.tensor("emb.type")[:WIDTH],
         "norm.weight": base.tensor("emb.ln.w"),
         "norm.bias": base.tensor("emb.ln.b"),
     }
-    for number in range(len(made.layers)):
+    for number in range(len(network.layers)):
         tensors.update(_layer(base, number))
-    state = made.state_dict()
+    state = network.state_dict()
     state.update({name: torch.from_numpy(values).view_as(state[name]) for name, values in tensors.items()})
-    made.load_state_dict(state)
-    return made
+    network.load_state_dict(state)
+    return network
 
 
 def _layer(base: Base, number: int) -> Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
     """The tensors of one layer under our names."""
-    found = {}
-    for own, kind in (("weight", "w"), ("bias", "b")):
+    tensors = {}
+    for target, kind in (("weight", "w"), ("bias", "b")):
         parts = [base.tensor(f"l{number}.{name}.{kind}") for name in "qkv"]
-        found[f"layers.{number}.all.{own}"] = np.concatenate(parts)
+        tensors[f"layers.{number}.all.{target}"] = np.concatenate(parts)
         names = {"out": "ao", "up": "fi", "down": "fo", "norm": "aln", "norm_last": "oln"}
-        found |= {
-            f"layers.{number}.{our}.{own}": base.tensor(f"l{number}.{their}.{kind}") for our, their in names.items()
+        tensors |= {
+            f"layers.{number}.{our}.{target}": base.tensor(f"l{number}.{their}.{kind}") for our, their in names.items()
         }
-    return found
+    return tensors
 
 
 def half() -> torch.autocast:
-    """Half precision where the processor multiplies it: elsewhere it is emulated, ten times as slow as whole floats."""
+    """Half precision where the processor supports it: elsewhere it is emulated, ten times slower than 32-bit floats."""
     can = torch.cpu.get_capabilities()
     return torch.autocast("cpu", dtype=torch.bfloat16, enabled=bool(can.get("avx512_bf16") or can.get("amx_bf16")))
 

@@ -1,4 +1,4 @@
-"""Reads the labelled rows that training may see: our own corpus, and the permissive part of the data folder."""
+"""Reads the labelled rows for training: our own corpus, and the permissively licensed part of the data folder."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ OUTPUTS = ("attack", *(str(label) for label in LABELS))
 DIRECT, INDIRECT, APPLICATION = range(3)
 CHANNELS = {"direct": DIRECT, "indirect": INDIRECT, "application": APPLICATION}
 BINARY_SOURCES = ("deepset_", "piguard_", "injecguard_")
-"""Sources whose finer labels are guesses: they teach attack or benign and nothing else."""
+"""Sources whose single labels are guesses: only attack or benign is learnt from them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One text with what is known of it. `group` stays on one side of any split."""
+    """One labelled text. Rows of one `group` stay on the same side of any split."""
 
     id: str
     text: str
     labels: frozenset[str]
     channel: int
-    """Who wrote it: 0 the user, 1 somebody whose text the assistant only reads, 2 the application."""
+    """Who wrote it: 0 the user, 1 a third party whose text the assistant reads, 2 the application."""
     source: str
     group: str
     lang: str = ""
     family: str = ""
-    own: bool = False
-    made: str = ""
-    """The name of the transformation, if an expander made this row from another."""
+    from_corpus: bool = False
+    transformation: str = ""
+    """The name of the transformation, if the row was generated from another."""
     place: tuple[int, int] | None = None
-    """Where in the text the attack stands, if that is known: offsets in code points."""
+    """The attack's position in the text, if known: offsets in code points."""
     pii: bool = False
-    """Whether it carries personal data: without an attack it is harmless to this model, and counts in no figure."""
+    """Whether it contains personal data: without an attack it is benign to this model, and in no figure."""
 
     @property
     def indirect(self) -> bool:
-        """Whether nobody in the conversation wrote it."""
+        """Whether it comes from outside the conversation."""
         return self.channel == INDIRECT
 
     @property
     def attack(self) -> bool:
-        """Whether it carries any of the four attack labels."""
+        """Whether it has any of the four attack labels."""
         return bool(self.labels)
 
     @property
     def fine(self) -> bool:
-        """Whether the single labels can be believed."""
+        """Whether the single labels are reliable."""
         return not self.source.startswith(BINARY_SOURCES)
 
 
 def read(path: Path) -> list[Row]:
-    """Rows that count as attack or benign; rows with PII alone are benign to this model, and suspects are left out."""
+    """Rows that are attack or benign; rows with PII alone are benign to this model, and suspects are left out."""
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         values = [orjson.loads(line) for line in file if line.strip()]
     return [_row(value) for value in values if not value.get("suspect_label")]
@@ -77,7 +77,7 @@ def corpus(folder: Path = CORPUS) -> list[Row]:
 
 
 def placed(rows: Sequence[Row]) -> list[Row]:
-    """The same rows; an attack whose pair has a harmless twin knows where it stands: where the two differ."""
+    """The same rows; an attack with a benign twin gets the position where the two differ."""
     calm: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if not row.attack:
@@ -86,7 +86,7 @@ def placed(rows: Sequence[Row]) -> list[Row]:
 
 
 def difference(text: str, twins: Sequence[str]) -> tuple[int, int] | None:
-    """The stretch of the text that none of its twins has, if that is less than half of it."""
+    """The span of the text that none of its twins has, if it is less than half of it."""
     best = min((_between(text, twin) for twin in twins), key=lambda span: span[1] - span[0], default=(0, len(text)))
     return best if 0 < best[1] - best[0] < len(text) / 2 else None
 
@@ -96,13 +96,15 @@ def _between(text: str, twin: str) -> tuple[int, int]:
     return head, len(text) - _shared(text[head:][::-1], twin[head:][::-1])
 
 
-def _shared(one: str, other: str) -> int:
-    """How many letters both begin with."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+def _shared(first: str, other: str) -> int:
+    """The length of the common prefix."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(first, other, strict=False)) if a != b), min(len(first), len(other))
+    )
 
 
 def permissive(data: Path) -> list[Row]:
-    """`train.jsonl.gz` of the data folder; the files with unclear licences are never opened."""
+    """`train.jsonl.gz` of the data folder; files with unclear licences are never opened."""
     return read(data / "train.jsonl.gz")
 
 
@@ -116,28 +118,28 @@ turns_of_coding_agents turns_of_everyday_chats turns_of_business_assistants tool
 tool_definitions_and_system_prompts en_direct_techniques documents_with_a_foreign_line languages_24_mixed
 """
 NEWEST = frozenset(_NAMES.split())
-"""Files of the corpus that hold what applications send. The others were written for single short rows."""
+"""Corpus files with texts as applications send them. The others hold short single rows."""
 TIMES, ONCE = 2.5, 0.5
 """How often a row of the newest files is drawn, and one of the others."""
 LARGE = 1_000
-"""Rows of a public source from which each more counts half."""
+"""Rows of a public source from which each further one counts half."""
 
 
 def times(rows: Sequence[Row]) -> list[float]:
-    """How often each row is drawn, in the mean: large public sources are damped by the root of their size."""
+    """How often each row is drawn on average: large public sources are damped by the root of their size."""
     size = Counter(row.source for row in rows)
     return [_times(row, size[row.source]) for row in rows]
 
 
 def _times(row: Row, size: int) -> float:
-    if row.own:
+    if row.from_corpus:
         return TIMES if row.source.removeprefix("corpus_") in NEWEST else ONCE
     return min(1.0, (LARGE / size) ** 0.5)
 
 
 def _row(value: dict[str, Any]) -> Row:
     source = str(value["source"])
-    own = source.startswith(("own_", "corpus_"))
+    from_corpus = source.startswith(("own_", "corpus_"))
     labels = frozenset(str(label) for label in value.get("labels") or ()) & {str(label) for label in LABELS}
     channel = INDIRECT if source.startswith("bipia_") else CHANNELS[value.get("channel") or "direct"]
     edge = {"insert_start": (0, 100), "insert_end": (max(0, len(value["text"]) - 100), len(value["text"]))}
@@ -151,7 +153,7 @@ def _row(value: dict[str, Any]) -> Row:
         group=str(group),
         lang=str(value.get("lang", "")),
         family=str(value.get("family", "")),
-        own=own,
+        from_corpus=from_corpus,
         place=edge.get(str(value.get("technique"))) if labels else None,
         pii=str(Label.PII_DETECTED) in (value.get("labels") or ()),
     )

@@ -1,8 +1,8 @@
 """Requests in a scenario: a role, a setting, a task and an ending around a goal.
 
 A persuasive user (or a program that searches for prompts, as PAIR does; Chao et al., 2023) hides a harmful goal behind
-a role, a study, a disclaimer. No sentence of a scenario gives it away, so each goal of `corpus/goals.txt` has a
-harmless twin, both stand in the same scenarios, and only what is asked for tells them apart.
+a role, a study, a disclaimer. No sentence of a scenario reveals it, so each goal of `corpus/goals.txt` has a benign
+twin, both are used in the same scenarios, and only the goal differs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CORPUS = Path(__file__).parent / "corpus"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Two requests that begin with a verb."""
+    """A harmful and a benign request that begin with a verb."""
 
     harmful: str
     harmless: str
@@ -26,7 +26,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """Sentences by their place in a request; those of a task hold `{goal}` or `{Goal}`."""
+    """Sentences by their position in a request; those of a task contain `{goal}` or `{Goal}`."""
 
     role: Sequence[str]
     setting: Sequence[str]
@@ -35,7 +35,7 @@ class Templates:
     insisting: Sequence[str]
 
     def harmful(self, goal: Goal, rng: Random) -> str:
-        """The harmful side in a task, with one to six sentences around it."""
+        """The harmful goal in a task, with one to six sentences around it."""
         text = self.around(self.task_of(goal.harmful, rng), rng)
         return f"{text} {rng.choice(self.insisting)}" if rng.random() < 0.2 else text
 
@@ -72,11 +72,11 @@ def templates() -> Templates:
 
 def _sections(name: str) -> dict[str, list[str]]:
     """The lines of a file under their `[heading]`; comments and empty lines are left out."""
-    found: dict[str, list[str]] = {}
+    sections: dict[str, list[str]] = {}
     heading = ""
     for line in (CORPUS / name).read_text("utf-8").splitlines():
         if line.startswith("["):
             heading = line.strip("[]")
         elif line and not line.startswith("#"):
-            found.setdefault(heading, []).append(line)
-    return found
+            sections.setdefault(heading, []).append(line)
+    return sections

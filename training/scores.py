@@ -1,4 +1,4 @@
-"""Scores texts with a finished model as it is served, and states how well attacks and harmless texts come apart."""
+"""Scores texts with a finished model as it is served, and measures how well attacks and benign texts are separated."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from training.rows import Row
 
 Floats = npt.NDArray[np.float64]
 NONE = -20.0
-"""The logit of a text that has no window."""
+"""The logit of a text without windows."""
 EVERYTHING = 100_000
-"""Readings of one text: measurements have no budget."""
+"""Window budget of one text: measurements have no limit."""
 PART = 64
 
 
@@ -37,17 +37,17 @@ class Score:
 
 
 def score(rows: Sequence[Row], folder: Path, processes: int = 2) -> list[Score]:
-    """Every row by its worst window, as the semantic layer reads it."""
-    found = logits([ChannelText(row.text, row.channel) for row in rows], folder, processes)
-    return [Score(row, *one) for row, one in zip(rows, found, strict=True)]
+    """Score every row by its worst window, as the semantic layer does."""
+    outputs = logits([ChannelText(row.text, row.channel) for row in rows], folder, processes)
+    return [Score(row, *output) for row, output in zip(rows, outputs, strict=True)]
 
 
 def logits(texts: Sequence[ChannelText], folder: Path, processes: int = 2) -> list[tuple[float, int]]:
     """The attack logit of each text's worst window, and how many windows it has."""
     parts = [texts[at : at + PART] for at in range(0, len(texts), PART)]
     with ProcessPoolExecutor(processes) as pool:
-        found = track(pool.map(_part, [folder] * len(parts), parts), "scoring", len(parts), transient=True)
-        return [one for part in found for one in part]
+        parts_done = track(pool.map(_part, [folder] * len(parts), parts), "scoring", len(parts), transient=True)
+        return [logit for part in parts_done for logit in part]
 
 
 def _part(folder: Path, texts: Sequence[ChannelText]) -> list[tuple[float, int]]:
@@ -64,24 +64,26 @@ async def _read(folder: Path, texts: Sequence[ChannelText]) -> list[tuple[float,
     finally:
         await reader.close()
     attack = scorer.head.attack
-    return [(max((float(one.logits[attack]) for one in r.scored), default=NONE), r.window_counts[0]) for r in readings]
+    return [
+        (max((float(window.logits[attack]) for window in r.scored), default=NONE), r.window_counts[0]) for r in readings
+    ]
 
 
 @cache
 def opened(folder: Path) -> CascadeScorer:
-    """The model folder, opened once in a process, on one thread."""
+    """The model folder, opened once per process, on one thread."""
     return CascadeScorer.open(ModelArtifact.read(folder), 1)
 
 
 def auc(attacks: Floats, benign: Floats) -> float:
-    """The chance that an attack scores above a benign text, ties counting half."""
+    """The probability that an attack scores above a benign text, ties counting half."""
     order = np.sort(benign)
     below = np.searchsorted(order, attacks, "left") + np.searchsorted(order, attacks, "right")
     return float(below.mean() / 2 / len(order))
 
 
 def recall_at(attacks: Floats, benign: Floats, rate: float) -> float:
-    """Attacks above the threshold that lets through so many benign texts as false alarms."""
+    """The share of attacks above the threshold at this false-positive rate."""
     return float((attacks > threshold(benign, rate)).mean())
 
 
@@ -98,17 +100,17 @@ def ece(chances: Floats, attacks: npt.NDArray[np.bool_], bins: int = 10) -> floa
 
 
 def second_stage(windows: Sequence[tuple[tuple[int, ...], int]], folder: Path, processes: int = 2) -> Floats:
-    """What the second stage alone says of windows of pieces and their channels: attack logits."""
+    """The second stage's attack logits for windows of pieces and their channels."""
     parts = [windows[at : at + 8 * PART] for at in range(0, len(windows), 8 * PART)]
     with ProcessPoolExecutor(processes) as pool:
-        found = track(pool.map(_windows, [folder] * len(parts), parts), "teaching", len(parts), transient=True)
-        return np.array([one for part in found for one in part])
+        results = track(pool.map(_windows, [folder] * len(parts), parts), "teaching", len(parts), transient=True)
+        return np.array([value for part in results for value in part])
 
 
 def _windows(folder: Path, windows: Sequence[tuple[tuple[int, ...], int]]) -> list[float]:
-    return list(_said(opened(folder), windows))
+    return list(_logits_of(opened(folder), windows))
 
 
-def _said(scorer: CascadeScorer, windows: Sequence[tuple[tuple[int, ...], int]]) -> Iterator[float]:
+def _logits_of(scorer: CascadeScorer, windows: Sequence[tuple[tuple[int, ...], int]]) -> Iterator[float]:
     for ids, channel in windows:
         yield float(scorer.head.logits(scorer.encoder.features([ids], [channel]))[0, scorer.head.attack])

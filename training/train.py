@@ -1,9 +1,9 @@
-"""Makes the shipped model: `python -m training.train --data DIR` (which is `make train DATA=DIR`).
+"""Builds the shipped model: `python -m training.train --data DIR` (which is `make train DATA=DIR`).
 
-One recipe from a public base to the shipped files: cut the vocabulary, train the second stage once over all rows, teach
-the first stage by it, export both in eight bits, calibrate the export on what was held back, and show how true it is.
-Every step leaves its outcome in `--work`; a run that was stopped goes on with the same command. Only rows under
-permissive licences and our own are read; `dev` files never.
+One recipe from a public base to the shipped files: reduce the vocabulary, train the second stage once over all rows,
+distil the first stage from it, export both in eight bits, calibrate the export on the holdout, and measure it. Every
+step stores its result in `--work`; an interrupted run continues with the same command. Only rows under permissive
+licences and our own are read; `dev` files never.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sidecar.detectors.semantic.cascade import FIRST_STAGE_FILE as FIRST_FILE
 from sidecar.detectors.semantic.encoder import Session
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE as PIECES_FILE
 from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
-from training import calibrate, evaluate, export, first, folds, held_back, scores, vocabulary
+from training import calibrate, evaluate, export, first_stage, folds, holdout, scores, vocabulary
 from training import rows as data
 from training.base import FILE, Base, verify
 from training.documents import Documents, texts, whole
@@ -34,9 +34,9 @@ from training.trainer import Plan, Trainer
 
 PIECES, NETWORK, TRAINED, FIRST = "pieces.npy", "network.pt", "trained.pt", "first.pt"
 SIMILAR = 0.92
-"""Cosine of two texts that say the same; the embedding tells little more than subjects below .9."""
+"""Cosine of two texts with the same meaning; below .9 the embedding separates little more than topics."""
 LESSONS = 110_000
-"""Windows that the first stage learns from."""
+"""Windows that the first stage is trained on."""
 
 
 @click.command()
@@ -51,17 +51,17 @@ LESSONS = 110_000
 def main(folder: Path, base: Path, out: Path, work: Path, seed: int, without: int | None) -> None:
     """Train, export, calibrate."""
     work.mkdir(parents=True, exist_ok=True)
-    own, long = data.corpus(), Documents.read(folder)
+    corpus, long = data.corpus(), Documents.read(folder)
     public = data.permissive(folder)
-    rows = [*(folds.taught(public, without - 1) if without else public), *held_back.taught(own)]
+    rows = [*(folds.training_rows(public, without - 1) if without else public), *holdout.training_rows(corpus)]
     source = Base(verify(base))
     trainer, numbers = second(source, rows, long, work, replace(Plan(), seed=seed))
     write_second(trainer.network, source, numbers, out)
     write_first(trainer, out, work)
-    calibrated(folder, own, out)
+    calibrated(folder, corpus, out)
     click.echo(f"parity: {parity(trainer, out)}", err=True)
     if without:
-        evaluate.show(evaluate.figures(*evaluate.judged(folds.left_out(public, without - 1), out)))
+        evaluate.show(evaluate.figures(*evaluate.judged(folds.validation_rows(public, without - 1), out)))
 
 
 def write_second(network: Network, base: Base, numbers: vocabulary.Numbers, out: Path) -> None:
@@ -86,58 +86,65 @@ def write_second(network: Network, base: Base, numbers: vocabulary.Numbers, out:
 
 
 def write_first(trainer: Trainer, out: Path, work: Path) -> None:
-    """Teach the first stage by the second, and write it beside it; it has no early exit yet."""
+    """Distil the first stage from the second and write it beside it, without an early-exit threshold."""
     if not (work / FIRST).exists():
         windows = trainer.windows(LESSONS)
-        said = scores.second_stage(windows, out)
-        made = first.begin(trainer.network.words.weight.detach())
-        first.save(first.taught(made, windows, said.astype(np.float32)), work / FIRST)
-    export.export_first(first.load(work / FIRST), out / FIRST_FILE)
-    known = ModelArtifact.read(out)
-    files = dict.fromkeys((*known.manifest.files, FIRST_FILE), "")
-    write(out, known.head, known.manifest.model_copy(update={"files": files}))
+        teacher = scores.second_stage(windows, out)
+        model = first_stage.begin(trainer.network.words.weight.detach())
+        first_stage.save(first_stage.train(model, windows, teacher.astype(np.float32)), work / FIRST)
+    export.export_first(first_stage.load(work / FIRST), out / FIRST_FILE)
+    artefact = ModelArtifact.read(out)
+    files = dict.fromkeys((*artefact.manifest.files, FIRST_FILE), "")
+    write(out, artefact.head, artefact.manifest.model_copy(update={"files": files}))
 
 
-def calibrated(folder: Path, own: Sequence[Row], out: Path) -> None:
-    """Fit the calibration on the held-out split and choose the early-exit threshold of the first stage; write both."""
-    rows, documents = scores.score(held_back.kept(own), out), _documents(folder, out)
-    said = [[s for s in rows if (s.row.channel == APPLICATION) == apart] for apart in (False, True)]
-    limit = calibrate.limit(said[0], documents[0])
-    apart = calibrate.limit(said[1], documents[1], calibrate.APPLICATION_DOCUMENTS)
+def calibrated(folder: Path, corpus: Sequence[Row], out: Path) -> None:
+    """Fit the calibration on the holdout, and choose the first stage's early-exit threshold; both are written."""
+    rows, documents = scores.score(holdout.holdout_rows(corpus), out), _documents(folder, out)
+    sides = [[s for s in rows if (s.row.channel == APPLICATION) == apart] for apart in (False, True)]
+    limit = calibrate.limit(sides[0], documents[0])
+    apart = calibrate.limit(sides[1], documents[1], calibrate.APPLICATION_DOCUMENTS)
     apart = max(apart, limit)  # few of the application's texts are held back
-    known = ModelArtifact.read(out)
+    artefact = ModelArtifact.read(out)
     update = {
         "calibration": calibrate.fit(rows, limit),
         "application": calibrate.fit(rows, apart, calibrate.APPLICATION_THRESHOLD),
         "early_exit_below": _early_exit_threshold(rows, out, min(limit, apart)),
     }
-    write(out, known.head, known.manifest.model_copy(update=update))
+    write(out, artefact.head, artefact.manifest.model_copy(update=update))
     click.echo(f"blocks from logit {limit:.2f}, the application's texts from {apart:.2f}: {update}", err=True)
 
 
 def _documents(folder: Path, out: Path) -> tuple[scores.Floats, scores.Floats]:
-    """The worst logit of each held-back document and conversation, and of the application's texts in it."""
-    held = [[ChannelText(one.text, one.channel) for one in texts(value)] for value in whole(folder, held=True)]
-    found = iter(scores.logits([text for part in held for text in part], out))
-    each = [[(text.channel == APPLICATION, next(found)[0]) for text in part] for part in held]
+    """The worst logit of each holdout document and conversation, and of the application's texts in it."""
+    held = [
+        [ChannelText(part_text.text, part_text.channel) for part_text in texts(value)]
+        for value in whole(folder, held=True)
+    ]
+    logits_left = iter(scores.logits([text for part in held for text in part], out))
+    marked = [[(text.channel == APPLICATION, next(logits_left)[0]) for text in part] for part in held]
     worst = [
-        [max(logits) for part in each if (logits := [logit for own, logit in part if own == apart])]
+        [
+            max(logits)
+            for part in marked
+            if (logits := [logit for is_application, logit in part if is_application == apart])
+        ]
         for apart in (False, True)
     ]
     return np.array(worst[0]), np.array(worst[1])
 
 
 def _early_exit_threshold(rows: Sequence[scores.Score], out: Path, limit: float) -> float:
-    """Where the first stage may settle, by the attacks that were held back."""
+    """The early-exit threshold of the first stage, from the attacks in the holdout."""
     scorer = scores.opened(out)
     small = Session(out / FIRST_FILE, "logit", SentencePieceTokenizer.read(out / PIECES_FILE), 1)
     windows = [(w.ids, s.row.channel) for s in rows if s.row.attack for w in scorer.windows(s.row.text)]
-    said = np.array([float(small(ids, channel)[0, 0]) for ids, channel in windows])
-    return calibrate.early_exit_threshold(said, scores.second_stage(windows, out), limit)
+    predictions = np.array([float(small(ids, channel)[0, 0]) for ids, channel in windows])
+    return calibrate.early_exit_threshold(predictions, scores.second_stage(windows, out), limit)
 
 
 def parity(trainer: Trainer, out: Path) -> dict[str, float]:
-    """The export against the network on windows that were learnt from: how far the attack logits are apart."""
+    """How far the attack logits of the export differ from the network's on training windows."""
     windows = trainer.windows(500)
     drift = np.abs(scores.second_stage(windows, out) - np.array(trainer.scores_of(windows)))
     return {"windows": len(windows), "median": float(np.median(drift)), "p99": float(np.quantile(drift, 0.99))}
@@ -146,7 +153,7 @@ def parity(trainer: Trainer, out: Path) -> dict[str, float]:
 def second(
     base: Base, rows: Sequence[Row], long: Documents, work: Path, plan: Plan
 ) -> tuple[Trainer, vocabulary.Numbers]:
-    """The second stage, trained, and the numbers of its pieces."""
+    """The trained second stage, and the numbers of its pieces."""
     numbers = _numbers(base, rows, long, work / PIECES)
     pieces = SentencePieceTokenizer(vocabulary.model(base, numbers))
     torch.manual_seed(plan.seed)

@@ -1,8 +1,8 @@
 """Trains the network: one pass over rows drawn once, in a fixed order, with checkpoints.
 
-Rows are drawn by how often each is to be seen, made ones are added, all are shuffled and taken in chunks. What a chunk
-is made into depends on the seed and its number alone (and on the network, which chooses the worst windows), so a
-training that was stopped goes on where its last checkpoint was written.
+Rows are drawn by their weights, generated ones are added, and all are shuffled and processed in chunks. The examples of
+a chunk depend only on the seed, its number, and the network (which selects the worst windows), so an interrupted
+training continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from training.windowing import SIZE, Example, examples
 
 @dataclass(frozen=True)
 class Plan:
-    """How much and how fast."""
+    """Size and speed of a run."""
 
     documents: int = 14_000
     """Stretches of long documents among the rows."""
@@ -69,7 +69,7 @@ class Trainer:
         return len(self._order)
 
     def run(self, checkpoint: Path | None = None) -> Network:
-        """All chunks that are left."""
+        """Train on all remaining chunks."""
         if checkpoint and checkpoint.exists():
             self._restore(checkpoint)
         began, first, losses, saved = time.monotonic(), self.done, deque([0.0], maxlen=80), time.monotonic()
@@ -81,33 +81,33 @@ class Trainer:
                 saved = time.monotonic()
         return self.network.eval()
 
-    def scores(self, found: Sequence[tuple[Window, int]]) -> list[float]:
-        """The attack logit of each window in its channel, with nothing dropped."""
-        out = [0.0] * len(found)
+    def scores(self, windows: Sequence[tuple[Window, int]]) -> list[float]:
+        """The attack logit of each window in its channel, without dropout."""
+        out = [0.0] * len(windows)
         self.network.eval()
         with torch.inference_mode(), half():
-            for group in _grouped([len(window.ids) for window, _ in found], 2 * self.plan.tokens):
-                made = batch([found[i][0].ids for i in group], [found[i][1] for i in group])
-                for index, logit in zip(group, self.network(*made)[0][:, 0].float().tolist(), strict=True):
+            for group in _grouped([len(window.ids) for window, _ in windows], 2 * self.plan.tokens):
+                inputs = batch([windows[i][0].ids for i in group], [windows[i][1] for i in group])
+                for index, logit in zip(group, self.network(*inputs)[0][:, 0].float().tolist(), strict=True):
                     out[index] = logit
         self.network.train()
         return out
 
     def windows(self, most: int) -> list[tuple[tuple[int, ...], int]]:
-        """So many windows of the rows that were drawn, and their channels: of each text two at the most."""
-        rng, found = Random(self.plan.seed + 1), list[tuple[tuple[int, ...], int]]()
-        while len(found) < most:
+        """That many windows of the drawn rows, with their channels: at most two of each text."""
+        rng, sampled = Random(self.plan.seed + 1), list[tuple[tuple[int, ...], int]]()
+        while len(sampled) < most:
             row = self._row(rng.choice(self._order), rng)
             cut = list(self.pieces.windows(row.text, SIZE))
-            found.extend((window.ids, row.channel) for window in rng.sample(cut, min(2, len(cut))))
-        return found[:most]
+            sampled.extend((window.ids, row.channel) for window in rng.sample(cut, min(2, len(cut))))
+        return sampled[:most]
 
     def scores_of(self, windows: Sequence[tuple[tuple[int, ...], int]]) -> list[float]:
         """The attack logits of windows of pieces."""
         return self.scores([(Window(ids, 0, 0, ""), channel) for ids, channel in windows])
 
     def _drawn(self, rng: Random) -> list[Row | str | None]:
-        """The rows of the run in their order; None is a stretch of a document, a name a row that is made."""
+        """The rows of the run in order; None stands for a part of a document, a name for a generated row."""
         drawn: list[Row | str | None] = []
         for row, share in zip(self._rows, data.times(self._rows), strict=True):
             drawn.extend([row] * (int(share) + (rng.random() < share % 1)))
@@ -119,19 +119,19 @@ class Trainer:
     def _chunk(self) -> list[float]:
         rng = Random(f"{self.plan.seed}/{self.done}")
         torch.manual_seed(self.plan.seed + self.done)
-        rows = [self._row(one, rng) for one in self._order[self.done : self.done + self.plan.chunk]]
-        found = examples(rows, self.pieces, self.scores, rng)
-        groups = list(_grouped([len(one.ids) for one in found], self.plan.tokens))
+        rows = [self._row(entry, rng) for entry in self._order[self.done : self.done + self.plan.chunk]]
+        drawn = examples(rows, self.pieces, self.scores, rng)
+        groups = list(_grouped([len(entry.ids) for entry in drawn], self.plan.tokens))
         rng.shuffle(groups)
         self._pace(self.done / len(self))
-        losses = [self._update([found[i] for i in group]) for group in groups]
+        losses = [self._update([drawn[i] for i in group]) for group in groups]
         self.done += len(rows)
         return losses
 
-    def _row(self, one: Row | str | None, rng: Random) -> Row:
-        if isinstance(one, Row):
-            return expand.touched(one, rng)
-        return self._long.stretch(rng) if one is None else expand.make(one, self._pools, rng)
+    def _row(self, entry: Row | str | None, rng: Random) -> Row:
+        if isinstance(entry, Row):
+            return expand.touched(entry, rng)
+        return self._long.stretch(rng) if entry is None else expand.make(entry, self._pools, rng)
 
     def _pace(self, progress: float) -> None:
         factor = progress / 0.04 + 0.02 if progress < 0.04 else max(0.05, (1 - progress) / 0.96)
@@ -139,11 +139,11 @@ class Trainer:
             group["lr"] = rate * min(1.0, factor)
 
     def _update(self, group: Sequence[Example]) -> float:
-        goal, known = torch.tensor([e.goal for e in group]), torch.tensor([e.known for e in group])
+        goal, weights = torch.tensor([e.goal for e in group]), torch.tensor([e.weights for e in group])
         with half():
             logits, _ = self.network(*batch([e.ids for e in group], [e.channel for e in group]))
         losses = functional.binary_cross_entropy_with_logits(logits.float(), goal, reduction="none")
-        loss = (losses * known).sum(1).mean()
+        loss = (losses * weights).sum(1).mean()
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -162,12 +162,12 @@ class Trainer:
         self.done = state["done"]
 
     def _say(self, loss: float, first: int, seconds: float) -> None:
-        left = seconds / max(1, self.done - first) * (len(self) - self.done) / 60
-        click.echo(f"{self.done:,} of {len(self):,} rows, loss {loss:.3f}, {left:.0f} minutes left", err=True)
+        remaining = seconds / max(1, self.done - first) * (len(self) - self.done) / 60
+        click.echo(f"{self.done:,} of {len(self):,} rows, loss {loss:.3f}, {remaining:.0f} minutes left", err=True)
 
 
 def _grouped(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Indices, short ones together, each group at most so many tokens once padded; a longer one is alone."""
+    """Indices grouped by length, each group within `tokens` once padded; a longer window is alone."""
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
         if group and (len(group) + 1) * (lengths[index] + 2) > tokens:

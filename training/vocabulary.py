@@ -1,8 +1,8 @@
-"""Cuts the vocabulary of the base to the pieces that texts use, and writes it as a model of sentencepiece.
+"""Reduces the base's vocabulary to the pieces that texts use, and writes it as a sentencepiece model.
 
 The base has 250,002 pieces for a hundred languages, and their vectors are four fifths of its size. Kept are the pieces
-that occur in what is read while training, single characters, and so many of the commonest ones, which a Unigram
-vocabulary has first. A text in words that were cut falls into shorter pieces, as an unknown word always does.
+that occur in the training texts, single characters, and the most frequent ones, which a Unigram vocabulary lists first.
+Words whose pieces were removed are split into shorter pieces, as unknown words are.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from training.base import Base
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 UNKNOWN = 3
-COMMON, SEEN = 20_000, 8
-"""So many of the commonest pieces are kept, and those seen so often."""
+COMMON, MIN_COUNT = 20_000, 8
+"""How many of the most frequent pieces are kept, and the count from which a piece is kept."""
 CHARACTERS = 4_000
-"""Of a text that are counted: a long document has no more words than a page of it, only more often."""
+"""Characters of a text that are counted: a long document mostly repeats the words of its first page."""
 Numbers = npt.NDArray[np.int64]
 
 
@@ -41,25 +41,25 @@ def count(base: Base, texts: Iterable[str]) -> Numbers:
 
 
 def chosen(base: Base, counts: Numbers) -> Numbers:
-    """The numbers of the pieces that stay, in order."""
+    """The numbers of the pieces that are kept, in order."""
     alone = np.array([len(piece.strip("\u2581")) <= 1 for piece in base.pieces])
-    return np.flatnonzero((np.arange(len(alone)) < COMMON) | (counts >= SEEN) | alone)
+    return np.flatnonzero((np.arange(len(alone)) < COMMON) | (counts >= MIN_COUNT) | alone)
 
 
 def model(base: Base, numbers: Numbers) -> bytes:
-    """A model of sentencepiece with these pieces, in this order; the special ones must be the first four."""
-    made = _empty()
-    del made.pieces[:]
+    """A sentencepiece model with these pieces, in this order; the special ones must be the first four."""
+    result = _empty()
+    del result.pieces[:]
     kinds = {0: "CONTROL", 1: "CONTROL", 2: "CONTROL", UNKNOWN: "UNKNOWN"}
     for number in numbers.tolist():
         piece = SPECIAL[number] if number in kinds else base.pieces[number]
         kind = ModelProto.SentencePiece.Type.Value(kinds.get(number, "NORMAL"))
-        made.pieces.add(piece=piece, score=float(base.scores[number]), type=kind)
+        result.pieces.add(piece=piece, score=float(base.scores[number]), type=kind)
     for name, number in (("bos_id", 0), ("pad_id", 1), ("eos_id", 2), ("unk_id", UNKNOWN)):
-        setattr(made.trainer_spec, name, number)
-    made.trainer_spec.vocab_size = len(made.pieces)
-    made.trainer_spec.ClearField("input")  # a temporary path, which would differ from run to run
-    return bytes(made.SerializeToString())
+        setattr(result.trainer_spec, name, number)
+    result.trainer_spec.vocab_size = len(result.pieces)
+    result.trainer_spec.ClearField("input")  # a temporary path, which would differ from run to run
+    return bytes(result.SerializeToString())
 
 
 def _empty() -> ModelProto:

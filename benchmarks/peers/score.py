@@ -22,8 +22,8 @@ def stackone() -> Callable[[str], Answer]:
     defence.warmup_tier2()
 
     def ask(text: str) -> Answer:
-        said = defence.defend_tool_result({"content": text}, "tool")
-        return float(said.tier2_score or 0.0), not said.allowed
+        result = defence.defend_tool_result({"content": text}, "tool")
+        return float(result.tier2_score or 0.0), not result.allowed
 
     return ask
 
@@ -35,9 +35,9 @@ def securevector() -> Callable[[str], Answer]:
     analyse = import_module("svguardian.serve").analyze
 
     def ask(text: str) -> Answer:
-        said = analyse(text, model)
-        threat = bool(said["is_threat"]) and said["threat_type"] != "pii"
-        return said["risk_score"] / 100 if said["threat_type"] != "pii" else 0.0, threat
+        result = analyse(text, model)
+        threat = bool(result["is_threat"]) and result["threat_type"] != "pii"
+        return result["risk_score"] / 100 if result["threat_type"] != "pii" else 0.0, threat
 
     return ask
 
@@ -49,10 +49,10 @@ def injection_guard() -> Callable[[str], Answer]:
 
     def ask(text: str) -> Answer:
         try:
-            said = scanner.scan(text)
+            result = scanner.scan(text)
         except package.InjectionRiskError as error:
             return float(error.risk_score), True
-        return float(said.risk_score), said.severity in ("MEDIUM", "HIGH", "CRITICAL")
+        return float(result.risk_score), result.severity in ("MEDIUM", "HIGH", "CRITICAL")
 
     return ask
 

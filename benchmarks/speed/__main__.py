@@ -22,14 +22,14 @@ import uvloop
 
 from benchmarks.speed import scenes
 from benchmarks.speed.client import Tally
-from benchmarks.speed.goals import FILTER, ONE, RULES, SEMANTIC, TWO, Found, goals
+from benchmarks.speed.goals import FILTER, RULES, SEMANTIC, SINGLE_RULE, TWO, Results, goals
 from benchmarks.speed.page import table, write
 from benchmarks.speed.world import Target, World, proportional, resident
 
 ONE_RULE = Path(__file__).parent.parent.parent / "tests" / "data" / "one_rule.yaml"
 
 
-async def run(chosen: argparse.Namespace) -> Found:
+async def run(chosen: argparse.Namespace) -> Results:
     """All scenes."""
     async with World() as world:
         await world.prepare()
@@ -37,44 +37,44 @@ async def run(chosen: argparse.Namespace) -> Found:
         rules = await world.sidecar(RULES)
         semantic = await world.sidecar(SEMANTIC, semantic=True)
         two = await world.sidecar(TWO, workers=2)
-        one = await world.sidecar(ONE, environ={"SIDECAR__POLICIES": json.dumps([str(ONE_RULE)])})
+        single_rule = await world.sidecar(SINGLE_RULE, environ={"SIDECAR__POLICIES": json.dumps([str(ONE_RULE)])})
         peers = [await world.nginx(chosen.nginx)] if chosen.nginx else []
         if chosen.litellm:
             peers += [await world.litellm(chosen.litellm, guarded=guarded) for guarded in (False, True)]
-        ours, everybody = [rules, semantic, two], [direct, bare, rules, semantic, two, one, *peers]
+        ours, everybody = [rules, semantic, two], [direct, bare, rules, semantic, two, single_rule, *peers]
         facts = {
             target.name: {"ready_s": target.ready, "resident_mb": resident(target.pid)} for target in everybody[1:]
         }
         guarded = [*ours, *(peer for peer in peers if peer.name == FILTER)]
         await _blocked(guarded)
-        found = await _inline([direct, bare, rules, one], two, peers, chosen.rounds)
-        found |= await _rest(direct, rules, semantic, chosen.rounds)
+        figures = await _inline([direct, bare, rules, single_rule], two, peers, chosen.rounds)
+        figures |= await _other_scenes(direct, rules, semantic, chosen.rounds)
         await _blocked(guarded)
         for target in everybody[1:]:
             facts[target.name]["resident_after_mb"] = resident(target.pid)
             facts[target.name]["proportional_after_mb"] = proportional(target.pid)
-        return {**_about(chosen.rounds), **found, "processes": facts}
+        return {**_about(chosen.rounds), **figures, "processes": facts}
 
 
-async def _inline(base: list[Target], two: Target, peers: list[Target], times: int) -> Found:
+async def _inline(base: list[Target], two: Target, peers: list[Target], times: int) -> Results:
     """The inline door beside the others. LiteLLM takes part where requests are small."""
     direct, quick = base[0], [*base, *(peer for peer in peers if not scenes.slow(peer))]
-    found: Found = {"latency": {}, "load": {}}
+    figures: Results = {"latency": {}, "load": {}}
     for size in scenes.SIZES:
         targets = [*quick, *(peer for peer in peers if scenes.slow(peer))] if size == 1_000 else quick
         async with _Fair(direct, f"{size} characters", rewritten=len(targets) > len(quick)):
-            found["latency"][str(size)] = await scenes.latency(targets, times, size)
+            figures["latency"][str(size)] = await scenes.latency(targets, times, size)
     async with _Fair(direct, "c=16", rewritten=bool(peers)):
-        found["load"]["16"] = await scenes.load([*base, *peers], times, 16)
+        figures["load"]["16"] = await scenes.load([*base, *peers], times, 16)
     async with _Fair(direct, "c=64"):
-        found["load"]["64"] = await scenes.load([*quick, two], times, 64)
+        figures["load"]["64"] = await scenes.load([*quick, two], times, 64)
     async with _Fair(direct, "streams"):
-        found["streams"] = await scenes.streams(quick, times)
-        found["busy streams"] = await scenes.busy_streams(quick, min(times, 3))
-    return found
+        figures["streams"] = await scenes.streams(quick, times)
+        figures["busy streams"] = await scenes.busy_streams(quick, min(times, 3))
+    return figures
 
 
-async def _rest(direct: Target, rules: Target, semantic: Target, times: int) -> Found:
+async def _other_scenes(direct: Target, rules: Target, semantic: Target, times: int) -> Results:
     """What only a sidecar has."""
     async with _Fair(direct, "conversations"):
         grown = {target.name: await scenes.conversation(direct, target) for target in (rules, semantic)}
@@ -102,9 +102,9 @@ class _Fair:
         if kind is not None:
             return
         requests, size = await scenes.counted(self._direct)
-        seen = requests - self._before[0], size - self._before[1]
-        if seen[0] != Tally.requests or (seen[1] != Tally.body_bytes and not self._rewritten):
-            raise SystemExit(f"{self._scene}: sent {Tally.requests} ({Tally.body_bytes} bytes), upstream saw {seen}")
+        counted = requests - self._before[0], size - self._before[1]
+        if counted[0] != Tally.requests or (counted[1] != Tally.body_bytes and not self._rewritten):
+            raise SystemExit(f"{self._scene}: sent {Tally.requests} ({Tally.body_bytes} bytes), upstream saw {counted}")
         print(f"{self._scene}: {time.monotonic() - self._begun:.0f} s", file=sys.stderr)
 
 
@@ -114,7 +114,7 @@ async def _blocked(targets: list[Target]) -> None:
         await scenes.attacks(target, 3)
 
 
-def _about(rounds: int) -> Found:
+def _about(rounds: int) -> Results:
     cores = len(os.sched_getaffinity(0))
     machine = (
         f"{cores} cores, load {os.getloadavg()[0]:.1f} before, {platform.system()}, Python {platform.python_version()}"
@@ -133,12 +133,12 @@ def main() -> None:
     chosen = parser.parse_args()
     chosen.litellm, chosen.nginx = (path and path.resolve() for path in (chosen.litellm, chosen.nginx))
     about = _about(chosen.rounds)
-    found = {**uvloop.run(run(chosen)), "machine": about["machine"]}
+    figures = {**uvloop.run(run(chosen)), "machine": about["machine"]}
     if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1), "utf-8")
+        chosen.json.write_text(json.dumps(figures, indent=1), "utf-8")
     if chosen.write:
-        write(found)
-    print(table(["goal", "bound", "measured", "met"], [goal.row() for goal in goals(found)]))
+        write(figures)
+    print(table(["goal", "bound", "measured", "met"], [goal.row() for goal in goals(figures)]))
 
 
 if __name__ == "__main__":

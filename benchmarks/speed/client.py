@@ -50,10 +50,10 @@ def post(path: str, body: object, key: str = "") -> bytes:
     return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
-def chat(size: int, seed: int, /, **more: object) -> bytes:
+def chat(size: int, seed: int, /, **fields: object) -> bytes:
     """A chat with one message of so many characters."""
     messages = [{"role": "user", "content": prompt(size, seed)}]
-    return post("/v1/chat/completions", {"model": "m", "messages": messages, **more})
+    return post("/v1/chat/completions", {"model": "m", "messages": messages, **fields})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +114,16 @@ class Connection:
 
     async def _streamed(self, status: int, begun: float) -> Answer:
         """Chunks as they come; the stamps in them say when they were sent."""
-        data, seen, first = b"", 0, 0.0
+        data, parsed, first = b"", 0, 0.0
         delays, arrivals = list[float](), list[float]()
         while not data.endswith(b"0\r\n\r\n"):
-            more = await self._reader.read(65_536)
-            if not more:
+            chunk = await self._reader.read(65_536)
+            if not chunk:
                 raise SystemExit("a stream was cut")
-            now, data = time.monotonic_ns(), data + more
+            now, data = time.monotonic_ns(), data + chunk
             first = first or time.perf_counter() - begun
-            for stamp in _STAMP.finditer(data, seen):
-                seen = stamp.end()
+            for stamp in _STAMP.finditer(data, parsed):
+                parsed = stamp.end()
                 delays.append((now - int(stamp[1])) / 1e9)
                 arrivals.append(now / 1e9)
         return Answer(status, data, first, time.perf_counter() - begun, delays, arrivals)

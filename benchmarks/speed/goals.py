@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 DIRECT, BARE, RULES, SEMANTIC, TWO = "direct", "bare aiohttp", "sidecar", "sidecar + semantic", "sidecar, 2 workers"
-ONE = "sidecar, one rule"
+SINGLE_RULE = "sidecar, one rule"
 """Not a goal, and no protection: what is left to do where there is next to nothing to look for."""
 LITELLM, FILTER = "LiteLLM", "LiteLLM + content filter"
-Found = dict[str, Any]
+Results = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,57 +50,57 @@ def _short(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 0.1 else f"{value:.2f}" if abs(value) < 10 else f"{value:,.0f}"
 
 
-def each(rows: Found, one: str, other: str, figure: str) -> list[float]:
+def ratios(rows: Results, first: str, other: str, figure: str) -> list[float]:
     """The ratio of a figure in each round."""
-    return [a[figure] / b[figure] for a, b in zip(rows[one], rows[other], strict=True)]
+    return [a[figure] / b[figure] for a, b in zip(rows[first], rows[other], strict=True)]
 
 
-def added(rows: Found, one: str, other: str, figure: str = "p50_ms") -> list[float]:
+def added(rows: Results, first: str, other: str, figure: str = "p50_ms") -> list[float]:
     """The ratio of what two ways add to asking the upstream directly, in each round."""
-    three = zip(rows[one], rows[other], rows[DIRECT], strict=True)
+    three = zip(rows[first], rows[other], rows[DIRECT], strict=True)
     return [(a[figure] - d[figure]) / max(b[figure] - d[figure], 1e-6) for a, b, d in three]
 
 
-def goals(found: Found) -> Iterator[Goal]:
+def goals(figures: Results) -> Iterator[Goal]:
     """All lines that this run has figures for."""
     for part in (_latency, _throughput, _streams, _semantic, _processes):
-        yield from part(found)
+        yield from part(figures)
 
 
-def _latency(found: Found) -> Iterator[Goal]:
-    small, large = found["latency"]["1000"], found["latency"]["100000"]
+def _latency(figures: Results) -> Iterator[Goal]:
+    small, large = figures["latency"]["1000"], figures["latency"]["100000"]
     yield Goal("c=1, 1 KB: added p50, to bare aiohttp's", 1.3, added(small, RULES, BARE))
     for name, bound in ((LITELLM, 1 / 20), (FILTER, 1 / 30)):
         if name in small:
             yield Goal(f"c=1, 1 KB: added p50, to {name}'s", bound, added(small, RULES, name))
-    yield Goal("100 KB: p50, to bare aiohttp's", 2.0, each(large, RULES, BARE, "p50_ms"))
-    million = found["latency"]["1000000"]
-    more = [a["p50_ms"] - d["p50_ms"] for a, d in zip(million[RULES], million[DIRECT], strict=True)]
-    yield Goal("1 MB: added p50", 8.0, more, unit=" ms")
-    both = zip(million[RULES], large[RULES], strict=True)
-    growth = [a["p50_ms"] / b["p50_ms"] / 10 for a, b in both]
+    yield Goal("100 KB: p50, to bare aiohttp's", 2.0, ratios(large, RULES, BARE, "p50_ms"))
+    million = figures["latency"]["1000000"]
+    overheads = [a["p50_ms"] - d["p50_ms"] for a, d in zip(million[RULES], million[DIRECT], strict=True)]
+    yield Goal("1 MB: added p50", 8.0, overheads, unit=" ms")
+    pairs = zip(million[RULES], large[RULES], strict=True)
+    growth = [a["p50_ms"] / b["p50_ms"] / 10 for a, b in pairs]
     yield Goal("1 MB: p50 for each byte, to that of 100 KB (10 MB of text is refused)", 1.3, growth)
 
 
-def _throughput(found: Found) -> Iterator[Goal]:
-    many, most = found["load"]["16"], found["load"]["64"]
-    yield Goal("c=16: throughput, to bare aiohttp's", 0.75, each(many, RULES, BARE, "per_s"), least=True)
+def _throughput(figures: Results) -> Iterator[Goal]:
+    many, most = figures["load"]["16"], figures["load"]["64"]
+    yield Goal("c=16: throughput, to bare aiohttp's", 0.75, ratios(many, RULES, BARE, "per_s"), least=True)
     if LITELLM in many:
-        yield Goal("c=16: throughput, to LiteLLM's", 45, each(many, RULES, LITELLM, "per_s"), least=True)
-    yield Goal("c=16: processor time of a request, to bare aiohttp's", 1.35, each(many, RULES, BARE, "cpu_ms"))
-    yield Goal("c=64: throughput of 2 workers, to one", 1.5, each(most, TWO, RULES, "per_s"), least=True)
+        yield Goal("c=16: throughput, to LiteLLM's", 45, ratios(many, RULES, LITELLM, "per_s"), least=True)
+    yield Goal("c=16: processor time of a request, to bare aiohttp's", 1.35, ratios(many, RULES, BARE, "cpu_ms"))
+    yield Goal("c=64: throughput of 2 workers, to one", 1.5, ratios(most, TWO, RULES, "per_s"), least=True)
 
 
-def _streams(found: Found) -> Iterator[Goal]:
-    calm, busy = found["streams"], found["busy streams"]
+def _streams(figures: Results) -> Iterator[Goal]:
+    calm, busy = figures["streams"], figures["busy streams"]
     yield Goal("stream: added time to the first chunk, to bare aiohttp's", 1.3, added(calm, RULES, BARE, "first_ms"))
-    yield Goal("stream: delay of a chunk, to bare aiohttp's", 1.25, each(calm, RULES, BARE, "late_ms"))
-    delivered = each(busy, RULES, DIRECT, "chunks_per_s")
+    yield Goal("stream: delay of a chunk, to bare aiohttp's", 1.25, ratios(calm, RULES, BARE, "late_ms"))
+    delivered = ratios(busy, RULES, DIRECT, "chunks_per_s")
     yield Goal("16 streams of 200 chunks/s: delivered, to direct", 0.98, delivered, least=True)
 
 
-def _semantic(found: Found) -> Iterator[Goal]:
-    rows = found["semantic"]
+def _semantic(figures: Results) -> Iterator[Goal]:
+    rows = figures["semantic"]
 
     def take(figure: str) -> list[float]:
         return [row[figure] for row in rows]
@@ -110,16 +110,16 @@ def _semantic(found: Found) -> Iterator[Goal]:
     yield Goal("semantic, mixed prompts, c=16: prompts a second", 150, take("c16_per_s"), least=True)
     beside = [row["rules_p99_beside_ms"] / row["rules_p99_ms"] for row in rows]
     yield Goal("p99 of what the rules settle, beside semantic work, to alone", 2, beside)
-    for name, points in found["conversation"].items():
+    for name, points in figures["conversation"].items():
         ratio = points["200"]["added_ms"] / points["10"]["added_ms"]
         yield Goal(f"{name}: turn 200 of a conversation, to turn 10", 1.5, [ratio])
 
 
-def _processes(found: Found) -> Iterator[Goal]:
-    facts = found["processes"]
+def _processes(figures: Results) -> Iterator[Goal]:
+    facts = figures["processes"]
     for name, bound in ((RULES, 70.0), (SEMANTIC, 220.0)):
         yield Goal(f"{name}: resident after the load", bound, [sum(facts[name]["resident_after_mb"])], unit=" MB")
-    two, one = (facts[name]["proportional_after_mb"] for name in (TWO, RULES))
-    yield Goal("second worker: memory of both and their supervisor, less one", 120.0, [two - one], unit=" MB")
+    two, single = (facts[name]["proportional_after_mb"] for name in (TWO, RULES))
+    yield Goal("second worker: memory of both and their supervisor, less one", 120.0, [two - single], unit=" MB")
     for name in (RULES, SEMANTIC):
         yield Goal(f"{name}: start to ready", 2.5, [facts[name]["ready_s"]], unit=" s")

@@ -8,43 +8,43 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from benchmarks.speed.goals import BARE, DIRECT, Found, each, goals
+from benchmarks.speed.goals import BARE, DIRECT, Results, goals, ratios
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 COLOURS = ("#4878a8", "#e1812c", "#6aa56a", "#a86ab0", "#8c8c8c", "#c44e52", "#b8a03a")
 
 
-def write(found: Found) -> None:
+def write(figures: Results) -> None:
     """Tables into the page between its marks, plots beside it."""
     page = DOCS / "performance.md"
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n\n{tables(found)}\n{END}{after}", "utf-8")
-    names = [name for name in found["latency"]["1000"] if name != DIRECT]
-    sizes = {f"{int(size) // 1000:,} KB": rows for size, rows in found["latency"].items()}
+    before, _, tail = page.read_text("utf-8").partition(BEGIN)
+    after = tail.partition(END)[2]
+    page.write_text(f"{before}{BEGIN}\n\n{tables(figures)}\n{END}{after}", "utf-8")
+    names = [name for name in figures["latency"]["1000"] if name != DIRECT]
+    sizes = {f"{int(size) // 1000:,} KB": rows for size, rows in figures["latency"].items()}
     latencies = {label: {n: _added(rows, n) for n in names if n in rows} for label, rows in sizes.items()}
     (DOCS / "performance-latency.svg").write_text(bars("Added to a request (ms, median)", latencies), "utf-8")
-    loads = {f"c={c}": {n: _median(rows[n], "per_s") for n in rows} for c, rows in found["load"].items()}
+    loads = {f"c={c}": {n: _median(rows[n], "per_s") for n in rows} for c, rows in figures["load"].items()}
     (DOCS / "performance-throughput.svg").write_text(bars("Requests a second, 1 KB", loads), "utf-8")
 
 
-def tables(found: Found) -> str:
+def tables(figures: Results) -> str:
     """All tables."""
-    goal_rows = [goal.row() for goal in goals(found)]
+    goal_rows = [goal.row() for goal in goals(figures)]
     parts = [
-        f"Measured {found['date']}: {found['machine']}; {found['rounds']} rounds.",
+        f"Measured {figures['date']}: {figures['machine']}; {figures['rounds']} rounds.",
         table(["goal", "bound", "measured (range of the rounds)", "met"], goal_rows),
         "What a request of one message takes on one connection (milliseconds, median; added to direct in brackets):",
-        table(["", *(f"{int(size) // 1000:,} KB" for size in found["latency"])], _latencies(found)),
+        table(["", *(f"{int(size) // 1000:,} KB" for size in figures["latency"])], _latencies(figures)),
         "At once, 1 KB each:",
-        table(["", "c", "requests/s", "to bare", "processor ms", "p99 ms"], _loads(found)),
+        table(["", "c", "requests/s", "to bare", "processor ms", "p99 ms"], _loads(figures)),
         "Streams: 40 chunks 5 ms apart, one after the other; and 16 of 200 chunks a second at once:",
-        table(["", "first chunk ms", "chunk late by ms", "chunks/s of 16", "late p99 ms"], _streamed(found)),
+        table(["", "first chunk ms", "chunk late by ms", "chunks/s of 16", "late p99 ms"], _streamed(figures)),
         "The scan API, rules alone, 1 KB:",
-        table(["one by one ms", "c=16 prompts/s", "batch of 16 ms"], [_scanned(found)]),
+        table(["one by one ms", "c=16 prompts/s", "batch of 16 ms"], [_scanned(figures)]),
         "Processes:",
-        table(["", "start to ready s", "resident MB at the start", "after the load"], _processes(found)),
+        table(["", "start to ready s", "resident MB at the start", "after the load"], _processes(figures)),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -59,40 +59,40 @@ def _median(rows: Sequence[dict[str, float]], figure: str) -> float:
     return statistics.median(row[figure] for row in rows)
 
 
-def _added(rows: Found, name: str) -> float:
+def _added(rows: Results, name: str) -> float:
     return statistics.median(
         float(a["p50_ms"]) - float(d["p50_ms"]) for a, d in zip(rows[name], rows[DIRECT], strict=True)
     )
 
 
-def _latencies(found: Found) -> list[list[str]]:
-    def cell(rows: Found, name: str) -> str:
+def _latencies(figures: Results) -> list[list[str]]:
+    def cell(rows: Results, name: str) -> str:
         if name not in rows:
             return ""
-        more = f" ({_added(rows, name):.2f})" if name != DIRECT else ""
-        return f"{_median(rows[name], 'p50_ms'):.2f}{more}"
+        overhead = f" ({_added(rows, name):.2f})" if name != DIRECT else ""
+        return f"{_median(rows[name], 'p50_ms'):.2f}{overhead}"
 
-    every = found["latency"]
+    every = figures["latency"]
     return [[name, *(cell(rows, name) for rows in every.values())] for name in every["1000"]]
 
 
-def _loads(found: Found) -> list[list[str]]:
+def _loads(figures: Results) -> list[list[str]]:
     return [
         [
             name,
             clients,
             f"{_median(rows[name], 'per_s'):,.0f}",
-            f"{statistics.median(each(rows, name, BARE, 'per_s')):.2f}",
+            f"{statistics.median(ratios(rows, name, BARE, 'per_s')):.2f}",
             f"{_median(rows[name], 'cpu_ms'):.2f}",
             f"{_median(rows[name], 'p99_ms'):.1f}",
         ]
-        for clients, rows in found["load"].items()
+        for clients, rows in figures["load"].items()
         for name in rows
     ]
 
 
-def _streamed(found: Found) -> list[list[str]]:
-    calm, busy = found["streams"], found["busy streams"]
+def _streamed(figures: Results) -> list[list[str]]:
+    calm, busy = figures["streams"], figures["busy streams"]
     return [
         [
             name,
@@ -105,18 +105,18 @@ def _streamed(found: Found) -> list[list[str]]:
     ]
 
 
-def _scanned(found: Found) -> list[str]:
-    rows = next(iter(found["scan door"].values()))
+def _scanned(figures: Results) -> list[str]:
+    rows = next(iter(figures["scan door"].values()))
     return [f"{_median(rows, figure):,.2f}" for figure in ("p50_ms", "c16_per_s", "batch_of_16_ms")]
 
 
-def _processes(found: Found) -> list[list[str]]:
+def _processes(figures: Results) -> list[list[str]]:
     def sizes(values: Sequence[float]) -> str:
         return " + ".join(f"{value:.0f}" for value in values)
 
     return [
         [name, f"{facts['ready_s']:.2f}", sizes(facts["resident_mb"]), sizes(facts["resident_after_mb"])]
-        for name, facts in found["processes"].items()
+        for name, facts in figures["processes"].items()
     ]
 
 

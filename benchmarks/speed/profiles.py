@@ -35,15 +35,15 @@ Scene = Callable[[Target], Awaitable[int]]
 
 
 async def _alone(target: Target, size: int, times: int) -> int:
-    return len(await one_by_one(target.port, scenes.asked(size, times)))
+    return len(await one_by_one(target.port, scenes.requests_of(size, times)))
 
 
 async def _many(target: Target) -> int:
-    return len((await at_once(target.port, scenes.asked(1_000, 3_000), 16))[0])
+    return len((await at_once(target.port, scenes.requests_of(1_000, 3_000), 16))[0])
 
 
 async def _streamed(target: Target) -> int:
-    return len((await at_once(target.port, scenes.asked(1_000, 32, **scenes.BUSY), 16))[0])
+    return len((await at_once(target.port, scenes.requests_of(1_000, 32, **scenes.BUSY), 16))[0])
 
 
 async def _scanned(target: Target) -> int:
@@ -69,7 +69,7 @@ SCENES: dict[str, tuple[bool, Scene]] = {
 
 async def run(program: str, lines: int) -> list[str]:
     """Every scene in a fresh sidecar."""
-    said: list[str] = []
+    output: list[str] = []
     for name, (semantic, scene) in SCENES.items():
         async with World() as world:
             target = await world.sidecar(name, semantic=semantic)
@@ -82,16 +82,16 @@ async def run(program: str, lines: int) -> list[str]:
             await asyncio.sleep(ATTACHED)
             before = spent(target.pid)
             count = await scene(target)
-            each = (spent(target.pid) - before) / count
+            seconds = (spent(target.pid) - before) / count
             spy.send_signal(signal.SIGINT)
             await spy.wait()
-            said += [*shown(name, raw.read_text("utf-8"), each, lines), ""]
-    return said
+            output += [*shown(name, raw.read_text("utf-8"), seconds, lines), ""]
+    return output
 
 
-def shown(name: str, raw: str, each: float, lines: int) -> Iterator[str]:
+def shown(name: str, raw: str, seconds: float, lines: int) -> Iterator[str]:
     """The functions in which the most time went, those of ours and where we call a library."""
-    inside, own = Counter[str](), Counter[str]()
+    inside, exclusive = Counter[str](), Counter[str]()
     for line in raw.splitlines():
         stack, _, times = line.rpartition(" ")
         frames = [_place(frame) for frame in stack.split(";")]
@@ -99,13 +99,13 @@ def shown(name: str, raw: str, each: float, lines: int) -> Iterator[str]:
             continue
         for frame in set(frames):
             inside[frame] += int(times)
-        own[frames[-1]] += int(times)
-    total = sum(own.values())
-    yield f"## {name}: {each * 1e6:,.0f} us of processor time a request (py-spy's share included)"
-    for frame, seen in inside.most_common(lines * 2):
-        if "/" in frame and seen < EVERYTHING * total:
-            yield f"  {seen / total:6.1%} in all  {frame}"
-    yield from (f"  {times / total:6.1%} itself  {frame}" for frame, times in own.most_common(lines))
+        exclusive[frames[-1]] += int(times)
+    total = sum(exclusive.values())
+    yield f"## {name}: {seconds * 1e6:,.0f} us of processor time a request (py-spy's share included)"
+    for frame, samples in inside.most_common(lines * 2):
+        if "/" in frame and samples < EVERYTHING * total:
+            yield f"  {samples / total:6.1%} in all  {frame}"
+    yield from (f"  {times / total:6.1%} itself  {frame}" for frame, times in exclusive.most_common(lines))
 
 
 def _place(frame: str) -> str:
@@ -120,7 +120,7 @@ if __name__ == "__main__":
     parser.add_argument("--lines", type=int, default=25)
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    found = "\n".join(uvloop.run(run(chosen.py_spy, chosen.lines)))
-    print(found)
+    report = "\n".join(uvloop.run(run(chosen.py_spy, chosen.lines)))
+    print(report)
     if chosen.out:
-        chosen.out.write_text(found, "utf-8")
+        chosen.out.write_text(report, "utf-8")

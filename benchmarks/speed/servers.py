@@ -36,7 +36,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %
 _STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-class Seen:
+class Counters:
     """What came to the upstream."""
 
     requests = 0
@@ -46,8 +46,8 @@ class Seen:
 def event(content: str, finish: str | None = None) -> bytes:
     """One event of a streamed chat."""
     choice = {"index": 0, "delta": {"content": content}, "finish_reason": finish}
-    made = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-    return b"data: " + orjson.dumps(made) + b"\n\n"
+    document = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return b"data: " + orjson.dumps(document) + b"\n\n"
 
 
 class Upstream(asyncio.Protocol):
@@ -65,31 +65,31 @@ class Upstream(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer once the request is whole."""
         self._data += data
-        head, found, rest = self._data.partition(b"\r\n\r\n")
-        if not found:
+        head, separator, body = self._data.partition(b"\r\n\r\n")
+        if not separator:
             return
         length = next((int(v) for k, v in _headers(head) if k == b"content-length"), 0)
-        if len(rest) < length:
+        if len(body) < length:
             return
-        self._data = rest[length:]
-        self._answer(head, rest[:length])
+        self._data = body[length:]
+        self._answer(head, body[:length])
 
     def _answer(self, head: bytes, body: bytes) -> None:
         if head.startswith(b"GET"):
-            said = json.dumps([Seen.requests, Seen.body_bytes]).encode()
-            self._transport.write(_HEAD % (len(said), said))
+            counters = json.dumps([Counters.requests, Counters.body_bytes]).encode()
+            self._transport.write(_HEAD % (len(counters), counters))
             return
-        Seen.requests += 1
-        Seen.body_bytes += len(body)
+        Counters.requests += 1
+        Counters.body_bytes += len(body)
         if b'"stream":true' in body[:4096].replace(b" ", b"") + body[-4096:].replace(b" ", b""):
             self._task = asyncio.get_running_loop().create_task(self._stream(orjson.loads(body)))
         else:
             self._transport.write(_HEAD % (len(ANSWER), ANSWER))
 
-    async def _stream(self, asked: dict[str, int]) -> None:
+    async def _stream(self, request: dict[str, int]) -> None:
         self._transport.write(_STREAM)
-        begun, gap = time.monotonic(), asked.get("seed", 5) / 1000
-        for number in range(asked.get("max_tokens", 50)):
+        begun, gap = time.monotonic(), request.get("seed", 5) / 1000
+        for number in range(request.get("max_tokens", 50)):
             await asyncio.sleep(max(0.0, begun + number * gap - time.monotonic()))
             self._chunk(event(f"@{time.monotonic_ns()}@ "))
         self._chunk(event("", "stop") + b"data: [DONE]\n\n")

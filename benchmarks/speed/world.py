@@ -78,8 +78,10 @@ class World:
 
     async def prepare(self) -> None:
         """As after an installation: code is compiled, rules are proved."""
-        made = await asyncio.create_subprocess_exec(*_module("sidecar"), "check", cwd=self.folder, env=_environment())
-        if await made.wait():
+        process = await asyncio.create_subprocess_exec(
+            *_module("sidecar"), "check", cwd=self.folder, env=_environment()
+        )
+        if await process.wait():
             raise SystemExit("sidecar check: the policies are not in order")
 
     async def __aexit__(self, *_: object) -> None:
@@ -121,12 +123,12 @@ class World:
         process = self._spawn(command, environ, port)
         await _answers(f"http://127.0.0.1:{admin}/ready", process)
         ready = time.perf_counter() - begun
-        made = await asyncio.create_subprocess_exec(
+        created = await asyncio.create_subprocess_exec(
             *_module("sidecar"), "keys", "create", "bench", "--json",
             env={**os.environ, **environ}, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        said, _ = await made.communicate()
-        return Target(name, port, process.pid, ready, yaml.safe_load(said)["key"])
+        output, _ = await created.communicate()
+        return Target(name, port, process.pid, ready, yaml.safe_load(output)["key"])
 
     async def nginx(self, program: Path) -> Target:
         """Nginx as a reverse proxy, unbuffered."""
@@ -158,9 +160,9 @@ class World:
         await _answers(f"http://127.0.0.1:{port}/health/liveliness", process)
         return Target("LiteLLM + content filter" if guarded else "LiteLLM", port, process.pid)
 
-    async def _start(self, name: str, command: Sequence[str], path: str, *more: str) -> Target:
+    async def _start(self, name: str, command: Sequence[str], path: str, *arguments: str) -> Target:
         port = free_port()
-        process = self._spawn([*command, str(port), *more], {}, port)
+        process = self._spawn([*command, str(port), *arguments], {}, port)
         await _answers(f"http://127.0.0.1:{port}{path}", process)
         return Target(name, port, process.pid)
 
@@ -173,8 +175,8 @@ class World:
 
 def _environment() -> dict[str, str]:
     """Of this process, but bytecode may be kept."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**environment, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
 
 
 def _module(name: str) -> list[str]:
@@ -216,22 +218,22 @@ def tree(pid: int) -> Iterator[int]:
         parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
     waiting = [pid]
     while waiting:
-        yield (one := waiting.pop())
-        waiting += parents.get(one, [])
+        yield (process := waiting.pop())
+        waiting += parents.get(process, [])
 
 
 def spent(pid: int) -> float:
     """Processor seconds of the tree so far."""
-    lines = (Path(f"/proc/{one}/stat").read_text("utf-8").rpartition(")")[2].split() for one in tree(pid))
+    lines = (Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split() for process in tree(pid))
     return sum(int(fields[11]) + int(fields[12]) for fields in lines) / TICK
 
 
 def resident(pid: int) -> list[float]:
     """Megabytes of each process of the tree."""
-    return [int(Path(f"/proc/{one}/statm").read_text("utf-8").split()[1]) * PAGE / 2**20 for one in tree(pid)]
+    return [int(Path(f"/proc/{process}/statm").read_text("utf-8").split()[1]) * PAGE / 2**20 for process in tree(pid)]
 
 
 def proportional(pid: int) -> float:
     """Megabytes of the tree, each page divided by those who share it: what the machine is without when it runs."""
-    rolled = (Path(f"/proc/{one}/smaps_rollup").read_text("ascii").splitlines() for one in tree(pid))
+    rolled = (Path(f"/proc/{process}/smaps_rollup").read_text("ascii").splitlines() for process in tree(pid))
     return sum(int(line.split()[1]) for lines in rolled for line in lines if line.startswith("Pss:")) / 1024

@@ -22,7 +22,7 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.limits import NoRoom
 from sidecar.observability.metrics import ANSWERS
 from sidecar.proxy.exchange import NOTHING_FOUND
-from sidecar.response_scan.detector import Finder, Text
+from sidecar.response_scan.detector import ResponseDetector, Text
 from sidecar.scan.engine import Engine
 from sidecar.server.body import receive, unpack
 from sidecar.server.caller import caller, monitors
@@ -126,8 +126,8 @@ class Desk:
         return ruling
 
     async def _found(self, personal: RulesLayer, texts: Sequence[Text], asked: Extraction) -> tuple[Finding, ...]:
-        finder = await Finder.made(personal, self.settings.answers, asked)
-        return tuple(await finder.findings(texts))
+        detector = await ResponseDetector.create(personal, self.settings.answers, asked)
+        return tuple(await detector.findings(texts))
 
     def _unseen(self, request: web.Request, *, closed: bool) -> Ruling:
         """An answer that could not be looked at in time: refused, or passed and named."""

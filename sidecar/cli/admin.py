@@ -1,6 +1,6 @@
-"""`sidecar admin`: what the dashboard does for accounts and the scan log, where there is no browser.
+"""`sidecar admin`: manages the dashboard's accounts and the scan log without a browser.
 
-Passwords are never arguments: who creates or resets an account gets a one-time link to hand on.
+Passwords are never arguments: creating or resetting an account prints a one-time link to pass on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 import click
 
 from sidecar.cli import output
-from sidecar.cli.common import CONFIG, Duration, entry, load_settings
+from sidecar.cli.common import CONFIG, Duration, async_command, load_settings
 from sidecar.config import Settings
 from sidecar.dashboard import base_url, invite
 from sidecar.errors import RequestError
@@ -30,7 +30,7 @@ def admin() -> None:
 
 @asynccontextmanager
 async def open_store(config_file: Path | None) -> AsyncIterator[tuple[Store, Settings]]:
-    """The store that the settings name, open beside a server that uses it."""
+    """The store that the settings name; safe beside a server that uses it."""
     settings = load_settings(config_file)
     store = await Store.open(settings.store.url)
     try:
@@ -40,20 +40,20 @@ async def open_store(config_file: Path | None) -> AsyncIterator[tuple[Store, Set
 
 
 async def note(store: Store, action: str, target: str, detail: str = "") -> None:
-    """Write what a command did into the audit trail."""
+    """Write an action to the audit trail."""
     await store.audit.add(Event(datetime.now(UTC), ACTOR, "", action, target, detail))
 
 
 async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
-    """Print a one-time link; `role` is for a new account, None resets one that exists."""
+    """Print a one-time link; `role` is for a new account, None resets an existing one."""
     async with open_store(config_file) as (store, settings):
-        found = await store.admins.get(name)
-        if role is None and found is None:
+        account = await store.admins.get(name)
+        if role is None and account is None:
             raise RequestError(f"There is no account {name!r}; `sidecar admin create` makes one.")
-        if role is not None and (found or not valid_name(name)):
-            said = "is there already; use reset-password" if found else "is no name: a-z, 0-9 and ._-+@, 64 at most"
-            raise RequestError(f"{name!r} {said}.")
-        chosen = role or (found.role if found else Role.VIEWER)
+        if role is not None and (account or not valid_name(name)):
+            reason = "is there already; use reset-password" if account else "is no name: a-z, 0-9 and ._-+@, 64 at most"
+            raise RequestError(f"{name!r} {reason}.")
+        chosen = role or (account.role if account else Role.VIEWER)
         path = await invite(store, name, chosen, ACTOR)
         await note(store, "user_invited" if role else "user_reset", name, str(chosen))
     output.err.print(f"For {name} ({chosen}); works once, within 24 hours:", markup=False)
@@ -68,10 +68,10 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
     type=click.Choice([str(role) for role in Role]),
     default="admin",
     show_default=True,
-    help="What they may do.",
+    help="Permissions of the account.",
 )
 @CONFIG
-@entry
+@async_command
 async def create(name: str, role: str, config_file: Path | None) -> int:
     """Print a one-time link by which NAME chooses a password and enters the dashboard."""
     return await _link(config_file, name, Role(role))
@@ -80,7 +80,7 @@ async def create(name: str, role: str, config_file: Path | None) -> int:
 @admin.command("reset-password")
 @click.argument("name")
 @CONFIG
-@entry
+@async_command
 async def reset_password(name: str, config_file: Path | None) -> int:
     """Print a one-time link by which NAME chooses a new password; all sessions end when it is used."""
     return await _link(config_file, name, None)
@@ -88,15 +88,15 @@ async def reset_password(name: str, config_file: Path | None) -> int:
 
 @admin.command("export")
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="jsonl", show_default=True)
-@click.option("--since", "age", type=Duration(), help="Only decisions of this last time, such as 7d [default: all]")
+@click.option("--since", "age", type=Duration(), help="Only decisions of this recent period, such as 7d [default: all]")
 @CONFIG
-@entry
+@async_command
 async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, config_file: Path | None) -> int:
     """Write the scan log to standard output, the newest decision first."""
-    wanted = Filter(since=_ago(age) if age is not None else None)
+    criteria = Filter(since=_ago(age) if age is not None else None)
     async with open_store(config_file) as (store, _):
         await note(store, "log_exported", form)
-        async for piece in export(store.decisions, form, wanted):
+        async for piece in export(store.decisions, form, criteria):
             click.echo(piece, nl=False)
     return 0
 
@@ -104,13 +104,13 @@ async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, confi
 @admin.command("purge")
 @click.option("--older-than", "age", type=Duration(), required=True, help="Delete decisions older than this: 30d.")
 @CONFIG
-@entry
+@async_command
 async def purge(age: timedelta, config_file: Path | None) -> int:
     """Delete old decisions from the scan log now; prints how many."""
     async with open_store(config_file) as (store, _):
-        gone = await store.decisions.purge(_ago(age))
-        await note(store, "log_purged", "", f"{gone} decisions older than {age.total_seconds():g} s")
-    click.echo(str(gone))
+        count = await store.decisions.purge(_ago(age))
+        await note(store, "log_purged", "", f"{count} decisions older than {age.total_seconds():g} s")
+    click.echo(str(count))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What every command shares: the settings, durations, JSON, and how an error becomes an exit code."""
+"""Shared by all commands: settings, durations, JSON output, and exit codes for errors."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CONFIG = click.option(
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 
 
-def entry(function: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, None]:
-    """Run an async command; what this program raises on purpose ends in one message and exit code 2."""
+def async_command(function: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, None]:
+    """Run an async command; a `SidecarError` ends in one message and exit code 2."""
 
     @wraps(function)
     def command(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -49,7 +49,7 @@ class Duration(click.ParamType[timedelta]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """From what was typed; a message names what would be right."""
+        """Parse the argument; the error message names valid forms."""
         try:
             return timedelta(seconds=parse_duration(value))
         except (ValueError, OverflowError) as error:
@@ -57,12 +57,12 @@ class Duration(click.ParamType[timedelta]):
 
 
 def load_settings(path: Path | None) -> Settings:
-    """The settings, with the logs set up as they say."""
+    """Load the settings and configure the logs as they say."""
     settings = config.load(path)
     logs.configure(settings.log.format, settings.log.level)
     return settings
 
 
 def emit(value: object) -> None:
-    """JSON on standard output."""
+    """Write JSON to standard output."""
     click.echo(json.dumps(value, option=json.INDENTED).decode())

@@ -12,12 +12,12 @@ import click
 
 from sidecar import config, evaluation
 from sidecar.cli import output
-from sidecar.cli.common import CONFIG, JSON, emit, entry, load_settings
+from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.report_tables import show_report
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
-from sidecar.evaluation import Outcome, Row, Scanner, judge_report
-from sidecar.runtime.builder import pipeline
+from sidecar.evaluation import Outcome, Row, UnitScanner, judge_report
+from sidecar.runtime.builder import open_scanner
 from sidecar.util import json
 
 
@@ -30,7 +30,7 @@ from sidecar.util import json
 @click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Rows at a time.")
 @JSON
 @CONFIG
-@entry
+@async_command
 async def evaluate(
     file: Path,
     layers: str | None,
@@ -43,28 +43,28 @@ async def evaluate(
 ) -> int:
     """Measure recall and false positives on a labelled FILE (.jsonl or .jsonl.gz).
 
-    A line is a text, a whole document, or a conversation (docs/detection.md has the format). With a judge also what it
-    is worth, beside the other layers on the same rows inside its band.
+    A line is a text, a whole document, or a conversation (docs/detection.md has the format). With a judge, it is
+    also compared with the other layers on the same rows inside its band.
     """
     settings = _choose(load_settings(config_file), layers)
     judge = settings.layers.llm_judge
     rows = evaluation.read_rows(file)
     rows = judge_report.shuffled(rows) if judge.url and limit else rows[:limit]
     spent = judge_report.tokens_spent()
-    # A growing conversation is read as a server reads it, which remembers what it has read.
-    async with pipeline(settings, prove=False, secret=os.urandom(32) if growing else None) as built:
-        scanner = Scanner(built.engine.scan, settings, growing=growing)
+    # A growing conversation uses the result cache, as on a server.
+    async with open_scanner(settings, selftests=False, secret=os.urandom(32) if growing else None) as built:
+        scanner = UnitScanner(built.engine.scan, settings, growing=growing)
         outcomes = await run(scanner, rows, concurrency, limit if judge.url else None)
     if out_file:
         await asyncio.to_thread(_write_rows, out_file, outcomes)
-    found = evaluation.report(outcomes)
+    figures = evaluation.report(outcomes)
     if judge.url:
         tokens = judge_report.tokens_spent() - spent
-        found["judge"] = judge_report.report(outcomes, judge, settings.scan.threshold, tokens)
+        figures["judge"] = judge_report.report(outcomes, judge, settings.scan.threshold, tokens)
     if as_json:
-        emit(found)
+        emit(figures)
     else:
-        show_report(found)
+        show_report(figures)
     return 0
 
 
@@ -79,38 +79,38 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
     """The same settings with just these layers. `llm_judge` alone keeps the others: it is measured inside its band."""
     if layers is None:
         return settings
-    wanted = {name.strip() for name in layers.split(",")}
-    if unknown := wanted - {"rules", "semantic", "llm_judge"}:
+    names = {name.strip() for name in layers.split(",")}
+    if unknown := names - {"rules", "semantic", "llm_judge"}:
         raise ConfigError("--layers", [f"unknown layer {name!r}" for name in sorted(unknown)])
-    if "llm_judge" in wanted and settings.layers.llm_judge.url is None:
+    if "llm_judge" in names and settings.layers.llm_judge.url is None:
         raise ConfigError("--layers", ["llm_judge needs layers.llm_judge.url"])
-    given = settings.layers
-    judge = judge_report.unmetered(given.llm_judge)
-    if wanted == {"llm_judge"}:
-        return settings.model_copy(update={"layers": given.model_copy(update={"llm_judge": judge})})
+    configured = settings.layers
+    judge = judge_report.unmetered(configured.llm_judge)
+    if names == {"llm_judge"}:
+        return settings.model_copy(update={"layers": configured.model_copy(update={"llm_judge": judge})})
     chosen = config.Layers(
-        rules=given.rules.model_copy(update={"enabled": "rules" in wanted}),
-        semantic=given.semantic.model_copy(update={"enabled": "semantic" in wanted}),
-        llm_judge=judge if "llm_judge" in wanted else judge.model_copy(update={"url": None}),
+        rules=configured.rules.model_copy(update={"enabled": "rules" in names}),
+        semantic=configured.semantic.model_copy(update={"enabled": "semantic" in names}),
+        llm_judge=judge if "llm_judge" in names else judge.model_copy(update={"url": None}),
     )
     return settings.model_copy(update={"layers": chosen})
 
 
-async def run(scanner: Scanner, rows: Sequence[Row], concurrency: int, judged: int | None = None) -> list[Outcome]:
-    """Scan the rows, so many at a time; all, or until the judge was asked about `judged` of them."""
+async def run(scanner: UnitScanner, rows: Sequence[Row], concurrency: int, judged: int | None = None) -> list[Outcome]:
+    """Scan the rows, `concurrency` at a time; all, or until the judge was asked about `judged` of them."""
     waiting = iter(enumerate(rows))
-    left = math.inf if judged is None else judged
+    remaining = math.inf if judged is None else judged
     outcomes: dict[int, Outcome] = {}
     with output.progress() as bar:
         task = bar.add_task("scanning", total=len(rows))
 
         async def work() -> None:
-            nonlocal left
+            nonlocal remaining
             for index, row in waiting:
                 outcomes[index] = await scanner.outcome(row)
                 bar.advance(task)
-                left -= judge_report.asked(outcomes[index])
-                if left <= 0:
+                remaining -= judge_report.was_asked(outcomes[index])
+                if remaining <= 0:
                     return
 
         await asyncio.gather(*(work() for _ in range(concurrency)))

@@ -1,4 +1,4 @@
-"""What the commands say beside their options: examples under every `--help`, and completion for shells."""
+"""Examples under every command's `--help`, and completion for shells."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ EXAMPLES = {
         "sidecar completion fish > ~/.config/fish/completions/sidecar.fish",
     ),
 }
-"""Command lines by the name of their command; a test holds them to the commands that there are."""
+"""Command lines by command name; a test checks them against the actual commands."""
 
 
 def show_examples(command: click.Command, name: str = "") -> None:
-    """Put its examples under the help of a command, and of all below it."""
+    """Add its examples to the help of a command and of all subcommands."""
     if lines := EXAMPLES.get(name):
         command.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
     if isinstance(command, click.Group):
@@ -74,6 +74,6 @@ def show_examples(command: click.Command, name: str = "") -> None:
 @click.pass_context
 def completion_command(context: click.Context, shell: str) -> None:
     """Write the completion script for SHELL to standard output."""
-    made = get_completion_class(shell)
-    assert made is not None, "click knows the three"  # noqa: S101 - nothing that a user could cause
-    click.echo(made(context.find_root().command, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE").source())
+    completion = get_completion_class(shell)
+    assert completion is not None, "click knows the three"  # noqa: S101 - nothing that a user could cause
+    click.echo(completion(context.find_root().command, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE").source())

@@ -1,4 +1,4 @@
-"""`sidecar keys`: API keys from the command line, beside a running server, in the same audit trail."""
+"""`sidecar keys`: manages API keys beside a running server, with the same audit trail."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import click
 from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, differences
 from sidecar.cli import output
 from sidecar.cli.admin import note, open_store
-from sidecar.cli.common import CONFIG, JSON, Duration, emit, entry
+from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit
 from sidecar.errors import RequestError
 from sidecar.storage import OwnTerms, Store, Terms
 from sidecar.util.units import parse_duration, parse_rate
 
 NONE = "none"
-"""What `change` takes for a term that the key is to have no more."""
+"""The value with which `change` removes a term."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -35,7 +35,7 @@ async def _keyring(config_file: Path | None) -> AsyncIterator[tuple[KeyRing, Sto
 
 
 def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
-    """The value goes to standard output once; what people want to read beside it goes to standard error."""
+    """The value goes to standard output once; messages for people go to standard error."""
     if as_json:
         expires = key.expires_at.isoformat() if key.expires_at else None
         emit({"id": key.id, "name": key.name, "key": value, "expires_at": expires})
@@ -46,23 +46,23 @@ def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
 
 
 def _own_terms(command: F) -> F:
-    """The options of `create` and `change` for what a key may have of its own."""
+    """The options of `create` and `change` for a key's own terms."""
     options = (
         click.option("--rate", help="Its own rate, such as 600/minute."),
         click.option("--burst", help="Requests at once."),
         click.option("--threshold", help="Blocks from this score, 0 to 1."),
         click.option("--mode", help="enforce or monitor."),
-        click.option("--rules", help="What it changes of rules: INJ-105=off, SMG-130=block 0.8."),
+        click.option("--rules", help="Rule overrides: INJ-105=off, SMG-130=block 0.8."),
     )
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def _own(given: Mapping[str, str | None]) -> OwnTerms:
-    """The terms that were named. Raises `RequestError` for what cannot be read."""
+def _parse_terms(options: Mapping[str, str | None]) -> OwnTerms:
+    """The terms that were given. Raises `RequestError` for invalid ones."""
     readers: dict[str, Callable[[str], Any]] = {"rate": parse_rate, "burst": int, "threshold": float}
-    named = {name: text for name, text in given.items() if text is not None}
+    named = {name: text for name, text in options.items() if text is not None}
     return cast("OwnTerms", {name: _read(name, text, readers.get(name, str)) for name, text in named.items()})
 
 
@@ -84,17 +84,17 @@ def _from_now(text: str) -> datetime:
 @_own_terms
 @JSON
 @CONFIG
-@entry
+@async_command
 async def create_key(
     name: str,
     expires: timedelta | None,
     environment: str,
     as_json: bool,
     config_file: Path | None,
-    **own: str | None,
+    **options: str | None,
 ) -> int:
     """Create a key called NAME and print its value once."""
-    terms = _own(own)
+    terms = _parse_terms(options)
     async with _keyring(config_file) as (ring, store):
         key, value = await ring.create(name, environment=environment, expires=expires, **terms)
         await note(store, "key_created", key.id, f"{key.name} ({key.environment})")
@@ -104,16 +104,16 @@ async def create_key(
 @keys.command("list")
 @JSON
 @CONFIG
-@entry
+@async_command
 async def list_keys(as_json: bool, config_file: Path | None) -> int:
     """List all keys with their states; never their values."""
     now = datetime.now(UTC)
     async with _keyring(config_file) as (ring, _):
-        found = await ring.list()
+        api_keys = await ring.list()
     if as_json:
-        emit([{**key.as_dict(), "state": str(key.state(now))} for key in found])
+        emit([{**key.as_dict(), "state": str(key.state(now))} for key in api_keys])
     else:
-        output.show_keys(found, now)
+        output.show_keys(api_keys, now)
     return 0
 
 
@@ -122,26 +122,26 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
 @click.option("--expires", help="Ends this long from now, such as 90d; none: never.")
 @_own_terms
 @CONFIG
-@entry
-async def change_key(key_id: str, expires: str | None, config_file: Path | None, **own: str | None) -> int:
-    """Change the terms of the valid key with this ID; `none` gives up one of its own. In force within 5 s."""
-    terms = cast("Terms", _own(own))
+@async_command
+async def change_key(key_id: str, expires: str | None, config_file: Path | None, **options: str | None) -> int:
+    """Change the terms of the valid key with this ID; `none` removes a term. In force within 5 s."""
+    terms = cast("Terms", _parse_terms(options))
     if expires is not None:
         terms["expires_at"] = _read("expires", expires, _from_now)
     async with _keyring(config_file) as (ring, store):
         before, after = await ring.change(key_id, terms)
-        if said := differences(before, after):
-            await note(store, "key_changed", key_id, said)
-    output.err.print(f"key {key_id}: {said or 'nothing to change'}", markup=False)
+        if changes := differences(before, after):
+            await note(store, "key_changed", key_id, changes)
+    output.err.print(f"key {key_id}: {changes or 'nothing to change'}", markup=False)
     return 0
 
 
 @keys.command("revoke")
 @click.argument("key_id", metavar="ID")
 @CONFIG
-@entry
+@async_command
 async def revoke_key(key_id: str, config_file: Path | None) -> int:
-    """Revoke the key with this ID: it stops to authenticate, everywhere within 5 s."""
+    """Revoke the key with this ID: it stops authenticating, everywhere within 5 s."""
     async with _keyring(config_file) as (ring, store):
         await ring.revoke(key_id)
         await note(store, "key_revoked", key_id)
@@ -154,7 +154,7 @@ async def revoke_key(key_id: str, config_file: Path | None) -> int:
 @click.option("--grace", type=Duration(), default="24h", show_default=True, help="How long the old key stays valid.")
 @JSON
 @CONFIG
-@entry
+@async_command
 async def rotate_key(key_id: str, grace: timedelta, as_json: bool, config_file: Path | None) -> int:
     """Create a successor of the key with this ID; the old one stays valid for the grace period."""
     async with _keyring(config_file) as (ring, store):

@@ -1,4 +1,4 @@
-"""`sidecar inject`, `sidecar webhook` and `sidecar quit`: in manifests, in pods as they are made, out of Jobs."""
+"""`sidecar inject`, `sidecar webhook` and `sidecar quit`: injection into manifests and pods, and shutdown for Jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 import yaml
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
-from sidecar.cli.common import entry
+from sidecar.cli.common import async_command
 from sidecar.errors import NOT_YAML, ConfigError, SidecarError
 from sidecar.kubernetes import Options, inject_all
 from sidecar.kubernetes.webhook import Place, Webhook
@@ -26,17 +26,17 @@ _OPTIONS = (
     click.option("--secret", help="A Secret with the model's key under `upstream-key`."),
     click.option("--policies", help="A ConfigMap of *.yaml, read beside the shipped rules."),
     click.option("--app-env", is_flag=True, help="Set OPENAI_BASE_URL in the application's containers."),
-    click.option("--redirect", is_flag=True, help="Take the pod's plain HTTP for the model, asked or not (NET_ADMIN)."),
+    click.option("--redirect", is_flag=True, help="Redirect the pod's plain HTTP for the model (NET_ADMIN)."),
 )
 
 
 def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., Coroutine[Any, Any, int]]:
-    """The options of a sidecar, handed to the command as one `Options`."""
+    """Add the sidecar options to a command, passed to it as one `Options`."""
 
     @wraps(command)
-    async def packed(**given: Any) -> int:
-        chosen = {field.name: given.pop(field.name) for field in fields(Options)}
-        return await command(Options(**chosen), **given)
+    async def packed(**arguments: Any) -> int:
+        chosen = {field.name: arguments.pop(field.name) for field in fields(Options)}
+        return await command(Options(**chosen), **arguments)
 
     for option in reversed(_OPTIONS):
         packed = option(packed)
@@ -45,7 +45,7 @@ def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[...
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is the library's
-        """Manifests are read by people: no anchors."""
+        """No anchors: people read manifests."""
         return True
 
 
@@ -58,19 +58,19 @@ class _Dumper(yaml.SafeDumper):
     default="-",
     help="Manifests [default: standard input]",
 )
-@entry
+@async_command
 @_injecting
 async def inject_command(options: Options, file: Any) -> int:
-    """Kubernetes manifests in, the same with the sidecar in every pod out.
+    """Add the sidecar to every pod of Kubernetes manifests.
 
-    Pods labelled or annotated `prompt-sidecar/inject: "false"` stay as they are. Doing it again changes nothing.
+    Pods labelled or annotated `prompt-sidecar/inject: "false"` stay as they are. Injection is idempotent.
     """
     try:
         documents = list(yaml.safe_load_all(file.read()))
     except (yaml.YAMLError, *NOT_YAML) as error:
         raise ConfigError("the manifests cannot be read", [" ".join(str(error).split())]) from None
-    made = inject_all([document for document in documents if document is not None], options)
-    click.echo(yaml.dump_all(made, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120), nl=False)
+    injected = inject_all([document for document in documents if document is not None], options)
+    click.echo(yaml.dump_all(injected, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120), nl=False)
     return 0
 
 
@@ -80,13 +80,13 @@ async def inject_command(options: Options, file: Any) -> int:
 @click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on.")  # noqa: S104
 @click.option("--port", type=click.IntRange(0, 65535), default=8443, show_default=True, help="For the API server.")
 @click.option("--health-port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="For probes.")
-@click.option("--namespace", envvar="POD_NAMESPACE", help="Its own: pods there are never touched.")
-@entry
+@click.option("--namespace", envvar="POD_NAMESPACE", help="The webhook's own: pods there are never changed.")
+@async_command
 @_injecting
 async def webhook_command(
     options: Options, cert: Path, key: Path, host: str, port: int, health_port: int, namespace: str | None
 ) -> int:
-    """Serve the mutating admission webhook until SIGTERM: pods that ask for a sidecar get one as they are made."""
+    """Serve the mutating admission webhook until SIGTERM: pods that request a sidecar get one on creation."""
     logs.configure("json", "info")
     stop = app.stop_on_signal()
     async with Webhook(Place(cert, key, host, port, health_port), options, own_namespace=namespace):
@@ -96,9 +96,9 @@ async def webhook_command(
 
 @click.command("quit")
 @click.option("--url", default="http://127.0.0.1:8081", show_default=True, help="The admin port of the sidecar.")
-@entry
+@async_command
 async def quit_command(url: str) -> int:
-    """End the sidecar beside us, as a Job's last step where there are no native sidecars; needs `admin.quit: true`."""
+    """Stop the sidecar in this pod, as a Job's last step without native sidecars; needs `admin.quit: true`."""
     try:
         async with ClientSession(timeout=ClientTimeout(total=30)) as session, session.post(f"{url}/quit") as answer:
             if answer.status == 202:

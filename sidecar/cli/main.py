@@ -13,7 +13,7 @@ from sidecar import __version__, config, policy
 from sidecar.api.scan import explanation, result
 from sidecar.cli import output
 from sidecar.cli.admin import admin
-from sidecar.cli.common import CONFIG, JSON, emit, entry, load_settings
+from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.evaluate import evaluate, run
 from sidecar.cli.examples import completion_command, show_examples
 from sidecar.cli.keys import keys
@@ -24,12 +24,12 @@ from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules import selftest
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError, PolicyError, SidecarError
-from sidecar.evaluation import Scanner, rule_coverage
+from sidecar.evaluation import UnitScanner, rule_coverage
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
-from sidecar.runtime.builder import pipeline
-from sidecar.runtime.workers import spread
+from sidecar.runtime.builder import open_scanner
+from sidecar.runtime.workers import fork_workers
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
 
@@ -46,17 +46,17 @@ def main() -> None:
 @click.option("--first-key/--no-first-key", default=True, help="Print a first API key when the store holds none.")
 def serve(config_file: Path | None, workers: int, first_key: bool) -> None:
     """Serve the scan API and the inline proxy until SIGTERM."""
-    malloc.bound()
+    malloc.tune()
     number = 0
     if workers > 1:
         _shared = _loaded(config_file)
-        malloc.settle()
-        number = spread(workers)
+        malloc.trim()
+        number = fork_workers(workers)
     _serve(config_file, share_ports=workers > 1, first_key=first_key and not number)
 
 
 def _loaded(config_file: Path | None) -> object:
-    """What all workers have in common, once; what is wrong with it each will say for itself."""
+    """Load what all workers share before the fork; errors are reported by each worker itself."""
     with suppress(SidecarError):
         settings = load_settings(config_file)
         return (
@@ -67,7 +67,7 @@ def _loaded(config_file: Path | None) -> object:
     return None
 
 
-@entry
+@async_command
 async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool) -> int:
     settings = load_settings(config_file)
     stop = app.stop_on_signal()
@@ -78,7 +78,7 @@ async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool
         settings, share_ports=share_ports, config_file=source, read=lambda: config.load(config_file)
     ) as running:
         app.reload_on_signal(running)
-        malloc.settle()
+        malloc.trim()
         if first_key:
             await _greet(running)
         await stop.wait()
@@ -86,7 +86,7 @@ async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool
 
 
 async def _greet(running: app.Sidecar) -> None:
-    """A first key and the dashboard's first link, where there are none yet."""
+    """Print a first key and the dashboard's first link, where there are none yet."""
     if not await running.keyring.list():
         _, value = await running.keyring.create("first key", environment="development")
         output.greet(value, running.data_port, running.settings)
@@ -104,40 +104,40 @@ async def _greet(running: app.Sidecar) -> None:
 )
 @JSON
 @CONFIG
-@entry
+@async_command
 async def check(covered: Path | None, as_json: bool, config_file: Path | None) -> int:
-    """Validate the configuration and prove the policies; start nothing.
+    """Validate the configuration and run the policies' self-tests; start nothing.
 
-    A pattern that no match line meets is an error in a shipped rule, and a warning in one of your own.
+    A pattern that no match line covers is an error in a shipped rule, and a warning in one of your own.
     """
     settings = load_settings(config_file)
     rows = rule_coverage.read(covered) if covered else []
     Vocabularies(settings.inline.vocabularies)
-    async with pipeline(settings) as built:
+    async with open_scanner(settings) as built:
         warnings = output.warnings(settings) + (await _unproved(built.policy) if settings.layers.rules.enabled else [])
-        outcomes = await run(Scanner(built.engine.scan, settings), rows, 1) if covered else []
-        found = rule_coverage.report(built.policy, outcomes) if covered else {}
+        outcomes = await run(UnitScanner(built.engine.scan, settings), rows, 1) if covered else []
+        coverage = rule_coverage.report(built.policy, outcomes) if covered else {}
     if as_json:
-        shape = {"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": found or None}
+        shape = {"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": coverage or None}
         emit({**shape, "warnings": warnings})
         return 0
     output.show_settings(settings, built.policy, warnings)
-    if found:
-        output.show_coverage(found)
+    if coverage:
+        output.show_coverage(coverage)
     return 0
 
 
 async def _unproved(rules: policy.Policy, shipped: Callable[[], policy.Policy] = policy.load) -> list[str]:
-    """Patterns of one's own rules that no `match` line meets. Raises `PolicyError` for those of shipped rules."""
-    found = [(rule, problem) for rule in rules.rules for problem in await selftest.untested_patterns(rule)]
-    ours = {_proved_part(rule) for rule in shipped().rules} if found else set()
-    if problems := [problem for rule, problem in found if _proved_part(rule) in ours]:
-        raise PolicyError("shipped policies are not proved in every pattern", problems)
-    return [problem for _, problem in found]
+    """Patterns of the operator's own rules that no `match` line covers. Raises `PolicyError` for shipped rules."""
+    unproved = [(rule, problem) for rule in rules.rules for problem in await selftest.untested_patterns(rule)]
+    ours = {_proved_part(rule) for rule in shipped().rules} if unproved else set()
+    if problems := [problem for rule, problem in unproved if _proved_part(rule) in ours]:
+        raise PolicyError("shipped policies have patterns that no match line covers", problems)
+    return [problem for _, problem in unproved]
 
 
 def _proved_part(rule: policy.Rule) -> tuple[object, ...]:
-    """What settings do not change."""
+    """The parts of a rule that settings do not change."""
     return rule.id, rule.patterns, rule.match
 
 
@@ -147,11 +147,11 @@ def _proved_part(rule: policy.Rule) -> tuple[object, ...]:
 @click.option("--explain", is_flag=True, help="All findings, spans and layers.")
 @JSON
 @CONFIG
-@entry
+@async_command
 async def scan(text: str, system_prompt: str | None, explain: bool, as_json: bool, config_file: Path | None) -> int:
     """Scan one TEXT, or standard input with "-". Exit code 0: allow, 1: block, 2: error."""
     prompt = _read_stdin() if text == "-" else text
-    async with pipeline(load_settings(config_file), prove=False) as built:
+    async with open_scanner(load_settings(config_file), selftests=False) as built:
         verdict = await built.engine.scan(ScanRequest((Segment(prompt),), system_prompt))
         if as_json:
             shape = explanation if explain else result

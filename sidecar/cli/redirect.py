@@ -1,9 +1,9 @@
-"""`sidecar redirect`: an init step that sends a pod's plain HTTP for the model through the sidecar, asked or not.
+"""`sidecar redirect`: an init step that redirects a pod's plain HTTP for the model through the sidecar.
 
-For applications that cannot be told a base URL. The rules are nftables', in the pod's own network: whatever any user
-but the sidecar's opens to the model's port, at any address, arrives at the sidecar's door. So an address of the model
-that changes is no way round it; what another service on that port was to get is refused by `listen.hosts`. TLS cannot
-be looked into: the model must be spoken to in plain HTTP.
+For applications whose base URL cannot be changed. The rules are nftables rules in the pod's network namespace:
+connections of any user but the sidecar's to the model's port, at any address, are redirected to the sidecar's port. A
+change of the model's address is therefore no bypass; requests for other services on that port are refused by
+`listen.hosts`. TLS cannot be inspected: the model must be called over plain HTTP.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 
 import click
 
-from sidecar.cli.common import CONFIG, entry, load_settings
+from sidecar.cli.common import CONFIG, async_command, load_settings
 from sidecar.config import Settings
 from sidecar.errors import ConfigError, SidecarError
 
 Network = IPv4Network | IPv6Network
 PATIENCE = 20.0
-"""Seconds that `nft` may take."""
+"""Timeout of `nft` in seconds."""
 _RULES = """\
 table inet prompt_sidecar
 delete table inet prompt_sidecar
@@ -41,19 +41,19 @@ table inet prompt_sidecar {{
 
 
 def ruleset(port: int, door: int, uid: int, networks: Sequence[Network] = ()) -> str:
-    """What `nft` reads: TCP to `port` ends at `door`, but for the user `uid`. It replaces what it put there before."""
+    """Input for `nft`: redirects TCP from `port` to `door`, except for the user `uid`; replaces its earlier rules."""
     redirects = "\n".join(f"\t\t{where}tcp dport {port} redirect to :{door}" for where in _places(networks))
     return _RULES.format(uid=uid, redirects=redirects)
 
 
 def _places(networks: Sequence[Network]) -> Iterator[str]:
-    """One match for each version of IP that is named; everywhere if none is."""
+    """One match for each IP version that is named; everywhere if none is."""
     if not networks:
         yield ""
     for word, kind in (("ip", IPv4Network), ("ip6", IPv6Network)):
-        named: list[Any] = [one for one in networks if isinstance(one, kind)]
+        named: list[Any] = [network for network in networks if isinstance(network, kind)]
         if named:
-            yield f"{word} daddr {{ {', '.join(str(one) for one in collapse_addresses(named))} }} "
+            yield f"{word} daddr {{ {', '.join(str(network) for network in collapse_addresses(named))} }} "
 
 
 def port_of(settings: Settings) -> int:
@@ -61,7 +61,7 @@ def port_of(settings: Settings) -> int:
     url = urlsplit(settings.upstream.url)
     problems = []
     if url.scheme != "http":
-        problems.append(f"upstream.url: {url.scheme} cannot be looked into; it must be http://")
+        problems.append(f"upstream.url: {url.scheme} cannot be inspected; it must be http://")
     if url.hostname in {"localhost", "127.0.0.1", "::1"}:
         problems.append("upstream.url: what stays within the pod is not redirected")
     if (url.hostname or "") not in settings.listen.hosts:
@@ -79,7 +79,7 @@ class _NetworkParameter(click.ParamType[Network]):
     name = "network"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Network:
-        """From what was typed."""
+        """Parse the argument."""
         try:
             return ip_network(value)
         except ValueError as error:
@@ -100,14 +100,14 @@ class _NetworkParameter(click.ParamType[Network]):
     "networks",
     type=_NetworkParameter(),
     multiple=True,
-    help="Only what goes to this network; may be repeated [default: everywhere]",
+    help="Only connections to this network; may be repeated [default: everywhere]",
 )
-@click.option("--show", is_flag=True, help="Write the rules out and change nothing.")
-@entry
+@click.option("--show", is_flag=True, help="Print the rules without applying them.")
+@async_command
 async def redirect_command(config_file: Path | None, uid: int, networks: tuple[Network, ...], show: bool) -> int:
     """Redirect this pod's plain HTTP for the model into the sidecar; an init step that needs NET_ADMIN.
 
-    Doing it again changes nothing. It holds for every process but those of the sidecar's user.
+    Applying it again changes nothing. It applies to every process except those of the sidecar's user.
     """
     settings = load_settings(config_file)
     rules = ruleset(port_of(settings), settings.listen.port, uid, networks)
@@ -128,4 +128,4 @@ def _apply(rules: str) -> None:
     except subprocess.TimeoutExpired:
         raise SidecarError(f"nft did not end within {PATIENCE:g} s") from None
     if done.returncode:
-        raise SidecarError(f"nft refused the rules (is NET_ADMIN given?): {' '.join(done.stderr.split())[:300]}")
+        raise SidecarError(f"nft refused the rules (is NET_ADMIN granted?): {' '.join(done.stderr.split())[:300]}")

@@ -1,4 +1,4 @@
-"""The tables of `sidecar eval`, drawn with rich from the figures of `evaluation` and `evaluation.judge_report`."""
+"""Renders the figures of `evaluation` and `evaluation.judge_report` as tables for `sidecar eval`, with rich."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sidecar.cli.output import out
 from sidecar.evaluation.judge_report import sentence
 
 MOST_NAMES = 12
-"""Causes that are listed; the rest is in `--json`."""
+"""Causes that are listed; `--json` has all of them."""
 _GROUPS = {"form": "unit", "size": "size", "kind": "kind", "language": "language", "operation": "operation"}
 _COLUMNS = {
     "plain": "benign refused",
@@ -23,41 +23,41 @@ _COLUMNS = {
 _SIDES = ("plain", "hard_negatives", "attacks")
 
 
-def show_report(found: Mapping[str, Any]) -> None:
+def show_report(figures: Mapping[str, Any]) -> None:
     """All figures of `eval`."""
-    _show_totals(found)
+    _show_totals(figures)
     for name, title in _GROUPS.items():
-        if len(found["groups"][name]) > 1:
-            _show_group(title, found["groups"][name])
-    _show_sources(found["sources"])
-    _show_causes(found)
-    _show_scores(found)
-    if "judge" in found:
-        _show_judge(found["judge"])
+        if len(figures["groups"][name]) > 1:
+            _show_group(title, figures["groups"][name])
+    _show_sources(figures["sources"])
+    _show_causes(figures)
+    _show_scores(figures)
+    if "judge" in figures:
+        _show_judge(figures["judge"])
 
 
-def _show_totals(found: Mapping[str, Any]) -> None:
+def _show_totals(figures: Mapping[str, Any]) -> None:
     head = Table("", "rate", "95 % interval", "of", "could not scan", title="caught = recommended action is block")
-    head.add_row("attacks caught", *_share(found["attacks"]))
-    head.add_row("benign blocked (false positives)", *_share(found["benign"]))
-    head.add_row("  without hard negatives", *_share(found["plain"]))
-    head.add_row("  hard negatives", *_share(found["hard_negatives"]))
-    if found["requests"] > found["rows"]:
+    head.add_row("attacks caught", *_share(figures["attacks"]))
+    head.add_row("benign blocked (false positives)", *_share(figures["benign"]))
+    head.add_row("  without hard negatives", *_share(figures["plain"]))
+    head.add_row("  hard negatives", *_share(figures["hard_negatives"]))
+    if figures["requests"] > figures["rows"]:
         for side in _SIDES:
-            head.add_row(f"requests refused, {_words(side)}", *_share(found["requests_refused"][side]))
-    if _any(found["pairs"]):
-        head.add_row("pairs: attack caught, twin passed", *_share(found["pairs"]))
-    for rate, share in found["recall_at"].items():
+            head.add_row(f"requests refused, {_words(side)}", *_share(figures["requests_refused"][side]))
+    if _any(figures["pairs"]):
+        head.add_row("pairs: attack caught, twin passed", *_share(figures["pairs"]))
+    for rate, share in figures["recall_at"].items():
         head.add_row(f"recall at {float(rate):.1%} false positives", *_share(share))
-    for name, share in (*found["labels"].items(), *((f"channel {k}", v) for k, v in found["channels"].items())):
+    for name, share in (*figures["labels"].items(), *((f"channel {k}", v) for k, v in figures["channels"].items())):
         head.add_row(f"  {name}", *_share(share))
-    head.add_row("pii detected", *_share(found["pii"]["recall"]))
-    head.add_row("pii false positives", *_share(found["pii"]["false_positives"]))
+    head.add_row("pii detected", *_share(figures["pii"]["recall"]))
+    head.add_row("pii false positives", *_share(figures["pii"]["false_positives"]))
     out.print(head)
 
 
 def _show_group(title: str, groups: Mapping[str, Any]) -> None:
-    """Refused among harmless units, hard negatives apart; caught attacks; pairs: each of how many that were scanned."""
+    """Rates of refused benign units, hard negatives, caught attacks and pairs, each with the number scanned."""
     used = [side for side in _COLUMNS if any(_any(group[side]) for group in groups.values())]
     table = Table(title, *(_COLUMNS[side] for side in used), "could not scan")
     for name, group in groups.items():
@@ -75,39 +75,41 @@ def _show_sources(sources: Mapping[str, Any]) -> None:
     out.print(table)
 
 
-def _show_causes(found: Mapping[str, Any]) -> None:
-    """First causes, most frequent first, and whose texts they were found in."""
+def _show_causes(figures: Mapping[str, Any]) -> None:
+    """Causes by frequency, and the sources of the texts they were found in."""
     for side in _SIDES:
-        if causes := found["causes"][side]:
-            out.print(f"{_words(side)} refused for: {_counts(causes)}; said by: {_counts(found['said_by'][side])}")
-    if found["unscanned"]:
-        out.print(f"could not scan: {_counts(found['unscanned'])}")
+        if causes := figures["causes"][side]:
+            out.print(f"{_words(side)} refused for: {_counts(causes)}; said by: {_counts(figures['said_by'][side])}")
+    if figures["unscanned"]:
+        out.print(f"could not scan: {_counts(figures['unscanned'])}")
 
 
-def _show_scores(found: Mapping[str, Any]) -> None:
-    quantiles = "  ".join(f"{name} {value:.1f} ms" for name, value in found["latency_ms"].items())
-    out.print(f"AUC {found['auc']}  ECE {found['ece']}  could not scan {found['could_not_scan']}  {quantiles}")
-    length, words = found["baselines"]["length"], found["baselines"]["words"]
+def _show_scores(figures: Mapping[str, Any]) -> None:
+    quantiles = "  ".join(f"{name} {value:.1f} ms" for name, value in figures["latency_ms"].items())
+    out.print(f"AUC {figures['auc']}  ECE {figures['ece']}  could not scan {figures['could_not_scan']}  {quantiles}")
+    length, words = figures["baselines"]["length"], figures["baselines"]["words"]
     if length is not None:
         out.print(f"AUC of length alone {length}, of words alone {words}: what this file gives away by itself")
 
 
-def _show_judge(found: Mapping[str, Any]) -> None:
-    """The judge beside the others on the rows of its band, what it cost, and whether it is worth it."""
-    low, high = found["band"]
-    title = f"inside the judge's band {low:.2f} to {high:.2f}: {found['asked']} of {found['rows']} rows"
+def _show_judge(figures: Mapping[str, Any]) -> None:
+    """The judge beside the other layers on the rows of its band, its cost, and the conclusion."""
+    low, high = figures["band"]
+    title = f"inside the judge's band {low:.2f} to {high:.2f}: {figures['asked']} of {figures['rows']} rows"
     table = Table("", "attacks caught", "of", "benign blocked", "of", "AUC", title=title)
     names = {"others": "other layers", "judge": "judge, where it answered", "together": "together"}
     for side, name in names.items():
-        attacks, benign = _share(found[side]["attacks"]), _share(found[side]["benign"])
-        table.add_row(name, attacks[0], attacks[2], benign[0], benign[2], str(found[side]["auc"] or "-"))
+        attacks, benign = _share(figures[side]["attacks"]), _share(figures[side]["benign"])
+        table.add_row(name, attacks[0], attacks[2], benign[0], benign[2], str(figures[side]["auc"] or "-"))
     out.print(table)
-    silent = ", ".join(f"{cause} {count}" for cause, count in found["no_answer"].items()) or "none"
-    quantiles = "  ".join(f"{name} {value:.0f} ms" for name, value in found["latency_ms"].items())
+    silent = ", ".join(f"{cause} {count}" for cause, count in figures["no_answer"].items()) or "none"
+    quantiles = "  ".join(f"{name} {value:.0f} ms" for name, value in figures["latency_ms"].items())
     out.print(f"without an answer: {silent}   {quantiles}", markup=False)
-    cost = ", ".join(f"{value:.0f} {name}" for name, value in found["per_1000"].items())
-    out.print(f"cost: {found['calls']} calls, {found['tokens']} tokens; per 1,000 rows like these {cost}", markup=False)
-    out.print(sentence(found), style="bold red" if found["conclusion"] == "worse" else "bold", markup=False)
+    cost = ", ".join(f"{value:.0f} {name}" for name, value in figures["per_1000"].items())
+    out.print(
+        f"cost: {figures['calls']} calls, {figures['tokens']} tokens; per 1,000 rows like these {cost}", markup=False
+    )
+    out.print(sentence(figures), style="bold red" if figures["conclusion"] == "worse" else "bold", markup=False)
 
 
 def _share(share: Mapping[str, Any]) -> tuple[str, str, str, str]:

@@ -1,7 +1,7 @@
-"""`sidecar review`: asks the judge again about decisions that were borderline, and shows where it disagrees.
+"""`sidecar review`: asks the judge again about borderline decisions, and shows where it disagrees.
 
-For people who write policies: a disagreement is a rule to add, a rule to mend, or a judge not to trust. Looked
-at are decisions of the scan log whose score before any judge lay in the judge's band and whose text was kept.
+For policy authors: a disagreement is a rule to add, a rule to fix, or a judge not to trust. Reviewed are decisions of
+the scan log whose score before the judge lay in its band and whose text was stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rich.table import Table
 
 from sidecar import policy
 from sidecar.cli import output
-from sidecar.cli.common import CONFIG, JSON, Duration, emit, entry, load_settings
+from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit, load_settings
 from sidecar.config import JudgeLayer, Settings
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
@@ -32,20 +32,20 @@ from sidecar.storage import Entry, Filter, Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
 PAGE = 500
-SHOWN = 200
+MAX_TEXT = 200
 NO_TEXT = (
-    "{count} borderline decisions, and the text of none of them was kept: there is nothing to show a judge. "
-    "Set log.prompts to redacted or full if you may keep texts, and review what is decided from then on."
+    "{count} borderline decisions, and the text of none of them was stored: there is nothing to review. "
+    "Set log.prompts to redacted or full if you may store texts, and review later decisions."
 )
 NOTHING = "No decision in the scan log lies in the judge's band {low:.2f} to {high:.2f}."
-REDACTED = "Texts were kept redacted: the judge did not see what had been found in them, so take acquittals with care."
+REDACTED = "Texts were stored redacted: the judge did not see the removed values, so do not rely on its acquittals."
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
-    """A logged decision, its score before any judge, and what the judge says now (or why it says nothing)."""
+class JudgeResult:
+    """A logged decision, its score before the judge, and the judge's result now (or why there is none)."""
 
-    logged: Entry
+    decision: Entry
     before: float
     report: LayerReport | None
     cause: str | None
@@ -53,175 +53,175 @@ class Opinion:
 
     @property
     def action(self) -> Action | None:
-        """What the judge recommends."""
+        """The action that the judge recommends."""
         if self.report is None or self.report.score is None:
             return None
         return Action.BLOCK if rounded(self.report.score) >= self.threshold else Action.ALLOW
 
     @property
     def disagrees(self) -> bool:
-        """Whether it recommends something else than the log."""
-        return self.action is not None and self.action != self.logged.recommended
+        """Whether it differs from the logged recommendation."""
+        return self.action is not None and self.action != self.decision.recommended
 
     def as_dict(self, *, text: bool) -> dict[str, Any]:
-        """For JSON and the table; the text only if asked for."""
-        found = self.report
-        labels = sorted({str(f.label) for f in found.findings if f.decides}) if found else []
+        """For JSON and the table; the text only if requested."""
+        report = self.report
+        labels = sorted({str(f.label) for f in report.findings if f.decides}) if report else []
         return {
-            "decision": self.logged.id,
-            "at": self.logged.at.isoformat(),
+            "decision": self.decision.id,
+            "at": self.decision.at.isoformat(),
             "score": self.before,
-            "recommended": self.logged.recommended,
-            "threats": self.logged.threats.split(),
-            "judge_score": None if found is None or found.score is None else rounded(found.score),
+            "recommended": self.decision.recommended,
+            "threats": self.decision.threats.split(),
+            "judge_score": None if report is None or report.score is None else rounded(report.score),
             "judge_recommends": self.action,
             "judge_threats": labels,
-            "reasoning": found.reasoning if found else None,
+            "reasoning": report.reasoning if report else None,
             "no_opinion": self.cause,
-            **({"text": self.logged.text} if text else {}),
+            **({"text": self.decision.text} if text else {}),
         }
 
 
 @click.command()
 @click.option("--since", type=Duration(), default="7d", show_default=True, help="How far back in the scan log.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Ask about so many at most.")
-@click.option("--text", is_flag=True, help="Show the texts, too. They are what strangers wrote.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most decisions to review.")
+@click.option("--text", is_flag=True, help="Show the texts, too. They are untrusted input.")
 @JSON
 @CONFIG
-@entry
+@async_command
 async def review(since: timedelta, limit: int, text: bool, as_json: bool, config_file: Path | None) -> int:
     """Ask the judge again about logged borderline decisions and list where it disagrees."""
     settings = load_settings(config_file)
     if settings.layers.llm_judge.url is None:
         raise ConfigError("review", ["there is no judge: set layers.llm_judge.url"])
-    kept, without = await _borderline(settings, datetime.now(UTC) - since, limit)
-    found = await _judge(settings, kept)
+    decisions, without = await _borderline(settings, datetime.now(UTC) - since, limit)
+    results = await _judge(settings, decisions)
     if as_json:
-        emit(_report(found, without, text=text))
+        emit(_report(results, without, text=text))
     else:
-        _show(found, without, settings, text=text)
+        _show(results, without, settings, text=text)
     return 0
 
 
 async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[list[Entry], int]:
-    """The newest decisions in the band with a text, each text once; and how many more had none."""
+    """The newest decisions in the band with a text, each text once; and how many had no text."""
     low, high = settings.layers.llm_judge.between
-    kept: dict[str, Entry] = {}
+    decisions: dict[str, Entry] = {}
     without = 0
     store = await Store.open(settings.store.url)
     try:
         async with aclosing(_log(store, since)) as entries:
-            async for logged in entries:
-                score = score_before(logged)
-                if logged.failure or score is None or not low <= score < high:
+            async for decision in entries:
+                score = score_before(decision)
+                if decision.failure or score is None or not low <= score < high:
                     continue
-                without += not logged.text
-                if logged.text:
-                    kept.setdefault(logged.digest or logged.id, logged)
-                if len(kept) >= limit:
+                without += not decision.text
+                if decision.text:
+                    decisions.setdefault(decision.digest or decision.id, decision)
+                if len(decisions) >= limit:
                     break
     finally:
         await store.close()
-    return list(kept.values()), without
+    return list(decisions.values()), without
 
 
 async def _log(store: Store, since: datetime) -> AsyncGenerator[Entry, None]:
-    """From the newest decision back to that moment, page by page."""
+    """Decisions from the newest back to that time, page by page."""
     last: Entry | None = None
     while page := await store.decisions.query(Filter(since=since, before=last), PAGE):
-        for logged in page:
-            yield logged
+        for decision in page:
+            yield decision
         last = page[-1]
 
 
-def score_before(logged: Entry) -> float | None:
-    """The highest score of the layers that ran before a judge; None if none of them had an answer."""
+def score_before(decision: Entry) -> float | None:
+    """The highest score of the layers before the judge; None if none of them had an answer."""
     scores = [
         float(layer["score"])
-        for layer in logged.layers
+        for layer in decision.layers
         if layer["layer"] != LayerName.LLM_JUDGE and layer["score"] is not None
     ]
     return max(scores, default=None)
 
 
-async def _judge(settings: Settings, kept: Sequence[Entry]) -> list[Opinion]:
+async def _judge(settings: Settings, decisions: Sequence[Entry]) -> list[JudgeResult]:
     """One opinion for each, a few at a time, in the order given."""
     judge = judge_report.unmetered(settings.layers.llm_judge)
     rules = apply_switches(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
     layer = LlmJudgeLayer(judge, rules, threshold=settings.scan.threshold)
-    waiting = iter(kept)
-    found: dict[str, Opinion] = {}
+    pending = iter(decisions)
+    results: dict[str, JudgeResult] = {}
     try:
         with output.progress() as bar:
-            task = bar.add_task("asking the judge", total=len(kept))
+            task = bar.add_task("asking the judge", total=len(decisions))
 
             async def work() -> None:
-                for logged in waiting:
-                    found[logged.id] = await _ask(layer, logged, settings)
+                for decision in pending:
+                    results[decision.id] = await _ask(layer, decision, settings)
                     bar.advance(task)
 
             await asyncio.gather(*(work() for _ in range(_workers(judge))))
     finally:
         await layer.close()
-    return [found[logged.id] for logged in kept]
+    return [results[decision.id] for decision in decisions]
 
 
 def _workers(judge: JudgeLayer) -> int:
     return min(judge.concurrency, 16)
 
 
-async def _ask(layer: LlmJudgeLayer, logged: Entry, settings: Settings) -> Opinion:
-    before, threshold = score_before(logged) or 0.0, settings.scan.threshold
+async def _ask(layer: LlmJudgeLayer, decision: Entry, settings: Settings) -> JudgeResult:
+    before, threshold = score_before(decision) or 0.0, settings.scan.threshold
     try:
-        report = await layer.scan(ScanRequest((Segment(logged.text or ""),)), _findings(logged))
+        report = await layer.scan(ScanRequest((Segment(decision.text or ""),)), _findings(decision))
     except LayerError as error:
-        return Opinion(logged, before, None, error.cause, threshold)
-    return Opinion(logged, before, report, None, threshold)
+        return JudgeResult(decision, before, None, error.cause, threshold)
+    return JudgeResult(decision, before, report, None, threshold)
 
 
-def _findings(logged: Entry) -> list[Finding]:
-    """What the other layers found, at its place where the text is the one segment that they read."""
-    exact = logged.segments == 1 and logged.length == len(logged.text or "")
+def _findings(decision: Entry) -> list[Finding]:
+    """The other layers' findings, with spans where the text is the only segment they scanned."""
+    exact = decision.segments == 1 and decision.length == len(decision.text or "")
     return [
         Finding(
-            rule=one["rule"],
-            label=Label(one["label"]),
-            score=one["score"] or 0.0,
-            layer=LayerName(one["layer"]),
+            rule=entry["rule"],
+            label=Label(entry["label"]),
+            score=entry["score"] or 0.0,
+            layer=LayerName(entry["layer"]),
             path="prompt",
-            start=one["start"] if exact else None,
-            end=one["end"] if exact else None,
-            decides=one["decides"],
-            hint=one.get("hint", False),
+            start=entry["start"] if exact else None,
+            end=entry["end"] if exact else None,
+            decides=entry["decides"],
+            hint=entry.get("hint", False),
         )
-        for one in logged.findings
-        if one["layer"] != LayerName.LLM_JUDGE
+        for entry in decision.findings
+        if entry["layer"] != LayerName.LLM_JUDGE
     ]
 
 
-def _report(found: Sequence[Opinion], without: int, *, text: bool) -> dict[str, Any]:
+def _report(results: Sequence[JudgeResult], without: int, *, text: bool) -> dict[str, Any]:
     return {
-        "reviewed": len(found),
+        "reviewed": len(results),
         "without_text": without,
-        "no_opinion": dict(Counter(one.cause for one in found if one.cause).most_common()),
-        "agreed": sum(one.action is not None and not one.disagrees for one in found),
-        "disagreements": [one.as_dict(text=text) for one in found if one.disagrees],
+        "no_opinion": dict(Counter(result.cause for result in results if result.cause).most_common()),
+        "agreed": sum(result.action is not None and not result.disagrees for result in results),
+        "disagreements": [result.as_dict(text=text) for result in results if result.disagrees],
     }
 
 
-def _show(found: Sequence[Opinion], without: int, settings: Settings, *, text: bool) -> None:
+def _show(results: Sequence[JudgeResult], without: int, settings: Settings, *, text: bool) -> None:
     low, high = settings.layers.llm_judge.between
-    if not found:
-        said = NO_TEXT.format(count=without) if without else NOTHING.format(low=low, high=high)
-        output.out.print(said, markup=False)
+    if not results:
+        message = NO_TEXT.format(count=without) if without else NOTHING.format(low=low, high=high)
+        output.out.print(message, markup=False)
         return
-    report = _report(found, without, text=text)
+    report = _report(results, without, text=text)
     if report["disagreements"]:
         output.out.print(_table(report["disagreements"], text=text))
-    said = ", ".join(f"{cause} {count}" for cause, count in report["no_opinion"].items()) or "none"
+    unanswered = ", ".join(f"{cause} {count}" for cause, count in report["no_opinion"].items()) or "none"
     output.out.print(
         f"{report['reviewed']} reviewed: {len(report['disagreements'])} disagreements, {report['agreed']} agreed, "
-        f"without an opinion: {said}. Of {without} more no text was kept.",
+        f"without an opinion: {unanswered}. {without} more had no stored text.",
         markup=False,
     )
     if settings.log.prompts == "redacted":
@@ -241,6 +241,6 @@ def _table(rows: Sequence[dict[str, Any]], *, text: bool) -> Table:
 
 
 def _plain(text: str) -> str:
-    """Safe on a terminal, and not too long."""
-    kept = "".join(char if char.isprintable() else " " for char in text[:SHOWN])
-    return escape(kept + ("…" if len(text) > SHOWN else ""))
+    """Safe on a terminal, and of limited length."""
+    shown = "".join(char if char.isprintable() else " " for char in text[:MAX_TEXT])
+    return escape(shown + ("…" if len(text) > MAX_TEXT else ""))

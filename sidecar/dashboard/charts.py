@@ -1,4 +1,4 @@
-"""Figures as shapes: where a template draws what. Every chart has its numbers in a table beside it."""
+"""Computes the geometry of charts for templates. Every chart has its numbers in a table beside it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_LABELS = 6
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One stretch of time: a column of refused ones at the bottom and the others on top of them."""
+    """One time bucket: a column with refused requests at the bottom and the others stacked on them."""
 
     x: float
     width: float
@@ -47,15 +47,15 @@ class Chart:
 
 
 def over_time(buckets: Sequence[Bucket], step: timedelta) -> Chart:
-    """The chart of scans over time; an empty one where there are no buckets."""
+    """The chart of scans over time; empty without buckets."""
     ceiling = nice(max((bucket.scans for bucket in buckets), default=0))
     floor, room = HEIGHT - BOTTOM, HEIGHT - BOTTOM - TOP
-    each = (WIDTH - LEFT) / max(1, len(buckets))
+    slot = (WIDTH - LEFT) / max(1, len(buckets))
     columns = []
     for index, bucket in enumerate(buckets):
         split = floor - room * bucket.blocked / ceiling
         top = floor - room * bucket.scans / ceiling
-        columns.append(Column(_r(LEFT + index * each), _r(each * 0.82), _r(top), _r(split), floor, bucket))
+        columns.append(Column(_r(LEFT + index * slot), _r(slot * 0.82), _r(top), _r(split), floor, bucket))
     values = [Mark(_r(floor - room * part), f"{ceiling * part:,.0f}") for part in (0, 0.5, 1)]
     return Chart(columns, values, _times(columns, step))
 
@@ -67,7 +67,7 @@ def _times(columns: Sequence[Column], step: timedelta) -> list[Mark]:
 
 
 def nice(most: int) -> int:
-    """An even number for the top of an axis, not far above `most`; at least 2."""
+    """A round number for the top of an axis, not far above `most`; at least 2."""
     if most <= 2:
         return 2
     size = 10 ** (len(str(most)) - 1)
@@ -75,12 +75,12 @@ def nice(most: int) -> int:
 
 
 def share(part: float, whole: float) -> float:
-    """A part of a whole in percent; nothing of nothing is 0."""
+    """A part of a whole in percent; 0 if the whole is 0."""
     return _r(100 * part / whole) if whole else 0.0
 
 
 def stretch(now: datetime, length: timedelta, step: timedelta) -> tuple[datetime, datetime]:
-    """Beginning and end of whole steps that end with the one `now` lies in."""
+    """Start and end of a range of whole steps, the last of which contains `now`."""
     seconds = int(step.total_seconds())
     end = now.replace(microsecond=0) + timedelta(seconds=seconds - int(now.timestamp()) % seconds)
     return end - length, end

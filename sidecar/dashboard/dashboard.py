@@ -1,4 +1,4 @@
-"""Puts the dashboard together: the list of its pages, by hand."""
+"""Assembles the dashboard from its pages."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What the pages show and change; `engine` and `policy` answer with those that run now."""
+class Dependencies:
+    """Dependencies of the pages; `engine` and `policy` return those in force."""
 
     settings: Settings
     store: Store
@@ -42,30 +42,30 @@ class Parts:
     limiter: Limiter
     engine: Callable[[], Engine]
     policy: Callable[[], Policy]
-    exemptions: Exemptions
+    exceptions: Exemptions
 
 
 class Dashboard:
-    """Its routes and the middleware that stands before them."""
+    """The dashboard's routes and the middleware for them."""
 
-    def __init__(self, parts: Parts) -> None:
-        chosen = parts.settings
-        self._guard = Guard(parts.store, Pages(), chosen.admin, chosen.listen.trusted_proxies)
+    def __init__(self, dependencies: Dependencies) -> None:
+        settings = dependencies.settings
+        self._guard = Guard(dependencies.store, Pages(), settings.admin, settings.listen.trusted_proxies)
         self._routes = [
-            *Overview(parts.policy).routes(),
-            *KeysPage(parts.keyring).routes(),
-            *Decisions(parts.policy).routes(),
-            *Playground(parts.engine, parts.policy, parts.settings).routes(),
-            *Policies(parts.policy).routes(),
-            *Exceptions(parts.exemptions, parts.policy).routes(),
+            *Overview(dependencies.policy).routes(),
+            *KeysPage(dependencies.keyring).routes(),
+            *Decisions(dependencies.policy).routes(),
+            *Playground(dependencies.engine, dependencies.policy, dependencies.settings).routes(),
+            *Policies(dependencies.policy).routes(),
+            *Exceptions(dependencies.exceptions, dependencies.policy).routes(),
             *ShadowPage().routes(),
-            *Login(self._guard, parts.limiter, Passwords()).routes(),
+            *Login(self._guard, dependencies.limiter, Passwords()).routes(),
             *Users().routes(),
             *Trail().routes(),
         ]
 
     def middleware(self) -> Middleware:
-        """For the application that the routes are added to."""
+        """The middleware for the application that serves the routes."""
         return self._guard.middleware()
 
     def routes(self) -> list[web.RouteDef]:
@@ -74,7 +74,7 @@ class Dashboard:
 
 
 def _static() -> Iterator[web.RouteDef]:
-    """Small files from memory. Pages name them with their digest, so browsers may keep them for ever."""
+    """Static files served from memory. Pages name them with their digest, so browsers may cache them indefinitely."""
     for name, content in static_files().items():
         yield web.get(f"/static/{name}", _file(content, _TYPES[name.rpartition(".")[2]]))
 

@@ -1,4 +1,4 @@
-"""Decisions: the scan log as a filtered list, and one decision with everything that is known of it."""
+"""Decisions: the scan log as a filtered list, and the details of one decision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aiohttp import web
 
 from sidecar.dashboard.exceptions import exceptable, suggestion
 from sidecar.dashboard.forms import Form, refused
-from sidecar.dashboard.guard import Route, Visit, dress
+from sidecar.dashboard.guard import Route, Visit, add_security_headers
 from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.policy import Policy, Rule
 from sidecar.storage import Entry, Filter, export
@@ -24,7 +24,7 @@ LIVE_SECONDS = 3
 
 
 def read_filter(form: Form) -> Filter:
-    """What a filter form, or a link that carries it, asks for. Raises `RequestError` naming the field."""
+    """The filter in a form or query. Raises `RequestError` naming the field."""
     return Filter(
         since=form.moment("since"),
         until=form.moment("until"),
@@ -36,13 +36,13 @@ def read_filter(form: Form) -> Filter:
     )
 
 
-def link_of(form: Form, **more: str) -> str:
+def link_of(form: Form, **extra: str) -> str:
     """The chosen filter as a query string."""
-    return urlencode({name: form.text(name) for name in FIELDS if form.text(name)} | more)
+    return urlencode({name: form.text(name) for name in FIELDS if form.text(name)} | extra)
 
 
 def _for_audit(form: Form) -> str:
-    """The filter for the audit trail: of free text, into which anything may be pasted, only that there was some."""
+    """The filter for the audit trail: of free text, which may contain anything, only that it was set."""
     hidden = {"model": "*"} if form.text("model") else {}
     hidden |= {"key": "*"} if len(form.text("key")) > 8 else {}
     return link_of(Form({**form, **hidden}))
@@ -55,63 +55,63 @@ class Decisions:
         self._policy = policy
 
     def routes(self) -> list[Route]:
-        """Its pages."""
+        """The routes of this page."""
         return [
             Route("GET", "/decisions", self.show),
             Route("GET", "/decisions/export", self.export),
-            Route("GET", "/decisions/{id}", self.one),
+            Route("GET", "/decisions/{id}", self.show_one),
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """The newest decisions that match, page by page; `live=1` loads itself again every few seconds."""
-        asked = visit.query
-        wanted = read_filter(asked)
-        if before := asked.text("before"):
-            wanted = await _after(visit, wanted, before)
-        found = await visit.store.decisions.query(wanted, PAGE + 1)
-        live = bool(asked.text("live")) and not before
+        """The newest decisions that match, page by page; `live=1` refreshes every few seconds."""
+        form = visit.query
+        criteria = read_filter(form)
+        if before := form.text("before"):
+            criteria = await _after(visit, criteria, before)
+        entries = await visit.store.decisions.query(criteria, PAGE + 1)
+        live = bool(form.text("live")) and not before
         keys = await visit.store.keys.list()
         answer = visit.page(
             "decisions.html",
-            entries=found[:PAGE],
+            entries=entries[:PAGE],
             names={key.id: key.name for key in keys},
             keys=keys,
-            asked=asked,
+            form=form,
             choices={"label": list(Label), "action": ACTIONS, "layer": list(LayerName)},
-            query=link_of(asked),
-            older=link_of(asked, before=found[PAGE - 1].id) if len(found) > PAGE else None,
+            query=link_of(form),
+            older=link_of(form, before=entries[PAGE - 1].id) if len(entries) > PAGE else None,
             live=live,
-            live_link=link_of(asked, live="1"),
+            live_link=link_of(form, live="1"),
         )
         if live:
             answer.headers["Refresh"] = str(LIVE_SECONDS)
         return answer
 
     async def export(self, visit: Visit) -> web.StreamResponse:
-        """All decisions that match, as a file that is written while it is read."""
+        """All decisions that match, streamed as a file."""
         form: FileForm = "jsonl" if visit.query.choice("form", ("csv", "jsonl")) == "jsonl" else "csv"
         pieces = export(visit.store.decisions, form, read_filter(visit.query))
-        first = await anext(pieces, b"")  # a store that is gone is an error page, not half a file
+        first = await anext(pieces, b"")  # an unavailable store gives an error page, not half a file
         await visit.note("log_exported", form, _for_audit(visit.query))
         answer = web.StreamResponse(headers={"Content-Type": CONTENT_TYPES[form]})
         answer.headers["Content-Disposition"] = f'attachment; filename="decisions.{form}"'
-        dress(answer)
+        add_security_headers(answer)
         await answer.prepare(visit.request)
         await answer.write(first)
         async for piece in pieces:
             await answer.write(piece)
         return answer
 
-    async def one(self, visit: Visit) -> web.Response:
-        """One decision: why, where, how long, and the text where it is kept."""
+    async def show_one(self, visit: Visit) -> web.Response:
+        """One decision: findings, positions, timings, and the text where it is stored."""
         entry = await visit.store.decisions.get(visit.request.match_info["id"])
         if entry is None:
             raise refused(404, "There is no such decision; it may be older than the retention (log.retention).")
-        found = await visit.store.keys.get(entry.key_id) if entry.key_id else None
+        row = await visit.store.keys.get(entry.key_id) if entry.key_id else None
         return visit.page(
             "decision.html",
             entry=entry,
-            key=found[0] if found else None,
+            key=row[0] if row else None,
             rules=_rules(self._policy(), entry),
             excepted=(marks := sorted({rule for rule, _ in exceptable(entry)})),
             suggestion=suggestion(entry, marks),
@@ -120,21 +120,21 @@ class Decisions:
         )
 
 
-async def _after(visit: Visit, wanted: Filter, before: str) -> Filter:
+async def _after(visit: Visit, criteria: Filter, before: str) -> Filter:
     last = await visit.store.decisions.get(before)
     if last is None:
         raise refused(404, "The page to go on from is gone; begin at the newest.")
-    return Filter(**{name: getattr(wanted, name) for name in Filter.__slots__ if name != "before"}, before=last)
+    return Filter(**{name: getattr(criteria, name) for name in Filter.__slots__ if name != "before"}, before=last)
 
 
 def _rules(policy: Policy, entry: Entry) -> Mapping[str, Rule]:
-    """The rules of today's policy that the decision names."""
+    """The rules of the current policy that the decision names."""
     named = {finding["rule"] for finding in entry.findings}
     return {rule.id: rule for rule in policy.rules if rule.id in named}
 
 
 def _text(entry: Entry) -> list[Piece]:
-    """The kept text; with marks where it is the whole text of one segment, so that spans fit."""
+    """The stored text, with highlights if it is the complete text of one segment, so that spans are valid."""
     if entry.text is None:
         return []
     fits = entry.segments == 1 and len(entry.text) == entry.length

@@ -1,4 +1,4 @@
-"""Exceptions: a decision marked as a false positive is allowed next time: these rules, this text, until a day."""
+"""Exceptions: marking a decision as a false positive stops its rules from matching this text until a date."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sidecar.storage import Entry, Exemption, Role
 
 
 class Exceptions:
-    """The page of exceptions, and the button on a decision that makes them."""
+    """The page of exceptions, and the action on a decision that creates them."""
 
-    def __init__(self, exemptions: Exemptions, policy: Callable[[], Policy]) -> None:
-        self._exemptions = exemptions
+    def __init__(self, exceptions: Exemptions, policy: Callable[[], Policy]) -> None:
+        self._exceptions = exceptions
         self._policy = policy
 
     def routes(self) -> list[Route]:
-        """Its pages."""
+        """The routes of this page."""
         return [
             Route("GET", "/exceptions", self.show),
             Route("POST", "/decisions/{id}/exception", self.add, Role.ADMIN),
@@ -34,56 +34,58 @@ class Exceptions:
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All of them, the newest first, with who made them and why."""
+        """All exceptions, newest first, with author and reason."""
         now = datetime.now(UTC)
-        found = [(one, state(one, now)) for one in await visit.store.exceptions.query()]
+        rows = [(exception, state(exception, now)) for exception in await visit.store.exceptions.query()]
         names = {key.id: key.name for key in await visit.store.keys.list()}
-        known = {rule.id for rule in self._policy().rules}
-        return visit.page("exceptions.html", found=found, names=names, known=known, done=visit.query.text("done"))
+        rule_ids = {rule.id for rule in self._policy().rules}
+        return visit.page("exceptions.html", rows=rows, names=names, rule_ids=rule_ids, done=visit.query.text("done"))
 
     async def add(self, visit: Visit) -> web.Response:
-        """Except every rule that spoke for the block, on the text that it was met in."""
+        """Create an exception for every rule that caused the block, on the text it matched."""
         entry = await visit.store.decisions.get(visit.request.match_info["id"])
         marks = exceptable(entry) if entry else []
         if entry is None or not marks:
             raise refused(400, "This decision has no findings that could be excepted.")
         terms = _terms(visit.form, entry, visit.name)
-        made = [await self._exemptions.add(rule, digest, **terms) for rule, digest in marks]
+        added = [await self._exceptions.add(rule, digest, **terms) for rule, digest in marks]
         scope = f"key {entry.key_id}" if terms["key_id"] else "every key"
-        for one in made:
-            await visit.note("exception_added", one.id, f"{one.rule}, {scope}, decision {entry.id}: {one.reason}")
+        for exception in added:
+            await visit.note(
+                "exception_added", exception.id, f"{exception.rule}, {scope}, decision {entry.id}: {exception.reason}"
+            )
         return to("/exceptions", "added")
 
     async def revoke(self, visit: Visit) -> web.Response:
-        """From now on the rule counts again."""
-        exemption_id = visit.request.match_info["id"]
-        if not await self._exemptions.revoke(exemption_id, visit.name):
+        """Revoke an exception; its rule matches again from now on."""
+        exception_id = visit.request.match_info["id"]
+        if not await self._exceptions.revoke(exception_id, visit.name):
             raise refused(404, "There is no such exception that could be revoked.")
-        await visit.note("exception_revoked", exemption_id)
+        await visit.note("exception_revoked", exception_id)
         return to("/exceptions", "revoked")
 
 
 def exceptable(entry: Entry) -> list[tuple[str, str]]:
-    """Rules, each with the digest of the text that it would be excepted on, of a decision that blocks."""
+    """The rules of a blocked decision, each with the digest of the text it matched."""
     marked = ((finding["rule"], finding.get("digest")) for finding in entry.findings)
     return sorted({(rule, digest) for rule, digest in marked if digest})
 
 
-def state(one: Exemption, now: datetime) -> str:
-    """Whether it holds."""
-    if one.revoked_at is not None:
+def state(exception: Exemption, now: datetime) -> str:
+    """`holds`, `expired` or `revoked`."""
+    if exception.revoked_at is not None:
         return "revoked"
-    return "holds" if one.holds(now) else "expired"
+    return "holds" if exception.holds(now) else "expired"
 
 
 def suggestion(entry: Entry, rules: Sequence[str]) -> str:
-    """The line for the policy that would end the false positive for good, as YAML."""
+    """The YAML line for the policy that would fix the false positive permanently."""
     text = entry.text if entry.text and entry.segments == 1 else "the prompt, which the log does not hold"
     return "\n".join(f"# {rule}\nno_match: [{_quoted(text[:500])}]" for rule in rules)
 
 
 def _quoted(text: str) -> str:
-    """A string of YAML in one line, in which nothing is hidden: what is copied is what was scanned."""
+    """A YAML string in one line with invisible characters escaped, so that the copied text is the scanned one."""
     return "".join(_escaped(char) if is_hidden(char) else char for char in json.dumps(text, ensure_ascii=False))
 
 
@@ -92,7 +94,7 @@ def _escaped(char: str) -> str:
 
 
 def _terms(form: Form, entry: Entry, author: str) -> dict[str, Any]:
-    """What the form asks for. Raises `RequestError`."""
+    """The exception's terms in the form. Raises `RequestError`."""
     seconds = form.duration("lasts") or 30 * 86400.0
     try:
         lasts = timedelta(seconds=seconds)

@@ -1,6 +1,6 @@
-"""Forms: read once, bounded in size and time, strictly UTF-8; fields as text, numbers, durations or choices.
+"""Form parsing: bounded in size and time, strictly UTF-8; fields as text, numbers, durations or choices.
 
-A field that cannot be read raises `RequestError` with the field's name as `param`; pages show it beside the form.
+An invalid field raises `RequestError` with the field's name as `param`; pages show it beside the form.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def refused(status: int, detail: str, *, param: str | None = None) -> RequestErr
 
 
 class Form(dict[str, str]):
-    """The fields of a form or of a query; a field that is missing is empty."""
+    """The fields of a form or a query; a missing field is empty."""
 
     def text(self, name: str, longest: int = 200) -> str:
-        """A line of text without white space around it."""
+        """A line of text without surrounding white space."""
         value = self.get(name, "").strip()
         if len(value) > longest:
             raise refused(400, f"At most {longest} characters.", param=name)
@@ -58,11 +58,11 @@ class Form(dict[str, str]):
         return self._read(name, parse_duration)
 
     def rate(self, name: str) -> Rate | None:
-        """From `600/minute`; None for an empty field."""
+        """A rate from `600/minute`; None for an empty field."""
         return self._read(name, parse_rate)
 
     def moment(self, name: str) -> datetime | None:
-        """A point in time, in UTC unless it says otherwise; None for an empty field."""
+        """A point in time, in UTC unless it has an offset; None for an empty field."""
         return self._read(name, _moment)
 
     def _read(self, name: str, convert: Callable[[str], T]) -> T | None:

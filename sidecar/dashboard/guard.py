@@ -1,8 +1,8 @@
-"""What stands before every page: host, headers, session, CSRF, role; and the page that an error becomes.
+"""Request checks for every page: host, headers, session, CSRF, role; and the error page.
 
-A page is a `Route` that says whom it is for. Its handler gets a `Visit`: who asks, with which form.
-A request that changes something must come from our own page by three independent signs: `Sec-Fetch-Site`
-and `Origin` where the browser sends them, and a token that only our forms hold.
+A page is a `Route` with the role it requires. Its handler gets a `Visit`: the user and the form. A request that changes
+something must prove by three independent signals that it comes from our own page: `Sec-Fetch-Site` and `Origin` where
+the browser sends them, and a CSRF token.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Not no-referrer: browsers then send `Origin: null` with our own forms.
+    # With no-referrer, browsers send `Origin: null` with our own forms.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -53,9 +53,9 @@ _log = logs.get("dashboard")
 
 @dataclass(slots=True)
 class Visit:
-    """One request: who asks, with which cookie, form and query.
+    """One request: its user, cookie, form and query.
 
-    `token` is what the cookie holds after the answer, `address` the client's, `base` the one under which people see us.
+    `token` is the cookie's value after the response, `address` the client's, `base` the dashboard's public base URL.
     """
 
     request: web.Request
@@ -69,26 +69,26 @@ class Visit:
 
     @property
     def query(self) -> Form:
-        """The query of the address."""
+        """The query of the URL."""
         return query(self.request.query)
 
     @property
     def name(self) -> str:
-        """Who asks; empty for a stranger."""
+        """The user's name; empty if not logged in."""
         return self.session.name if self.session else ""
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
-        """A page drawn for this visit."""
+        """A rendered page for this visit."""
         frame = {"visit": self, "csrf": csrf(self.token), "may_change": self.may(Role.ADMIN)}
         text = self.pages.draw(template, {**frame, "path": self.request.path, **values})
         return web.Response(status=status, text=text, content_type="text/html")
 
     def may(self, role: Role) -> bool:
-        """Whether the one who asks may do what that role may."""
+        """Whether the user has the permissions of that role."""
         return self.session is not None and self.session.role in {role, Role.ADMIN}
 
     async def note(self, action: str, target: str = "", detail: str = "") -> None:
-        """Write what was just done into the audit trail."""
+        """Write an action to the audit trail."""
         await self.store.audit.add(Event(datetime.now(UTC), self.name, self.address, action, target, detail))
 
 
@@ -97,7 +97,7 @@ Page = Callable[[Visit], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A page: `needs` is the role that it is for, None means anybody."""
+    """A page: `needs` is the required role, None means public."""
 
     method: str
     path: str
@@ -106,12 +106,12 @@ class Route:
 
 
 def to(path: str, done: str = "") -> web.Response:
-    """After a change: look at that page. `done` names the message that it shows."""
+    """Redirect after a change. `done` names the message that the page shows."""
     return web.Response(status=303, headers={"Location": f"{path}?done={done}" if done else path})
 
 
 class Guard:
-    """Wraps pages."""
+    """Wraps pages with the request checks."""
 
     def __init__(
         self, store: Store, pages: Pages, settings: Admin, proxies: Sequence[IPv4Network | IPv6Network]
@@ -144,7 +144,7 @@ class Guard:
         return web.route(route.method, route.path, handle)
 
     def middleware(self) -> Middleware:
-        """Host, headers and error pages for everything but probes."""
+        """Host check, security headers and error pages for everything but probes."""
 
         @web.middleware
         async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -156,7 +156,7 @@ class Guard:
             except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, people get a page
                 answer = self._error_page(request, error)
             if not answer.prepared:
-                dress(answer)
+                add_security_headers(answer)
             return answer
 
         return handle
@@ -166,7 +166,7 @@ class Guard:
         visit = self._stranger(request)
         if token:
             visit.token = token
-            # A page that loads itself again is no sign that somebody is there.
+            # An automatic refresh is not user activity.
             visit.session = await self.session(token, touch="live" not in request.query)
         return visit
 
@@ -175,33 +175,33 @@ class Guard:
         return Visit(request, self._pages, self._store, new_token(), address, self._url or f"http://{request.host}")
 
     async def session(self, token: str, *, touch: bool = True) -> Session | None:
-        """The session behind a token, while it holds. `touch`: note that it is used, which keeps it alive."""
+        """The session of a token, while it is valid. `touch`: record its use, which keeps it alive."""
         now = datetime.now(UTC)
         fresh = {"used_after": now - self._idle, "begun_after": now - self._longest}
-        found = await self._store.sessions.find(digest(token), **fresh)
-        if touch and found and found.used_at < now - TOUCH_AFTER:
-            await self._store.sessions.touch(found.digest, now)
-        return found
+        session = await self._store.sessions.find(digest(token), **fresh)
+        if touch and session and session.used_at < now - TOUCH_AFTER:
+            await self._store.sessions.touch(session.digest, now)
+        return session
 
     async def forget_old_sessions(self) -> None:
-        """Delete sessions that have run out."""
+        """Delete expired sessions."""
         now = datetime.now(UTC)
         await self._store.sessions.purge(used_before=now - self._idle, begun_before=now - self._longest)
 
     async def _receive(self, visit: Visit) -> None:
-        """Read the form, and refuse what does not come from a page of ours."""
+        """Read the form, and refuse one that does not come from our own page."""
         _check_origin(visit.request)
         visit.form = await read(visit.request, LARGEST_FORM if visit.session else LARGEST_STRANGERS_FORM)
         if not hmac.compare_digest(visit.form.pop("csrf", "").encode(), csrf(visit.token).encode()):
             raise refused(403, "This form is too old. Go back, load the page again and repeat what you did.")
 
     def _check_host(self, request: web.Request) -> None:
-        """A page of somebody else whose name points at us (DNS rebinding) is not answered."""
+        """Refuse other Host headers, which protects against DNS rebinding."""
         if host_of(f"//{request.headers.get('Host', '')}") not in self._hosts:
             raise refused(421, "The dashboard is not served under this name (see admin.url in the settings).")
 
     def _error_page(self, request: web.Request, error: Exception) -> web.Response:
-        """The error for people."""
+        """The error as a page."""
         shown = _for_people(error)
         answer = self._stranger(request).page("error.html", shown.status, error=shown)
         if shown.retry_after is not None:
@@ -210,7 +210,7 @@ class Guard:
 
 
 def _for_people(error: Exception) -> RequestError:
-    """What people may read of an error; the words of the database and of bugs stay in the log."""
+    """The error to show; details of the database and of bugs are only logged."""
     if isinstance(error, RequestError):
         return error
     if isinstance(error, web.HTTPException):
@@ -222,14 +222,14 @@ def _for_people(error: Exception) -> RequestError:
     return refused(500, "Something went wrong here; the log says where.")
 
 
-def dress(answer: web.StreamResponse) -> None:
-    """Put the security headers on an answer, which may have chosen its own caching."""
+def add_security_headers(answer: web.StreamResponse) -> None:
+    """Add the security headers to a response, which may have set its own caching."""
     for name, value in HEADERS.items():
         answer.headers.setdefault(name, value)
 
 
 def allowed_hosts(settings: Admin) -> frozenset[str]:
-    """The names under which the dashboard answers: this machine's own, the bound address, and `admin.url`."""
+    """The host names the dashboard answers to: loopback names, the bound address, and `admin.url`."""
     named = {"localhost", "127.0.0.1", "::1", settings.host.lower()}
     return frozenset(named | ({host_of(settings.url)} if settings.url else set())) - {"0.0.0.0", "::", ""}  # noqa: S104
 
@@ -242,7 +242,7 @@ def _check_origin(request: web.Request) -> None:
 
 
 def urlsplit_netloc(url: str) -> str | None:
-    """Host and port as written; None if it cannot be read."""
+    """Host and port as written; None if the URL is invalid."""
     try:
         return urlsplit(url).netloc or None
     except ValueError:
@@ -250,5 +250,5 @@ def urlsplit_netloc(url: str) -> str | None:
 
 
 def _to_login(request: web.Request) -> web.Response:
-    wanted = request.rel_url.raw_path_qs if request.method == "GET" else "/"
-    return to("/login" if wanted == "/" else f"/login?next={quote(wanted, safe='')}")
+    target = request.rel_url.raw_path_qs if request.method == "GET" else "/"
+    return to("/login" if target == "/" else f"/login?next={quote(target, safe='')}")

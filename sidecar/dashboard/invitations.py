@@ -1,4 +1,4 @@
-"""One-time links by which people choose their password: the first admin, new colleagues, forgotten passwords."""
+"""One-time links with which people set their password: the first admin, new users, forgotten passwords."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ PATH = "/invitation/"
 
 
 async def invite(store: Store, name: str | None, role: Role, by: str) -> str:
-    """The path of a new link, which nobody can show again. Earlier links for the same name are void."""
+    """The path of a new link; it cannot be shown again. Earlier links for the same name become invalid."""
     token, now = new_token(), datetime.now(UTC)
     await store.admins.invite(Invitation(digest(token), name, role, by, now + LIFE), now)
     return PATH + token
 
 
 async def bootstrap(store: Store, base: str) -> str | None:
-    """The link for the first admin; None once there is one."""
+    """The link for the first admin; None once an account exists."""
     if await store.admins.any():
         return None
     return base + await invite(store, None, Role.ADMIN, "first start")
 
 
 def base_url(settings: Settings, port: int | None = None) -> str:
-    """Where people reach the dashboard: `admin.url`, else the address that it listens on."""
+    """The dashboard's public base URL: `admin.url`, else the address that it listens on."""
     if settings.admin.url:
         return settings.admin.url.rstrip("/")
     host = settings.admin.host

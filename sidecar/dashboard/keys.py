@@ -25,11 +25,11 @@ class KeysPage:
         self._keyring = keyring
 
     def routes(self) -> list[Route]:
-        """Its pages."""
+        """The routes of this page."""
         return [
             Route("GET", "/keys", self.show),
             Route("POST", "/keys", self.create, Role.ADMIN),
-            Route("GET", "/keys/{id}", self.one),
+            Route("GET", "/keys/{id}", self.show_one),
             Route("POST", "/keys/{id}", self.change, Role.ADMIN),
             Route("POST", "/keys/{id}/rotate", self.rotate, Role.ADMIN),
             Route("POST", "/keys/{id}/revoke", self.revoke, Role.ADMIN),
@@ -58,14 +58,14 @@ class KeysPage:
         return visit.page("keys.html", error.status if error else 200, **values)
 
     async def create(self, visit: Visit) -> web.Response:
-        """A new key; this answer is the only one that shows its value."""
+        """Create a key; this response is the only one that shows its value."""
         form = visit.form
         try:
             new = await self._keyring.create(
                 form.get("name", "").strip(),
                 environment=form.choice("environment", ENVIRONMENTS) or ENVIRONMENTS[0],
                 expires=_life(form.duration("expires"), "expires"),
-                **_own(form),
+                **_own_terms(form),
             )
         except RequestError as error:
             return await self._page(visit, error)
@@ -73,15 +73,15 @@ class KeysPage:
         await visit.note("key_created", new[0].id, f"{new[0].name} ({new[0].environment})")
         return await self._page(visit, new=new)
 
-    async def one(self, visit: Visit) -> web.Response:
+    async def show_one(self, visit: Visit) -> web.Response:
         """One key with its terms, and the form to change them."""
-        return await self._one(visit, None)
+        return await self._key_page(visit, None)
 
-    async def _one(self, visit: Visit, error: RequestError | None) -> web.Response:
-        found = await visit.store.keys.get(_id(visit))
-        if found is None:
+    async def _key_page(self, visit: Visit, error: RequestError | None) -> web.Response:
+        row = await visit.store.keys.get(_id(visit))
+        if row is None:
             raise refused(404, "There is no such key.")
-        key = found[0]
+        key = row[0]
         values = {
             "key": key,
             "state": str(key.state(datetime.now(UTC))),
@@ -93,21 +93,21 @@ class KeysPage:
         return visit.page("key.html", error.status if error else 200, **values)
 
     async def change(self, visit: Visit) -> web.Response:
-        """Other terms: all of them, as the form says."""
-        found = await visit.store.keys.get(_id(visit))
-        if found is None:
+        """Replace all terms by those in the form."""
+        row = await visit.store.keys.get(_id(visit))
+        if row is None:
             raise refused(404, "There is no such key.")
         try:
-            terms: Terms = {**_own(visit.form), "expires_at": _end(visit.form, found[0])}
+            terms: Terms = {**_own_terms(visit.form), "expires_at": _end(visit.form, row[0])}
             before, after = await self._keyring.change(_id(visit), terms)
         except RequestError as error:
-            return await self._one(visit, refused(error.status, error.detail, param=error.param))
-        if said := differences(before, after):
-            await visit.note("key_changed", after.id, said)
+            return await self._key_page(visit, refused(error.status, error.detail, param=error.param))
+        if changes := differences(before, after):
+            await visit.note("key_changed", after.id, changes)
         return to(f"/keys/{after.id}", "changed")
 
     async def rotate(self, visit: Visit) -> web.Response:
-        """A successor, shown once; the old key stays valid for the grace period."""
+        """Create a successor, shown once; the old key stays valid for the grace period."""
         key_id = _id(visit)
         try:
             grace = _life(visit.form.duration("grace"), "grace") or timedelta(hours=24)
@@ -118,13 +118,13 @@ class KeysPage:
         return await self._page(visit, new=new)
 
     async def revoke(self, visit: Visit) -> web.Response:
-        """Refused from now on; the record stays."""
+        """Revoke a key; its record stays."""
         await self._keyring.revoke(_id(visit))
         await visit.note("key_revoked", _id(visit))
         return to("/keys", "revoked")
 
     async def delete(self, visit: Visit) -> web.Response:
-        """Refused from now on, and the record is gone."""
+        """Revoke a key and delete its record."""
         await self._keyring.delete(_id(visit))
         await visit.note("key_deleted", _id(visit))
         return to("/keys", "deleted")
@@ -134,8 +134,8 @@ def _id(visit: Visit) -> str:
     return visit.request.match_info["id"]
 
 
-def _own(form: Form) -> OwnTerms:
-    """The limits and the policy of the key's own that a form asks for. Raises `RequestError` naming the field."""
+def _own_terms(form: Form) -> OwnTerms:
+    """The key's own limits and policy in a form. Raises `RequestError` naming the field."""
     return {
         "rate": form.rate("rate"),
         "burst": form.whole("burst", 1, 1_000_000),
@@ -146,7 +146,7 @@ def _own(form: Form) -> OwnTerms:
 
 
 def _filled(key: ApiKey) -> dict[str, str]:
-    """The terms of a key as its form shows them."""
+    """The terms of a key as values of its form."""
     return {
         "expires": _shown(key.expires_at),
         "rate": show_rate(key.rate) if key.rate else "",
@@ -162,7 +162,7 @@ def _shown(moment: datetime | None) -> str:
 
 
 def _end(form: Form, key: ApiKey) -> datetime | None:
-    """When the key is to end: as it is, never, at a time, or after a while from now."""
+    """The key's new expiry: unchanged, never, a point in time, or a duration from now."""
     text = form.text("expires")
     if text == _shown(key.expires_at):
         return key.expires_at
@@ -189,8 +189,8 @@ def _life(seconds: float | None, param: str) -> timedelta | None:
 
 
 def own_words(key: ApiKey) -> list[str]:
-    """The terms of the key's own in words; none where the general ones hold."""
-    said = [show_rate(key.rate)] if key.rate else []
-    said += [f"{key.burst} at once"] if key.burst else []
-    said += [f"blocks from {key.threshold:g}"] if key.threshold is not None else []
-    return said + ([f"rules: {key.rules}"] if key.rules else [])
+    """The key's own terms as text; empty where the general ones apply."""
+    terms = [show_rate(key.rate)] if key.rate else []
+    terms += [f"{key.burst} at once"] if key.burst else []
+    terms += [f"blocks from {key.threshold:g}"] if key.threshold is not None else []
+    return terms + ([f"rules: {key.rules}"] if key.rules else [])

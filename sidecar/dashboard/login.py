@@ -1,8 +1,8 @@
-"""In and out: login, logout, one-time links, and the account's own page.
+"""Login, logout, one-time links, and the account page.
 
-A login gets a fresh token, whatever the browser sent before. Wrong name and wrong password take the same
-fixed time and are answered equally. Tries are limited per address and per account, over all replicas where
-the limits are shared; a one-time link is the way around a locked account.
+A login always gets a fresh token. A wrong name and a wrong password take the same fixed time and get the same answer.
+Attempts are limited per address and per account, over all replicas where the limits are shared; a one-time link still
+works for a locked account.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sidecar.util.units import Rate
 PER_ADDRESS, ADDRESS_BURST = Rate(20, 60.0), 10
 PER_ACCOUNT, ACCOUNT_BURST = Rate(10, 600.0), 8
 FAILURE_TAKES = 0.05
-"""Seconds, longer than a hash and a line in the audit trail, which a name that exists gets."""
+"""Seconds that a failed login takes: longer than a password hash and an audit entry, which only known names get."""
 _log = logs.get("login")
 
 
 class Login:
-    """The pages of logging in."""
+    """The login pages."""
 
     def __init__(self, guard: Guard, limiter: Limiter, passwords: Passwords) -> None:
         self._guard = guard
@@ -42,7 +42,7 @@ class Login:
         self._passwords = passwords
 
     def routes(self) -> list[Route]:
-        """Its pages."""
+        """The routes of these pages."""
         return [
             Route("GET", "/login", self.show, needs=None),
             Route("POST", "/login", self.enter, needs=None),
@@ -55,28 +55,28 @@ class Login:
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """The form to log in."""
+        """The login form."""
         if visit.session:
             return to(_inside(visit.query))
         fresh = not await visit.store.admins.any()
         return visit.page("login.html", next=_inside(visit.query), error=None, fresh=fresh)
 
     async def enter(self, visit: Visit) -> web.Response:
-        """Log in, or say that it did not work."""
-        name, wanted = _name(visit.form), _inside(visit.form)
+        """Log in, or show the form with an error."""
+        name, target = _name(visit.form), _inside(visit.form)
         try:
-            admin = await self._known(visit, name)
+            admin = await self._authenticate(visit, name)
         except RequestError as error:
-            answer = visit.page("login.html", error.status, next=wanted, error=error, fresh=False)
+            answer = visit.page("login.html", error.status, next=target, error=error, fresh=False)
             if error.retry_after is not None:
                 answer.headers["Retry-After"] = str(error.retry_after)
             return answer
         await self._begin(visit, admin)
         await visit.note("login")
-        return to(wanted)
+        return to(target)
 
-    async def _known(self, visit: Visit, name: str) -> Admin:
-        """The account whose password this is."""
+    async def _authenticate(self, visit: Visit, name: str) -> Admin:
+        """The account with this name and password."""
         await self._admit(f"login-from:{neighbourhood(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
         await self._admit(f"login-as:{_short(name)}", PER_ACCOUNT, ACCOUNT_BURST)
         begun = time.monotonic()
@@ -95,7 +95,7 @@ class Login:
             raise RateLimited(f"Too many tries. Try again in {seconds} s.", retry_after=seconds)
 
     async def _begin(self, visit: Visit, admin: Admin) -> None:
-        """A session with a token of its own; the one that the browser had is worth nothing."""
+        """Open a session with a new token and close the browser's previous one."""
         if visit.session:
             await visit.store.sessions.close(visit.session.digest)
         visit.token, now = new_token(), datetime.now(UTC)
@@ -104,21 +104,21 @@ class Login:
         await self._guard.forget_old_sessions()
 
     async def leave(self, visit: Visit) -> web.Response:
-        """End this session."""
+        """Close this session."""
         await visit.store.sessions.close(digest(visit.token))
         await visit.note("logout")
         visit.token = new_token()
         return to("/login")
 
     async def leave_everywhere(self, visit: Visit) -> web.Response:
-        """End all sessions of this account."""
+        """Close all sessions of this account."""
         await visit.store.sessions.close_all(visit.name)
         await visit.note("logout_everywhere")
         visit.token = new_token()
         return to("/login")
 
     async def show_invitation(self, visit: Visit) -> web.Response:
-        """The form to choose a password."""
+        """The form to set a password."""
         return await self._invitation_page(visit, None)
 
     async def _invitation_page(self, visit: Visit, error: RequestError | None) -> web.Response:
@@ -146,7 +146,7 @@ class Login:
         return to("/")
 
     async def account(self, visit: Visit) -> web.Response:
-        """Who I am, and where I am logged in."""
+        """The account page with its sessions."""
         return await self._account_page(visit, None)
 
     async def _account_page(self, visit: Visit, error: RequestError | None) -> web.Response:
@@ -155,7 +155,7 @@ class Login:
         return visit.page("account.html", error.status if error else 200, **values)
 
     async def change_password(self, visit: Visit) -> web.Response:
-        """A new password for whoever knows the old one; all other sessions end."""
+        """Change the password, given the current one; all other sessions end."""
         admin = await visit.store.admins.get(visit.name)
         try:
             await self._admit(f"login-as:{_short(visit.name)}", PER_ACCOUNT, ACCOUNT_BURST)
@@ -179,21 +179,21 @@ def _name(form: Form) -> str:
 
 
 def _short(name: str) -> str:
-    """A name that somebody typed, which may be a password, as a key of bounded length."""
+    """A hash of a typed name, which may be a password by mistake, as a key of bounded length."""
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _check(name: str, form: Form) -> None:
     if not valid_name(name):
         raise refused(400, "A name has 1 to 64 lower-case letters, digits or any of . _ - + @", param="name")
-    if said := problem(form.get("password", ""), name):
-        raise refused(400, said, param="password")
+    if reason := problem(form.get("password", ""), name):
+        raise refused(400, reason, param="password")
     if form.get("password") != form.get("again"):
         raise refused(400, "The two passwords differ.", param="again")
 
 
 def _inside(form: Form) -> str:
-    """Where to go after the login: a path of ours and nothing else."""
-    wanted = form.get("next", "")
-    safe = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isascii() and wanted.isprintable()
-    return wanted if safe else "/"
+    """The redirect target after login: a path on this site only."""
+    target = form.get("next", "")
+    safe = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isascii() and target.isprintable()
+    return target if safe else "/"

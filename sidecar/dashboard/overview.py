@@ -1,4 +1,4 @@
-"""Overview: what was scanned, what was refused and why, how fast, and for whom."""
+"""Overview: what was scanned, what was refused and why, latencies, and by which key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A stretch of time to look at, in steps."""
+    """A selectable time range, in steps."""
 
     name: str
     words: str
@@ -35,44 +35,44 @@ RANGES = (
 
 
 class Overview:
-    """The first page."""
+    """The start page."""
 
     def __init__(self, policy: Callable[[], Policy]) -> None:
         self._policy = policy
 
     def routes(self) -> list[Route]:
-        """Its page."""
+        """The route of this page."""
         return [Route("GET", "/", self.show)]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All figures of the chosen time, of one key or of all."""
-        asked, figures = visit.query, visit.store.analytics
-        name = asked.choice("range", [span.name for span in RANGES]) or "day"
+        """All figures of the chosen time range, of one key or of all."""
+        form, figures = visit.query, visit.store.analytics
+        name = form.choice("range", [span.name for span in RANGES]) or "day"
         span = next(span for span in RANGES if span.name == name)
         since, until = stretch(datetime.now(UTC), span.length, span.step)
         keys = await visit.store.keys.list()
-        wanted = Filter(since=since, until=until, key_id=asked.text("key") or None)
-        buckets = await figures.over_time(since, until, span.step.total_seconds(), wanted)
+        criteria = Filter(since=since, until=until, key_id=form.text("key") or None)
+        buckets = await figures.over_time(since, until, span.step.total_seconds(), criteria)
         return visit.page(
             "overview.html",
             span=span,
             ranges=RANGES,
             keys=keys,
-            key=wanted.key_id or "",
+            key=criteria.key_id or "",
             since=since,
-            totals=await figures.totals(wanted),
+            totals=await figures.totals(criteria),
             chart=over_time(buckets, span.step),
-            labels=await figures.by_label(wanted),
-            layers=await figures.by("layer_used", wanted),
-            models=(await figures.by("model", wanted))[:MOST_ROWS],
-            by_key=_named(await figures.by("key_id", wanted), {key.id: key.name for key in keys}),
-            rules=(await figures.by_rule(wanted))[:MOST_ROWS],
+            labels=await figures.by_label(criteria),
+            layers=await figures.by("layer_used", criteria),
+            models=(await figures.by("model", criteria))[:MOST_ROWS],
+            by_key=_named(await figures.by("key_id", criteria), {key.id: key.name for key in keys}),
+            rules=(await figures.by_rule(criteria))[:MOST_ROWS],
             titles={rule.id: rule.title for rule in self._policy().rules},
-            latency=await figures.latency(wanted),
+            latency=await figures.latency(criteria),
             share=share,
         )
 
 
 def _named(groups: list[Group], names: dict[str, str]) -> list[tuple[str, Group]]:
-    """Keys by their names; a key that is gone by its id."""
+    """Groups with the names of their keys; a deleted key is shown by its id."""
     return [(names.get(group.name or "", group.name or "no key"), group) for group in groups[:MOST_ROWS]]

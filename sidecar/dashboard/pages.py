@@ -1,4 +1,4 @@
-"""Draws templates. Whatever a template shows is escaped; `visible` also unmasks what cannot be seen."""
+"""Renders templates. All values are escaped; `visible` also makes invisible characters visible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 HERE = Path(__file__).parent
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-# Letters that have no ink, and the two braille and hangul blanks.
+# Letters without a visible glyph, and the braille and hangul blanks.
 _BLANK = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _MENU = [
     ("/", "Overview"),
@@ -32,21 +32,21 @@ _FOR_ADMINS = {"/users", "/audit"}
 
 
 def is_hidden(char: str) -> bool:
-    """Whether a reader would not see this character, or see something else because of it."""
+    """Whether the character is invisible, or changes how others are displayed."""
     return unicodedata.category(char) in _HIDDEN or char in _BLANK or "\ufe00" <= char <= "\ufe0f"
 
 
 def visible(text: object, *, lines: bool = False) -> Markup:
-    """Escaped text in which every invisible or direction-changing character is a little box with its number.
+    """Escaped text in which every invisible or direction-changing character is shown as a box with its code point.
 
-    `lines`: line breaks and tabs stay what they are.
+    `lines`: line breaks and tabs are kept.
     """
     shown = str(text)
     if shown.isprintable() and shown.isascii():
         return escape(shown)
-    kept = frozenset("\n\t") if lines else frozenset()
+    whitespace = frozenset("\n\t") if lines else frozenset()
     parts = []
-    for hidden, chars in groupby(shown, lambda char: char not in kept and is_hidden(char)):
+    for hidden, chars in groupby(shown, lambda char: char not in whitespace and is_hidden(char)):
         run = "".join(chars)
         parts.append(Markup("").join(map(_box, run)) if hidden else escape(run))
     return Markup('<bdi dir="auto">{}</bdi>').format(Markup("").join(parts))
@@ -58,7 +58,7 @@ def _box(char: str) -> Markup:
 
 
 def when(moment: datetime | None, *, short: bool = False) -> Markup:
-    """A moment in UTC, or a dash."""
+    """A point in time in UTC, or a dash."""
     if moment is None:
         return Markup('<span class="none">–</span>')
     shown = moment.strftime("%Y-%m-%d" if short else "%Y-%m-%d %H:%M:%S")
@@ -66,12 +66,12 @@ def when(moment: datetime | None, *, short: bool = False) -> Markup:
 
 
 def words(name: object) -> str:
-    """`key_created` as people write it."""
+    """`key_created` as readable text."""
     return str(name).replace("_", " ")
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that fits."""
+    """A duration in the largest unit that fits."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:g} {unit}"
@@ -84,12 +84,12 @@ def static_files() -> Mapping[str, bytes]:
 
 
 def pages_of(may_change: bool) -> list[tuple[str, str]]:
-    """The pages of the menu, for admins or for viewers."""
+    """The menu entries for admins or for viewers."""
     return [page for page in _MENU if may_change or page[0] not in _FOR_ADMINS]
 
 
 class Pages:
-    """The templates, compiled once."""
+    """The compiled templates."""
 
     def __init__(self) -> None:
         self._environment = Environment(

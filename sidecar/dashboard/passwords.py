@@ -1,7 +1,7 @@
-"""Passwords of the dashboard: argon2id at OWASP's parameters, off the event loop, a few at a time.
+"""Dashboard passwords: argon2id with OWASP's parameters, computed in threads, a few at a time.
 
-19 MiB and two passes take about 20 ms of one core: dear enough for a guesser, cheap enough for a sidecar's
-memory limit. Keys of the API are random and need none of this.
+19 MiB and two passes take about 20 ms of one core: expensive for an attacker, and within a sidecar's memory limit. API
+keys are random and need no slow hash.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def problem(password: str, name: str) -> str | None:
 
 
 class Passwords:
-    """Hashes and verifies. Every method may raise `RateLimited` when too many wait."""
+    """Hashes and verifies. Every method may raise `RateLimited` when too many calls wait."""
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
@@ -46,7 +46,7 @@ class Passwords:
         return await self._compute(partial(self._hasher.hash, password))
 
     async def verify(self, password: str, hashed: str | None) -> bool:
-        """Whether it is the password; without a hash it takes as long and is not."""
+        """Whether it is the password. Without a hash the result is False after the same time."""
         self._nobody = self._nobody or await self.hash("nobody has this password")
         matches = partial(self._matches, password[: LONGEST + 1], hashed or self._nobody)
         return await self._compute(matches) and hashed is not None

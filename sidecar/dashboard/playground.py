@@ -1,4 +1,4 @@
-"""Playground: a prompt in, the verdict and all that it rests on out. Nothing of it is logged or counted."""
+"""Playground: scans a prompt and shows the verdict with all details. Nothing is logged or counted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST_CURL = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the page says of one scan."""
+    """The displayed results of one scan."""
 
     verdict: Verdict
     text: list[Piece]
@@ -42,7 +42,7 @@ class Playground:
         self._listen = settings.listen
 
     def routes(self) -> list[Route]:
-        """Its pages."""
+        """The routes of this page."""
         return [Route("GET", "/playground", self.show), Route("POST", "/playground", self.scan)]
 
     async def show(self, visit: Visit) -> web.Response:
@@ -53,11 +53,11 @@ class Playground:
         """The same form with the verdict below."""
         prompt, system = (_lines(visit.form.get(name, "")) for name in ("prompt", "system_prompt"))
         verdict = await self._engine().scan(ScanRequest((Segment(prompt),), system or None))
-        seen = {finding.view for finding in verdict.findings} - {"raw"}
+        view_names = {finding.view for finding in verdict.findings} - {"raw"}
         shown = Shown(
             verdict,
             pieces(prompt, spans(verdict.findings)),
-            await asyncio.to_thread(_views, prompt, seen) if seen else [],
+            await asyncio.to_thread(_views, prompt, view_names) if view_names else [],
             self._curl(prompt, system),
         )
         return self._page(visit, prompt, system, shown)
@@ -70,7 +70,7 @@ class Playground:
         )
 
     def _curl(self, prompt: str, system: str) -> str | None:
-        """The same question to the scan API, as a command to paste; None where that would be too long."""
+        """The same request to the scan API as a curl command; None if that would be too long."""
         body = json.dumps({"prompt": prompt, **({"system_prompt": system} if system else {})})
         if len(body) > LONGEST_CURL:
             return None
@@ -81,11 +81,11 @@ class Playground:
 
 
 def _lines(text: str) -> str:
-    """Browsers send line breaks as CR LF; what people typed is LF."""
+    """Browsers send line breaks as CR LF; this restores LF."""
     return text.replace("\r\n", "\n")
 
 
-def _views(text: str, wanted: set[str]) -> list[tuple[str, str]]:
-    """The readings of the text in which something was found."""
-    found = [(view.name, view.text[:LONGEST_VIEW]) for view in normalizations(text) if view.name in wanted]
-    return found[:MOST_VIEWS]
+def _views(text: str, names: set[str]) -> list[tuple[str, str]]:
+    """The normalized forms of the text in which something was found."""
+    matching = [(view.name, view.text[:LONGEST_VIEW]) for view in normalizations(text) if view.name in names]
+    return matching[:MOST_VIEWS]

@@ -1,4 +1,4 @@
-"""Policies: the rules that run, each with its worth, its status and its proof."""
+"""Policies: the rules in force, with score, status and examples."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Policies:
         self._policy = policy
 
     def routes(self) -> list[Route]:
-        """Its pages."""
-        return [Route("GET", "/policies", self.show), Route("GET", "/policies/{id}", self.one)]
+        """The routes of these pages."""
+        return [Route("GET", "/policies", self.show), Route("GET", "/policies/{id}", self.show_one)]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All rules by family, or those that a filter leaves."""
-        asked, policy = visit.query, self._policy()
-        label, status = asked.choice("label", list(Label)), asked.choice("status", STATUSES)
-        words = asked.text("text").lower()
+        """All rules by family, or those that match a filter."""
+        form, policy = visit.query, self._policy()
+        label, status = form.choice("label", list(Label)), form.choice("status", STATUSES)
+        words = form.text("text").lower()
         rules = [
             rule
             for rule in policy.rules
@@ -55,14 +55,14 @@ class Policies:
             revision=policy.revision,
             labels=list(Label),
             statuses=STATUSES,
-            asked=asked,
+            form=form,
             layer=layer_of,
         )
 
-    async def one(self, visit: Visit) -> web.Response:
-        """One rule with everything that its file says."""
-        wanted = visit.request.match_info["id"]
-        rule = next((rule for rule in self._policy().rules if rule.id == wanted), None)
+    async def show_one(self, visit: Visit) -> web.Response:
+        """One rule with everything in its definition."""
+        rule_id = visit.request.match_info["id"]
+        rule = next((rule for rule in self._policy().rules if rule.id == rule_id), None)
         if rule is None:
             raise refused(404, "There is no such rule in the policy that runs.")
         kind = kind_of(rule)
@@ -72,7 +72,7 @@ class Policies:
 
 async def _marked(visit: Visit) -> Counter[str]:
     """How often each rule was marked as a false positive."""
-    return Counter(one.rule for one in await visit.store.exceptions.query())
+    return Counter(exception.rule for exception in await visit.store.exceptions.query())
 
 
 def _families(rules: list[Rule]) -> list[tuple[Label, list[Rule]]]:
@@ -82,7 +82,7 @@ def _families(rules: list[Rule]) -> list[tuple[Label, list[Rule]]]:
 
 
 def kind_of(rule: Rule) -> str:
-    """Which of the four ways of looking the rule uses."""
+    """Which of the four kinds of detection the rule uses."""
     return next(kind for kind in KINDS if getattr(rule, kind))
 
 

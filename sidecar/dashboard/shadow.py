@@ -1,4 +1,4 @@
-"""Shadow: where a second policy set, which decides nothing, would have decided otherwise."""
+"""Shadow: decisions on which a second, non-enforcing policy set disagrees."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class ShadowPage:
     """The page of disagreements."""
 
     def routes(self) -> list[Route]:
-        """Its page."""
+        """The route of this page."""
         return [Route("GET", "/shadow", self.show)]
 
     async def show(self, visit: Visit) -> web.Response:
-        """The newest disagreements, and how many there are of each kind."""
+        """The newest disagreements, and their counts by kind."""
         revision = visit.query.text("revision") or None
-        found = await visit.store.disagreements.query(other_revision=revision, limit=PAGE)
+        disagreements = await visit.store.disagreements.query(other_revision=revision, limit=PAGE)
         counts = await visit.store.disagreements.count()
         names = {key.id: key.name for key in await visit.store.keys.list()}
-        return visit.page("shadow.html", found=found, counts=sorted(counts.items()), names=names)
+        return visit.page("shadow.html", disagreements=disagreements, counts=sorted(counts.items()), names=names)

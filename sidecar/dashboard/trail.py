@@ -16,18 +16,18 @@ class Trail:
     """The page of the audit trail, for admins."""
 
     def routes(self) -> list[Route]:
-        """Its page."""
+        """The route of this page."""
         return [Route("GET", "/audit", self.show, Role.ADMIN)]
 
     async def show(self, visit: Visit) -> web.Response:
         """The newest entries, filtered, page by page."""
-        asked = visit.query
-        actor, action = asked.text("actor"), asked.text("action")
-        before = asked.whole("before", 1, 2**31 - 1)
-        found = await visit.store.audit.query(actor=actor, action=action, before=before, limit=PAGE + 1)
+        form = visit.query
+        actor, action = form.text("actor"), form.text("action")
+        before = form.whole("before", 1, 2**31 - 1)
+        events = await visit.store.audit.query(actor=actor, action=action, before=before, limit=PAGE + 1)
         older = (
-            urlencode({"actor": actor, "action": action, "before": found[PAGE - 1].id}) if len(found) > PAGE else None
+            urlencode({"actor": actor, "action": action, "before": events[PAGE - 1].id}) if len(events) > PAGE else None
         )
         actions = await visit.store.audit.actions()
         chosen = {"actor": actor, "action": action}
-        return visit.page("audit.html", events=found[:PAGE], actions=actions, older=older, chosen=chosen)
+        return visit.page("audit.html", events=events[:PAGE], actions=actions, older=older, chosen=chosen)

@@ -1,4 +1,4 @@
-"""Users: who may enter and with which role; invite, reset, change, remove."""
+"""Users: accounts and their roles; invite, reset, change, remove."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sidecar.storage import Change, Role, valid_name
 
 
 class Users:
-    """The page of accounts, for admins."""
+    """The account page, for admins."""
 
     def routes(self) -> list[Route]:
-        """Its pages."""
+        """The routes of this page."""
         return [
             Route("GET", "/users", self.show, Role.ADMIN),
             Route("POST", "/users", self.invite, Role.ADMIN),
@@ -41,7 +41,7 @@ class Users:
         return visit.page("users.html", error.status if error else 200, **values)
 
     async def invite(self, visit: Visit) -> web.Response:
-        """A one-time link for somebody new, shown this once."""
+        """Create a one-time link for a new user, shown once."""
         name = visit.form.text("name").lower()
         try:
             role = Role(visit.form.choice("role", list(Role)) or Role.VIEWER)
@@ -54,7 +54,7 @@ class Users:
         return await self._link(visit, name, role, "user_invited")
 
     async def reset(self, visit: Visit) -> web.Response:
-        """A one-time link for somebody who forgot the password; the old one holds until the link is used."""
+        """Create a one-time link to reset a password; the old password is valid until the link is used."""
         admin = await visit.store.admins.get(_target(visit))
         if admin is None:
             raise _unknown()
@@ -66,13 +66,13 @@ class Users:
         return await self._page(visit, link=visit.base + path)
 
     async def change_role(self, visit: Visit) -> web.Response:
-        """What somebody may do, from the next request on."""
+        """Change an account's role, from the next request on."""
         role = Role(visit.form.choice("role", list(Role)) or Role.VIEWER)
         outcome = await visit.store.admins.set_role(_target(visit), role)
         return await self._changed(visit, outcome, "user_role_changed", str(role))
 
     async def remove(self, visit: Visit) -> web.Response:
-        """Nobody enters with this account any more."""
+        """Remove an account and its access."""
         return await self._changed(visit, await visit.store.admins.remove(_target(visit)), "user_removed", "")
 
     async def _changed(self, visit: Visit, outcome: Change, action: str, detail: str) -> web.Response:

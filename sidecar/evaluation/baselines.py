@@ -1,9 +1,9 @@
-"""What a set gives away by itself: how well length alone, and words alone, tell its attacks from its harmless rows.
+"""Trivial baselines of a data set: how well length alone, and words alone, separate its attacks from its benign rows.
 
-A detector that does no better than these has not been shown to read. Words: naive Bayes over the words that occur in a
-text, each counted once (multinomial with binary features, add-one smoothing: Metsis, Androutsopoulos and Paliouras,
-"Spam Filtering with Naive Bayes: Which Naive Bayes?", CEAS 2006), by five-fold cross-validation. What belongs together
-(both sides of a pair, all rows of a source) is in one fold, so that no row is judged by its twin.
+A detector must do better than these. Words: naive Bayes over the words that occur in a text, each counted once
+(multinomial with binary features, add-one smoothing: Metsis, Androutsopoulos and Paliouras, "Spam Filtering with Naive
+Bayes: Which Naive Bayes?", CEAS 2006), by five-fold cross-validation. Related rows (both sides of a pair, all rows of a
+source) are in one fold, so that no row is scored by a model that saw its twin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sidecar.evaluation.shares import auc
 
 FOLDS = 5
 MOST_CHARACTERS = 20_000
-"""Of each text; what stands further down is left out, since it is words that are wanted and not a measure of length."""
+"""Characters of each text that are used; the rest is cut off, so that the words do not measure length."""
 _WORD = re.compile(r"[^\W\d_]+")
 _Words = frozenset[str]
 
@@ -34,18 +34,18 @@ def figures(rows: Sequence[Row]) -> dict[str, float | None]:
 
 def _words_auc(rows: Sequence[Row]) -> float | None:
     folds = _folds(rows)
-    words = [frozenset(_WORD.findall(row.said[:MOST_CHARACTERS].casefold())) for row in rows]
+    words = [frozenset(_WORD.findall(row.content[:MOST_CHARACTERS].casefold())) for row in rows]
     attacks = [row.attack for row in rows]
     scored = []
     for fold in set(folds):
-        kept = [at for at, own in enumerate(folds) if own != fold]
-        model = _Model([words[at] for at in kept], [attacks[at] for at in kept])
-        scored += [(model.score(words[at]), attacks[at]) for at, own in enumerate(folds) if own == fold]
+        training = [at for at, group in enumerate(folds) if group != fold]
+        model = _Model([words[at] for at in training], [attacks[at] for at in training])
+        scored += [(model.score(words[at]), attacks[at]) for at, group in enumerate(folds) if group == fold]
     return auc(scored)
 
 
 def _folds(rows: Sequence[Row]) -> list[int]:
-    """By pair, else by source; row by row where there are too few sources to divide them."""
+    """Fold numbers by pair, else by source; by row where there are too few sources."""
     pairs = {row.pair for row in rows if row.pair}
     groups = [row.pair or (row.id if row.id in pairs else row.source) or row.id for row in rows]
     if len(set(groups)) < 2 * FOLDS:
@@ -54,7 +54,7 @@ def _folds(rows: Sequence[Row]) -> list[int]:
 
 
 class _Model:
-    """Naive Bayes: the mean log ratio of the words of a text, so that length alone says nothing."""
+    """Naive Bayes: the mean log ratio of a text's words, which does not depend on its length."""
 
     def __init__(self, texts: Sequence[_Words], attacks: Sequence[bool]) -> None:
         counts = {side: Counter[str]() for side in (False, True)}
@@ -69,5 +69,5 @@ class _Model:
 
     def score(self, words: _Words) -> float:
         """Above 0: more like the attacks."""
-        known = [self._ratios[word] for word in words if word in self._ratios]
-        return sum(known) / len(known) if known else 0.0
+        ratios = [self._ratios[word] for word in words if word in self._ratios]
+        return sum(ratios) / len(ratios) if ratios else 0.0

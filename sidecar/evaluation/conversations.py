@@ -1,4 +1,4 @@
-"""Labelled material as the request bodies that clients send.
+"""Turns labelled data into the request bodies that clients send.
 
 A conversation is given as `messages` (OpenAI's or Anthropic's, with `tools` and `system` beside them) or as a whole
 request under `body`, with its `dialect`. A document is sent as a user's text, or as the result of a tool.
@@ -22,23 +22,25 @@ OPERATIONS = {
     "completions": "/completions",
     "embeddings": "/embeddings",
 }
-"""The operation of each name that `dialect` may have; a path such as `/v1/responses` is taken as it is."""
+"""The operation for each `dialect` name; a path such as `/v1/responses` is used as it is."""
 MODEL = "gpt-4o-mini"
 _BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "document"})
 _BY_MODEL = frozenset({"function_call", "reasoning", "custom_tool_call", "web_search_call", "file_search_call"})
 
 
 def operation(value: Mapping[str, Any]) -> str:
-    """The operation of a row with `body` or `messages`. Raises `ValueError` for a dialect that is none."""
-    said = value.get("dialect")
-    if not said:
+    """The operation of a row with `body` or `messages`. Raises `ValueError` for an unknown dialect."""
+    dialect_name = value.get("dialect")
+    if not dialect_name:
         return _guess(value.get("body") or value)
-    if said in OPERATIONS:
-        return OPERATIONS[said]
-    found = routes.classify("POST", str(said), prefixes=("/v1", "")) if str(said).startswith("/") else None
-    if found is None or found.kind is RouteKind.UNKNOWN:
+    if dialect_name in OPERATIONS:
+        return OPERATIONS[dialect_name]
+    route = (
+        routes.classify("POST", str(dialect_name), prefixes=("/v1", "")) if str(dialect_name).startswith("/") else None
+    )
+    if route is None or route.kind is RouteKind.UNKNOWN:
         raise ValueError(f"dialect: one of {', '.join(OPERATIONS)}, or a path, is wanted")
-    return found.operation
+    return route.operation
 
 
 def dialect(name: str) -> str:
@@ -53,7 +55,7 @@ def _guess(body: Body) -> str:
 
 
 def _is_anthropic(body: Body) -> bool:
-    """By what only one of the two has: a role `tool` or `system` is OpenAI's, blocks and `input_schema` Anthropic's."""
+    """Decides by features of one API: roles `tool` or `system` are OpenAI's, blocks and `input_schema` Anthropic's."""
     if any(message.get("role") in {"tool", "system", "developer", "function"} for message in body["messages"]):
         return False
     if any("input_schema" in tool for tool in body.get("tools") or ()):
@@ -64,7 +66,7 @@ def _is_anthropic(body: Body) -> bool:
 
 
 def conversation(value: Mapping[str, Any], name: str) -> Body:
-    """The whole request of a row with `messages`. A `system` beside OpenAI's messages is their first."""
+    """The request for a row with `messages`. For OpenAI `system` becomes the first message."""
     messages, system = value["messages"], value.get("system")
     body: dict[str, Any] = {"model": value.get("model") or MODEL}
     if system and dialect(name) == "openai":
@@ -78,19 +80,22 @@ def conversation(value: Mapping[str, Any], name: str) -> Body:
 
 
 def document(text: str, *, indirect: bool, system: str | None = None) -> Body:
-    """A chat request that holds a text: as a user's turn, or as what a tool returned."""
-    said: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
+    """A chat request that contains a text: as a user's turn, or as the result of a tool call."""
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     if not indirect:
-        return {"model": MODEL, "messages": [*said, {"role": "user", "content": text}]}
+        return {"model": MODEL, "messages": [*messages, {"role": "user", "content": text}]}
     call = {"id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
-    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
-    return {"model": MODEL, "messages": [*said, asked, {"role": "tool", "tool_call_id": "call_1", "content": text}]}
+    tool_call = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return {
+        "model": MODEL,
+        "messages": [*messages, tool_call, {"role": "tool", "tool_call_id": "call_1", "content": text}],
+    }
 
 
 def growing(body: Body) -> Iterator[Body]:
-    """The requests of a conversation: one for each turn of the model, with all that came before it.
+    """The requests of a conversation: one for each turn of the model, with everything before it.
 
-    And one with everything, unless the conversation ends with the model's turn.
+    The last one holds the whole conversation, unless that ends with the model's turn.
     """
     name = next((name for name in ("messages", "input") if isinstance(body.get(name), list)), None)
     if name is None:
@@ -109,7 +114,7 @@ def _by_model(turn: Any) -> bool:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every string in a body, in order: what it says, for measures that look at nothing but words and length."""
+    """Every string in a body, in order, for measures that use only words and length."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

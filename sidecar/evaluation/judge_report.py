@@ -1,9 +1,9 @@
-"""What a judge is worth: its opinions beside those of the other layers, on the same rows inside its band.
+"""Evaluates a judge: its results beside those of the other layers, on the same rows inside its band.
 
-Compared are attack and benign rows about which the judge was asked. `others` is what the layers before it
-said, `judge` what it said itself where it had an answer, `together` the verdicts. Whether a difference in
-errors can be chance is the exact test of McNemar (1947): of the rows on which both disagree, how likely is a
-split as uneven as this one if the judge were no better and no worse?
+The report compares attack and benign rows about which the judge was asked. `others` is the result of the layers before
+it, `judge` its own where it answered, `together` the verdicts. The significance of a difference in errors is given by
+McNemar's exact test (1947): of the rows on which both disagree, how likely is a split as uneven as this one if the
+judge were no better and no worse?
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from sidecar.util.units import Rate
 CHANCE = 0.05
 _ENDLESS = Rate(10**12, 60.0)
 _CONTROLLED = "swayed"
-"""The cause that tells that a control was asked, too."""
+"""The failure cause after which the control question was asked, too."""
 
 
 def unmetered(judge: JudgeLayer) -> JudgeLayer:
-    """For people who measure: `--limit` bounds the calls, not what traffic may cost a minute, and it decides."""
+    """The judge without rate limits, for measuring: `--limit` bounds the calls, and the judge decides."""
     free = {"calls": _ENDLESS, "tokens": _ENDLESS, "queue": max(judge.queue, 64), "mode": "decide"}
     return judge.model_copy(update=free)
 
 
 def tokens_spent() -> int:
-    """What this process has paid its judge so far, calls without an answer included."""
+    """Judge tokens this process has used so far, calls without an answer included."""
     return int(metrics.REGISTRY.get_sample_value("sidecar_judge_tokens_total") or 0)
 
 
 def shuffled(rows: Sequence[Row]) -> list[Row]:
-    """In an order that is always the same and has nothing to do with theirs: files are sorted by source."""
+    """The rows in a fixed pseudo-random order: files are sorted by source."""
     return sorted(rows, key=lambda row: hashlib.blake2b(row.id.encode("utf-8", "surrogatepass")).digest())
 
 
-def asked(outcome: Outcome) -> bool:
+def was_asked(outcome: Outcome) -> bool:
     """Whether the judge was asked about this row, with an answer or without."""
     return _by_judge(outcome) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One row inside the band: the scores of the others, of the judge if it had an answer, and of the verdict."""
+    """One row inside the band: scores of the other layers, of the judge if it answered, and of the verdict."""
 
     attack: bool
     others: float
@@ -70,11 +70,13 @@ class _Case:
 
 
 def report(outcomes: Sequence[Outcome], judge: JudgeLayer, threshold: float, tokens: int) -> dict[str, Any]:
-    """Plain data; `tokens` is what all calls have cost, those without an answer included."""
-    reports = [found for outcome in outcomes if (found := _by_judge(outcome)) is not None]
+    """Plain data; `tokens` is the cost of all calls, those without an answer included."""
+    reports = [judge_report for outcome in outcomes if (judge_report := _by_judge(outcome)) is not None]
     cases = [case for outcome in outcomes if (case := _case(outcome, threshold)) is not None]
-    causes = Counter(found.failure for found in reports if found.failure)
-    calls = sum(1 + int(found.detail.get("controlled", found.failure == _CONTROLLED)) for found in reports)
+    causes = Counter(judge_report.failure for judge_report in reports if judge_report.failure)
+    calls = sum(
+        1 + int(judge_report.detail.get("controlled", judge_report.failure == _CONTROLLED)) for judge_report in reports
+    )
     errors = _errors(cases)
     return {
         "band": list(judge.between),
@@ -90,22 +92,24 @@ def report(outcomes: Sequence[Outcome], judge: JudgeLayer, threshold: float, tok
         "calls": calls,
         "tokens": tokens,
         "per_1000": _per_1000(len(outcomes), asked=len(reports), calls=calls, tokens=tokens),
-        "latency_ms": quantiles([found.elapsed for found in reports]),
+        "latency_ms": quantiles([judge_report.elapsed for judge_report in reports]),
     }
 
 
 def _by_judge(outcome: Outcome) -> LayerReport | None:
-    return next((found for found in outcome.verdict.reports if found.layer is LayerName.LLM_JUDGE), None)
+    return next(
+        (layer_report for layer_report in outcome.verdict.reports if layer_report.layer is LayerName.LLM_JUDGE), None
+    )
 
 
 def _case(outcome: Outcome, threshold: float) -> _Case | None:
-    """None where there is nothing to compare: PII only, not asked, or nobody else had an answer."""
-    found, row = _by_judge(outcome), outcome.row
-    scores = [r.score for r in outcome.verdict.reports if r is not found and r.score is not None]
-    if found is None or not scores or not (row.attack or row.benign):
+    """None where nothing can be compared: PII only, not asked, or no other layer answered."""
+    report, row = _by_judge(outcome), outcome.row
+    scores = [r.score for r in outcome.verdict.reports if r is not report and r.score is not None]
+    if report is None or not scores or not (row.attack or row.benign):
         return None
     others = rounded(max(scores))
-    judge = None if found.score is None else rounded(found.score)
+    judge = None if report.score is None else rounded(report.score)
     return _Case(row.attack, others, judge, outcome.verdict.risk_score, others >= threshold, outcome.blocked)
 
 
@@ -113,9 +117,9 @@ def _alone(cases: Sequence[_Case], threshold: float) -> dict[str, Any]:
     return _figures(cases, [(case.judge or 0.0, (case.judge or 0.0) >= threshold) for case in cases])
 
 
-def _figures(cases: Sequence[_Case], said: Sequence[tuple[float, bool]]) -> dict[str, Any]:
-    """Of attack and benign rows the share that is blocked, and how well the score ranks them."""
-    pairs = list(zip(cases, said, strict=True))
+def _figures(cases: Sequence[_Case], decisions: Sequence[tuple[float, bool]]) -> dict[str, Any]:
+    """The share of attack and of benign rows that is blocked, and the AUC of the score."""
+    pairs = list(zip(cases, decisions, strict=True))
 
     def share(*, attack: bool) -> Share:
         chosen = [blocked for case, (_, blocked) in pairs if case.attack is attack]
@@ -129,12 +133,12 @@ def _figures(cases: Sequence[_Case], said: Sequence[tuple[float, bool]]) -> dict
 
 
 def _errors(cases: Iterable[_Case]) -> dict[str, Any]:
-    known = list(cases)
-    mended = sum(case.wrong_before and not case.wrong for case in known)
-    broken = sum(case.wrong and not case.wrong_before for case in known)
+    compared = list(cases)
+    mended = sum(case.wrong_before and not case.wrong for case in compared)
+    broken = sum(case.wrong and not case.wrong_before for case in compared)
     return {
-        "without": sum(case.wrong_before for case in known),
-        "with": sum(case.wrong for case in known),
+        "without": sum(case.wrong_before for case in compared),
+        "with": sum(case.wrong for case in compared),
         "mended": mended,
         "broken": broken,
         "chance": round(_chance(mended, broken), 4),
@@ -159,17 +163,17 @@ def _per_1000(rows: int, **figures: int) -> dict[str, float]:
     return {name: round(1000 * value / rows, 1) for name, value in figures.items()} if rows else {}
 
 
-def sentence(found: Mapping[str, Any]) -> str:
-    """The conclusion, for people."""
-    errors, rows = found["errors"], found["compared"]
-    said = {
+def sentence(figures: Mapping[str, Any]) -> str:
+    """The conclusion as a sentence."""
+    errors, rows = figures["errors"], figures["compared"]
+    conclusion = {
         "nothing": "No attack and no benign row of this file lies inside the judge's band: nothing can be said.",
         "same": "The judge is of no use here: as many errors with it as without.",
         "worse": "THE JUDGE MAKES THINGS WORSE: leave it off, or choose another model or band.",
         "better": "The judge makes things better.",
-    }[found["conclusion"]]
-    if found["conclusion"] == "nothing":
-        return said
+    }[figures["conclusion"]]
+    if figures["conclusion"] == "nothing":
+        return conclusion
     counts = f"{errors['without']} errors on {rows} rows without it, {errors['with']} with it"
     doubt = f"; so few rows that it may be chance (p = {errors['chance']:.2f})" if errors["chance"] > CHANCE else ""
-    return f"{said} {counts} ({errors['mended']} mended, {errors['broken']} new){doubt}."
+    return f"{conclusion} {counts} ({errors['mended']} mended, {errors['broken']} new){doubt}."

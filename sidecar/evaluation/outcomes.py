@@ -1,4 +1,4 @@
-"""Scans units as the doors do, and keeps what was said of each: verdicts, cause, and who said the text that decided."""
+"""Scans units as the endpoints do, and keeps each unit's verdicts, cause, and the source of the text that decided."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ NOTHING = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A unit with what the pipeline said of it; `elapsed` in seconds.
+    """A unit with its verdict; `elapsed` in seconds.
 
     `verdict` is that of the request that decided: the first refused, else the first that could not be scanned, else the
-    one with the highest score. `each` holds those of all requests of a conversation, in order. `said_by` is the source
-    of the text that was refused.
+    one with the highest score. `request_verdicts` holds those of all requests of a conversation, in order. `said_by` is
+    the source of the text that was refused.
     """
 
     row: Row
     verdict: Verdict
     elapsed: float
-    each: tuple[Verdict, ...] = ()
+    request_verdicts: tuple[Verdict, ...] = ()
     said_by: str = ""
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """Of all its requests."""
-        return self.each or (self.verdict,)
+        """The verdicts of all its requests."""
+        return self.request_verdicts or (self.verdict,)
 
     @property
     def blocked(self) -> bool:
@@ -54,11 +54,11 @@ class Outcome:
 
     @property
     def cause(self) -> str | None:
-        """What it failed for, or the rule that weighed most in the place that was refused."""
+        """The failure, or the highest-scoring rule at the place that was refused."""
         return cause(self.verdict)
 
     def line(self) -> dict[str, object]:
-        """What `--out` writes for this unit: no text."""
+        """The line that `--out` writes for this unit: no text."""
         refused = self.blocked or self.unscanned
         return {
             "id": self.row.id,
@@ -78,7 +78,7 @@ class Outcome:
 
 
 def is_refused(verdict: Verdict) -> bool:
-    """Refused for what it says, not because it could not be scanned."""
+    """Whether the content was refused; a failed scan does not count."""
     return verdict.failure is None and verdict.action is Action.BLOCK
 
 
@@ -91,7 +91,7 @@ def cause(verdict: Verdict) -> str | None:
     return max(there, key=lambda finding: finding.score).rule if there else str(verdict.layer_used)
 
 
-class Scanner:
+class UnitScanner:
     """Scans units one request after another. `growing`: every request of a conversation, as a client sends them."""
 
     def __init__(self, scan: Scan, settings: Settings, *, growing: bool = False) -> None:
@@ -101,44 +101,44 @@ class Scanner:
         self._vocabularies = Vocabularies(settings.inline.vocabularies)
 
     async def outcome(self, row: Row) -> Outcome:
-        """The unit, scanned."""
+        """Scan one unit."""
         started = time.perf_counter()
         if row.body is None:
-            answers = [await self._asked(row.request())]
+            answers = [await self._scan_request(row.request())]
         else:
-            answers = [await self._sent(body, row.operation) for body in row.requests(growing=self._growing)]
+            answers = [await self._scan_body(body, row.operation) for body in row.requests(growing=self._growing)]
         elapsed = time.perf_counter() - started
         verdict, said_by = _decisive(answers)
         return Outcome(row, verdict, elapsed, tuple(verdict for verdict, _ in answers), said_by)
 
-    async def _sent(self, body: Body, operation: str) -> tuple[Verdict, str]:
-        """The verdict of the inline door on one body, and whose text decided."""
+    async def _scan_body(self, body: Body, operation: str) -> tuple[Verdict, str]:
+        """The verdict of the inline proxy on one body, and the source of the text that decided."""
         try:
             request = self._read(body, operation)
         except BodyError as error:
             return Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=error.kind, culprit=error.param), ""
-        return await self._asked(request) if request.segments else (NOTHING, "")
+        return await self._scan_request(request) if request.segments else (NOTHING, "")
 
     def _read(self, body: Body, operation: str) -> ScanRequest:
         raw, limits = json.dumps(body), self._settings.limits
         if len(raw) > limits.body_bytes:
             raise BodyError("oversize", "The body is larger than limits.body_bytes.")
         document = json_body.parse(raw, depth=limits.depth)
-        found = self._vocabularies.read(extract(document, operation, conversations.dialect(operation)))
-        for part in found.unscannable:
+        extraction = self._vocabularies.read(extract(document, operation, conversations.dialect(operation)))
+        for part in extraction.unscannable:
             if getattr(self._settings.failure.input, part.kind) == "block":
                 raise BodyError(part.kind, "The body holds what cannot be scanned.", param=part.path)
-        return select(self._settings, found).request
+        return select(self._settings, extraction).request
 
-    async def _asked(self, request: ScanRequest) -> tuple[Verdict, str]:
+    async def _scan_request(self, request: ScanRequest) -> tuple[Verdict, str]:
         verdict = await self._scan(request)
         return verdict, _source(request, verdict.path) if is_refused(verdict) else ""
 
 
 def _decisive(answers: list[tuple[Verdict, str]]) -> tuple[Verdict, str]:
-    for wanted in (is_refused, lambda verdict: verdict.failure is not None):
-        if found := next((answer for answer in answers if wanted(answer[0])), None):
-            return found
+    for decides in (is_refused, lambda verdict: verdict.failure is not None):
+        if decisive := next((answer for answer in answers if decides(answer[0])), None):
+            return decisive
     return max(answers, key=lambda answer: answer[0].risk_score)
 
 

@@ -1,7 +1,7 @@
-"""The figures of a labelled file as plain data; the command line draws its tables from them.
+"""The figures of a labelled file as plain data; the command line renders them as tables.
 
-Units are counted in three ways: requests, units (rows, documents, conversations), and pairs. A conversation is refused
-if any of its requests is. A pair counts where the attack is caught and its harmless twin passes.
+Three counts: requests, units (rows, documents, conversations), and pairs. A conversation is refused if any of its
+requests is. A pair counts where the attack is caught and its benign twin passes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def report(outcomes: Sequence[Outcome]) -> Figures:
 
 
 def caught(outcomes: Iterable[Outcome]) -> Share:
-    """Of those that were scanned, the refused."""
+    """The share of refused units among those that were scanned."""
     chosen = list(outcomes)
     unscanned = sum(o.unscanned for o in chosen)
     return Share(sum(o.blocked for o in chosen), len(chosen) - unscanned, unscanned)
@@ -103,7 +103,7 @@ def _place(name: str) -> int:
 
 
 def _group(outcomes: Sequence[Outcome], key: Callable[[Outcome], str]) -> Figures:
-    """Each group by itself; empty where there is but one, or none has a name."""
+    """Figures for each group; empty if no unit has a group name."""
     pairs: dict[str, list[pairing.Pair]] = defaultdict(list)
     for pair in pairing.pairs(outcomes):
         pairs[key(pair.attack)].append(pair)
@@ -125,13 +125,13 @@ def _attacks_by(attacks: Sequence[Outcome], key: Callable[[Outcome], str]) -> Fi
 
 
 def _by_label(outcomes: Sequence[Outcome]) -> Figures:
-    """Of the rows with a label: how many are blocked, and how many are blocked under that label's name."""
-    found = {}
+    """For each label: the share of its rows that is blocked, and blocked with that label among the threats."""
+    figures = {}
     for label in sorted(ATTACKS):
         rows = [o for o in outcomes if label in o.row.labels]
         named = Share(sum(label in o.verdict.threats for o in rows), len(rows))
-        found[str(label)] = {**caught(rows).as_dict(), "named": named.rate}
-    return found
+        figures[str(label)] = {**caught(rows).as_dict(), "named": named.rate}
+    return figures
 
 
 def _by_source(outcomes: Sequence[Outcome]) -> Figures:

@@ -1,7 +1,7 @@
-"""Reads labelled files: a JSON object a line, plain or gzipped.
+"""Reads labelled files: one JSON object per line, plain or gzipped.
 
 A line with `messages` or `body` is a conversation, one with `text` and `bytes` or `kind` a document, any other with
-`text` a row: one text, scanned as the scan API reads it.
+`text` a row: one text, scanned as the scan API scans it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from sidecar.util import json
 ATTACKS = frozenset(Label) - {Label.PII_DETECTED}
 Form = Literal["row", "document", "conversation"]
 WEAK_PII = "pii_weak"
-"""A `kind` that is no kind of document: rows whose personal data nobody checked."""
+"""A `kind` that is not a kind of document: rows whose personal data nobody verified."""
 SIZES = ((2_000, "< 2 kB"), (8_000, "2-8 kB"), (32_000, "8-32 kB"), (200_000, "32-200 kB"))
 LARGEST = "> 200 kB"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One labelled unit, as the data format names its fields.
+    """One labelled unit, with the field names of the data format.
 
-    `pair` names the harmless twin of an attack (its id, or the same `pair` on both). `body` is the request of a
-    conversation or a document, and `operation` what it is sent to.
+    `pair` names the benign twin of an attack (its id, or the same `pair` on both). `body` is the request of a
+    conversation or a document, and `operation` the API operation it is sent to.
     """
 
     id: str
@@ -55,26 +55,26 @@ class Row:
 
     @property
     def attack(self) -> bool:
-        """Whether any of the four attack labels is on it."""
+        """Whether it has one of the four attack labels."""
         return bool(self.labels & ATTACKS)
 
     @property
     def bytes(self) -> int:
-        """UTF-8 length of what it says, as the file states it or as counted."""
-        return self.size or len(self.said.encode("utf-8", "surrogatepass"))
+        """UTF-8 length of its content, as stated in the file or as counted."""
+        return self.size or len(self.content.encode("utf-8", "surrogatepass"))
 
     @property
     def size_class(self) -> str:
-        """The class of its length."""
+        """The size class of that length."""
         return next((name for limit, name in SIZES if self.bytes < limit), LARGEST)
 
     @property
-    def said(self) -> str:
-        """All it says: its text, or every string of its request."""
+    def content(self) -> str:
+        """Its text, or every string of its request."""
         return self.text or "\n".join(conversations.strings(self.body))
 
     def request(self) -> ScanRequest:
-        """A row as the scan API reads it."""
+        """The scan request that the scan API would make of a row."""
         return ScanRequest((Segment(self.text, SOURCE_OF[self.channel]),), self.system_prompt)
 
     def requests(self, *, growing: bool = False) -> Iterator[Body]:
@@ -105,7 +105,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def row(value: Any, number: int) -> Row:
-    """One line of a file. Raises `TypeError`, `ValueError` or `BodyError` for what is none."""
+    """One line of a file. Raises `TypeError`, `ValueError` or `BodyError` for an invalid one."""
     if not isinstance(value, dict):
         raise TypeError("a JSON object is wanted")
     form = _form(value)

@@ -1,8 +1,8 @@
-"""What each rule is worth on a file: where it fires, where it should not, and which rules say the same.
+"""Coverage of each rule on a file: where it fires, where it should not, and which rules overlap.
 
-For the people who write rules (`sidecar check --coverage FILE`). A rule that never fires may be broken or
-superfluous, one whose rows are all another's may be retired, and one that fires on benign rows costs somebody
-an answer. Rules of layers that are not configured cannot fire and are left out.
+For rule authors (`sidecar check --coverage FILE`). A rule that never fires may be broken or superfluous, one that only
+fires where another does may be retired, and one that fires on benign rows causes false positives. Rules of layers that
+are not configured are left out.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sidecar.policy import Policy, Rule
 from sidecar.types import LayerName
 
 OVERLAP = 0.9
-"""Share of a rule's rows from which another rule that meets them too says the same."""
+"""Share of a rule's rows on which another rule fires, too, from which the two overlap."""
 FEWEST = 3
-"""Rows below which that would be chance."""
+"""Rows below which an overlap may be chance."""
 
 
 def read(path: Path) -> list[Row]:
-    """A labelled file (`.jsonl`, `.jsonl.gz`), or any other as benign texts, one a line.
+    """A labelled file (`.jsonl`, `.jsonl.gz`), or any other file as benign texts, one per line.
 
-    Lines with `# ` in front are comments. Raises `ConfigError`.
+    Lines that begin with `# ` are comments. Raises `ConfigError`.
     """
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return read_rows(path)
@@ -43,12 +43,12 @@ def read(path: Path) -> list[Row]:
 def report(policy: Policy, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Plain data: the rules that never fired, the figures of those that did, and the overlaps."""
     met = _met(outcomes)
-    asked = [rule for rule in policy.rules if rule.status != "retired" and _layer(rule) in _layers(outcomes)]
+    rules = [rule for rule in policy.rules if rule.status != "retired" and _layer(rule) in _layers(outcomes)]
     return {
         "rows": len(outcomes),
-        "rules": len(asked),
-        "never": [rule.id for rule in asked if rule.id not in met],
-        "fired": [_figures(rule, met, outcomes) for rule in asked if rule.id in met],
+        "rules": len(rules),
+        "never": [rule.id for rule in rules if rule.id not in met],
+        "fired": [_figures(rule, met, outcomes) for rule in rules if rule.id in met],
         "overlaps": list(_overlaps(met)),
     }
 
@@ -73,7 +73,7 @@ def _layers(outcomes: Sequence[Outcome]) -> set[LayerName]:
 
 
 def _figures(rule: Rule, met: Mapping[str, set[int]], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Rows by kind; `alone` are attacks that no other rule met."""
+    """Rows by kind; `alone` counts attacks on which no other rule fired."""
     rows = met[rule.id]
     others = {number for other, numbers in met.items() if other != rule.id for number in numbers}
     attacks = {number for number in rows if outcomes[number].row.attack}
@@ -89,9 +89,9 @@ def _figures(rule: Rule, met: Mapping[str, set[int]], outcomes: Sequence[Outcome
 
 
 def _overlaps(met: Mapping[str, set[int]]) -> Iterator[dict[str, Any]]:
-    """Pairs of which the first adds little to the second."""
+    """Pairs of rules of which the first adds little to the second."""
     for rule, rows in met.items():
         for other, theirs in met.items():
-            both = len(rows & theirs)
-            if rule != other and len(rows) >= FEWEST and both >= OVERLAP * len(rows):
-                yield {"rule": rule, "within": other, "rows": len(rows), "both": both}
+            shared = len(rows & theirs)
+            if rule != other and len(rows) >= FEWEST and shared >= OVERLAP * len(rows):
+                yield {"rule": rule, "within": other, "rows": len(rows), "both": shared}

@@ -15,11 +15,11 @@ from typing import NamedTuple
 Scored = tuple[float, bool]
 """A score, and whether its row is an attack."""
 RATES = (0.005, 0.01, 0.02, 0.05)
-"""False-positive rates at which recall is given."""
+"""False-positive rates at which recall is reported."""
 
 
 class Share(NamedTuple):
-    """`hits` of `of`, with Wilson's 95 % interval; `unscanned` were left out because they could not be scanned."""
+    """`hits` of `of`, with Wilson's 95 % interval; `unscanned` units are not in `of`."""
 
     hits: int
     of: int
@@ -27,7 +27,7 @@ class Share(NamedTuple):
 
     @property
     def rate(self) -> float | None:
-        """The share, or None of nothing."""
+        """The share; None if `of` is 0."""
         return self.hits / self.of if self.of else None
 
     def interval(self, z: float = 1.959964) -> tuple[float, float]:
@@ -52,7 +52,7 @@ class Share(NamedTuple):
 
 
 def auc(scores: Iterable[Scored]) -> float | None:
-    """Of pairs of a score and whether the row is an attack; None unless there are both kinds."""
+    """AUC of pairs of a score and whether the row is an attack; None unless there are both kinds."""
     scored = sorted(scores)
     positives = sum(attack for _, attack in scored)
     negatives = len(scored) - positives
@@ -68,7 +68,7 @@ def auc(scores: Iterable[Scored]) -> float | None:
 
 
 def ece(scored: Sequence[Scored], bins: int = 10) -> float | None:
-    """Expected calibration error; None of nothing."""
+    """Expected calibration error; None without rows."""
     if not scored:
         return None
     error = 0.0
@@ -80,9 +80,9 @@ def ece(scored: Sequence[Scored], bins: int = 10) -> float | None:
 
 
 def recall_at(scored: Sequence[Scored], rate: float) -> Share | None:
-    """Recall at the lowest threshold with which at most this share of the benign rows is refused.
+    """Recall at the lowest threshold at which at most this share of the benign rows is refused.
 
-    The interval is that of the recall at this threshold; that the threshold itself was set on few rows is not in it.
+    The interval is that of the recall at this threshold; it does not cover the uncertainty of the threshold itself.
     None unless there are both kinds.
     """
     benign = sorted((score for score, attack in scored if not attack), reverse=True)
@@ -94,9 +94,9 @@ def recall_at(scored: Sequence[Scored], rate: float) -> Share | None:
 
 
 def quantiles(seconds: Sequence[float]) -> dict[str, float]:
-    """In milliseconds; nothing of nothing."""
+    """Quantiles in milliseconds; empty without values."""
     ordered = sorted(seconds)
     if not ordered:
         return {}
-    wanted = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
-    return {name: round(ordered[min(len(ordered) - 1, int(q * len(ordered)))] * 1000, 3) for name, q in wanted.items()}
+    levels = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
+    return {name: round(ordered[min(len(ordered) - 1, int(q * len(ordered)))] * 1000, 3) for name, q in levels.items()}

@@ -1,6 +1,6 @@
-"""Puts the sidecar into Kubernetes objects: `sidecar inject` for manifests, the admission webhook for a cluster.
+"""Injects the sidecar into Kubernetes objects: `sidecar inject` for manifests, the admission webhook for a cluster.
 
-Pure functions from objects to objects; both ways give the same result, and giving it twice changes nothing more.
+Pure functions from objects to objects; both ways give the same result, and injection is idempotent.
 """
 
 from __future__ import annotations

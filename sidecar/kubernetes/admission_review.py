@@ -1,6 +1,6 @@
-"""Answers an AdmissionReview of the API server with the patch that `inject` makes.
+"""Answers an AdmissionReview of the API server with the patch from `inject`.
 
-A pod that cannot take the sidecar as asked is refused with the reason; what is not asked for passes untouched.
+A pod that cannot take the sidecar as requested is refused with the reason; one that requests none is allowed unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Review = dict[str, Any]
 
 
 def answer(raw: bytes, options: Options, *, own_namespace: str | None = None) -> Review:
-    """The review with its response. Raises `BodyError` for what is no AdmissionReview in version 1."""
+    """The review with its response. Raises `BodyError` if it is not an AdmissionReview in version 1."""
     request = _request(raw)
     response: Review = {"uid": request["uid"], "allowed": True}
     subject = request.get("object")
@@ -43,10 +43,10 @@ def _request(raw: bytes) -> Review:
 
 def _ruling(subject: Review, request: Review, options: Options) -> Review:
     kind = request.get("kind")
-    # Objects come without their kind where the client did not send it; the request names it always.
+    # Objects lack their kind if the client did not send it; the request always names it.
     named = {**subject, "kind": subject.get("kind") or (kind.get("kind") if isinstance(kind, dict) else None)}
     if request.get("operation", "CREATE") not in ({"CREATE"} if named["kind"] == "Pod" else {"CREATE", "UPDATE"}):
-        return {}  # a pod's containers cannot be changed any more
+        return {}  # the containers of an existing pod are immutable
     try:
         patch = json_patch(named, inject(named, options, default=False))
     except InjectError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def json_patch(old: Any, new: Any) -> list[dict[str, Any]]:
-    """Operations that make `new` of `old`. A list that differs is replaced as a whole."""
+    """Operations that turn `old` into `new`. A list that differs is replaced as a whole."""
     return list(_difference(old, new, ""))
 
 

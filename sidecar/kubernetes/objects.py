@@ -1,4 +1,4 @@
-"""Finds the pod in a Kubernetes object, and puts the sidecar into it where that is wanted."""
+"""Locates the pod template in a Kubernetes object and injects the sidecar where requested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sidecar.kubernetes.options import PREFIX, Options, wants, with_annotations
 from sidecar.kubernetes.pod import has_sidecar, with_sidecar
 
 STATUS = PREFIX + "status"
-"""The annotation that marks a sidecar as ours: injecting again replaces it, and leaves any other alone."""
+"""The annotation on an injected sidecar: a new injection replaces it, and leaves a manually added one alone."""
 _TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     "Deployment": ("spec", "template"),
@@ -25,12 +25,15 @@ Object = dict[str, Any]
 
 
 def inject_all(documents: Iterable[object], options: Options) -> list[object]:
-    """Every document, with the sidecar where it belongs; lists are gone through, what is no workload stays as it is."""
+    """Every document, with the sidecar injected into workloads and lists of them; others are unchanged."""
     return [inject(document, options) if isinstance(document, dict) else document for document in documents]
 
 
 def inject(document: Object, options: Options, *, default: bool = True) -> Object:
-    """The object with the sidecar in its pod, or unchanged. `default`: also unasked. Raises `InjectError`."""
+    """The object with the sidecar in its pod, or unchanged.
+
+    `default`: inject without a request. Raises `InjectError`.
+    """
     kind = str(document.get("kind"))
     if kind == "List":
         items = document.get("items") or []
@@ -38,8 +41,8 @@ def inject(document: Object, options: Options, *, default: bool = True) -> Objec
     path = _TEMPLATES.get(kind)
     if path is None:
         return document
-    made = deepcopy(document)
-    pod = _below(made, path)
+    injected = deepcopy(document)
+    pod = _below(injected, path)
     metadata, spec = _object(pod, "metadata"), pod.get("spec")
     if not isinstance(spec, dict) or not spec.get("containers"):
         raise InjectError(f"{kind} {_name(document)}", ["there is no pod with containers in it"])
@@ -49,7 +52,7 @@ def inject(document: Object, options: Options, *, default: bool = True) -> Objec
     pod["spec"] = with_sidecar(spec, with_annotations(options, annotations))
     metadata["annotations"] = {**annotations, STATUS: "injected"}
     pod["metadata"] = metadata
-    return made
+    return injected
 
 
 def _made_by_hand(spec: Object, annotations: Object) -> bool:
@@ -58,18 +61,18 @@ def _made_by_hand(spec: Object, annotations: Object) -> bool:
 
 def _below(value: Object, path: tuple[str, ...]) -> Object:
     for name in path:
-        found = value.get(name)
-        if not isinstance(found, dict):
+        child = value.get(name)
+        if not isinstance(child, dict):
             raise InjectError("the sidecar cannot be injected", [f"{name} is missing"])
-        value = found
+        value = child
     return value
 
 
 def _object(value: Object, name: str) -> Object:
-    found = value.get(name) or {}
-    if not isinstance(found, dict):
+    child = value.get(name) or {}
+    if not isinstance(child, dict):
         raise InjectError("the sidecar cannot be injected", [f"{name} is not an object"])
-    return found
+    return child
 
 
 def _name(document: Object) -> str:

@@ -1,6 +1,6 @@
-"""What is injected: defaults of the operator, and what a pod may choose for itself by annotations.
+"""Injection options: the operator's defaults, and what a pod may override by annotations.
 
-Annotations are written by whoever may create a pod, so nothing in them reaches the container unchecked.
+Anyone who may create a pod writes annotations, so every value is validated before it reaches the container.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sidecar.errors import InjectError
 
 PREFIX = "prompt-sidecar/"
 INJECT = PREFIX + "inject"
-"""A label or annotation: `"true"` asks for the sidecar, `"false"` forbids it."""
+"""A label or annotation: `"true"` requests the sidecar, `"false"` forbids it."""
 _NAME = re2.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _IMAGE = re2.compile(r"[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,510}")
 _LONGEST_URL = 2_000
@@ -24,10 +24,10 @@ _LONGEST_URL = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One sidecar: its image, where it forwards to, what it mounts, and how the application comes to it.
+    """One sidecar: its image, its upstream, its mounts, and how the application connects to it.
 
     `secret` holds the upstream's key under `upstream-key`; `policies` holds `*.yaml` beside the shipped rules.
-    `app_env` sets the application's base URL; `redirect` takes its plain HTTP for the upstream, asked or not.
+    `app_env` sets the application's base URL; `redirect` redirects its plain HTTP to the upstream transparently.
     """
 
     image: str = "prompt-sidecar:0.1.0"
@@ -38,12 +38,12 @@ class Options:
     redirect: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what must not get into a container. Raises `InjectError`."""
+        """Validate the values. Raises `InjectError`."""
         problems = [*_url_problems(self.upstream), *_name_problems(self.secret, self.policies)]
         if not _IMAGE.fullmatch(self.image):
             problems.append("the image is no image reference")
         if self.redirect and not self.upstream.startswith("http://"):
-            problems.append("redirect needs an upstream-url with http://: TLS cannot be looked into")
+            problems.append("redirect needs an upstream-url with http://: TLS cannot be inspected")
         if problems:
             raise InjectError("the sidecar cannot be injected", problems)
 
@@ -71,10 +71,10 @@ _SWITCHES = {"app-env": "app_env", "redirect": "redirect"}
 
 
 def with_annotations(options: Options, annotations: Mapping[str, object]) -> Options:
-    """The options as the pod's annotations change them. Raises `InjectError` naming what is wrong with them."""
+    """The options with the pod's annotations applied. Raises `InjectError` with every problem."""
     ours = {str(name): value for name, value in annotations.items() if str(name).startswith(PREFIX)}
-    known = {PREFIX + name for name in (*_BY_ANNOTATION, *_SWITCHES, "inject", "status")}
-    problems = [f"unknown annotation {name[:80]!r}" for name in ours if name not in known]
+    valid_names = {PREFIX + name for name in (*_BY_ANNOTATION, *_SWITCHES, "inject", "status")}
+    problems = [f"unknown annotation {name[:80]!r}" for name in ours if name not in valid_names]
     problems += [f"{name} must be a string" for name, value in ours.items() if not isinstance(value, str)]
     odd = [name for name in _SWITCHES if ours.get(PREFIX + name, "true") not in {"true", "false"}]
     problems += [f'{name} must be "true" or "false"' for name in odd]
@@ -88,8 +88,8 @@ def with_annotations(options: Options, annotations: Mapping[str, object]) -> Opt
 
 
 def wants(labels: Mapping[str, object], annotations: Mapping[str, object], *, default: bool) -> bool:
-    """Whether the pod is to have a sidecar. A refusal wins over a request."""
-    said = {str(labels.get(INJECT)).lower(), str(annotations.get(INJECT)).lower()}
-    if said & {"false", "disabled"}:
+    """Whether the pod should get a sidecar. A refusal takes precedence over a request."""
+    values = {str(labels.get(INJECT)).lower(), str(annotations.get(INJECT)).lower()}
+    if values & {"false", "disabled"}:
         return False
-    return default or bool(said & {"true", "enabled"})
+    return default or bool(values & {"true", "enabled"})

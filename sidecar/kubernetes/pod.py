@@ -1,6 +1,6 @@
-"""The sidecar in one pod specification: its container, its volumes, and the application's base URL.
+"""The sidecar in a pod specification: its container, its volumes, and the application's base URL.
 
-The container here and `k8s/base` are one and the same; a test holds them to it. Every value has its reason there.
+The container equals the one in `k8s/base`, which gives the reason for every value; a test compares them.
 """
 
 from __future__ import annotations
@@ -17,54 +17,54 @@ NAME, REDIRECT = "prompt-sidecar", "prompt-sidecar-redirect"
 OURS = {NAME, REDIRECT}
 USER = 65532
 REDIRECTING_USER = 61532
-"""The sidecar's user where traffic is redirected: what it opens goes through, and 65532 is many applications' own."""
+"""The sidecar's user with redirection: its connections are exempt, and 65532 is used by many applications."""
 PORTS = ((8080, 8081), (18080, 18081), (28080, 28081))
-"""Pairs of ports, data and admin: the first that no container of the pod declares."""
+"""Pairs of ports, data and admin: the first pair that no container of the pod declares is used."""
 GRACE = 90
-"""Seconds that a pod gets to end: more than `drain.timeout`, so that streams may end."""
+"""Seconds of a pod's termination grace period: more than `drain.timeout`, so that streams may finish."""
 SECRETS, POLICIES, DATA = f"/run/secrets/{NAME}", f"/etc/{NAME}/policies", f"/var/lib/{NAME}"
 Spec = dict[str, Any]
 
 
 def with_sidecar(spec: Spec, options: Options) -> Spec:
     """A copy of the pod specification with the sidecar in it. Raises `InjectError`."""
-    made = deepcopy(spec)
-    if made.get("hostNetwork"):
-        raise InjectError("the sidecar cannot be injected", ["hostNetwork: its doors would be the node's"])
-    ports = _ports(made)
-    others = [one for one in _list(made, "initContainers") if one.get("name") not in OURS]
+    pod = deepcopy(spec)
+    if pod.get("hostNetwork"):
+        raise InjectError("the sidecar cannot be injected", ["hostNetwork: its ports would be the node's"])
+    ports = _ports(pod)
+    others = [item for item in _list(pod, "initContainers") if item.get("name") not in OURS]
     first = [redirection(options, ports)] if options.redirect else []
-    made["initContainers"] = [*first, container(options, ports), *others]
+    pod["initContainers"] = [*first, container(options, ports), *others]
     if options.redirect:
-        _only_ours_goes_through(made)
-    kept = [one for one in _list(made, "volumes") if not str(one.get("name", "")).startswith(f"{NAME}-")]
-    made["volumes"] = [*kept, *volumes(options)]
-    grace = made.get("terminationGracePeriodSeconds", 30)
-    made["terminationGracePeriodSeconds"] = max(grace, GRACE) if isinstance(grace, int) else grace
+        _only_ours_goes_through(pod)
+    other_volumes = [item for item in _list(pod, "volumes") if not str(item.get("name", "")).startswith(f"{NAME}-")]
+    pod["volumes"] = [*other_volumes, *volumes(options)]
+    grace = pod.get("terminationGracePeriodSeconds", 30)
+    pod["terminationGracePeriodSeconds"] = max(grace, GRACE) if isinstance(grace, int) else grace
     if options.app_env:
-        for app in _list(made, "containers"):
+        for app in _list(pod, "containers"):
             _point(app, ports[0])
-    return made
+    return pod
 
 
 def _only_ours_goes_through(spec: Spec) -> None:
-    """No application may run as the user whose connections are not redirected."""
-    for one in [spec, *_list(spec, "containers"), *_list(spec, "initContainers")]:
-        context = one.get("securityContext") or {}
-        if one.get("name") != NAME and isinstance(context, dict) and context.get("runAsUser") == REDIRECTING_USER:
+    """No application may run as the user that is exempt from redirection."""
+    for item in [spec, *_list(spec, "containers"), *_list(spec, "initContainers")]:
+        context = item.get("securityContext") or {}
+        if item.get("name") != NAME and isinstance(context, dict) and context.get("runAsUser") == REDIRECTING_USER:
             raise InjectError("the sidecar cannot be injected", [f"redirect: user {REDIRECTING_USER} is the sidecar's"])
 
 
 def has_sidecar(spec: Spec) -> bool:
-    """Whether a container or init container of our name is there already."""
-    return any(one.get("name") == NAME for key in ("containers", "initContainers") for one in _list(spec, key))
+    """Whether a container or init container of our name exists."""
+    return any(item.get("name") == NAME for key in ("containers", "initContainers") for item in _list(spec, key))
 
 
 def _list(spec: Spec, key: str) -> list[Spec]:
-    found = spec.get(key) or []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    items = spec.get(key) or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise InjectError("the sidecar cannot be injected", [f"{key} is not a list of objects"])
-    return found
+    return items
 
 
 def _ports(spec: Spec) -> tuple[int, int]:
@@ -77,19 +77,19 @@ def _ports(spec: Spec) -> tuple[int, int]:
 
 def _declared(spec: Spec) -> Iterator[int]:
     for key in ("containers", "initContainers"):
-        for one in _list(spec, key):
-            if one.get("name") not in OURS:
-                yield from (port["containerPort"] for port in _list(one, "ports") if "containerPort" in port)
+        for item in _list(spec, key):
+            if item.get("name") not in OURS:
+                yield from (port["containerPort"] for port in _list(item, "ports") if "containerPort" in port)
 
 
 def _point(app: Spec, port: int) -> None:
-    """`OPENAI_BASE_URL` once, at its old place if it had one: later variables may refer to it."""
+    """Set `OPENAI_BASE_URL` once, at its previous position if it had one: later variables may refer to it."""
     entry = {"name": "OPENAI_BASE_URL", "value": f"http://127.0.0.1:{port}/v1"}
     env = _list(app, "env")
-    places = [number for number, one in enumerate(env) if one.get("name") == entry["name"]]
+    places = [number for number, variable in enumerate(env) if variable.get("name") == entry["name"]]
     first = places[0] if places else len(env)
-    kept = [one for one in env if one.get("name") != entry["name"]]
-    app["env"] = [*kept[:first], entry, *kept[first:]]
+    others = [variable for variable in env if variable.get("name") != entry["name"]]
+    app["env"] = [*others[:first], entry, *others[first:]]
 
 
 def container(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:
@@ -127,7 +127,7 @@ def redirection(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:
 
 
 def _confined(user: int, *capabilities: str) -> Spec:
-    """That user with these capabilities and no way to more."""
+    """A security context with that user, these capabilities and no privilege escalation."""
     added = {"add": list(capabilities)} if capabilities else {}
     return {
         "runAsUser": user,
@@ -139,8 +139,8 @@ def _confined(user: int, *capabilities: str) -> Spec:
     }
 
 
-def _probe(path: str, **rest: int) -> Spec:
-    return {"httpGet": {"path": path, "port": "sidecar-admin"}, **rest}
+def _probe(path: str, **thresholds: int) -> Spec:
+    return {"httpGet": {"path": path, "port": "sidecar-admin"}, **thresholds}
 
 
 def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
@@ -159,23 +159,23 @@ def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
         plain["POLICIES"] = f"[shipped, {POLICIES}]"
     if ports != PORTS[0]:
         plain["ADMIN__PORT"] = str(ports[1])
-    # No CPU limit, so the request it is: rounded up to whole processors.
+    # There is no CPU limit, so threads follow the CPU request, rounded up to whole processors.
     threads = {"resourceFieldRef": {"containerName": NAME, "resource": "requests.cpu"}}
     return [*_variables(plain), {"name": "SIDECAR__LAYERS__SEMANTIC__THREADS", "valueFrom": threads}]
 
 
 def _door(options: Options, ports: tuple[int, int]) -> dict[str, str]:
-    """What sidecar and redirection must agree on: the upstream, the port, and whose requests are taken."""
-    found = {"UPSTREAM__URL": options.upstream}
+    """Settings that sidecar and redirection share: the upstream, the port, and the accepted hosts."""
+    variables = {"UPSTREAM__URL": options.upstream}
     if ports != PORTS[0]:
-        found["LISTEN__PORT"] = str(ports[0])
+        variables["LISTEN__PORT"] = str(ports[0])
     if options.redirect:
-        found["LISTEN__HOSTS"] = f"[{', '.join(_names(urlsplit(options.upstream).hostname or ''))}]"
-    return found
+        variables["LISTEN__HOSTS"] = f"[{', '.join(_names(urlsplit(options.upstream).hostname or ''))}]"
+    return variables
 
 
 def _names(host: str) -> list[str]:
-    """The host, and of a service in the cluster every longer and shorter name that means it from anywhere."""
+    """The host; for a service in the cluster, every form of its name."""
     name = host.removesuffix(".cluster.local").removesuffix(".svc")
     in_cluster = host != name and name.count(".") == 1
     return [name, f"{name}.svc", f"{name}.svc.cluster.local"] if in_cluster else [host]
@@ -195,10 +195,10 @@ def _mounts(options: Options) -> list[Spec]:
 
 
 def volumes(options: Options) -> list[Spec]:
-    """What the container mounts."""
-    found: list[Spec] = [{"name": f"{NAME}-data", "emptyDir": {"sizeLimit": "1Gi"}}]
+    """The volumes that the container mounts."""
+    mounted: list[Spec] = [{"name": f"{NAME}-data", "emptyDir": {"sizeLimit": "1Gi"}}]
     if options.secret:
-        found.append({"name": f"{NAME}-secrets", "secret": {"secretName": options.secret}})
+        mounted.append({"name": f"{NAME}-secrets", "secret": {"secretName": options.secret}})
     if options.policies:
-        found.append({"name": f"{NAME}-policies", "configMap": {"name": options.policies}})
-    return found
+        mounted.append({"name": f"{NAME}-policies", "configMap": {"name": options.policies}})
+    return mounted

@@ -1,4 +1,4 @@
-"""The mutating admission webhook: AdmissionReviews over TLS, with certificates that may be renewed while it runs.
+"""The mutating admission webhook: AdmissionReviews over TLS; certificates can be renewed while it runs.
 
 It listens on two ports: reviews over TLS for the API server, and `/health` in plain HTTP for probes.
 """
@@ -22,14 +22,14 @@ from sidecar.server.middleware import boundary
 from sidecar.util import logs
 
 BODY_BYTES = 4 * 1024 * 1024
-"""Objects in a cluster are at most 1.5 MiB; an update's review holds two."""
+"""Objects in a cluster are at most 1.5 MiB; an update's review contains two."""
 BODY_SECONDS = 10.0
 _log = logs.get("webhook")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the webhook listens, and with which certificate."""
+    """The webhook's addresses and its certificate."""
 
     certificate: Path
     key: Path
@@ -49,7 +49,7 @@ class Webhook:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Webhook:
-        """Listen. Raises `SidecarError`; nothing is left open then."""
+        """Start listening. Raises `SidecarError`; nothing is left open then."""
         await self._renew()
         async with AsyncExitStack() as stack:
             await self._reloader.start()
@@ -62,11 +62,11 @@ class Webhook:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Answer what has come, then close."""
+        """Answer the received requests, then close."""
         await self._stack.aclose()
 
     async def _renew(self) -> None:
-        """The certificate of new connections. One that does not fit its key is refused, and the old one stays."""
+        """Load the certificate for new connections. One that does not fit its key is rejected; the old one stays."""
         await asyncio.to_thread(_load, _context(), self._place)
         await asyncio.to_thread(_load, self._tls, self._place)
 
@@ -91,9 +91,9 @@ def _probes() -> web.Application:
 
 
 def _context() -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    return made
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 def _load(context: ssl.SSLContext, place: Place) -> None:

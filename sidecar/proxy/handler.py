@@ -28,7 +28,7 @@ from sidecar.proxy.redaction import Redactor
 from sidecar.proxy.relay import relay
 from sidecar.proxy.request_body import Intake, Payload
 from sidecar.proxy.websockets import Sockets
-from sidecar.response_scan.scanner import Screen, Screening
+from sidecar.response_scan.scanner import ResponseScanner, ResponseScannerFactory
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import select
 from sidecar.server.body import LEASE
@@ -74,9 +74,9 @@ class Proxy:
             judge, refuse, most = self._judge_event, self._refuse_event, settings.limits.body_bytes
             self._sockets = Sockets(upstream, judge, refuse, self._record, most=most)
         self._redactor: Redactor | None = None
-        self._screening: Screening | None = None
+        self._screening: ResponseScannerFactory | None = None
         if personal is not None:
-            self._screening = Screening(settings, personal)
+            self._screening = ResponseScannerFactory(settings, personal)
             self._redactor = Redactor(personal) if settings.pii == "redact" else None
 
     def serves(self, request: web.Request) -> bool:
@@ -263,7 +263,7 @@ class Proxy:
             call.request[LEASE].shrink(0)
             return await self._pass_down(call, answer, screen)
 
-    async def _pass_down(self, call: Call, answer: Answer, screen: Screen | None) -> web.StreamResponse:
+    async def _pass_down(self, call: Call, answer: Answer, screen: ResponseScanner | None) -> web.StreamResponse:
         """The answer as it comes; or through the screen, which may put another in its place."""
         patience, dialect = min(self._settings.upstream.idle_timeout, CLIENT_PATIENCE), call.dialect
         keepalive = self._settings.answers.keepalive
@@ -272,7 +272,7 @@ class Proxy:
             return await send(answer, call.headers)
         status = answer.status
         try:
-            made = await screen.through(answer)
+            made = await screen.process(answer)
             headers = call.headers | screen.headers
             if isinstance(made, web.Response):
                 made.headers.update(headers)
@@ -280,9 +280,9 @@ class Proxy:
                 return made
             return await send(made, headers)
         finally:
-            screen.settle(status)
+            screen.finish(status)
 
-    async def _screen(self, call: Call, route: Route) -> Screen | None:
+    async def _screen(self, call: Call, route: Route) -> ResponseScanner | None:
         """What looks at the answer, if anything is to."""
         if self._screening is None or call.request.method == "HEAD":
             return None

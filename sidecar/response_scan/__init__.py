@@ -1,1 +1,1 @@
-"""What a model answers, and what of it must not go down: texts in it, leaks, windows over streams, placeholders."""
+"""Scans the model's responses: text extraction, leak detection, buffering of streams, placeholders."""

@@ -1,4 +1,4 @@
-"""Undoes the compression of an answer while it streams, a bounded piece at a time."""
+"""Streaming decompression of a response body, a bounded piece at a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ PIECE = 64 * 1024
 
 
 def is_known(coding: str) -> bool:
-    """Whether `decoded` can undo this content coding; the empty one is none at all."""
+    """Whether `decoded` supports this content coding; the empty one means uncompressed."""
     return coding.strip().lower() in {"", "identity"} or codings.decoder(coding) is not None
 
 
 async def decoded(chunks: AsyncIterator[bytes], coding: str) -> AsyncIterator[bytes]:
-    """The plain bytes, about `PIECE` at a time. Raises `Unreadable` for what is not so coded, or cut off."""
+    """Yields the decompressed bytes, about `PIECE` at a time.
+
+    Raises `Unreadable` for data that is corrupt or truncated.
+    """
     stream = codings.decoder(coding)
     if stream is None:
         async for chunk in chunks:

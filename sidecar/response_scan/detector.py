@@ -1,6 +1,6 @@
-"""What is found in an answer: personal data and secrets by the policy's own rules, and the system prompt.
+"""Detects personal data, secrets (by the policy's own rules) and the system prompt in a response.
 
-What the user said himself is no find: a model that repeats it tells nobody anything.
+A value that the user sent in this request is not reported: repeating it discloses nothing.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sidecar.normalization import normalizations
 from sidecar.policy import Policy
 from sidecar.response_scan.leaks import Leaks
 from sidecar.response_scan.placeholders import kind_of, spans
-from sidecar.response_scan.stream_lookahead import Beginnings
+from sidecar.response_scan.stream_lookahead import StreamLookahead
 from sidecar.types import Finding, Label, ScanRequest, Segment, Source
 
-SAID = 64 * 1024
-"""Characters kept of what the user said, the last ones."""
+USER_CHARACTERS = 64 * 1024
+"""Characters of the user's own text that are kept for comparison, the last ones."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "b": " ", "f": " "}
 Text = tuple[str, str]
@@ -29,70 +29,73 @@ Text = tuple[str, str]
 
 
 def personal_rules(policy: Policy) -> RulesLayer:
-    """A layer of the rules about personal data and secrets alone."""
+    """A layer with only the rules for personal data and secrets."""
     rules = tuple(rule for rule in policy.rules if rule.label is Label.PII_DETECTED)
     return RulesLayer(policy.model_copy(update={"rules": rules}))
 
 
-class Finder:
-    """Looks for what one request's answer must not say."""
+class ResponseDetector:
+    """Detector for the response to one request."""
 
     def __init__(self, personal: RulesLayer, settings: Answers, texts: Extraction, leaks: Leaks) -> None:
         self._personal = personal
-        self._wanted = frozenset(settings.find)
+        self._kinds = frozenset(settings.find)
         self._leaks = leaks
-        told = texts.system_prompt if "system_prompt" in self._wanted else None
-        canary = settings.canary if "system_prompt" in self._wanted else None
-        self._begins = partial(Beginnings, told, words=settings.words, canary=canary)
-        self._long = len(told or "") > SAID // 8
-        said = (segment.text for segment in texts.segments if segment.source is Source.USER)
-        self._said = "\n".join(said)[-SAID:]
+        prompt = texts.system_prompt if "system_prompt" in self._kinds else None
+        canary = settings.canary if "system_prompt" in self._kinds else None
+        self._make_lookahead = partial(StreamLookahead, prompt, words=settings.words, canary=canary)
+        self._is_long_prompt = len(prompt or "") > USER_CHARACTERS // 8
+        user_texts = (segment.text for segment in texts.segments if segment.source is Source.USER)
+        self._user_text = "\n".join(user_texts)[-USER_CHARACTERS:]
 
     @classmethod
-    async def made(cls, personal: RulesLayer, settings: Answers, texts: Extraction) -> Finder:
-        """As above, with the system prompt of the request read; a long one beside the event loop."""
+    async def create(cls, personal: RulesLayer, settings: Answers, texts: Extraction) -> ResponseDetector:
+        """Create the detector; the index of a long system prompt is built in a thread."""
         prompt = texts.system_prompt if "system_prompt" in settings.find else None
         canary = settings.canary if "system_prompt" in settings.find else None
-        if len(prompt or "") > SAID // 8:
+        if len(prompt or "") > USER_CHARACTERS // 8:
             leaks = await asyncio.to_thread(Leaks, prompt, words=settings.words, canary=canary)
         else:
             leaks = Leaks(prompt, words=settings.words, canary=canary)
         return cls(personal, settings, texts, leaks)
 
-    async def beginnings(self) -> Beginnings:
-        """What a find may begin with; of a long system prompt made beside the event loop."""
-        return await asyncio.to_thread(self._begins) if self._long else self._begins()
+    async def lookahead(self) -> StreamLookahead:
+        """The look-ahead for a streamed response; for a long system prompt it is built in a thread."""
+        return await asyncio.to_thread(self._make_lookahead) if self._is_long_prompt else self._make_lookahead()
 
     async def findings(self, texts: Sequence[Text]) -> list[Finding]:
-        """All findings in these texts, each with the path of its text."""
+        """All findings in these texts, each with the path of its text.
+
+        Text with backslashes is also scanned unescaped.
+        """
         texts = [*texts, *((_unescaped(text), path) for text, path in texts if "\\" in text)]
-        return [*await self._personal_findings(texts), *await self._leaked(texts)]
+        return [*await self._personal_findings(texts), *await self._leak_findings(texts)]
 
     async def _personal_findings(self, texts: Sequence[Text]) -> list[Finding]:
-        if not self._wanted & {"pii", "secrets"}:
+        if not self._kinds & {"pii", "secrets"}:
             return []
         segments = tuple(Segment(text, path=str(number)) for number, (text, _) in enumerate(texts))
         report = await self._personal.scan(ScanRequest(segments), ())
-        return [_at(finding, texts[int(finding.path)][1]) for finding in self._news(report.findings, texts)]
+        return [_at(finding, texts[int(finding.path)][1]) for finding in self._new_findings(report.findings, texts)]
 
-    def _news(self, findings: Iterable[Finding], texts: Sequence[Text]) -> Iterator[Finding]:
-        """What was asked for and the user did not say."""
+    def _new_findings(self, findings: Iterable[Finding], texts: Sequence[Text]) -> Iterator[Finding]:
+        """Findings of the configured kinds whose value is not in the user's own text."""
         for finding in findings:
             text = texts[int(finding.path)][0]
-            sort = "secrets" if kind_of(finding.rule) == "SECRET" else "pii"
-            known = any(text[start:end] in self._said for start, end, _ in spans(text, [finding]))
-            if finding.decides and sort in self._wanted and not known:
+            kind = "secrets" if kind_of(finding.rule) == "SECRET" else "pii"
+            from_user = any(text[start:end] in self._user_text for start, end, _ in spans(text, [finding]))
+            if finding.decides and kind in self._kinds and not from_user:
                 yield finding
 
-    async def _leaked(self, texts: Sequence[Text]) -> list[Finding]:
+    async def _leak_findings(self, texts: Sequence[Text]) -> list[Finding]:
         if not self._leaks:
             return []
         if sum(len(text) for text, _ in texts) > MAX_INLINE:
-            return await asyncio.to_thread(self._read, texts)
-        return self._read(texts)
+            return await asyncio.to_thread(self._match_leaks, texts)
+        return self._match_leaks(texts)
 
-    def _read(self, texts: Sequence[Text]) -> list[Finding]:
-        return [f for text, path in texts for view in normalizations(text) for f in self._leaks.found(view.text, path)]
+    def _match_leaks(self, texts: Sequence[Text]) -> list[Finding]:
+        return [f for text, path in texts for view in normalizations(text) for f in self._leaks.find(view.text, path)]
 
 
 def _at(finding: Finding, path: str) -> Finding:
@@ -100,5 +103,5 @@ def _at(finding: Finding, path: str) -> Finding:
 
 
 def _unescaped(text: str) -> str:
-    """A text that is part of JSON, as whoever decodes it will read it."""
+    """A text that is part of a JSON string, with its escapes decoded."""
     return _ESCAPE.sub(lambda hit: chr(int(hit[1], 16)) if hit[1] else _CONTROLS.get(hit[2], hit[2]), text)

@@ -1,7 +1,7 @@
-"""Every text that a model wrote in an answer: all choices, tool calls and reasoning, and fields that nobody knows yet.
+"""Extracts every model-written text of a response: all choices, tool calls, reasoning, and unknown fields.
 
-Everything is a text but what is named here: ids, enums, media, and what the API repeats of the request. In an
-event of a stream a text may be the next piece of a longer one; its `channel` then says of which.
+All strings count as text except those listed here: ids, enums, media, and fields that echo the request. In a stream
+event a text may be a piece of a longer one; its `channel` says of which.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _SILENT = """
     container_id signature encrypted_content encrypted_index b64_json partial_image_b64 data embedding media_type
 """
 SILENT = frozenset(_SILENT.split())
-"""Names of strings that are not the model's words, outside of objects whose names the model chooses."""
+"""Names of string fields that hold no model text, outside of objects whose names the model chooses."""
 FIGURES = frozenset({"logprobs", "prompt_logprobs", "usage"})
-"""Members that say the same once more in tokens, or count."""
+"""Fields that repeat the text as tokens, or hold counts."""
 ECHOED = frozenset({"instructions", "tools", "tool_choice", "metadata", "prompt", "safety_identifier", "user"})
-"""Members of an answer that repeat the request to whoever made it."""
+"""Fields of a response that repeat the request to its sender."""
 SOUND = ("response.audio.delta", "response.output_audio.delta", "response.image_generation_call.partial_image")
 """Events that carry media."""
 _PLACES = ("type", "output_index", "content_index", "summary_index", "index")
@@ -31,9 +31,9 @@ _JSON = frozenset({"arguments", "partial_json"})
 
 @dataclass(slots=True)
 class Piece:
-    """A text in an answer. `channel` is empty for a text that is complete; `json` says that it is JSON itself.
+    """A text in a response. `channel` is empty for a complete text; `json` marks a text that is itself JSON.
 
-    `owner[key]` is where it stands; names, which cannot be replaced, have no owner.
+    `owner[key]` is its location in the document; object names, which cannot be replaced, have no owner.
     """
 
     text: str
@@ -43,8 +43,8 @@ class Piece:
     owner: Any = None
     key: str | int = ""
 
-    def put(self, text: str) -> None:
-        """Replace it where it stands."""
+    def replace(self, text: str) -> None:
+        """Replace the text in the document."""
         self.text = text
         if self.owner is not None:
             self.owner[self.key] = text
@@ -57,23 +57,23 @@ class _Place(NamedTuple):
 
 
 def pieces(document: JsonValue, *, stream: bool = False) -> list[Piece]:
-    """The texts of one answer, or of one event of a stream, in document order."""
+    """The texts of one response, or of one stream event, in document order."""
     if isinstance(document, dict) and document.get("type") in SOUND:
         return []
     channel = _channel(document) if stream and isinstance(document, dict) else ""
-    found: list[Piece] = []
+    texts: list[Piece] = []
     waiting: list[tuple[JsonValue, Any, str | int, _Place]] = [(document, None, "", _Place())]
     while waiting:
         node, owner, key, at = waiting.pop()
         if isinstance(node, str):
-            found.append(_piece(node, owner, key, at, channel))
+            texts.append(_piece(node, owner, key, at, channel))
         elif isinstance(node, dict):
             if at.free:
-                found += [Piece(name, at.path) for name in node]
+                texts += [Piece(name, at.path) for name in node]
             waiting += reversed([(node[name], node, name, place) for name, place in _members(node, at, stream=stream)])
         elif isinstance(node, list):
             waiting += reversed([(item, node, n, _item(at, n, item)) for n, item in enumerate(node)])
-    return [piece for piece in found if piece.text]
+    return [piece for piece in texts if piece.text]
 
 
 def _members(node: Mapping[str, JsonValue], at: _Place, *, stream: bool) -> Iterator[tuple[str, _Place]]:
@@ -81,14 +81,14 @@ def _members(node: Mapping[str, JsonValue], at: _Place, *, stream: bool) -> Iter
     for name, child in node.items():
         if not at.free and (_is_silent(node, name, child) or (outermost and _is_echo(name, child))):
             continue
-        # Of a completion's stream `text` is the next piece, as `delta` is everywhere else.
+        # In a streamed completion `text` holds the next piece, as `delta` does elsewhere.
         delta = at.delta or (stream and (name == "delta" or (name == "text" and at.path.startswith("choices."))))
         path = f"{at.path}.{name}" if at.path else name
         yield name, _Place(path, delta, at.free or (name == "input" and isinstance(child, dict)))
 
 
 def _is_echo(name: str, child: JsonValue) -> bool:
-    """`text` is the format that was asked for, where it is no text."""
+    """Whether the field repeats the request; `text` does where it is the requested format (an object)."""
     return name in ECHOED or (name == "text" and isinstance(child, dict))
 
 
@@ -98,9 +98,9 @@ def _is_silent(node: Mapping[str, JsonValue], name: str, child: JsonValue) -> bo
 
 
 def _item(at: _Place, number: int, item: JsonValue) -> _Place:
-    """Items of a stream say themselves which one they are."""
-    said = item.get("index") if isinstance(item, dict) and not at.free else None
-    return at._replace(path=f"{at.path}.{said if isinstance(said, int) else number}")
+    """The place of a list item; items of a stream carry their own index."""
+    index = item.get("index") if isinstance(item, dict) and not at.free else None
+    return at._replace(path=f"{at.path}.{index if isinstance(index, int) else number}")
 
 
 def _channel(document: Mapping[str, JsonValue]) -> str:

@@ -1,4 +1,4 @@
-"""Personal data out of a text and back in: every value has one name in a request, such as `<EMAIL_1>`."""
+"""Replaces personal data by placeholders and restores it: within a request one value has one name, as `<EMAIL_1>`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sidecar.types import Finding
 
 LONGEST = 24
-"""Characters of a placeholder."""
+"""Maximum length of a placeholder in characters."""
 _KINDS = {
     "PII-10": "EMAIL",
     "PII-11": "PHONE",
@@ -31,7 +31,7 @@ _WORDS = frozenset({"SECRET", "ADDRESS", "EMAIL"})
 
 
 class Span(NamedTuple):
-    """A place in a text, and the kind of data there."""
+    """A span of a text, and the kind of data in it."""
 
     start: int
     end: int
@@ -39,15 +39,16 @@ class Span(NamedTuple):
 
 
 def kind_of(rule: str) -> str:
-    """What kind of data a rule finds; `PII` for rules of the operator's own."""
+    """The kind of data that a rule detects; `PII` for an operator's own rules."""
     return next((kind for begin, kind in _KINDS.items() if rule.startswith(begin)), "PII")
 
 
 def spans(text: str, findings: Iterable[Finding]) -> list[Span]:
-    """The places to replace, from left to right: what overlaps is one place, of the kind that is widest there."""
-    found = sorted(_span(text, f) for f in findings if f.start is not None and f.end is not None and f.start < f.end)
+    """The spans to replace, from left to right; overlapping ones are merged and take the kind of the widest."""
+    ordered = sorted(_span(text, f) for f in findings if f.start is not None and f.end is not None and f.start < f.end)
+    # Invariant: `merged` is sorted and free of overlaps, so a new span can overlap only the last one.
     merged: list[Span] = []
-    for span in found:
+    for span in ordered:
         if not merged or span.start >= merged[-1].end:
             merged.append(span)
             continue
@@ -58,14 +59,14 @@ def spans(text: str, findings: Iterable[Finding]) -> list[Span]:
 
 
 def _span(text: str, finding: Finding) -> Span:
-    """Without the words that lead up to a number: the same number shall have the same name wherever it stands."""
+    """The finding's span without the words before a number, so that a number has one name in every context."""
     start, end, kind = finding.start or 0, finding.end or 0, kind_of(finding.rule)
     lead = None if kind in _WORDS else _LEAD.match(text[start:end])
     return Span(start + lead.end() if lead else start, end, kind)
 
 
 class Placeholders:
-    """The names given in one request. `taken` is all its text: no name is given that already stands there."""
+    """The placeholder names of one request. Names that occur in `taken`, all its text, are not used."""
 
     def __init__(self, taken: str = "") -> None:
         self._taken = frozenset(_ANY.findall(taken))
@@ -78,7 +79,7 @@ class Placeholders:
         return len(self._names)
 
     def redact(self, text: str, places: Sequence[Span]) -> str:
-        """The text with a name in each of `places`, which do not overlap."""
+        """The text with a placeholder in each of `places`, which must not overlap."""
         parts, done = [], 0
         for start, end, kind in places:
             parts += [text[done:start], f"<{self._name(text[start:end], kind)}>"]
@@ -89,31 +90,31 @@ class Placeholders:
         name = self._names.get(value)
         while name is None:
             self._last[kind] = self._last.get(kind, 0) + 1
-            made = f"{kind}_{self._last[kind]}"
-            name = None if made in self._taken else made
+            candidate = f"{kind}_{self._last[kind]}"
+            name = None if candidate in self._taken else candidate
         self._names[value], self._values[name] = name, value
         return name
 
-    def found(self, text: str) -> list[tuple[int, int, str]]:
-        """Start, end and value of every name of ours in a text."""
+    def find_all(self, text: str) -> list[tuple[int, int, str]]:
+        """Start, end and value of every placeholder of this request in a text."""
         hits = ((hit, self._values.get(hit.group(1))) for hit in _ANY.finditer(text))
         return [(hit.start(), hit.end(), value) for hit, value in hits if value is not None]
 
     def restore(self, text: str, *, json: bool = False) -> str:
-        """The text with the values in place of their names, escaped where the text is JSON itself."""
+        """The text with values in place of placeholders, escaped where the text is itself JSON."""
         parts, done = [], 0
-        for start, end, value in self.found(text):
+        for start, end, value in self.find_all(text):
             parts += [text[done:start], escaped(value) if json else value]
             done = end
         return "".join([*parts, text[done:]])
 
 
-def open_from(text: str) -> int | None:
-    """Where a placeholder begins that the end of the text cuts off."""
-    found = _OPEN.search(text[-LONGEST:])
-    return max(0, len(text) - LONGEST) + found.start() if found else None
+def partial_start(text: str) -> int | None:
+    """Offset of a placeholder that is cut off by the end of the text; None if there is none."""
+    match = _OPEN.search(text[-LONGEST:])
+    return max(0, len(text) - LONGEST) + match.start() if match else None
 
 
 def escaped(value: str) -> str:
-    """The value as it stands between the quotes of a JSON string."""
+    """The value as it is written between the quotes of a JSON string."""
     return json.dumps(value, ensure_ascii=False)[1:-1]

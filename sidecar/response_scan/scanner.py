@@ -1,9 +1,9 @@
-"""Looks at what the upstream answers before it goes down, where `responses` or `answers.restore` ask for it.
+"""Scans upstream responses before they are sent to the client, where `responses` or `answers.restore` ask for it.
 
-A whole answer is read, looked at and then passed as it came; a stream goes through a window. What is found is
-logged, counted and recorded; `responses: block` withholds the answer: in the manner of `block.style`, and in
-mid-stream by an error event and a dirty end, or by a finish reason. A look that takes longer than `scan.deadline` is
-none: it follows `failure.answer`, as an answer does that cannot be read.
+A complete body is read, scanned and then passed on unchanged; a stream passes through a `StreamBuffer`. Findings are
+logged, counted and recorded; `responses: block` withholds the response: in the manner of `block.style`, and in
+mid-stream by an error event and an unclean end, or by a finish reason. A scan that exceeds `scan.deadline`, and a
+response that cannot be read, follow `failure.answer`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.observability.metrics import ANSWERS
 from sidecar.response_scan.decompression import decoded, is_known
-from sidecar.response_scan.detector import Finder, Text
+from sidecar.response_scan.detector import ResponseDetector, Text
 from sidecar.response_scan.extraction import Piece, pieces
 from sidecar.response_scan.placeholders import LONGEST, Placeholders
-from sidecar.response_scan.sse import Event, Unreadable, cut, dumped, loaded, read, whole_events
-from sidecar.response_scan.stream_endings import Ending
-from sidecar.response_scan.stream_window import Free, Window
+from sidecar.response_scan.sse import Event, Unreadable, dump_json, load_json, parse_event, split_events, whole_events
+from sidecar.response_scan.stream_buffer import Releasable, StreamBuffer
+from sidecar.response_scan.stream_terminator import StreamTerminator
 from sidecar.server.body import THREAD_BYTES
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import NO_RETRY, blocked_response, error_response
@@ -38,12 +38,12 @@ from sidecar.upstream.replaced import Changed, and_rest
 from sidecar.util import logs
 from sidecar.util.timeouts import paused, within
 
-UNSEEN = "The answer cannot be looked at, so it is not passed (failure.answer)."
-PAUSE = 1.0
-"""Seconds of silence after which what is held back of a stream is looked at and goes."""
-OUTCOME = "x-sidecar-answer"
-FOUND = "x-sidecar-answer-threats"
-_SPOKEN = frozenset(
+UNSCANNED = "The response could not be scanned and was withheld (failure.answer)."
+IDLE_SECONDS = 1.0
+"""Seconds without an event after which the held events of a stream are scanned and released."""
+OUTCOME_HEADER = "x-sidecar-answer"
+THREATS_HEADER = "x-sidecar-answer-threats"
+_GENERATING = frozenset(
     {
         "/chat/completions",
         "/chat/completions/{id}",
@@ -58,19 +58,19 @@ _SPOKEN = frozenset(
         "/threads/{id}/messages/{id}",
     }
 )
-"""Operations whose answers a model has written."""
-MOST_TEXTS = 50_000
-"""Texts in one answer; what holds more is nothing that a model has written, and counts as `failure.answer`."""
+"""Operations whose responses are written by a model."""
+MAX_TEXTS = 50_000
+"""Texts in one response; one with more was not written by a model and follows `failure.answer`."""
 Record = Callable[[Verdict, str, int], None]
 _log = logs.get("screening")
 
 
-class _Late(Exception):
-    """A look at a stream has taken too long; what it was about is not passed."""
+class _ScanTimeout(Exception):
+    """A scan of a stream exceeded its deadline; the text is withheld."""
 
 
-class Screening:
-    """Opens a `Screen` for every answer that is to be looked at."""
+class ResponseScannerFactory:
+    """Opens a `ResponseScanner` for every response that must be scanned."""
 
     def __init__(self, settings: Settings, personal: RulesLayer) -> None:
         self._settings = settings
@@ -85,110 +85,110 @@ class Screening:
         record: Record,
         *,
         monitor: bool = False,
-    ) -> Screen | None:
-        """The screen for the answer to one request; None if it may pass unseen.
+    ) -> ResponseScanner | None:
+        """The scanner for the response to one request; None if it may pass unscanned.
 
-        Raises `Unavailable` where it could not be made ready in time, and what is not looked at is not passed.
+        Raises `Unavailable` if the detector is not ready in time and unscanned responses are withheld.
         """
         settings = self._settings
-        spoken = route.operation in _SPOKEN or route.operation in settings.inline.routes
-        if not spoken and route.kind is not RouteKind.UNKNOWN:
+        generated = route.operation in _GENERATING or route.operation in settings.inline.routes
+        if not generated and route.kind is not RouteKind.UNKNOWN:
             return None
-        back = placeholders if settings.answers.restore else None
-        if settings.responses == "off" and not back:
+        restoring = placeholders if settings.answers.restore else None
+        if settings.responses == "off" and not restoring:
             return None
         blocks = settings.responses == "block" and not monitor
-        screen = Screen(settings, call_id, route, texts.model or "", None, back, record, blocks)
+        scanner = ResponseScanner(settings, call_id, route, texts.model or "", None, restoring, record, blocks)
         if settings.responses != "off":
-            making = Finder.made(self._personal, settings.answers, texts)
+            creation = ResponseDetector.create(self._personal, settings.answers, texts)
             try:
-                screen.finder = await within(settings.scan.deadline, making)
+                scanner.detector = await within(settings.scan.deadline, creation)
             except TimeoutError:
-                if screen.closed:
-                    raise Unavailable(UNSEEN, retry_after=1) from None
-                screen.unseen = True
-        return screen
+                if scanner.fails_closed:
+                    raise Unavailable(UNSCANNED, retry_after=1) from None
+                scanner.unscanned = True
+        return scanner
 
 
 @dataclass(slots=True)
-class Screen:
-    """Looks at one answer: `through` it, send it with `headers`, and then `settle`.
+class ResponseScanner:
+    """Scans one response: `process` it, send it with `headers`, then `finish`.
 
-    `blocks`: what is found withholds the answer. Without a `finder` values are only put back.
+    `blocks`: findings withhold the response. Without a `detector` only placeholders are restored.
     """
 
     settings: Settings
     call_id: str
     route: Route
     model: str
-    finder: Finder | None
+    detector: ResponseDetector | None
     placeholders: Placeholders | None
     record: Record
     blocks: bool
-    found: dict[str, Finding] = field(default_factory=dict)
-    unseen: bool = False
+    findings: dict[str, Finding] = field(default_factory=dict)
+    unscanned: bool = False
     withheld: bool = False
 
     @property
     def headers(self) -> dict[str, str]:
-        """What came of the look so far."""
-        threats = {FOUND: ",".join(self._threats())} if self.found else {}
-        return {} if self.outcome == "allow" else {OUTCOME: self.outcome} | threats
+        """Response headers that report the result so far."""
+        threats = {THREATS_HEADER: ",".join(self._threats())} if self.findings else {}
+        return {} if self.outcome == "allow" else {OUTCOME_HEADER: self.outcome} | threats
 
     @property
     def outcome(self) -> str:
-        """One of a few words for metrics, headers and the log."""
+        """`block`, `flag`, `unscanned` or `allow`, for metrics, headers and the log."""
         if self.withheld:
             return "block"
-        return "flag" if self.found else "unscanned" if self.unseen else "allow"
+        return "flag" if self.findings else "unscanned" if self.unscanned else "allow"
 
-    def settle(self, status: int) -> None:
-        """Count what came of it; record it, with the status that went down, if there is something to say."""
+    def finish(self, status: int) -> None:
+        """Count the outcome, and record it with the client's status unless it is `allow`."""
         if self.settings.responses == "off":
             return
         ANSWERS.labels(self.outcome).inc()
         if self.outcome == "allow":
             return
-        _log.warning("answer_found", decision=self.call_id, outcome=self.outcome, rules=sorted(self.found))
+        _log.warning("answer_found", decision=self.call_id, outcome=self.outcome, rules=sorted(self.findings))
         self.record(self._verdict(), self.outcome, status)
 
-    async def through(self, answer: Answer) -> Answer | web.Response:
-        """The answer as it may go down, or another one in its place. Raises `UpstreamError` if it breaks off."""
+    async def process(self, answer: Answer) -> Answer | web.Response:
+        """The response to send: the upstream's, or a replacement. Raises `UpstreamError` if the upstream breaks off."""
         if not 200 <= answer.status < 300 or answer.status == 204 or answer.headers.get("Content-Length") == "0":
             return answer
         kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         coding = answer.headers.get("Content-Encoding", "")
         if kind == "text/event-stream" and is_known(coding):
-            return Changed(answer, self._events(answer, coding), touched=True)
+            return Changed(answer, self._process_stream(answer, coding), touched=True)
         if (kind == "application/json" or kind.endswith("+json")) and is_known(coding):
-            return await self._whole(answer, coding)
-        return self._unreadable(answer)
+            return await self._process_body(answer, coding)
+        return self._unscannable(answer)
 
-    async def _whole(self, answer: Answer, coding: str) -> Answer | web.Response:
+    async def _process_body(self, answer: Answer, coding: str) -> Answer | web.Response:
         raw: list[bytes] = []
         chunks, size = answer.chunks(), 0
         async for chunk in chunks:
             raw.append(chunk)
             size += len(chunk)
             if size > self.settings.answers.body_bytes:
-                return self._unreadable(Changed(answer, and_rest(raw, chunks)))
+                return self._unscannable(Changed(answer, and_rest(raw, chunks)))
         try:
-            document, texts = await within(self.settings.scan.deadline, self._seen(raw, coding))
+            document, texts = await within(self.settings.scan.deadline, self._scan_body(raw, coding))
         except (Unreadable, TimeoutError):
-            return self._unreadable(Changed(answer, and_rest(raw)))
+            return self._unscannable(Changed(answer, and_rest(raw)))
         except AnswerBlocked:
-            return self._instead()
-        if self.placeholders and _restored(texts, self.placeholders):
-            return Changed(answer, and_rest([dumped(document)]), touched=True)
+            return self._block_response()
+        if self.placeholders and _restore(texts, self.placeholders):
+            return Changed(answer, and_rest([dump_json(document)]), touched=True)
         return Changed(answer, and_rest(raw))
 
-    async def _seen(self, raw: Sequence[bytes], coding: str) -> tuple[JsonValue, list[Piece]]:
-        """The value and the texts in it, looked at."""
-        document, texts = await _opened(await self._plain(raw, coding))
-        await self._look([(piece.text, piece.path) for piece in texts])
+    async def _scan_body(self, raw: Sequence[bytes], coding: str) -> tuple[JsonValue, list[Piece]]:
+        """Parse and scan a complete body; returns the document and its texts."""
+        document, texts = await _parse_body(await self._decompress(raw, coding))
+        await self._scan([(piece.text, piece.path) for piece in texts])
         return document, texts
 
-    async def _plain(self, raw: Sequence[bytes], coding: str) -> bytes:
+    async def _decompress(self, raw: Sequence[bytes], coding: str) -> bytes:
         plain, size = [], 0
         async for piece in decoded(and_rest(raw), coding):
             plain.append(piece)
@@ -197,152 +197,156 @@ class Screen:
                 raise Unreadable
         return b"".join(plain)
 
-    async def _events(self, answer: Answer, coding: str) -> AsyncIterator[bytes]:
-        """The stream through the window, and the end that it gets if it is withheld."""
-        ending = Ending(self.route.operation)
+    async def _process_stream(self, answer: Answer, coding: str) -> AsyncIterator[bytes]:
+        """The stream through the buffer, with a terminator if it is withheld."""
+        terminator = StreamTerminator(self.route.operation)
         try:
-            async with aclosing(self._windowed(answer, coding, ending)) as parts:
+            async with aclosing(self._buffered(answer, coding, terminator)) as parts:
                 async for part in parts:
                     yield part
         except AnswerBlocked:
-            last = ending.events() if self.settings.block.style == "refusal" else None
+            last = terminator.events() if self.settings.block.style == "refusal" else None
             if last is None:
                 raise
             yield b"".join(last)
         except Unreadable:
-            raise UpstreamError("The answer is not so compressed as its headers say.") from None
-        except _Late:  # no UpstreamError before this: what was waiting would still be passed
-            raise UpstreamError(UNSEEN) from None
+            raise UpstreamError("The response body does not match its Content-Encoding.") from None
+        except _ScanTimeout:  # raised late: an UpstreamError inside `_buffered` would release the held events
+            raise UpstreamError(UNSCANNED) from None
 
-    async def _windowed(self, answer: Answer, coding: str, ending: Ending) -> AsyncGenerator[bytes]:
-        free = await self._free(self.finder) if self.finder and self.blocks else None
-        window = Window(self._look_at, self._hold(), self.placeholders, free)
+    async def _buffered(self, answer: Answer, coding: str, terminator: StreamTerminator) -> AsyncGenerator[bytes]:
+        releasable = await self._releasable(self.detector) if self.detector and self.blocks else None
+        buffer = StreamBuffer(self._scan_text, self._hold(), self.placeholders, releasable)
         try:
             events = whole_events(decoded(answer.chunks(), coding), self.settings.answers.body_bytes)
-            async with aclosing(paused(events, PAUSE, lambda: window.waits)) as parts:
+            async with aclosing(paused(events, IDLE_SECONDS, lambda: buffer.is_holding)) as parts:
                 async for data in parts:
-                    async for gone in self._released(data, window, ending):
-                        yield gone
+                    async for released in self._feed(data, buffer, terminator):
+                        yield released
         except AnswerBlocked:
             raise
-        except UpstreamError:  # what came before it broke off is the client's, if it may be
-            yield _sent(await window.finish(), ending)
+        except UpstreamError:  # release what arrived before the upstream broke off, once scanned
+            yield _encode(await buffer.finish(), terminator)
             raise
-        yield _sent(await window.finish(), ending)
+        yield _encode(await buffer.finish(), terminator)
 
-    async def _released(self, data: bytes | None, window: Window, ending: Ending) -> AsyncIterator[bytes]:
-        """What may go now that these events have come, or, if None, that nothing has come for a while."""
+    async def _feed(
+        self, data: bytes | None, buffer: StreamBuffer, terminator: StreamTerminator
+    ) -> AsyncIterator[bytes]:
+        """Bytes to release after these events, or after a pause if `data` is None."""
         if data is None:
-            yield _sent(await window.pause(), ending)
+            yield _encode(await buffer.pause(), terminator)
             return
-        for raw in cut(data):
-            event = self._read(raw)
-            if event.quiet:
+        for raw in split_events(data):
+            event = self._parse(raw)
+            if event.is_keepalive:
                 yield event.raw
                 continue
-            ending.heard(event.document)
-            if gone := _sent(await window.add(event), ending):
-                yield gone
+            terminator.observe_received(event.document)
+            if released := _encode(await buffer.add(event), terminator):
+                yield released
 
     def _hold(self) -> int:
         least = 3 * LONGEST if self.placeholders else 0
         return max(least, self.settings.answers.hold if self.blocks else 0)
 
-    def _read(self, raw: bytes) -> Event:
-        """One event; what cannot be read passes or ends the stream, by `failure.answer`."""
+    def _parse(self, raw: bytes) -> Event:
+        """Parse one event; an unreadable one is passed or ends the stream, by `failure.answer`."""
         try:
-            return read(raw)
+            return parse_event(raw)
         except Unreadable:
-            if self.closed:
-                raise UpstreamError("An event that cannot be looked at is not passed (failure.answer).") from None
-            self.unseen = True
+            if self.fails_closed:
+                raise UpstreamError("An event could not be scanned and was withheld (failure.answer).") from None
+            self.unscanned = True
             return Event(raw)
 
-    async def _free(self, finder: Finder) -> Free | None:
-        """What need not wait; without that everything does."""
+    async def _releasable(self, detector: ResponseDetector) -> Releasable | None:
+        """The look-ahead; None if it is not ready in time, and then every event waits for the full hold."""
         try:
-            return (await within(self.settings.scan.deadline, finder.beginnings())).free
+            return (await within(self.settings.scan.deadline, detector.lookahead())).releasable_prefix
         except TimeoutError:
             return None
 
-    async def _look_at(self, text: str, path: str) -> None:
+    async def _scan_text(self, text: str, path: str) -> None:
         try:
-            await within(self.settings.scan.deadline, self._look([(text, path)]))
+            await within(self.settings.scan.deadline, self._scan([(text, path)]))
         except TimeoutError:
-            self.unseen = True
-            self.withheld = self.closed
-            if self.closed:
-                raise _Late from None
+            self.unscanned = True
+            self.withheld = self.fails_closed
+            if self.fails_closed:
+                raise _ScanTimeout from None
 
-    async def _look(self, texts: Sequence[Text]) -> None:
-        """Keep what is found; raise `AnswerBlocked` if that withholds the answer."""
-        if self.finder is None or not texts:
+    async def _scan(self, texts: Sequence[Text]) -> None:
+        """Store the findings; raise `AnswerBlocked` if they withhold the response."""
+        if self.detector is None or not texts:
             return
-        for finding in await self.finder.findings(texts):
-            self.found.setdefault(finding.rule, finding)
-        if self.found and self.blocks:
+        for finding in await self.detector.findings(texts):
+            self.findings.setdefault(finding.rule, finding)
+        if self.findings and self.blocks:
             self.withheld = True
             raise AnswerBlocked(self.settings.answers.message, status=self.settings.block.status)
 
     @property
-    def closed(self) -> bool:
-        """Whether what is not looked at is not passed."""
+    def fails_closed(self) -> bool:
+        """Whether unscanned responses are withheld."""
         return self.blocks and self.settings.failure.answer == "block"
 
-    def _unreadable(self, answer: Answer) -> Answer | web.Response:
-        """An answer that cannot be looked at: refused, or passed and named."""
-        self.unseen = True
-        self.withheld = self.closed
+    def _unscannable(self, answer: Answer) -> Answer | web.Response:
+        """The result for a response that cannot be scanned: an error, or the response itself marked `unscanned`."""
+        self.unscanned = True
+        self.withheld = self.fails_closed
         if not self.withheld:
             return answer
-        refused = error_response(Unavailable(UNSEEN), self.route.dialect)
-        refused.headers.update(NO_RETRY)
-        return refused
+        withheld_response = error_response(Unavailable(UNSCANNED), self.route.dialect)
+        withheld_response.headers.update(NO_RETRY)
+        return withheld_response
 
-    def _instead(self) -> web.Response:
-        """The block answer in place of a whole answer."""
-        settings, said = self.settings, self.settings.answers.message
-        made = None
+    def _block_response(self) -> web.Response:
+        """The block answer in place of a complete response."""
+        settings, message = self.settings, self.settings.answers.message
+        completion = None
         if settings.block.style == "refusal":
-            made = refusal(self.route.operation, said, decision_id=self.call_id, model=self.model, stream=False)
-        block = settings.block.model_copy(update={"message": said})
-        return made or blocked_response(self._verdict(), self.call_id, block, self.route.dialect)
+            completion = refusal(
+                self.route.operation, message, decision_id=self.call_id, model=self.model, stream=False
+            )
+        block = settings.block.model_copy(update={"message": message})
+        return completion or blocked_response(self._verdict(), self.call_id, block, self.route.dialect)
 
     def _threats(self) -> list[Label]:
-        return [label for label in Label if label in {finding.label for finding in self.found.values()}]
+        return [label for label in Label if label in {finding.label for finding in self.findings.values()}]
 
     def _verdict(self) -> Verdict:
-        findings = tuple(self.found.values())
+        findings = tuple(self.findings.values())
         score = max((finding.score for finding in findings), default=0.0)
         report = LayerReport(LayerName.RULES, score, findings)
-        failure = "unreadable" if self.unseen and not findings else None
+        failure = "unreadable" if self.unscanned and not findings else None
         action = Action.BLOCK if self.withheld else Action.ALLOW
         return Verdict(score, action, tuple(self._threats()), 0, LayerName.RULES, failure=failure, reports=(report,))
 
 
-async def _opened(plain: bytes) -> tuple[JsonValue, list[Piece]]:
-    """The value and the texts in it; of a large answer read beside the event loop. Raises `Unreadable`."""
+async def _parse_body(plain: bytes) -> tuple[JsonValue, list[Piece]]:
+    """The document and its texts; a large body is parsed in a thread. Raises `Unreadable`."""
 
     def read_all() -> tuple[JsonValue, list[Piece]]:
-        document = loaded(plain)
+        document = load_json(plain)
         texts = pieces(document)
-        if len(texts) > MOST_TEXTS:
+        if len(texts) > MAX_TEXTS:
             raise Unreadable
         return document, texts
 
     return await asyncio.to_thread(read_all) if len(plain) > THREAD_BYTES else read_all()
 
 
-def _restored(texts: Iterable[Piece], placeholders: Placeholders) -> bool:
-    """Put the values back; whether there were any to put."""
-    hits = [piece for piece in texts if placeholders.found(piece.text)]
+def _restore(texts: Iterable[Piece], placeholders: Placeholders) -> bool:
+    """Restore the placeholders; returns whether there were any."""
+    hits = [piece for piece in texts if placeholders.find_all(piece.text)]
     for piece in hits:
-        piece.put(placeholders.restore(piece.text, json=piece.json))
+        piece.replace(placeholders.restore(piece.text, json=piece.json))
     return bool(hits)
 
 
-def _sent(events: Iterable[Event], ending: Ending) -> bytes:
-    gone = list(events)
-    for event in gone:
-        ending.sent(event.document)
-    return b"".join(event.written() for event in gone)
+def _encode(events: Iterable[Event], terminator: StreamTerminator) -> bytes:
+    released = list(events)
+    for event in released:
+        terminator.observe_sent(event.document)
+    return b"".join(event.encode() for event in released)

@@ -1,4 +1,4 @@
-"""Server-sent events one by one: what a client reads in each, and the same again with other texts in it."""
+"""Server-sent events: parsing as a client parses them, and writing them again with replaced texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sidecar.util import json as jsons
 
 DONE = b"[DONE]"
 EVENT_BYTES = 1024 * 1024
-"""Bytes of an event up to which it is held until it is whole, where nothing looks at it."""
+"""Bytes up to which an unscanned event is held until it is complete."""
 _END = re.compile(rb"\n\n|\n\r\n|\r\r")
 _ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 _LONGEST_END = 3
@@ -23,12 +23,12 @@ _LAST = frozenset({"message_stop", "response.completed", "response.incomplete", 
 
 
 class Unreadable(ValueError):
-    """What a client may read in this cannot be told."""
+    """The data cannot be parsed as a client would parse it."""
 
 
 @dataclass(slots=True)
 class Event:
-    """One event as it came. `pieces` are its texts; `changed` once one of them was replaced."""
+    """One event as received. `pieces` are its texts; `changed` is set once one of them was replaced."""
 
     raw: bytes
     document: JsonValue = None
@@ -38,57 +38,58 @@ class Event:
 
     @property
     def size(self) -> int:
-        """Characters of running text."""
+        """Characters of streamed text."""
         return sum(len(piece.text) for piece in self.pieces if piece.channel)
 
     @property
-    def quiet(self) -> bool:
-        """Whether it says nothing and keeps a connection alive: a comment, or Anthropic's ping."""
+    def is_keepalive(self) -> bool:
+        """Whether it only keeps the connection alive: a comment, or Anthropic's ping."""
         if self.document is None:
             return not self.last and b"data" not in self.raw
         return isinstance(self.document, dict) and self.document.get("type") == "ping" and not self.pieces
 
-    def written(self) -> bytes:
-        """The bytes to send: those that came, unless a text was replaced."""
+    def encode(self) -> bytes:
+        """The bytes to send: those received, unless a text was replaced."""
         if not self.changed:
             return self.raw
-        kept = [line for line in _LINE.split(self.raw) if line and not line.startswith(b"data:")]
-        return b"\n".join([*kept, b"data: " + dumped(self.document), b"", b""])
+        other_lines = [line for line in _LINE.split(self.raw) if line and not line.startswith(b"data:")]
+        return b"\n".join([*other_lines, b"data: " + dump_json(self.document), b"", b""])
 
 
 async def whole_events(chunks: AsyncIterator[bytes], most: int | None = None) -> AsyncIterator[bytes]:
-    """The same bytes, cut behind the end of an event. What follows the last event comes at the end.
+    """The same bytes, split after the end of an event. Data after the last event comes at the end.
 
-    An event of more bytes than `most` raises `UpstreamError`; where `most` is None, one over `EVENT_BYTES` passes in
-    pieces. Raises whatever `chunks` raises, having swallowed the event that was not complete.
+    An event of more bytes than `most` raises `UpstreamError`; where `most` is None, one over `EVENT_BYTES` is passed in
+    pieces. An error of `chunks` is raised on, and the incomplete event is dropped.
     """
     held = bytearray()
     async for chunk in chunks:
-        if not held and chunk.endswith(b"\n\n"):  # whole, as nearly all come
+        if not held and chunk.endswith(b"\n\n"):  # fast path: a complete event, as nearly all are
             yield chunk
             continue
-        seen = max(0, len(held) - 3)
+        # Invariant: `held` contains no event end before `searched`.
+        searched = max(0, len(held) - 3)
         held += chunk
-        if end := max(_behind(held, mark, seen) for mark in _ENDS):
+        if end := max(_end_of_last(held, mark, searched) for mark in _ENDS):
             yield bytes(held[:end])
             del held[:end]
         if len(held) > (most or EVENT_BYTES):
             if most:
                 raise UpstreamError("The upstream sent an event that is too large (answers.body_bytes).")
-            yield bytes(held[:-_LONGEST_END])  # what may be half an end is seen with what comes next
+            yield bytes(held[:-_LONGEST_END])  # the tail may be the first half of an event end
             del held[:-_LONGEST_END]
     if held:
         yield bytes(held)
 
 
-def _behind(held: bytearray, mark: bytes, start: int) -> int:
-    """The offset behind the last `mark` at or after `start`; 0 if there is none."""
-    found = held.rfind(mark, start)
-    return found + len(mark) if found >= 0 else 0
+def _end_of_last(held: bytearray, mark: bytes, start: int) -> int:
+    """The offset after the last `mark` at or after `start`; 0 if there is none."""
+    index = held.rfind(mark, start)
+    return index + len(mark) if index >= 0 else 0
 
 
-def cut(data: bytes) -> Iterator[bytes]:
-    """Single events of bytes that end behind one; what does not end is the last."""
+def split_events(data: bytes) -> Iterator[bytes]:
+    """Single events of these bytes; an incomplete one comes last."""
     start = 0
     for end in _END.finditer(data):
         yield data[start : end.end()]
@@ -97,33 +98,33 @@ def cut(data: bytes) -> Iterator[bytes]:
         yield data[start:]
 
 
-def read(raw: bytes) -> Event:
-    """One event. Raises `Unreadable` for data that is no JSON."""
+def parse_event(raw: bytes) -> Event:
+    """Parse one event. Raises `Unreadable` for data that is not JSON."""
     lines = _LINE.split(raw.removeprefix(b"\xef\xbb\xbf").strip(b"\r\n"))
-    if not all(lines[1:]):  # an empty line inside ends an event for the client and not for us
+    if not all(lines[1:]):  # the client would end the event at an empty line inside
         raise Unreadable
     data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
     if not data.strip() or data.strip() == DONE:
         return Event(raw, last=bool(data.strip()))
-    document = loaded(data)
+    document = load_json(data)
     last = isinstance(document, dict) and document.get("type") in _LAST
     return Event(raw, document, last, pieces(document, stream=True))
 
 
-def loaded(data: bytes) -> JsonValue:
-    """A JSON value, read as kindly as clients do: NaN and lone surrogates pass. Raises `Unreadable`."""
+def load_json(data: bytes) -> JsonValue:
+    """A JSON value, parsed as leniently as clients do: NaN and lone surrogates pass. Raises `Unreadable`."""
     try:
-        found: JsonValue = jsons.loads(data)
+        value: JsonValue = jsons.loads(data)
     except jsons.DecodeError:
         try:
-            found = json.loads(data)
+            value = json.loads(data)
         except (ValueError, RecursionError):
             raise Unreadable from None
-    return found
+    return value
 
 
-def dumped(document: JsonValue) -> bytes:
-    """The value as JSON again."""
+def dump_json(document: JsonValue) -> bytes:
+    """The value as JSON bytes."""
     try:
         return jsons.dumps(document, jsons.MUCH)
     except jsons.EncodeError:

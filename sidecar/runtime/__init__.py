@@ -1,1 +1,1 @@
-"""The composition root: what a process is made of, how it starts, reloads and stops."""
+"""The composition root: builds a process and starts, reloads and stops it."""

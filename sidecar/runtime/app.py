@@ -19,7 +19,7 @@ from sidecar.api.compat.envoy import PREFIX as ENVOY
 from sidecar.api.compat.routes import switched_on
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
-from sidecar.dashboard import Dashboard, Parts
+from sidecar.dashboard import Dashboard, Dependencies
 from sidecar.dashboard.guard import allowed_hosts
 from sidecar.decision_log import Journal
 from sidecar.errors import ConfigError
@@ -27,9 +27,9 @@ from sidecar.limits import Room
 from sidecar.observability import tracing
 from sidecar.observability.metrics import POLICY
 from sidecar.policy import Policy
-from sidecar.runtime.builder import Serving
-from sidecar.runtime.reload import Reloader, files_behind, settled
-from sidecar.runtime.snapshot import Generation, Ground
+from sidecar.runtime.builder import ServerContext
+from sidecar.runtime.reload import Reloader, reloadable, watched_files
+from sidecar.runtime.snapshot import SharedResources, Snapshot
 from sidecar.scan.exceptions import Exemptions
 from sidecar.server.access_log import access_log
 from sidecar.server.allowed_hosts import is_loopback, only_for
@@ -42,18 +42,18 @@ from sidecar.util import logs
 from sidecar.util.tasks import Background
 
 VERDICTS = "verdicts"
-FOR_EVER = timedelta(days=36_500)
-MOST_RETIRING = 3
-"""Old generations that may still have requests to end; a reload beyond that waits for one of them."""
-LAST_MOMENT = 0.5
-"""Seconds that a door gets to close, however long those before it took."""
+NO_EXPIRY = timedelta(days=36_500)
+MAX_RETIRING = 3
+"""Old snapshots that may still serve requests; a further reload waits until one of them has finished."""
+MIN_CLOSE_SECONDS = 0.5
+"""Seconds that every listener gets to close, however long the others took."""
 _log = logs.get("app")
 
 
 class Sidecar:
-    """A running sidecar: two listening sites over one generation. Use as an async context manager.
+    """A running sidecar: two listening sites over one snapshot. Use as an async context manager.
 
-    `config_file` is watched, and so is every file that the settings name; `read` reads the settings again.
+    `config_file` and every file that the settings name are watched; `read` reads the settings again.
     """
 
     def __init__(
@@ -66,17 +66,17 @@ class Sidecar:
     ) -> None:
         self.settings = settings
         self._read = read or (lambda: settings)
-        self._wanted = settings  # read last, in force or not: its files are watched
-        self._reloader = Reloader(lambda: files_behind(self._wanted, config_file), self._swap)
+        self._latest = settings  # the settings read last, even if rejected: their files are watched
+        self._reloader = Reloader(lambda: watched_files(self._latest, config_file), self._swap)
         self._share_ports = share_ports
         self.keyring: KeyRing
         self.store: Store
-        self._ground: Ground
-        self._current: Generation
+        self._shared: SharedResources
+        self._current: Snapshot
         self.data_port = 0
         self.admin_port = 0
         self.grpc_port: int | None = None
-        self._room = Room(settings.limits.bodies)
+        self._body_budget = Room(settings.limits.bodies)
         self._data_site: Site | None = None
         self._stack = AsyncExitStack()
         self._state = STARTING
@@ -91,8 +91,8 @@ class Sidecar:
         return self._current.policy
 
     def reload(self) -> None:
-        """Read settings and policies again, soon; what is wrong with them is logged, and the last good ones stay."""
-        self._reloader.ask()
+        """Reload settings and policies soon; problems are logged and the last good configuration stays in force."""
+        self._reloader.request()
 
     async def __aenter__(self) -> Sidecar:
         """Open everything and listen; on any error close what was opened."""
@@ -104,7 +104,7 @@ class Sidecar:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop listening, let requests in flight end within `drain.timeout`, close everything."""
+        """Stop listening, let requests in flight finish within `drain.timeout`, close everything."""
         self._state = "draining"
         self._drained = asyncio.get_running_loop().time() + self.settings.drain.timeout
         _log.info("drain_started", timeout=self.settings.drain.timeout)
@@ -115,7 +115,7 @@ class Sidecar:
         stack.push_async_callback(await tracing.start(settings.telemetry))
         self.store = await Store.open(settings.store.url)
         stack.push_async_callback(self.store.close)
-        secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), FOR_EVER)).value
+        secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), NO_EXPIRY)).value
         self.keyring = KeyRing(self.store, settings.auth)
         await self.keyring.start()
         stack.push_async_callback(self.keyring.close)
@@ -124,23 +124,23 @@ class Sidecar:
         journal = Journal(self.store, settings.store, settings.log)
         await journal.start()
         stack.push_async_callback(journal.close)
-        exemptions = Exemptions(self.store)
-        await exemptions.start()
-        stack.push_async_callback(exemptions.close)
-        serving = Serving(secret, exemptions, self.store.disagreements)
-        self._ground = Ground(self.keyring, limiter, journal, serving)
+        exceptions = Exemptions(self.store)
+        await exceptions.start()
+        stack.push_async_callback(exceptions.close)
+        server = ServerContext(secret, exceptions, self.store.disagreements)
+        self._shared = SharedResources(self.keyring, limiter, journal, server)
         await self._install(settings)
         stack.push_async_callback(self._retire_all)
         await self._reloader.start()
         stack.push_async_callback(self._reloader.close)
-        await self._listen(self._data_app(), self._admin_app(journal, limiter, exemptions))
+        await self._listen(self._data_app(), self._admin_app(journal, limiter, exceptions))
 
     def _data_app(self) -> web.Application:
         app = web.Application(
             middlewares=[
                 *access_log(self.settings),
-                boundary(self._room),
-                self._host_rule(),
+                boundary(self._body_budget),
+                self._host_filter(),
                 only_from(self.settings.listen.origins, self.settings.listen.hosts),
             ]
         )
@@ -148,30 +148,30 @@ class Sidecar:
         app.on_response_prepare.append(no_server_header)
         app.add_routes(data_routes())
 
-        async def rest(request: web.Request) -> web.StreamResponse:
+        async def current_snapshot(request: web.Request) -> web.StreamResponse:
             return await self._current.serve(request)
 
-        app.router.add_route("*", "/{tail:.*}", rest)
+        app.router.add_route("*", "/{tail:.*}", current_snapshot)
         return app
 
-    def _host_rule(self) -> Middleware:
+    def _host_filter(self) -> Middleware:
         listen = self.settings.listen
-        but = f"{ENVOY}/" if self.settings.compat.envoy else None
-        return only_for(listen.hosts, listen=listen.host, but=but)
+        exempt_prefix = f"{ENVOY}/" if self.settings.compat.envoy else None
+        return only_for(listen.hosts, listen=listen.host, but=exempt_prefix)
 
-    def _admin_app(self, journal: Journal, limiter: limits.Limiter, exemptions: Exemptions) -> web.Application:
-        parts = Parts(
+    def _admin_app(self, journal: Journal, limiter: limits.Limiter, exceptions: Exemptions) -> web.Application:
+        dependencies = Dependencies(
             self.settings,
             self.store,
             self.keyring,
             limiter,
             lambda: self._current.engine,
             lambda: self.policy,
-            exemptions,
+            exceptions,
         )
-        dashboard = Dashboard(parts)
+        dashboard = Dashboard(dependencies)
         admin = self.settings.admin
-        # Probes and scrapes name an address of the pod: only a loopback port has nothing but names of its own.
+        # Probes and scrapes use the pod address as Host, so only a loopback port can be limited to its own names.
         guarded = [only_for(allowed_hosts(admin))] if is_loopback(admin.host) else []
         app = web.Application(middlewares=[boundary(traced=False), *guarded, dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
@@ -183,10 +183,10 @@ class Sidecar:
         return app
 
     async def _swap(self) -> None:
-        """A new generation takes over; the old one ends with its last request."""
-        self._wanted = await asyncio.to_thread(self._read)
-        settings, waiting = settled(self.settings, self._wanted)
-        if len(self._retiring) >= MOST_RETIRING:
+        """Switch to a new snapshot; the old one closes after its last request."""
+        self._latest = await asyncio.to_thread(self._read)
+        settings, waiting = reloadable(self.settings, self._latest)
+        if len(self._retiring) >= MAX_RETIRING:
             await asyncio.wait(self._retiring, return_when=asyncio.FIRST_COMPLETED)
         old = self._current
         await self._install(settings)
@@ -196,24 +196,26 @@ class Sidecar:
         task.add_done_callback(self._retiring.discard)
 
     async def _install(self, settings: Settings) -> None:
-        self._current = await Generation.open(settings, self._ground)
-        self._room.total = settings.limits.bodies
+        self._current = await Snapshot.open(settings, self._shared)
+        self._body_budget.total = settings.limits.bodies
         POLICY.clear()
         POLICY.labels(self.policy.revision).set(1)
 
     async def _retire_all(self) -> None:
-        """The doors are closed: whoever was still here has been cut."""
+        """Called after the listeners have closed; remaining requests were cancelled."""
         await self._current.retire()
         await asyncio.gather(*self._retiring, return_exceptions=True)
 
     def _readiness(self, journal: Journal) -> Readiness:
-        return Readiness(lambda: self._problems(journal), self._missed, lambda: self.policy.revision, self._more)
+        return Readiness(
+            lambda: self._problems(journal), self._degradations, lambda: self.policy.revision, self._status_fields
+        )
 
-    def _missed(self) -> list[str]:
+    def _degradations(self) -> list[str]:
         rejected = self._reloader.state.rejected
         return [*self._current.degraded, *([rejected] if rejected else [])]
 
-    def _more(self) -> dict[str, object]:
+    def _status_fields(self) -> dict[str, object]:
         return {"generation": self._reloader.state.generation, "restart_needed_for": self._waiting}
 
     def _problems(self, journal: Journal) -> list[str]:
@@ -223,21 +225,21 @@ class Sidecar:
 
     async def _listen(self, data: web.Application, admin: web.Application) -> None:
         settings, drain = self.settings, self.settings.drain.timeout
-        # Closed in the reverse order: while the doors drain, /ready still says so.
+        # Sites close in reverse order: /ready still answers while the data port drains.
         admin_site = Site(admin, settings.limits, drain)
-        self._stack.push_async_callback(self._end, admin_site.close)
+        self._stack.push_async_callback(self._close_site, admin_site.close)
         self.admin_port = await admin_site.listen(settings.admin.host, settings.admin.port, share=self._share_ports)
         self._data_site = data_site = Site(data, settings.limits, drain)
-        self._stack.push_async_callback(self._end, data_site.close)
+        self._stack.push_async_callback(self._close_site, data_site.close)
         self.data_port = await data_site.listen(settings.listen.host, settings.listen.port, share=self._share_ports)
         if settings.listen.grpc_port is not None:
             await self._listen_for_envoy(settings.listen.grpc_port)
         self._state = "serving"
         _log.info("listen_started", host=settings.listen.host, port=self.data_port, admin_port=self.admin_port)
 
-    async def _end(self, close: Callable[[float], Awaitable[None]]) -> None:
-        """Close a door within what is left of the one deadline that all of them share."""
-        await close(max(LAST_MOMENT, self._drained - asyncio.get_running_loop().time()))
+    async def _close_site(self, close: Callable[[float], Awaitable[None]]) -> None:
+        """Close a site within the remaining time of the common drain deadline."""
+        await close(max(MIN_CLOSE_SECONDS, self._drained - asyncio.get_running_loop().time()))
 
     async def _listen_for_envoy(self, port: int) -> None:
         try:
@@ -245,14 +247,14 @@ class Sidecar:
         except ImportError:
             raise ConfigError("listen.grpc_port", ["needs the extra: pip install 'prompt-sidecar[grpc]'"]) from None
         checks = GrpcChecks(self.settings, self.data_port, lambda: self.settings.compat.envoy)
-        self._stack.push_async_callback(self._end, checks.close)
+        self._stack.push_async_callback(self._close_site, checks.close)
         self.grpc_port = await checks.listen(port, share=self._share_ports)
 
 
 def stop_on_signal() -> asyncio.Event:
-    """Set on SIGTERM or SIGINT; a second signal ends the process at once. Call it before anything is opened.
+    """An event set on SIGTERM or SIGINT; a second signal ends the process at once. Call before opening anything.
 
-    SIGHUP does nothing until `reload_on_signal`: who asks for a reload during the start shall not end it.
+    SIGHUP is ignored until `reload_on_signal`, so that an early reload request does not end the process.
     """
     stop = asyncio.Event()
 
@@ -269,5 +271,5 @@ def stop_on_signal() -> asyncio.Event:
 
 
 def reload_on_signal(running: Sidecar) -> None:
-    """SIGHUP reads settings and policies again; it never ends the process."""
+    """Reload settings and policies on SIGHUP, which then never ends the process."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, running.reload)

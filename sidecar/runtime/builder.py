@@ -1,4 +1,4 @@
-"""Builds the pipeline from the configuration. The list of layers is here, by hand."""
+"""Builds the scanner from the configuration. The list of layers is defined here."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from sidecar.util import logs
 if TYPE_CHECKING:
     from sidecar.detectors.semantic.layer import SemanticLayer
 
-SHADOW_AT_ONCE = 4
-OPINIONS = verdicts.Form("opinion", cache.memory_size, cache.dump, cache.load)
+SHADOW_CONCURRENCY = 4
+JUDGE_RESULTS = verdicts.Form("opinion", cache.memory_size, cache.dump, cache.load)
 _log = logs.get("pipeline")
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
-    """What every door stands on: the engine the policy that it was built from, and what is missing."""
+class Scanner:
+    """The built scanner: its engine, the policy that it was built from, and the layers that are missing."""
 
     engine: Engine
     policy: Policy
@@ -44,136 +44,140 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
-    """What a server has, and a command on one text has not.
+class ServerContext:
+    """Dependencies only a server has.
 
-    `secret` keys what is remembered of texts (`sidecar.scan.cache`). Without it every text is read anew, and to its
-    end: scores are then exact beyond the threshold, too. `proven`: rules that a reload need not prove again.
+    `secret` keys the cached scan results (`sidecar.scan.cache`). Without it nothing is cached and every text is read to
+    its end, so scores above the threshold are exact. `passed_rules`: rules whose self-tests a reload need not repeat.
     """
 
     secret: bytes
-    exemptions: Exempting | None = None
+    exceptions: Exempting | None = None
     disagreements: Disagreements | None = None
-    proven: set[Rule] = field(default_factory=set)
+    passed_rules: set[Rule] = field(default_factory=set)
 
 
 @asynccontextmanager
-async def pipeline(
-    settings: Settings, *, prove: bool = True, secret: bytes | None = None, serving: Serving | None = None
-) -> AsyncIterator[Pipeline]:
-    """Load policies and layers, prove every rule of the local layers, and close the layers at the end.
+async def open_scanner(
+    settings: Settings, *, selftests: bool = True, secret: bytes | None = None, server: ServerContext | None = None
+) -> AsyncIterator[Scanner]:
+    """Load policies and layers, run the self-tests of the local layers, and close the layers at the end.
 
-    The judge's questions are not proved here: a start must not wait for, or pay, somebody else's model.
-    `secret` alone is short for `Serving(secret)`.
+    The judge's questions are not tested: a start must not wait for, or pay, an external model. `secret` alone is short
+    for `ServerContext(secret)`.
 
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
-    serving = serving or (Serving(secret) if secret is not None else None)
+    server = server or (ServerContext(secret) if secret is not None else None)
     rules = apply_switches(await asyncio.to_thread(policy.load, settings.policies), settings.rules)
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)
         if settings.layers.llm_judge.url is not None:
-            stages.append(await _judge(settings, rules, serving, stack))
-        await _prove(rules, stages, serving, prove=prove)
-        memory = await _memory(settings, serving, stack)
-        stages = [_remembering(stage, memory, serving, rules) for stage in stages]
+            stages.append(await _judge(settings, rules, server, stack))
+        await _run_selftests(rules, stages, server, selftests=selftests)
+        result_cache = await _open_cache(settings, server, stack)
+        stages = [_cached(stage, result_cache, server, rules) for stage in stages]
         gate = limits.Concurrency(settings.scan.concurrency, settings.scan.queue)
-        terms = _terms(settings, rules, early=serving is not None)
-        engine = Engine(stages, terms, gate, serving.exemptions if serving else None)
-        if serving is not None and serving.disagreements is not None and settings.shadow.policies:
-            beside = await _beside(settings, engine, memory, serving)
-            watching = shadow.Shadow(beside, settings.shadow, serving.disagreements)
-            await watching.start()
-            stack.push_async_callback(watching.close)
-            engine.watcher = watching.watch
-        yield Pipeline(engine, rules, tuple(degraded))
+        terms = _engine_terms(settings, rules, early=server is not None)
+        engine = Engine(stages, terms, gate, server.exceptions if server else None)
+        if server is not None and server.disagreements is not None and settings.shadow.policies:
+            shadow_engine = await _shadow_engine(settings, engine, result_cache, server)
+            shadow_scanner = shadow.Shadow(shadow_engine, settings.shadow, server.disagreements)
+            await shadow_scanner.start()
+            stack.push_async_callback(shadow_scanner.close)
+            engine.watcher = shadow_scanner.watch
+        yield Scanner(engine, rules, tuple(degraded))
 
 
-async def _prove(rules: Policy, stages: Sequence[Stage], serving: Serving | None, *, prove: bool) -> None:
-    """A server trusts what was proved before (`selftest_cache`); a command such as `check` proves everything."""
-    if not prove:
+async def _run_selftests(
+    rules: Policy, stages: Sequence[Stage], server: ServerContext | None, *, selftests: bool
+) -> None:
+    """Run the rule self-tests; a server skips rules that passed before, a command such as `check` tests all."""
+    if not selftests:
         return
     local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
-    known = serving.proven if serving else set[Rule]()
-    if serving:
-        known |= await asyncio.to_thread(selftest_cache.load, rules.rules)
-    if problems := await selftest.run_selftests(rules, local, known):
+    passed = server.passed_rules if server else set[Rule]()
+    if server:
+        passed |= await asyncio.to_thread(selftest_cache.load, rules.rules)
+    if problems := await selftest.run_selftests(rules, local, passed):
         raise PolicyError("policies fail their own examples", problems)
     if problems := await selftest.canary(local):
         raise ModelError("; ".join(problems))
-    await asyncio.to_thread(selftest_cache.store, known)
+    await asyncio.to_thread(selftest_cache.store, passed)
 
 
-async def _memory(settings: Settings, serving: Serving | None, stack: AsyncExitStack) -> Verdicts | None:
-    if serving is None or not settings.cache.entries:
+async def _open_cache(settings: Settings, server: ServerContext | None, stack: AsyncExitStack) -> Verdicts | None:
+    if server is None or not settings.cache.entries:
         return None
-    memory = await verdicts.open(settings.cache, serving.secret, verdicts.REPORTS)
-    stack.push_async_callback(memory.close)
-    return memory
+    result_cache = await verdicts.open(settings.cache, server.secret, verdicts.REPORTS)
+    stack.push_async_callback(result_cache.close)
+    return result_cache
 
 
-async def _beside(settings: Settings, engine: Engine, memory: Verdicts | None, serving: Serving) -> Engine:
-    """The second policy set over the same model: what was read for the first is remembered for the second."""
+async def _shadow_engine(
+    settings: Settings, engine: Engine, result_cache: Verdicts | None, server: ServerContext
+) -> Engine:
+    """An engine for the shadow policies; it shares the semantic layer and its cached results with the main one."""
     rules = await asyncio.to_thread(policy.load, settings.shadow.policies)
     stages = [Stage(RulesLayer(rules), "skip")]
-    await _prove(rules, stages, serving, prove=True)
-    stages = [_remembering(stage, memory, serving, rules) for stage in stages]
+    await _run_selftests(rules, stages, server, selftests=True)
+    stages = [_cached(stage, result_cache, server, rules) for stage in stages]
     stages += [replace(s, on_failure="skip") for s in engine.stages if s.layer.name is LayerName.SEMANTIC]
-    gate = limits.Concurrency(SHADOW_AT_ONCE, shadow.PENDING)
-    return Engine(stages, _terms(settings, rules, early=True), gate, serving.exemptions)
+    gate = limits.Concurrency(SHADOW_CONCURRENCY, shadow.PENDING)
+    return Engine(stages, _engine_terms(settings, rules, early=True), gate, server.exceptions)
 
 
 async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]) -> list[Stage]:
-    """The local layers in their order. The semantic layer is asked until a block is settled."""
-    chosen, failure = settings.layers, settings.failure
+    """The local layers in order. The semantic layer stops once the request is certain to be blocked."""
+    layers, failure = settings.layers, settings.failure
     stages = []
-    if chosen.rules.enabled:
+    if layers.rules.enabled:
         layer = await asyncio.to_thread(RulesLayer, rules)
         stages.append(Stage(layer, failure.rules, ALWAYS))
-    if chosen.semantic.enabled:
+    if layers.semantic.enabled:
         semantic = await _semantic(settings, rules, stack, degraded)
         stages += [Stage(semantic, failure.semantic, until_settled=True)] if semantic else []
     return stages
 
 
-async def _judge(settings: Settings, rules: Policy, serving: Serving | None, stack: AsyncExitStack) -> Stage:
-    """The judge, asked in its band; a server's remembers its opinions where the verdicts are remembered."""
-    judge, memory = settings.layers.llm_judge, None
-    if serving is not None and judge.cache:
+async def _judge(settings: Settings, rules: Policy, server: ServerContext | None, stack: AsyncExitStack) -> Stage:
+    """The judge, called within its score band; a server caches its results beside the scan results."""
+    judge, result_cache = settings.layers.llm_judge, None
+    if server is not None and judge.cache:
         sized = settings.cache.model_copy(update={"entries": judge.cache})
-        memory = await verdicts.open(sized, serving.secret, OPINIONS)
-        stack.push_async_callback(memory.close)
+        result_cache = await verdicts.open(sized, server.secret, JUDGE_RESULTS)
+        stack.push_async_callback(result_cache.close)
     layer = LlmJudgeLayer(
         judge,
         _rules_of(rules, "question"),
         threshold=settings.scan.threshold,
-        cache=memory,
-        secret=serving.secret if serving else None,
+        cache=result_cache,
+        secret=server.secret if server else None,
     )
     stack.push_async_callback(layer.close)
     decides = judge.mode == "decide"
     return Stage(layer, settings.failure.llm_judge, judge.between, replaces=True, decides=decides)
 
 
-def _remembering(stage: Stage, memory: Verdicts | None, serving: Serving | None, rules: Policy) -> Stage:
-    """The stage with a memory, if its layer reports segment by segment. What may change its word is in the key."""
+def _cached(stage: Stage, result_cache: Verdicts | None, server: ServerContext | None, rules: Policy) -> Stage:
+    """The stage with a result cache, if its layer reports per segment; the key covers all that affects the result."""
     layer, code = stage.layer, f"{__version__} {rules.revision}"
-    if memory is None or serving is None:
+    if result_cache is None or server is None:
         return stage
     if isinstance(layer, RulesLayer):
-        known = Remembering(layer, memory, serving.secret, fingerprint=code, reads_system_prompt=True)
-        return replace(stage, layer=known)
+        cached = Remembering(layer, result_cache, server.secret, fingerprint=code, reads_system_prompt=True)
+        return replace(stage, layer=cached)
     if layer.name is LayerName.SEMANTIC and (model := getattr(layer, "fingerprint", None)):
-        return replace(stage, layer=Remembering(layer, memory, serving.secret, fingerprint=f"{code} {model}"))
+        return replace(stage, layer=Remembering(layer, result_cache, server.secret, fingerprint=f"{code} {model}"))
     return stage
 
 
 async def _semantic(
     settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]
 ) -> SemanticLayer | None:
-    """The semantic layer; None, loudly, if its model is damaged and `failure.semantic` is `skip`."""
-    from sidecar.detectors.semantic.layer import SemanticLayer  # noqa: PLC0415 - 30 MB that who has it off need not hold
+    """The semantic layer; None, with an error in the log, if its model is damaged and `failure.semantic` is `skip`."""
+    from sidecar.detectors.semantic.layer import SemanticLayer  # noqa: PLC0415 - 30 MB, loaded only if enabled
 
     try:
         layer = await asyncio.to_thread(SemanticLayer.load, settings.layers.semantic, _rules_of(rules, "similar_to"))
@@ -192,7 +196,7 @@ def _rules_of(rules: Policy, kind: str) -> list[Rule]:
     return [rule for rule in rules.rules if getattr(rule, kind) and rule.status != "retired"]
 
 
-def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
+def _engine_terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
     sources, models = settings.scan.sources.each, settings.models
     return Terms(
         threshold=settings.scan.threshold,
@@ -203,9 +207,15 @@ def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
         too_long=Action(settings.failure.input.oversize),
         budget=Action(settings.failure.input.budget),
         revision=rules.revision,
-        thresholds={source: one.threshold for source, one in sources.items() if one.threshold is not None},
-        layers={source: frozenset(one.layers) for source, one in sources.items()},
-        model_thresholds={name: one.threshold for name, one in models.items() if one.threshold is not None},
-        model_layers={name: frozenset(one.layers) for name, one in models.items() if one.layers is not None},
+        thresholds={
+            source: override.threshold for source, override in sources.items() if override.threshold is not None
+        },
+        layers={source: frozenset(override.layers) for source, override in sources.items()},
+        model_thresholds={
+            name: override.threshold for name, override in models.items() if override.threshold is not None
+        },
+        model_layers={
+            name: frozenset(override.layers) for name, override in models.items() if override.layers is not None
+        },
         early=early,
     )

@@ -1,10 +1,10 @@
-"""Reloads while serving: watches the files behind the configuration, and swaps what they say or keeps the last good.
+"""Reloads while serving: watches the configuration's files and applies their content, or keeps the last good one.
 
-Files are looked at, not subscribed to: notifications do not come over network file systems and bind mounts, and a
-Kubernetes volume changes by swapping the link `..data` beside the files. A look is a few `stat` calls in a thread.
-What changed is read once it has kept still for one look, so that a file is not read while it is being written.
+Files are polled: notifications do not work over network file systems and bind mounts, and a Kubernetes volume changes
+by swapping the link `..data` beside the files. A poll is a few `stat` calls in a thread. A changed file is read once it
+is unchanged for one more poll, so that it is not read while it is being written.
 
-What is read is judged by `swap`, which raises `SidecarError` with every problem; then nothing has changed.
+`swap` validates what was read and raises `SidecarError` with every problem; then nothing has changed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from sidecar.util import logs
 from sidecar.util.tasks import Background
 
 PAUSE = 0.25
-"""Seconds between two looks at the files."""
-MOST_FILES = 1_000
-"""Files of one folder that are looked at."""
-FIXED = (
+"""Seconds between two polls."""
+MAX_FILES = 1_000
+"""Files of one folder that are watched."""
+RESTART_ONLY = (
     *("listen", "admin", "store", "log", "telemetry", "drain"),
     *("limits.url", "limits.header_timeout", "limits.connections"),
     *("auth.cache", "auth.stale_grace", "auth.pepper_file"),
 )
-"""What stays as it was until the next start: sockets, databases and secrets that are open already."""
+"""Settings that change only with a restart: open sockets, databases and secrets."""
 
-M = TypeVar("M", bound=BaseModel)
+ModelT = TypeVar("ModelT", bound=BaseModel)
 Mark = tuple[int, int, int]
 Marks = dict[Path, Mark | None]
 _log = logs.get("reload")
@@ -45,53 +45,53 @@ _log = logs.get("reload")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What `/ready` says: how often the configuration was replaced, and why the last try failed, if it did."""
+    """The state that `/ready` reports: how often the configuration was replaced, and why the last reload failed."""
 
     generation: int = 1
     rejected: str | None = None
 
 
 class Reloader:
-    """Calls `swap` when a file of `files()` changed, or on `ask`. One reload at a time."""
+    """Calls `swap` when a file of `files()` changed, or on `request`. One reload at a time."""
 
     def __init__(self, files: Callable[[], Iterable[Path]], swap: Callable[[], Awaitable[None]]) -> None:
         self.state = State()
         self._files, self._swap = files, swap
-        self._known: Marks = {}
-        self._asked = asyncio.Event()
+        self._marks: Marks = {}
+        self._requested = asyncio.Event()
         self._background = Background()
 
     async def start(self) -> None:
-        """Remember how the files are now, and watch them until `close`."""
+        """Record the current state of the files, and watch them until `close`."""
         GENERATION.set(self.state.generation)
-        self._known = await self._look()
-        self._background.repeat("reload", self._turn, 0.0)
+        self._marks = await self._read_marks()
+        self._background.repeat("reload", self._poll, 0.0)
 
     async def close(self) -> None:
-        """Watch no longer; a reload that has begun is given up."""
+        """Stop watching; a reload in progress is cancelled."""
         await self._background.close()
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Reload at once, changed or not (SIGHUP)."""
-        self._asked.set()
+        self._requested.set()
 
-    async def _turn(self) -> None:
+    async def _poll(self) -> None:
         try:
             async with asyncio.timeout(PAUSE):
-                await self._asked.wait()
+                await self._requested.wait()
         except TimeoutError:
             pass
-        seen = await self._look()
-        if self._asked.is_set() or (_changed(self._known, seen) and seen == await self._later()):
-            self._asked.clear()
-            self._known = seen
+        marks = await self._read_marks()
+        if self._requested.is_set() or (_changed(self._marks, marks) and marks == await self._read_marks_again()):
+            self._requested.clear()
+            self._marks = marks
             await self._reload()
 
-    async def _later(self) -> Marks:
+    async def _read_marks_again(self) -> Marks:
         await asyncio.sleep(PAUSE / 2)
-        return await self._look()
+        return await self._read_marks()
 
-    async def _look(self) -> Marks:
+    async def _read_marks(self) -> Marks:
         return await asyncio.to_thread(_marks, list(self._files()))
 
     async def _reload(self) -> None:
@@ -100,7 +100,7 @@ class Reloader:
             await self._swap()
         except SidecarError as error:
             self._reject(str(error), len(error.problems) if isinstance(error, ProblemsError) else 1)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with what was read, the last good one serves
+        except Exception as error:  # noqa: BLE001 - any error keeps the last good configuration in service
             self._reject(type(error).__name__, 1)
         else:
             self.state = State(self.state.generation + 1)
@@ -109,14 +109,14 @@ class Reloader:
             _log.info("reload_done", generation=self.state.generation, seconds=round(monotonic() - begun, 3))
 
     def _reject(self, why: str, problems: int) -> None:
-        """The reasons go to the log alone: `/ready` asks nobody for a key."""
+        """The reasons are only logged: `/ready` is served without authentication."""
         self.state = State(self.state.generation, f"the last reload was rejected: {problems} problem(s), see the log")
         RELOADS.labels("rejected").inc()
         _log.error("reload_rejected", generation=self.state.generation, reason=why)
 
 
-def files_behind(settings: Settings, config_file: Path | None, environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The file of settings, every file or folder that a setting names, and those that the environment does."""
+def watched_files(settings: Settings, config_file: Path | None, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The settings file, every file or folder that a setting names, and those named by environment variables."""
     named = [Path(value) for name, value in environ.items() if name.startswith(ENV_PREFIX) and name.endswith("_FILE")]
     return [*([config_file] if config_file else []), *_paths(settings), *named]
 
@@ -133,35 +133,35 @@ def _paths(value: object) -> Iterator[Path]:
 
 
 def _marks(paths: Iterable[Path]) -> Marks:
-    """What changes when a file is written, replaced, or reached through a link that now leads elsewhere."""
-    return {file: _mark(file) for path in paths for file in _inside(path)}
+    """Inode, size and modification time of each file: they change when it is written, replaced or relinked."""
+    return {file: _mark(file) for path in paths for file in _files_in(path)}
 
 
-def _changed(known: Marks, seen: Marks) -> bool:
-    """A file that came or went shows in its folder; what is new on the list has just been read."""
-    return any(known[path] != seen[path] for path in known.keys() & seen.keys())
+def _changed(before: Marks, after: Marks) -> bool:
+    """Whether a file in both changed. An added or removed file changes its folder instead."""
+    return any(before[path] != after[path] for path in before.keys() & after.keys())
 
 
-def _inside(path: Path) -> Iterable[Path]:
+def _files_in(path: Path) -> Iterable[Path]:
     try:
-        return [path, *sorted(path.iterdir())[:MOST_FILES]] if path.is_dir() else [path]
+        return [path, *sorted(path.iterdir())[:MAX_FILES]] if path.is_dir() else [path]
     except OSError:
         return [path]
 
 
 def _mark(path: Path) -> Mark | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def settled(running: Settings, read: Settings) -> tuple[Settings, list[str]]:
-    """What was read, with what cannot change while running as it is; and the names of what waits for a restart."""
-    waiting = [name for name in FIXED if _at(running, name) != _at(read, name)]
-    for name in FIXED:
-        read = _put(read, name.split("."), _at(running, name))
+def reloadable(running: Settings, read: Settings) -> tuple[Settings, list[str]]:
+    """The settings to apply, with restart-only ones as they are now; and the names of those that need a restart."""
+    waiting = [name for name in RESTART_ONLY if _at(running, name) != _at(read, name)]
+    for name in RESTART_ONLY:
+        read = _with_value(read, name.split("."), _at(running, name))
     return read, waiting
 
 
@@ -172,6 +172,6 @@ def _at(settings: BaseModel, name: str) -> object:
     return value
 
 
-def _put(model: M, names: list[str], value: object) -> M:
-    below = _put(getattr(model, names[0]), names[1:], value) if names[1:] else value
+def _with_value(model: ModelT, names: list[str], value: object) -> ModelT:
+    below = _with_value(getattr(model, names[0]), names[1:], value) if names[1:] else value
     return model.model_copy(update={names[0]: below})

@@ -1,7 +1,7 @@
-"""One configuration in force: the doors under it and what they stand on, closed when the last request has left.
+"""One configuration in force: its routes and their dependencies, closed after its last request.
 
-A reload opens a new generation beside the running one. Requests that have begun stay where they began, so that
-nobody is judged by half of one configuration and half of another, and a long stream does not hold up a reload.
+A reload opens a new snapshot beside the running one. A request finishes in the snapshot in which it began, so it is
+judged by one configuration only, and a long stream does not delay a reload.
 """
 
 from __future__ import annotations
@@ -23,57 +23,61 @@ from sidecar.decision_log import Journal
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
-from sidecar.runtime.builder import Pipeline, Serving, pipeline
+from sidecar.runtime.builder import Scanner, ServerContext, open_scanner
 from sidecar.server.health import data_routes
 from sidecar.server.middleware import Gatekeeper, is_own, not_here
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What outlives every generation."""
+class SharedResources:
+    """Resources that outlive every snapshot."""
 
     keyring: KeyRing
     limiter: limits.Limiter
     journal: Journal
-    serving: Serving
+    server: ServerContext
 
 
-class Generation:
-    """Serves the data port under one configuration. Made by `open`."""
+class Snapshot:
+    """Serves the data port under one configuration. Create it with `open`."""
 
     def __init__(
         self,
         settings: Settings,
-        built: Pipeline,
-        forward: upstream.Upstream,
-        ground: Ground,
+        scanner: Scanner,
+        upstream_client: upstream.Upstream,
+        shared: SharedResources,
         vocabularies: Vocabularies = NONE,
     ) -> None:
-        self.settings, self.engine, self.policy = settings, built.engine, built.policy
-        self.degraded = built.degraded
-        gatekeeper = Gatekeeper(ground.keyring, ground.limiter, settings)
-        api = ScanApi(built.engine, ground.journal, gatekeeper, settings)
-        personal = personal_rules(built.policy) if settings.looks_for_personal_data else None
-        more = compat.routes(built.engine, ground.journal, gatekeeper, settings, personal)
+        self.settings, self.engine, self.policy = settings, scanner.engine, scanner.policy
+        self.degraded = scanner.degraded
+        gatekeeper = Gatekeeper(shared.keyring, shared.limiter, settings)
+        api = ScanApi(scanner.engine, shared.journal, gatekeeper, settings)
+        personal = personal_rules(scanner.policy) if settings.looks_for_personal_data else None
+        compat_routes = compat.routes(scanner.engine, shared.journal, gatekeeper, settings, personal)
         described = openapi.routes(lambda: compat.switched_on(settings))
-        self._own = {(route.method, route.path): route.handler for route in (*api.routes(), *more, *described)}
-        self._envoy = ExtAuthz(built.engine, ground.journal, gatekeeper, settings) if settings.compat.envoy else None
-        self._proxy = Proxy(built.engine, ground.journal, forward, settings, gatekeeper, personal, vocabularies)
+        self._routes = {
+            (route.method, route.path): route.handler for route in (*api.routes(), *compat_routes, *described)
+        }
+        self._envoy = ExtAuthz(scanner.engine, shared.journal, gatekeeper, settings) if settings.compat.envoy else None
+        self._proxy = Proxy(
+            scanner.engine, shared.journal, upstream_client, settings, gatekeeper, personal, vocabularies
+        )
         self._stack = AsyncExitStack()
         self._requests = 0
-        self._left = asyncio.Event()
+        self._idle = asyncio.Event()
 
     @classmethod
-    async def open(cls, settings: Settings, ground: Ground) -> Generation:
-        """Build everything anew. Raises `SidecarError` with every problem; nothing is left open then."""
+    async def open(cls, settings: Settings, shared: SharedResources) -> Snapshot:
+        """Build a snapshot. Raises `SidecarError` with every problem; nothing is left open then."""
         async with AsyncExitStack() as stack:
-            built = await stack.enter_async_context(pipeline(settings, serving=ground.serving))
-            forward = await upstream.open(settings.upstream, settings.models)
-            stack.push_async_callback(forward.close)
+            scanner = await stack.enter_async_context(open_scanner(settings, server=shared.server))
+            upstream_client = await upstream.open(settings.upstream, settings.models)
+            stack.push_async_callback(upstream_client.close)
             vocabularies = await asyncio.to_thread(Vocabularies, settings.inline.vocabularies)
-            made = cls(settings, built, forward, ground, vocabularies)
-            made._stack = stack.pop_all()
-            return made
+            snapshot = cls(settings, scanner, upstream_client, shared, vocabularies)
+            snapshot._stack = stack.pop_all()
+            return snapshot
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer one request of the data port."""
@@ -83,21 +87,21 @@ class Generation:
         finally:
             self._requests -= 1
             if not self._requests:
-                self._left.set()
+                self._idle.set()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        own = self._own.get((request.method, request.rel_url.raw_path))
-        if own is not None:
-            return await own(request)
+        handler = self._routes.get((request.method, request.rel_url.raw_path))
+        if handler is not None:
+            return await handler(request)
         if self._envoy is not None and self._envoy.takes(request):
             return await self._envoy.handle(request)
         if is_own(request.path) and not self._proxy.serves(request):
-            raise not_here(request, [*(path for _, path in self._own), *(route.path for route in data_routes())])
+            raise not_here(request, [*(path for _, path in self._routes), *(route.path for route in data_routes())])
         return await self._proxy.handle(request)
 
     async def retire(self) -> None:
-        """Wait until the last request has left, then close. No request may come any more."""
+        """Wait for the last request, then close. No request may be passed to `serve` any more."""
         while self._requests:
-            self._left.clear()
-            await self._left.wait()
+            self._idle.clear()
+            await self._idle.wait()
         await self._stack.aclose()

@@ -30,9 +30,9 @@ def test_recall_takes_its_threshold_from_the_benign_rows() -> None:
 def test_figures_tell_blocked_attacks_from_blocked_benign_rows() -> None:
     """What a detector blocks by its own threshold is counted on either side."""
     answers = [Answer(0.9, True, 1.0), Answer(0.2, False, 3.0), Answer(0.1, True, 2.0)]
-    found = figures([ATTACK, ATTACK, BENIGN], answers, np.random.default_rng(1))
-    assert (found.caught, found.false_positives, found.median_ms, found.auc) == (0.5, 1.0, 2.0, 1.0)
-    middle, low, high = found.recall_at["0.01"]
+    result = figures([ATTACK, ATTACK, BENIGN], answers, np.random.default_rng(1))
+    assert (result.caught, result.false_positives, result.median_ms, result.auc) == (0.5, 1.0, 2.0, 1.0)
+    middle, low, high = result.recall_at["0.01"]
     assert low <= middle <= high
 
 

@@ -20,8 +20,8 @@ ROWS = [
 
 def test_a_band_counts_questions_calls_and_errors() -> None:
     """Two rows inside, both wrong before, both right after; one of them acquitted, so three calls."""
-    found = trade(ROWS, 0.4, 0.8, 0.6)
-    assert (found.asked, found.calls, found.errors_before, found.errors_after) == (2, 3, 2, 0)
+    result = trade(ROWS, 0.4, 0.8, 0.6)
+    assert (result.asked, result.calls, result.errors_before, result.errors_after) == (2, 3, 2, 0)
 
 
 def test_a_judge_can_make_things_worse() -> None:
@@ -51,8 +51,8 @@ def test_rows_are_weighed_to_the_share_of_attacks(tmp_path: Path) -> None:
     lines = [{"id": str(n), "risk_score": 0.5} for n in range(3)]
     (tmp_path / "scores").write_text("\n".join(json.dumps(line) for line in lines))
     arguments = Namespace(attacks=0.1, recall=0.9, false_positives=0.05, threshold=0.6)
-    made = cases(tmp_path / "rows", read_scores(tmp_path / "scores"), {}, arguments)
-    assert [(c.attack, c.judge_blocks, round(c.weight, 9)) for c in made] == [
+    weighted = cases(tmp_path / "rows", read_scores(tmp_path / "scores"), {}, arguments)
+    assert [(c.attack, c.judge_blocks, round(c.weight, 9)) for c in weighted] == [
         (False, 0.05, 900),
         (True, 0.9, 50),
         (True, 0.9, 50),

@@ -45,8 +45,8 @@ def test_rows_are_half_attacks_inside_the_band(tmp_path: Path) -> None:
     rows += [{"id": f"b{n}", "text": "x", "benign": True} for n in range(3)]
     (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
     scores = {"a0": 0.5, "a1": 0.5, "a2": 0.9, "b0": 0.5, "b1": 0.4, "b2": 0.1}
-    found = chosen(tmp_path / "rows.jsonl", scores, (0.3, 0.7), 10)
-    assert sorted(row.id for row in found) == ["a0", "a1", "b0", "b1"]
+    picked = chosen(tmp_path / "rows.jsonl", scores, (0.3, 0.7), 10)
+    assert sorted(row.id for row in picked) == ["a0", "a1", "b0", "b1"]
 
 
 def test_each_way_to_ask_has_its_line() -> None:

@@ -12,42 +12,42 @@ from door import personal
 from benchmarks.leak_cases import leaks, ordinary
 from sidecar.config import Answers
 from sidecar.extraction.extraction import Extraction
-from sidecar.response_scan.detector import Finder
+from sidecar.response_scan.detector import ResponseDetector
 from sidecar.response_scan.leaks import Leaks
-from sidecar.response_scan.sse import read
-from sidecar.response_scan.stream_window import Window
+from sidecar.response_scan.sse import parse_event
+from sidecar.response_scan.stream_buffer import StreamBuffer
 
 SIZE = 4
 
 
-class Found(Exception):
+class LeakDetected(Exception):
     """The look has found something."""
 
 
-async def found(prompt: str, text: str, *, stream: bool) -> bool:
+async def is_detected(prompt: str, text: str, *, stream: bool) -> bool:
     """Whether an answer is flagged, whole or in pieces."""
-    finder = await Finder.made(personal(), Answers(), Extraction(system_prompt=prompt))
+    detector = await ResponseDetector.create(personal(), Answers(), Extraction(system_prompt=prompt))
     if not stream:
-        return bool(await finder.findings([(text, "p")]))
-    return (await streamed(finder, text))[0]
+        return bool(await detector.findings([(text, "p")]))
+    return (await streamed(detector, text))[0]
 
 
-async def streamed(finder: Finder, text: str) -> tuple[bool, list[str]]:
+async def streamed(detector: ResponseDetector, text: str) -> tuple[bool, list[str]]:
     """Whether a stream is withheld, and what has gone after each of its pieces."""
 
-    async def look(seen: str, path: str) -> None:
-        if await finder.findings([(seen, path)]):
-            raise Found
+    async def scan(text: str, path: str) -> None:
+        if await detector.findings([(text, path)]):
+            raise LeakDetected
 
-    window, gone = Window(look, Answers().hold, None, (await finder.beginnings()).free), [""]
+    buffer, released = StreamBuffer(scan, Answers().hold, None, (await detector.lookahead()).releasable_prefix), [""]
     try:
         for start in range(0, len(text), SIZE):
-            events = await window.add(read(_event(text[start : start + SIZE])))
-            gone.append(gone[-1] + "".join(piece.text for event in events for piece in event.pieces))
-        await window.finish()
-    except Found:
-        return True, gone
-    return False, gone
+            events = await buffer.add(parse_event(_event(text[start : start + SIZE])))
+            released.append(released[-1] + "".join(piece.text for event in events for piece in event.pieces))
+        await buffer.finish()
+    except LeakDetected:
+        return True, released
+    return False, released
 
 
 def _event(text: str) -> bytes:
@@ -59,7 +59,7 @@ def _event(text: str) -> bytes:
 async def test_leaks_are_caught(stream: bool) -> None:
     """At least 99 of 100 answers with eight or more words in a row, whole and streamed."""
     cases = leaks()
-    missed = [text for prompt, text in cases if not await found(prompt, text, stream=stream)]
+    missed = [text for prompt, text in cases if not await is_detected(prompt, text, stream=stream)]
     assert len(set(cases)) == 100
     assert len(missed) <= 1, missed
 
@@ -68,28 +68,28 @@ async def test_leaks_are_caught(stream: bool) -> None:
 async def test_ordinary_answers_pass(stream: bool) -> None:
     """None of 500 is flagged, those among them with seven words in a row included."""
     cases = ordinary()
-    flagged = [text for prompt, text in cases if await found(prompt, text, stream=stream)]
+    flagged = [text for prompt, text in cases if await is_detected(prompt, text, stream=stream)]
     assert len(cases) == 500
     assert flagged == []
 
 
 async def test_no_two_words_of_a_leak_have_gone_when_it_is_found() -> None:
     """A stream gives one word at most that the system prompt happens to hold, too."""
-    given = []
+    counts = []
     for prompt, text in leaks():
-        finder = await Finder.made(personal(), Answers(), Extraction(system_prompt=prompt))
-        _, gone = await streamed(finder, text)
-        given += [text for _ in Leaks(prompt, words=2).found(gone[-1], "")]
-    assert given == []
+        detector = await ResponseDetector.create(personal(), Answers(), Extraction(system_prompt=prompt))
+        _, released = await streamed(detector, text)
+        counts += [text for _ in Leaks(prompt, words=2).find(released[-1], "")]
+    assert counts == []
 
 
 async def test_ordinary_answers_are_hardly_held_back() -> None:
-    """Counted in characters: the median first word goes after 16 at most, where the whole window would be 160."""
+    """Counted in characters: the median first word goes after 16 at most, where the whole buffer would be 160."""
     firsts, waiting = [], []
     for prompt, text in ordinary():
-        finder = await Finder.made(personal(), Answers(), Extraction(system_prompt=prompt))
-        _, gone = await streamed(finder, text)
-        firsts.append(next((number for number, went in enumerate(gone) if went), len(gone)) * SIZE)
-        waiting += [min(number * SIZE, len(text)) - len(went) for number, went in enumerate(gone)]
+        detector = await ResponseDetector.create(personal(), Answers(), Extraction(system_prompt=prompt))
+        _, released = await streamed(detector, text)
+        firsts.append(next((number for number, went in enumerate(released) if went), len(released)) * SIZE)
+        waiting += [min(number * SIZE, len(text)) - len(went) for number, went in enumerate(released)]
     assert statistics.median(firsts) <= 16
     assert statistics.mean(waiting) <= 20

@@ -26,14 +26,14 @@ def test_hostile_text_is_new_each_time() -> None:
 
 def test_thinned_text_has_no_piece_that_a_rule_is_certain_of() -> None:
     """It is put together of the others."""
-    asked: list[str] = []
+    requested: list[str] = []
 
     def scan(text: str) -> list[Finding]:
-        asked.append(text)
-        return [Finding("A-1", Label.JAILBREAK, CERTAIN_SCORE - 0.1 * (len(asked) % 2), LayerName.RULES, "prompt")]
+        requested.append(text)
+        return [Finding("A-1", Label.JAILBREAK, CERTAIN_SCORE - 0.1 * (len(requested) % 2), LayerName.RULES, "prompt")]
 
     text = HOSTILE.thinned(600, scan)
-    assert text == " ".join(asked[::2])[:600]
+    assert text == " ".join(requested[::2])[:600]
 
 
 def test_patterns_for_re() -> None:
@@ -46,6 +46,6 @@ def test_patterns_for_re() -> None:
 
 def test_the_median() -> None:
     """In microseconds, one for each text."""
-    seen: list[str] = []
-    assert 0 <= median(seen.append, ["a", "b", "c"]) < 1e6
-    assert seen == ["a", "b", "c"]
+    order: list[str] = []
+    assert 0 <= median(order.append, ["a", "b", "c"]) < 1e6
+    assert order == ["a", "b", "c"]

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.speed import scenes
 from benchmarks.speed.client import Answer, Tally, at_once, chat, checked, prompt
-from benchmarks.speed.goals import BARE, DIRECT, RULES, Goal, added, each
+from benchmarks.speed.goals import BARE, DIRECT, RULES, Goal, added, ratios
 from benchmarks.speed.page import bars, table
 from benchmarks.speed.world import World, proportional, resident, spent
 
@@ -45,7 +45,7 @@ def test_ratios_are_taken_round_by_round() -> None:
     rows = {DIRECT: [{"p50_ms": 1.0}, {"p50_ms": 2.0}], BARE: [{"p50_ms": 3.0}, {"p50_ms": 3.0}]}
     rows[RULES] = [{"p50_ms": 4.0}, {"p50_ms": 4.0}]
     assert added(rows, RULES, BARE) == [1.5, 2.0]
-    assert each(rows, RULES, DIRECT, "p50_ms") == [4.0, 2.0]
+    assert ratios(rows, RULES, DIRECT, "p50_ms") == [4.0, 2.0]
     assert Goal("x", 1.8, [1.5, 2.0]).met
     assert not Goal("x", 1.8, [1.5, 2.0], least=True).met
     assert Goal("x", 1.8, [1.5, 2.0]).row()[1:] == ["<= 1.80", "1.75 (1.50 to 2.00)", "yes"]

@@ -13,6 +13,6 @@ from playwright.sync_api import Browser, sync_playwright
 def browser() -> Iterator[Browser]:
     """A Chromium without a window."""
     with sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=120_000)
-        yield made
-        made.close()
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=120_000)
+        yield chromium
+        chromium.close()

@@ -30,13 +30,13 @@ def page(browser: Browser) -> Iterator[Page]:
     """
     context = browser.new_context()
     context.set_default_timeout(60_000)
-    made = context.new_page()
-    said: list[str] = []
-    made.on("console", lambda message: said.append(message.text) if "404" not in message.text else None)
-    made.on("pageerror", lambda error: said.append(str(error)))
-    yield made
+    opened = context.new_page()
+    messages: list[str] = []
+    opened.on("console", lambda message: messages.append(message.text) if "404" not in message.text else None)
+    opened.on("pageerror", lambda error: messages.append(str(error)))
+    yield opened
     context.close()
-    assert said == []
+    assert messages == []
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +54,10 @@ def scan(replica: SidecarProcess, key: str) -> tuple[int, str | None]:
     return answer.status_code, answer.json().get("action")
 
 
-def until(wanted: tuple[int, str | None], replica: SidecarProcess, key: str, seconds: float) -> float:
+def until(expected: tuple[int, str | None], replica: SidecarProcess, key: str, seconds: float) -> float:
     """Ask until the answer is the wanted one; how long that took."""
     begun = time.monotonic()
-    while scan(replica, key) != wanted:
+    while scan(replica, key) != expected:
         assert time.monotonic() - begun < seconds
         time.sleep(0.1)
     return time.monotonic() - begun
@@ -94,8 +94,8 @@ def violations(page: Page, *rules: str) -> list[str]:
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(AXE.read_text("utf-8"))
     options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
-    found = page.evaluate("options => axe.run(options)", options)["violations"]
-    return [f"{page.url} {one['id']}: {one['nodes'][0]['html'][:120]}" for one in found]
+    problems = page.evaluate("options => axe.run(options)", options)["violations"]
+    return [f"{page.url} {problem['id']}: {problem['nodes'][0]['html'][:120]}" for problem in problems]
 
 
 def look(page: Page) -> None:
@@ -111,8 +111,8 @@ def look(page: Page) -> None:
 
 def test_from_the_first_start_to_a_revoked_key(replicas: list[SidecarProcess], page: Page) -> None:
     """First start, login, key, scan, decision, false positive, rotation, revocation on a second replica, all pages."""
-    one, other = replicas
-    link = re.search(r"http://\S+/invitation/\S+", one.output)
+    first, second = replicas
+    link = re.search(r"http://\S+/invitation/\S+", first.output)
     assert link
     page.goto(link.group())
     look(page)
@@ -122,9 +122,9 @@ def test_from_the_first_start_to_a_revoked_key(replicas: list[SidecarProcess], p
     page.get_by_role("button", name="Save and log in").click()
     page.get_by_role("button", name="Log out").click()
     look(page)
-    page.goto(f"{one.admin}/static/nowhere")
+    page.goto(f"{first.admin}/static/nowhere")
     look(page)
-    page.goto(one.admin)
+    page.goto(first.admin)
     page.get_by_label("Name").fill("ada")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
@@ -149,26 +149,26 @@ def test_from_the_first_start_to_a_revoked_key(replicas: list[SidecarProcess], p
     in_row(page, "shop", "Rotate…", "Make a successor")
     new = page.locator("#secret").inner_text()
     assert new != old
-    assert scan(one, old)[0] == scan(other, new)[0] == 200
+    assert scan(first, old)[0] == scan(second, new)[0] == 200
     in_row(page, old[4:12], "Revoke…", f"Revoke {old[4:12]}")
-    assert scan(one, old)[0] == 401
-    assert until((401, None), other, old, 10) < 5.5
-    assert scan(other, new)[0] == 200
+    assert scan(first, old)[0] == 401
+    assert until((401, None), second, old, 10) < 5.5
+    assert scan(second, new)[0] == 200
 
     change_limits(page, new)
-    assert [scan(one, new)[0] for _ in range(2)] == [200, 429]
+    assert [scan(first, new)[0] for _ in range(2)] == [200, 429]
     for path in (*PAGES, *PAGES_FOR_ADMINS):
-        page.goto(one.admin + path)
+        page.goto(first.admin + path)
         look(page)
 
 
 def test_the_playground_shows_what_is_hidden(replicas: list[SidecarProcess], page: Page, browser: Browser) -> None:
     """Without JavaScript too: the page is complete from the server."""
-    made = replicas[0].cli("admin", "create", "vic", "--role", "viewer", "--config", str(replicas[0].config))
+    created = replicas[0].cli("admin", "create", "vic", "--role", "viewer", "--config", str(replicas[0].config))
     context = browser.new_context(java_script_enabled=False)
     plain = context.new_page()
     plain.set_default_timeout(60_000)
-    plain.goto(made.stdout.decode().strip())
+    plain.goto(created.stdout.decode().strip())
     plain.get_by_label("Password").fill(PASSWORD)
     plain.get_by_label("The same again").fill(PASSWORD)
     plain.get_by_role("button", name="Save and log in").click()

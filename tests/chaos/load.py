@@ -28,7 +28,7 @@ SENTENCE = "How long do I boil an egg?"
 
 
 @dataclass
-class Told:
+class Answered:
     """One answer: when, from which door, its status (0: none came), and its decision."""
 
     at: float
@@ -43,18 +43,18 @@ class Load:
     """Some clients of both doors; each third chat is an attack."""
 
     world: World
-    told: list[Told] = field(default_factory=list)
+    answers: list[Answered] = field(default_factory=list)
     clients: int = 4
     pause: float = 0.01
 
     @property
     def decisions(self) -> set[str]:
         """The ids of all decisions that anybody was told of: verdicts, not errors of the way."""
-        return {told.decision for told in self.told if told.status in {200, 400}}
+        return {answer.decision for answer in self.answers if answer.status in {200, 400}}
 
     def statuses(self, *, attack: bool | None = None) -> Counter[int]:
         """How often each status came."""
-        return Counter(told.status for told in self.told if attack is None or told.attack == attack)
+        return Counter(answer.status for answer in self.answers if attack is None or answer.attack == attack)
 
     async def ask(self, number: int) -> None:
         """One request; what came of it is noted."""
@@ -62,10 +62,10 @@ class Load:
         text = ATTACK if attack else SENTENCE
         try:
             reply = await (self.world.inline(text) if door == "inline" else self.world.scan(text))
-            told = Told(time.monotonic(), door, attack, reply.status, reply.headers.get("x-sidecar-decision", ""))
+            answer = Answered(time.monotonic(), door, attack, reply.status, reply.headers.get("x-sidecar-decision", ""))
         except (aiohttp.ClientError, TimeoutError, OSError):
-            told = Told(time.monotonic(), door, attack, 0)
-        self.told.append(told)
+            answer = Answered(time.monotonic(), door, attack, 0)
+        self.answers.append(answer)
 
     async def _client(self, first: int) -> None:
         number = first

@@ -58,20 +58,20 @@ async def test_streams_of_the_usual_length_end_by_themselves(tmp_path: Path) -> 
 async def test_what_does_not_end_is_told_within_one_deadline(tmp_path: Path) -> None:
     """An error event, then no clean end; long before the streams themselves would be over."""
     for came in await drained(tmp_path, 500, timeout="4s"):
-        told, _, end = came.rpartition("data: ")
-        assert told.startswith(EVENT.decode())
-        assert len(told) < len(EVENT) * 100
+        error, _, end = came.rpartition("data: ")
+        assert error.startswith(EVENT.decode())
+        assert len(error) < len(EVENT) * 100
         assert json.loads(end.removesuffix("(cut)"))["error"]["message"] == ENDING
         assert end.endswith("(cut)")
 
 
 async def test_while_it_drains_it_is_not_ready_and_takes_nobody_in(tmp_path: Path) -> None:
     """Balancers are told, connections are refused, and the stream that runs goes on to its end."""
-    seen = asyncio.Event()
+    arrived = asyncio.Event()
 
     async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(head("200 OK", "text/event-stream", "Connection: close") + EVENT)
-        await seen.wait()
+        await arrived.wait()
         writer.write(EVENT)
         writer.close()
 
@@ -90,6 +90,6 @@ async def test_while_it_drains_it_is_not_ready_and_takes_nobody_in(tmp_path: Pat
         await patiently(drains)
         with pytest.raises(aiohttp.ClientConnectorError):
             await session.get(f"{running.base}/health")
-        seen.set()
+        arrived.set()
         assert await talking == EVENT.decode() * 2
         assert await asyncio.to_thread(running.process.wait, 60) == 0

@@ -13,17 +13,17 @@ from recording import recording, whole
 BODY = b"x" * 1000
 
 
-async def ask(made: Link, seconds: float = 5.0) -> bytes:
+async def ask(faulty: Link, seconds: float = 5.0) -> bytes:
     """One POST through the link; the body of the answer."""
     timeout = aiohttp.ClientTimeout(total=seconds)
-    async with aiohttp.ClientSession(timeout=timeout) as session, session.post(made.url, data=b"hello") as answer:
+    async with aiohttp.ClientSession(timeout=timeout) as session, session.post(faulty.url, data=b"hello") as answer:
         return await answer.read()
 
 
 async def test_a_good_link_passes_both_ways() -> None:
     """What is sent arrives, and what is answered comes back."""
-    async with recording(whole(BODY)) as far, link(far.port) as made:
-        assert await ask(made) == BODY
+    async with recording(whole(BODY)) as far, link(far.port) as faulty:
+        assert await ask(faulty) == BODY
         assert far.bodies == [b"hello"]
 
 
@@ -45,30 +45,30 @@ async def test_a_good_link_passes_both_ways() -> None:
 )
 async def test_each_fault_is_what_a_client_meets(fault: Fault, raised: type[Exception], arrives: bool) -> None:
     """The error of the client is that of the fault, and the request went on or did not."""
-    async with recording(whole(BODY)) as far, link(far.port) as made:
-        await made.set(fault)
+    async with recording(whole(BODY)) as far, link(far.port) as faulty:
+        await faulty.set(fault)
         with pytest.raises(raised):
-            await ask(made, 0.3)
+            await ask(faulty, 0.3)
         assert bool(far.bodies) == arrives
-        await made.set(NONE)
-        assert await ask(made) == BODY
+        await faulty.set(NONE)
+        assert await ask(faulty) == BODY
 
 
 async def test_a_fault_reaches_connections_that_are_open() -> None:
     """A pooled connection that was good a moment ago is as bad as a new one."""
-    async with recording(whole(BODY)) as far, link(far.port) as made, aiohttp.ClientSession() as session:
-        async with session.post(made.url, data=b"1") as answer:
+    async with recording(whole(BODY)) as far, link(far.port) as faulty, aiohttp.ClientSession() as session:
+        async with session.post(faulty.url, data=b"1") as answer:
             await answer.read()
-        await made.set(Fault("reset"))
+        await faulty.set(Fault("reset"))
         with pytest.raises(aiohttp.ClientError):
-            await session.post(made.url, data=b"2")
-        assert made.connections == 1
+            await session.post(faulty.url, data=b"2")
+        assert faulty.connections == 1
 
 
 async def test_slow_faults_are_slow_and_complete() -> None:
     """Latency delays and loses nothing."""
-    async with recording(whole(BODY)) as far, link(far.port) as made:
-        await made.set(Fault("latency", pause=0.2))
+    async with recording(whole(BODY)) as far, link(far.port) as faulty:
+        await faulty.set(Fault("latency", pause=0.2))
         begun = time.monotonic()
-        assert await asyncio.wait_for(ask(made), 5) == BODY
+        assert await asyncio.wait_for(ask(faulty), 5) == BODY
         assert time.monotonic() - begun >= 0.2

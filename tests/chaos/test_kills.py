@@ -53,9 +53,9 @@ def listeners(port: int) -> int:
 
 async def begin(folder: Path, upstream: Recording, *arguments: str) -> SidecarProcess:
     """A sidecar in a process of its own."""
-    given = process_settings(folder, upstream.url, scan={"deadline": "30s"}, upstream={"url": upstream.url, **PATIENT})
-    made = SidecarProcess(folder, given, arguments)
-    return await asyncio.to_thread(made.start)
+    values = process_settings(folder, upstream.url, scan={"deadline": "30s"}, upstream={"url": upstream.url, **PATIENT})
+    process = SidecarProcess(folder, values, arguments)
+    return await asyncio.to_thread(process.start)
 
 
 async def test_the_process_is_killed_again_and_again(tmp_path: Path) -> None:
@@ -65,16 +65,16 @@ async def test_the_process_is_killed_again_and_again(tmp_path: Path) -> None:
         running = await begin(tmp_path, upstream)
         ring = KeyRing(await Store.open(url), Auth())
         _, value = await ring.create("load")
-        made, revoked = [], []
+        created, revoked = [], []
         for round_ in range(ROUNDS):
             load, begun = Load(World(running.base, session, value)), datetime.now(UTC)
             async with load.running():
                 await load.more(20)
                 key, _ = await ring.create(f"key {round_}")
-                made.append(key.id)
-                old, gone = await ring.create(f"gone {round_}")
+                created.append(key.id)
+                old, deleted = await ring.create(f"gone {round_}")
                 await ring.revoke(old.id)
-                revoked.append(gone)
+                revoked.append(deleted)
                 await asyncio.sleep(moments.random() * 0.5)
                 assert running.process is not None
                 running.process.send_signal(signal.SIGKILL)
@@ -82,13 +82,15 @@ async def test_the_process_is_killed_again_and_again(tmp_path: Path) -> None:
                 await asyncio.to_thread(running.process.wait)
             assert set(load.statuses(attack=True)) <= {400, 200, 0}
             lost = load.decisions - await stored(url, begun)
-            old_news = [told for told in load.told if told.decision in lost and told.at < killed_at - ALLOWED_SECONDS]
+            old_news = [
+                answer for answer in load.answers if answer.decision in lost and answer.at < killed_at - ALLOWED_SECONDS
+            ]
             assert len(lost) <= ALLOWED_LOSS or old_news == []
             with closing(sqlite3.connect(tmp_path / "sidecar.db")) as database:
                 assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             running = await asyncio.to_thread(running.start)
-            assert {key.id for key in await ring.list()} >= set(made)
-            again = World(running.base, session, gone)
+            assert {key.id for key in await ring.list()} >= set(created)
+            again = World(running.base, session, deleted)
             assert (await again.scan()).status == 401
         await ring._keys._database.close()
         assert await asyncio.to_thread(running.stop) == 0
@@ -113,7 +115,7 @@ async def test_a_worker_is_killed_again_and_again(tmp_path: Path) -> None:
                 await asyncio.sleep(moments.random() * 0.2)
                 victim = moments.choice(children(parent))
                 os.kill(victim, signal.SIGKILL)
-                await patiently(lambda gone=victim: gone not in children(parent), 300)
+                await patiently(lambda pid=victim: pid not in children(parent), 300)
                 await load.more(20)
         assert await asyncio.to_thread(running.stop) == 0
         assert set(load.statuses()) <= {200, 400, 0}
@@ -127,8 +129,8 @@ async def test_postgresql_is_killed_again_and_again(tmp_path: Path) -> None:
     with servers.postgresql() as database:
         url = database.new_database()
         async with recording(whole(ANSWER)) as upstream:
-            made = settings(tmp_path, upstream.url, store={"url": url}, auth={"cache": "0ms"}, upstream=PATIENT)
-            async with world(made) as here:
+            configured = settings(tmp_path, upstream.url, store={"url": url}, auth={"cache": "0ms"}, upstream=PATIENT)
+            async with world(configured) as here:
                 dropped, load = LOG_DROPPED._value.get(), Load(here)
                 async with load.running():
                     for _ in range(ROUNDS):
@@ -139,8 +141,8 @@ async def test_postgresql_is_killed_again_and_again(tmp_path: Path) -> None:
                         await asyncio.to_thread(database.start)
                         await patiently(lambda: scans(here), 300)
                 assert set(load.statuses()) <= {200, 400, 503}
-                assert {t.status for t in load.told if t.door == "inline"} == {200, 400}
-                assert {t.status for t in load.told if t.door == "scan"} == {200, 503}
+                assert {t.status for t in load.answers if t.door == "inline"} == {200, 400}
+                assert {t.status for t in load.answers if t.door == "scan"} == {200, 503}
             assert LOG_DROPPED._value.get() == dropped
             assert load.decisions - await stored(url) == set()
             assert attacks(upstream) == []
@@ -166,8 +168,8 @@ async def test_redis_is_killed_again_and_again(tmp_path: Path) -> None:
     with servers.redis() as shared:
         async with recording(whole(ANSWER)) as upstream:
             limits, cache = {"url": shared.url}, {"url": shared.url}
-            made = settings(tmp_path, upstream.url, limits=limits, cache=cache, upstream=PATIENT)
-            async with world(made) as here:
+            configured = settings(tmp_path, upstream.url, limits=limits, cache=cache, upstream=PATIENT)
+            async with world(configured) as here:
                 load = Load(here)
                 async with load.running():
                     for _ in range(ROUNDS):
@@ -177,5 +179,5 @@ async def test_redis_is_killed_again_and_again(tmp_path: Path) -> None:
                         await load.more(20)
                         await asyncio.to_thread(shared.start)
                 assert set(load.statuses()) == {200, 400}
-            assert load.decisions - await stored(made.store.url) == set()
+            assert load.decisions - await stored(configured.store.url) == set()
             assert attacks(upstream) == []

@@ -41,13 +41,13 @@ ALL_JUDGED = [0.0, 0.6]
 async def judged(folder: Path, **sections: Any) -> AsyncIterator[tuple[World, Link, JudgeServer, Recording, str]]:
     """A sidecar whose every scan asks a judge behind a link."""
     async with recording(whole(ANSWER)) as upstream, JudgeServer() as judge, link(URL(judge.url).port or 0) as wire:
-        asked = {"url": f"{wire.url}/v1", "model": "m", "between": ALL_JUDGED, "timeout": "250ms"}
-        asked |= {"breaker_failures": 1000, "control": False, "cache": 0, "calls": "100000/second"}
-        asked |= {"tokens": "100000000/second"} | sections.pop("judge", {})
-        layers = {"semantic": NO_SEMANTIC, "llm_judge": asked}
-        made = settings(folder, upstream.url, layers=layers, **sections)
-        async with world(made) as here:
-            yield here, wire, judge, upstream, made.store.url
+        judge_settings = {"url": f"{wire.url}/v1", "model": "m", "between": ALL_JUDGED, "timeout": "250ms"}
+        judge_settings |= {"breaker_failures": 1000, "control": False, "cache": 0, "calls": "100000/second"}
+        judge_settings |= {"tokens": "100000000/second"} | sections.pop("judge", {})
+        layers = {"semantic": NO_SEMANTIC, "llm_judge": judge_settings}
+        configured = settings(folder, upstream.url, layers=layers, **sections)
+        async with world(configured) as here:
+            yield here, wire, judge, upstream, configured.store.url
 
 
 @pytest.mark.parametrize("policy", ["block", "skip"])
@@ -107,8 +107,8 @@ async def test_the_deadline_of_the_request_while_scanning(tmp_path: Path, policy
 async def test_a_full_scan_queue(tmp_path: Path, policy: str) -> None:
     """No place and no queue: refused within 50 ms with Retry-After; `overload: allow` opens, and says so."""
     bounds = {"concurrency": 1, "queue": 0}
-    one = {"timeout": "3s"}
-    async with judged(tmp_path, scan=bounds, failure={"overload": policy}, judge=one) as opened:
+    single = {"timeout": "3s"}
+    async with judged(tmp_path, scan=bounds, failure={"overload": policy}, judge=single) as opened:
         here, _, judge, upstream, store = opened
         await here.inline()
         judge.answer = judges.slow(1)

@@ -58,27 +58,27 @@ def rules(folder: Path) -> RulesLayer:
 def semantic(*, broken: bool = False, pause: float = 0.0) -> SemanticLayer:
     """The semantic layer on an encoder that raises or takes its time."""
     encoder = TinyEncoder(pause=pause)
-    made = tiny_model.manifest(similar_from=0.9)
-    neighbours = NearestNeighbours((), encoder, made)
+    manifest = tiny_model.manifest(similar_from=0.9)
+    neighbours = NearestNeighbours((), encoder, manifest)
     encoder.broken = broken
     reader = Batcher(CascadeScorer(encoder, tiny_model.head()))
-    return SemanticLayer(ModelArtifact(Path(), made, tiny_model.head()), reader, neighbours)
+    return SemanticLayer(ModelArtifact(Path(), manifest, tiny_model.head()), reader, neighbours)
 
 
 @asynccontextmanager
 async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stage) -> AsyncIterator[World]:
     """Both doors over these layers, with real keys, journal and store."""
-    made = settings(folder, forward_to.url)
-    store = await Store.open(made.store.url)
-    keyring, journal = KeyRing(store, made.auth), Journal(store, made.store, config.Log())
+    configured = settings(folder, forward_to.url)
+    store = await Store.open(configured.store.url)
+    keyring, journal = KeyRing(store, configured.auth), Journal(store, configured.store, config.Log())
     await journal.start()
     engine = Engine(stages, terms, limits.Concurrency(8, 8))
-    gatekeeper = Gatekeeper(keyring, limits.MemoryLimiter(), made)
-    forward = await upstream.open(made.upstream)
+    gatekeeper = Gatekeeper(keyring, limits.MemoryLimiter(), configured)
+    forward = await upstream.open(configured.upstream)
     app = web.Application(middlewares=[boundary()])
-    app.add_routes(ScanApi(engine, journal, gatekeeper, made).routes())
-    app.router.add_route("*", "/{tail:.*}", Proxy(engine, journal, forward, made, gatekeeper).handle)
-    site = Site(app, made.limits, 1)
+    app.add_routes(ScanApi(engine, journal, gatekeeper, configured).routes())
+    app.router.add_route("*", "/{tail:.*}", Proxy(engine, journal, forward, configured, gatekeeper).handle)
+    site = Site(app, configured.limits, 1)
     port = await site.listen("127.0.0.1", 0)
     _, key = await keyring.create("doors")
     try:

@@ -48,8 +48,8 @@ async def test_an_upstream_behind_a_bad_link(tmp_path: Path, failure: dict[str, 
         "late": (Fault("latency", pause=3), 504),
     }
     async with recording(whole(ANSWER)) as upstream, link(upstream.port) as wire:
-        made = settings(tmp_path, wire.url, failure=failure)
-        async with world(made) as here:
+        configured = settings(tmp_path, wire.url, failure=failure)
+        async with world(configured) as here:
             for name, (fault, status) in expected.items():
                 await wire.set(fault)
                 inline, scan = await asyncio.gather(here.inline(), here.scan())
@@ -58,7 +58,7 @@ async def test_an_upstream_behind_a_bad_link(tmp_path: Path, failure: dict[str, 
                 assert (await here.inline(ATTACK)).status == 400, name
                 await wire.set(NONE)
                 assert (await here.inline()).status == 200, f"{name}: not over when the fault was"
-        assert await audit(made.store.url, upstream) == []
+        assert await audit(configured.store.url, upstream) == []
 
 
 @pytest.mark.parametrize("kind", ["reset", "cut", "stall"])
@@ -66,8 +66,8 @@ async def test_a_stream_on_a_link_that_fails_half_way(tmp_path: Path, kind: Any)
     """Whole events, then an error in their place, then a dirty end; never a clean one."""
     events = stream([EVENT] * 200, pause=0.002)
     async with recording(events) as upstream, link(upstream.port) as wire:
-        made = settings(tmp_path, wire.url)
-        async with world(made) as here:
+        configured = settings(tmp_path, wire.url)
+        async with world(configured) as here:
             await wire.set(Fault(kind, after=1000))
             body, ended = b"", "clean"
             request = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
@@ -80,7 +80,7 @@ async def test_a_stream_on_a_link_that_fails_half_way(tmp_path: Path, kind: Any)
         assert ended == "dirty"
         assert body.count(EVENT) > 3
         assert b'"error"' in body.split(b"\n\n")[-2]
-        assert await audit(made.store.url, upstream) == []
+        assert await audit(configured.store.url, upstream) == []
 
 
 @pytest.mark.parametrize("name", DEAD)
@@ -92,8 +92,8 @@ async def test_a_key_store_behind_a_bad_link(tmp_path: Path, postgres: servers.P
     url = postgres.new_database()
     async with recording(whole(ANSWER)) as upstream, link(postgres.port) as wire:
         store = {"url": through(url, wire.port), "flush": 0.05}
-        made = settings(tmp_path, upstream.url, store=store, auth={"cache": "0ms"}, failure=EVERYTHING_OPEN)
-        async with world(made) as here:
+        configured = settings(tmp_path, upstream.url, store=store, auth={"cache": "0ms"}, failure=EVERYTHING_OPEN)
+        async with world(configured) as here:
             assert (await here.scan()).status == 200
             dropped = LOG_DROPPED._value.get()
             await wire.set(DEAD[name])
@@ -131,8 +131,8 @@ async def test_redis_behind_a_bad_link(tmp_path: Path, redis: servers.RedisServe
     async with recording(whole(ANSWER)) as upstream, link(redis.port) as wire:
         url = through(redis.url, wire.port)
         limits = {"url": url, "rate": "1/hour", "burst": 50}
-        made = settings(tmp_path, upstream.url, limits=limits, cache={"url": url})
-        async with world(made) as here:
+        configured = settings(tmp_path, upstream.url, limits=limits, cache={"url": url})
+        async with world(configured) as here:
             assert (await here.scan()).status == 200
             counted = LIMITS_LOCAL._value.get()
             await wire.set(DEAD[name])
@@ -145,4 +145,4 @@ async def test_redis_behind_a_bad_link(tmp_path: Path, redis: servers.RedisServe
             assert time.monotonic() - begun < 3
             await wire.set(NONE)
             assert (await here.scan()).status == 200
-        assert await audit(made.store.url, upstream) == []
+        assert await audit(configured.store.url, upstream) == []

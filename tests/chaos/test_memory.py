@@ -59,8 +59,8 @@ async def test_slow_large_bodies_do_not_starve_small_ones(tmp_path: Path) -> Non
     bounds = {"body_bytes": 2**16, "bodies": 2**20, "body_timeout": "60s"}
     refused = NO_ROOM.labels("body")
     async with recording(whole(ANSWER)) as upstream:
-        made = settings(tmp_path, upstream.url, limits=bounds)
-        async with world(made) as here:
+        configured = settings(tmp_path, upstream.url, limits=bounds)
+        async with world(configured) as here:
             port, before = int(here.base.rpartition(":")[2]), refused._value.get()
             slow_ones = [await slow(port, 2**16) for _ in range(20)]
             await patiently(lambda: refused._value.get() - before >= 10)
@@ -75,23 +75,23 @@ async def test_slow_large_bodies_do_not_starve_small_ones(tmp_path: Path) -> Non
                 writer.close()
             await patiently(lambda: BODY_BYTES._value.get() == 0)
             assert (await here.inline(large)).status == (await here.scan(large)).status == 200
-        assert await audit(made.store.url, upstream) == []
+        assert await audit(configured.store.url, upstream) == []
 
 
 def flood_of(number: int) -> tuple[bytes, dict[str, str]]:
     """A large body: text, text of many languages, hidden text, many values, or packed; every tenth an attack."""
-    said = ATTACK if number % 10 == 0 else SENTENCE
+    text = ATTACK if number % 10 == 0 else SENTENCE
     size = BODY - 1_000
     if number % 5 == 0:
-        return _chat(f"{number} {said} " + "lorem ipsum " * (size // 12)), {}
+        return _chat(f"{number} {text} " + "lorem ipsum " * (size // 12)), {}
     if number % 5 == 1:
-        return _chat(f"{number} {said} " + "где 中文 \U0001f600 " * (size // 21), ascii_only=False), {}
+        return _chat(f"{number} {text} " + "где 中文 \U0001f600 " * (size // 21), ascii_only=False), {}
     if number % 5 == 2:
-        return _chat(said)[:-1] + b', "x": [' + b"[]," * (size // 3) + b"0]}", {}
+        return _chat(text)[:-1] + b', "x": [' + b"[]," * (size // 3) + b"0]}", {}
     if number % 5 == 3:
         coded = base64.b64encode(random.Random(number).randbytes(300)).decode()  # noqa: S311 - any bytes do
-        return _chat(f"{number} {said} " + f"{coded} %69%67 &#105; l33t " * (size // 425)), {}
-    return gzip.compress(_chat(f"{number} {said} " + "a " * (size // 2)), 1), {"Content-Encoding": "gzip"}
+        return _chat(f"{number} {text} " + f"{coded} %69%67 &#105; l33t " * (size // 425)), {}
+    return gzip.compress(_chat(f"{number} {text} " + "a " * (size // 2)), 1), {"Content-Encoding": "gzip"}
 
 
 def _chat(text: str, *, ascii_only: bool = True) -> bytes:
@@ -104,9 +104,9 @@ def memory(pid: int, field: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
-def limit(pid: int, more: int) -> None:
+def limit(pid: int, headroom: int) -> None:
     """From now on the process may have only so much more memory than now, whether it is used or not."""
-    most = memory(pid, "VmData") + more
+    most = memory(pid, "VmData") + headroom
     resource.prlimit(pid, resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
 
 
@@ -135,10 +135,10 @@ async def test_a_flood_of_large_bodies_under_a_memory_limit(tmp_path: Path) -> N
     """Ten times what there is room for: the process lives within its limit, answers all, and then all is as before."""
     bounds = {"body_bytes": BODY, "bodies": BODIES, "rate": "100000/second", "burst": 100_000}
     async with recording(whole(ANSWER)) as upstream:
-        given = process_settings(tmp_path, upstream.url, limits=bounds, scan={"deadline": "30s"})
+        values = process_settings(tmp_path, upstream.url, limits=bounds, scan={"deadline": "30s"})
         if ROUNDS > 1:
-            del given["layers"], given["policies"]
-        running = SidecarProcess(tmp_path, given)
+            del values["layers"], values["policies"]
+        running = SidecarProcess(tmp_path, values)
         await asyncio.to_thread(running.start)
         assert running.process is not None
         pid = running.process.pid

@@ -75,12 +75,12 @@ def test_no_body_makes_extraction_raise_or_make_words_up(body: Any, operation: s
     begun = time.monotonic()
     try:
         document = json_body.parse(json.dumps(body).encode(), depth=64)
-        found = extraction.extract(document, operation, dialect)
+        extracted = extraction.extract(document, operation, dialect)
     except BodyError:
         return
-    said = "\n".join(_strings(document))
-    for segment in found.segments:
-        assert all(word in said for word in segment.text.split())
+    text = "\n".join(_strings(document))
+    for segment in extracted.segments:
+        assert all(word in text for word in segment.text.split())
     assert time.monotonic() - begun < SECONDS
 
 
@@ -195,18 +195,18 @@ FINDINGS = st.lists(st.tuples(SCORES, st.sampled_from(Label)), max_size=4)
 
 @many
 @given(FINDINGS, FINDINGS, SCORES)
-def test_the_verdict_is_monotone_in_findings(some: Any, more: Any, threshold: float) -> None:
+def test_the_verdict_is_monotone_in_findings(fewer: Any, added: Any, threshold: float) -> None:
     """What is found in addition never lowers the score, and never undoes a block."""
-    few, many_ = _standing(some, threshold), _standing([*some, *more], threshold)
+    few, many_ = _standing(fewer, threshold), _standing([*fewer, *added], threshold)
     assert rounded(many_.score or 0) >= rounded(few.score or 0)
     assert many_.blocked >= few.blocked
 
 
-def _standing(found: list[tuple[float, Label]], threshold: float) -> Standing:
+def _standing(scored: list[tuple[float, Label]], threshold: float) -> Standing:
     request = ScanRequest((Segment("text", path="a"),))
     case = Case(request, ANYBODY, 0.0, threshold, (threshold,))
-    findings = tuple(Finding("T-1", label, score, LayerName.RULES, "a") for score, label in found)
-    report = LayerReport(LayerName.RULES, max((score for score, _ in found), default=0.0), findings)
+    findings = tuple(Finding("T-1", label, score, LayerName.RULES, "a") for score, label in scored)
+    report = LayerReport(LayerName.RULES, max((score for score, _ in scored), default=0.0), findings)
     return Standing(threshold).after(report, case)
 
 

@@ -52,9 +52,9 @@ async def test_rolling_restarts_lose_no_request(tmp_path: Path) -> None:
         for number in range(2):
             folder = tmp_path / str(number)
             folder.mkdir()
-            made = SidecarProcess(folder, process_settings(folder, upstream.url, store={"url": url}))
-            replicas.append(await asyncio.to_thread(made.start))
-        value, told = await key_for(url), Counter[int]()
+            process = SidecarProcess(folder, process_settings(folder, upstream.url, store={"url": url}))
+            replicas.append(await asyncio.to_thread(process.start))
+        value, counts = await key_for(url), Counter[int]()
         stop = asyncio.Event()
 
         async def client(number: int) -> None:
@@ -62,7 +62,7 @@ async def test_rolling_restarts_lose_no_request(tmp_path: Path) -> None:
             async with aiohttp.ClientSession(connector=connector) as session:
                 while not stop.is_set():
                     number += 1
-                    told[await balanced(session, replicas, number, value)] += 1
+                    counts[await balanced(session, replicas, number, value)] += 1
                     await asyncio.sleep(0.05)
 
         tasks = [asyncio.ensure_future(client(n)) for n in range(4)]
@@ -74,7 +74,7 @@ async def test_rolling_restarts_lose_no_request(tmp_path: Path) -> None:
         await asyncio.gather(*tasks)
         for replica in replicas:
             assert await asyncio.to_thread(replica.stop) == 0
-        assert set(told) == {200}
+        assert set(counts) == {200}
         assert await audit(url, upstream) == []
 
 
@@ -95,22 +95,22 @@ async def test_a_revocation_reaches_every_replica(tmp_path: Path) -> None:
     """No replica lets a request in that began later than `auth.cache`, by default 5 s, after the revocation."""
     url, believed = f"sqlite:///{tmp_path}/shared.db", 5.0 if ROUNDS > 1 else 1.0
     ring = KeyRing(await Store.open(url), Auth())
-    made = [await ring.create(f"key {number}") for number in range(min(ROUNDS, 5))]
+    created = [await ring.create(f"key {number}") for number in range(min(ROUNDS, 5))]
     async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
         replicas = []
         for number in range(2):
             folder = tmp_path / str(number)
             folder.mkdir()
-            given = process_settings(folder, upstream.url, store={"url": url}, auth={"cache": f"{believed}s"})
-            replicas.append(await asyncio.to_thread(SidecarProcess(folder, given).start))
-        worlds = [World(replica.base, session, value) for _, value in made for replica in replicas]
+            values = process_settings(folder, upstream.url, store={"url": url}, auth={"cache": f"{believed}s"})
+            replicas.append(await asyncio.to_thread(SidecarProcess(folder, values).start))
+        worlds = [World(replica.base, session, value) for _, value in created for replica in replicas]
         assert {(await here.scan()).status for here in worlds} == {200}
-        asked = [asyncio.ensure_future(last_admission(here)) for here in worlds]
+        admissions = [asyncio.ensure_future(last_admission(here)) for here in worlds]
         revoked = []
-        for key, _ in made:
+        for key, _ in created:
             await ring.revoke(key.id)
             revoked += [time.monotonic()] * len(replicas)
-        late = [last - then for last, then in zip(await asyncio.gather(*asked), revoked, strict=True)]
+        late = [last - then for last, then in zip(await asyncio.gather(*admissions), revoked, strict=True)]
         assert max(late) <= believed
     await ring._keys._database.close()
 
@@ -138,13 +138,13 @@ async def test_requests_in_flight_survive_sigterm(tmp_path: Path) -> None:
     async with recording(slow) as upstream, aiohttp.ClientSession() as session:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
-        asked = [asyncio.ensure_future(World(running.base, session).inline()) for _ in range(8)]
+        requests = [asyncio.ensure_future(World(running.base, session).inline()) for _ in range(8)]
         await patiently(lambda: len(upstream.requests) == 8)
         assert await asyncio.to_thread(running.stop) == 0
-        replies = await asyncio.gather(*asked)
+        replies = await asyncio.gather(*requests)
     assert {reply.status for reply in replies} == {200}
-    told = {reply.headers["x-sidecar-decision"] for reply in replies}
-    assert told <= await stored(f"sqlite:///{tmp_path}/sidecar.db")
+    answered = {reply.headers["x-sidecar-decision"] for reply in replies}
+    assert answered <= await stored(f"sqlite:///{tmp_path}/sidecar.db")
 
 
 async def test_out_of_descriptors_and_back(tmp_path: Path) -> None:
@@ -211,8 +211,8 @@ async def test_slow_clients_and_half_open_sockets_are_let_go(tmp_path: Path) -> 
     """Clients that never finish are answered 408 or closed in their time; good requests pass meanwhile."""
     times = {"header_timeout": "1s", "body_timeout": "1s"}
     async with recording(whole(ANSWER)) as upstream:
-        made = settings(tmp_path, upstream.url, limits=times)
-        async with world(made) as here:
+        configured = settings(tmp_path, upstream.url, limits=times)
+        async with world(configured) as here:
             port = int(here.base.rpartition(":")[2])
             slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
             for number, (_, writer) in enumerate(slow):
@@ -223,22 +223,22 @@ async def test_slow_clients_and_half_open_sockets_are_let_go(tmp_path: Path) -> 
             for _, writer in slow:
                 writer.close()
             assert all(b" 408 " in answer for answer in ended[::3])
-        assert await audit(made.store.url, upstream) == []
+        assert await audit(configured.store.url, upstream) == []
 
 
 async def test_ten_times_its_capacity(tmp_path: Path) -> None:
     """Overload: verdicts or 503/429 with Retry-After, soon; nothing unscanned; then all is as before."""
     bounds = {"concurrency": 2, "queue": 4}
     async with recording(whole(ANSWER)) as upstream:
-        made = settings(tmp_path, upstream.url, scan=bounds)
-        async with world(made) as here:
-            asked = [here.inline(ATTACK if n % 5 == 0 else SENTENCE) if n % 2 else here.scan() for n in range(60)]
-            replies = await asyncio.gather(*asked)
+        configured = settings(tmp_path, upstream.url, scan=bounds)
+        async with world(configured) as here:
+            calls = [here.inline(ATTACK if n % 5 == 0 else SENTENCE) if n % 2 else here.scan() for n in range(60)]
+            replies = await asyncio.gather(*calls)
             assert {reply.status for reply in replies} <= {200, 400, 429, 503}
             refused = [reply for reply in replies if reply.status in {429, 503}]
             assert all("Retry-After" in reply.headers for reply in refused)
             assert (await here.inline()).status == 200
-        assert await audit(made.store.url, upstream) == []
+        assert await audit(configured.store.url, upstream) == []
 
 
 def mounted(folder: Path, size: str) -> bool:
@@ -256,8 +256,8 @@ async def test_a_full_disk_under_the_store(tmp_path: Path, capfd: pytest.Capture
     try:
         async with recording(whole(ANSWER)) as upstream:
             store = {"url": f"sqlite:///{disk}/sidecar.db", "flush": 0.02}
-            made = settings(tmp_path, upstream.url, store=store, upstream=PATIENT)
-            async with world(made) as here:
+            configured = settings(tmp_path, upstream.url, store=store, upstream=PATIENT)
+            async with world(configured) as here:
                 await here.inline()
                 dropped = LOG_DROPPED._value.get()
                 filler = disk / "filler"
@@ -270,11 +270,11 @@ async def test_a_full_disk_under_the_store(tmp_path: Path, capfd: pytest.Capture
                     await load.more(20)
                 assert set(load.statuses()) == {200, 400}
             assert LOG_DROPPED._value.get() == dropped
-            assert load.decisions - await stored(made.store.url) == set()
-            told = "".join(capfd.readouterr())
-            assert "decision_made" in told
-            assert not [text for text in (ATTACK, SENTENCE) if text in told]
-            assert await audit(made.store.url, upstream) == []
+            assert load.decisions - await stored(configured.store.url) == set()
+            output = "".join(capfd.readouterr())
+            assert "decision_made" in output
+            assert not [text for text in (ATTACK, SENTENCE) if text in output]
+            assert await audit(configured.store.url, upstream) == []
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)  # noqa: ASYNC221 - takes no time
 
@@ -297,7 +297,7 @@ async def test_a_storm_of_reloads_half_of_them_broken(tmp_path: Path) -> None:
             running.process.send_signal(signal.SIGHUP)
             await load.more(50)
         assert set(load.statuses(attack=True)) <= {400, 200}
-        assert {told.status for told in load.told if told.attack and told.door == "inline"} == {400}
+        assert {answer.status for answer in load.answers if answer.attack and answer.door == "inline"} == {400}
         assert set(load.statuses()) == {200, 400}
         assert await asyncio.to_thread(running.stop) == 0
         assert not [body for body in upstream.bodies if ATTACK in text_of(body)]
@@ -306,8 +306,8 @@ async def test_a_storm_of_reloads_half_of_them_broken(tmp_path: Path) -> None:
 async def test_a_flood_of_connections_beside_good_traffic(tmp_path: Path) -> None:
     """Hundreds of connections a second that come and go: good requests are all answered."""
     async with recording(whole(ANSWER)) as upstream:
-        made = settings(tmp_path, upstream.url)
-        async with world(made) as here:
+        configured = settings(tmp_path, upstream.url)
+        async with world(configured) as here:
             port, ended = int(here.base.rpartition(":")[2]), time.monotonic() + 1.5
 
             async def flooding() -> None:
@@ -321,4 +321,4 @@ async def test_a_flood_of_connections_beside_good_traffic(tmp_path: Path) -> Non
                 statuses[(await here.inline()).status] += 1
             await storm
             assert set(statuses) == {200}
-        assert await audit(made.store.url, upstream) == []
+        assert await audit(configured.store.url, upstream) == []

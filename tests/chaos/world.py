@@ -44,8 +44,8 @@ _numbers = count()
 
 def text_of(body: bytes) -> str:
     """The one text of a chat that went up."""
-    found: str = json.loads(body)["messages"][0]["content"]
-    return found
+    content: str = json.loads(body)["messages"][0]["content"]
+    return content
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ class World:
 
     async def inline(self, text: str = "", **fields: Any) -> Reply:
         """One chat; its text is like no other."""
-        said = f"{text or 'How long do I boil an egg?'} ({next(_numbers)})"
-        body = {"model": "m", "messages": [{"role": "user", "content": said}], **fields}
+        question = f"{text or 'How long do I boil an egg?'} ({next(_numbers)})"
+        body = {"model": "m", "messages": [{"role": "user", "content": question}], **fields}
         return await self.post("/v1/chat/completions", body)
 
     async def scan(self, text: str = "", **headers: str) -> Reply:
         """One prompt at the scan door."""
-        said = f"{text or 'How long do I boil an egg?'} ({next(_numbers)})"
-        return await self.post("/api/v1/prompt/scan", {"prompt": said}, **headers)
+        question = f"{text or 'How long do I boil an egg?'} ({next(_numbers)})"
+        return await self.post("/api/v1/prompt/scan", {"prompt": question}, **headers)
 
     async def post(self, path: str, body: object, **headers: str) -> Reply:
         """POST JSON; at the scan door with the key."""
@@ -101,7 +101,7 @@ def settings(folder: Path, forward_to: str, **sections: Any) -> Settings:
     """Settings with short patience, rules alone, and a store in a file, unless told otherwise."""
     (folder / "policy.yaml").write_text(POLICY, "utf-8")
     patience = {"connect_timeout": 1.5, "first_byte_timeout": 1.5, "idle_timeout": 1.5}
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "listen": {"port": 0},
         "admin": {"port": 0},
         "store": {"url": f"sqlite:///{folder}/sidecar.db", "flush": 0.02},
@@ -112,14 +112,14 @@ def settings(folder: Path, forward_to: str, **sections: Any) -> Settings:
         "policies": [str(folder / "policy.yaml")],
     }
     for name, value in sections.items():
-        given[name] = {**given.get(name, {}), **value} if isinstance(value, dict) else value
-    return Settings.model_validate(given)
+        values[name] = {**values.get(name, {}), **value} if isinstance(value, dict) else value
+    return Settings.model_validate(values)
 
 
 @asynccontextmanager
-async def world(made: Settings) -> AsyncIterator[World]:
+async def world(configured: Settings) -> AsyncIterator[World]:
     """A running sidecar with a key. A database that a test will break must be whole at the start."""
-    async with Sidecar(made) as running, aiohttp.ClientSession(auto_decompress=False) as session:
+    async with Sidecar(configured) as running, aiohttp.ClientSession(auto_decompress=False) as session:
         _, key = await running.keyring.create("world")
         yield World(f"http://127.0.0.1:{running.data_port}", session, key)
 
@@ -153,9 +153,9 @@ async def patiently(condition: Any, seconds: float = 10.0) -> None:
     """Wait until something is so; `condition` may be a coroutine function."""
     async with asyncio.timeout(seconds):
         while True:
-            found = condition()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
+            result = condition()
+            if asyncio.iscoroutine(result):
+                result = await result
+            if result:
                 return
             await asyncio.sleep(0.02)

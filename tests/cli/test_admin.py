@@ -25,8 +25,8 @@ async def desk(store_url: str, tmp_path: Path) -> AsyncIterator[Desk]:
     chosen = dashboard.settings(tmp_path, store={"url": store_url}, admin={"url": "http://127.0.0.1:9"})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"store": {"url": store_url}}), "utf-8")
     store = await Store.open(store_url)
-    async with dashboard.desk(chosen, store) as made:
-        yield made
+    async with dashboard.desk(chosen, store) as opened:
+        yield opened
     await store.close()
 
 
@@ -37,14 +37,14 @@ async def run(folder: Path, *arguments: str) -> Result:
 
 async def test_an_account_is_made_by_a_link(desk: Desk, tmp_path: Path) -> None:
     """The link is all that standard output holds, and works beside a running server."""
-    made = await run(tmp_path, "create", "ops", "--role", "viewer")
-    assert made.exit_code == 0, made.output
-    link = made.stdout.strip()
+    result = await run(tmp_path, "create", "ops", "--role", "viewer")
+    assert result.exit_code == 0, result.output
+    link = result.stdout.strip()
     assert link.startswith("http://127.0.0.1:8081/invitation/")
     assert (await desk.stranger.join(link.removeprefix("http://127.0.0.1:8081"))).location == "/"
-    found = await desk.store.admins.get("ops")
-    assert found
-    assert found.role is Role.VIEWER
+    account = await desk.store.admins.get("ops")
+    assert account
+    assert account.role is Role.VIEWER
     assert (await desk.store.audit.query(action="user_invited", actor="command line"))[0].target == "ops"
 
 
@@ -59,7 +59,7 @@ async def test_a_password_is_reset_by_a_link(desk: Desk, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("create", "ada"), "is there already"),
         (("create", "<b>"), "is no name"),
@@ -68,10 +68,12 @@ async def test_a_password_is_reset_by_a_link(desk: Desk, tmp_path: Path) -> None
         (("purge",), "--older-than"),
     ],
 )
-async def test_what_cannot_be_done_is_one_message(desk: Desk, tmp_path: Path, arguments: list[str], said: str) -> None:
+async def test_what_cannot_be_done_is_one_message(
+    desk: Desk, tmp_path: Path, arguments: list[str], message: str
+) -> None:
     """Exit code 2, and nothing is changed."""
     outcome = await run(tmp_path, *arguments)
-    assert (outcome.exit_code, said in outcome.output) == (2, True)
+    assert (outcome.exit_code, message in outcome.output) == (2, True)
     assert await desk.store.admins.invited(datetime.now(UTC)) == []
 
 
@@ -90,8 +92,8 @@ async def test_old_decisions_are_purged(desk: Desk, tmp_path: Path) -> None:
     """As many as it says, and the audit trail knows; an age older than everything deletes nothing."""
     now = datetime.now(UTC)
     await desk.store.decisions.add([dashboard.entry(1, at=now), dashboard.entry(2, at=now - timedelta(days=40))])
-    for age, gone in (("9999999d", "0"), ("30d", "1"), ("0s", "1")):
+    for age, count in (("9999999d", "0"), ("30d", "1"), ("0s", "1")):
         outcome = await run(tmp_path, "purge", "--older-than", age)
-        assert (outcome.exit_code, outcome.stdout.strip()) == (0, gone)
+        assert (outcome.exit_code, outcome.stdout.strip()) == (0, count)
     assert await desk.store.decisions.count() == 0
     assert len(await desk.store.audit.query(action="log_purged")) == 3

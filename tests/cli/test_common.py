@@ -8,13 +8,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from sidecar.cli.common import Duration, emit, entry
+from sidecar.cli.common import Duration, async_command, emit
 from sidecar.errors import ConfigError
 
 
 @click.command()
 @click.argument("length", type=Duration())
-@entry
+@async_command
 async def wait(length: timedelta) -> int:
     """Say how long, or fail in one of the known ways."""
     if not length:
@@ -26,7 +26,7 @@ async def wait(length: timedelta) -> int:
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "said"),
+    ("argument", "code", "message"),
     [
         ("15m", 1, '"seconds": 900.0'),
         ("0s", 2, "nothing to wait for\n  - it is 0s"),
@@ -35,9 +35,9 @@ async def wait(length: timedelta) -> int:
         ("99999999999999d", 2, ""),
     ],
 )
-def test_errors_become_exit_codes_and_one_message(given: str, code: int, said: str) -> None:
+def test_errors_become_exit_codes_and_one_message(argument: str, code: int, message: str) -> None:
     """The command's own code, 2 for what this program raises or cannot read, 130 for Ctrl-C; no traceback."""
-    outcome = CliRunner().invoke(wait, [given])
+    outcome = CliRunner().invoke(wait, [argument])
     assert outcome.exit_code == code
-    assert said in outcome.output
+    assert message in outcome.output
     assert "Traceback" not in outcome.output

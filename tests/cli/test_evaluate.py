@@ -53,25 +53,25 @@ def test_eval_prints_figures_per_source_and_writes_rows(home: Path, tmp_path: Pa
     assert shown.exit_code == 0, shown.stderr
     assert "mine" in shown.stdout
     assert "100.0%" in shown.stdout
-    found = json.loads(evaluate(home, [LABELLED, HARMLESS], "--json", "--out", str(tmp_path / "out")).stdout)
-    assert (found["attacks"]["rate"], found["benign"]["rate"], found["pairs"]["rate"]) == (1.0, 0.0, 1.0)
+    figures = json.loads(evaluate(home, [LABELLED, HARMLESS], "--json", "--out", str(tmp_path / "out")).stdout)
+    assert (figures["attacks"]["rate"], figures["benign"]["rate"], figures["pairs"]["rate"]) == (1.0, 0.0, 1.0)
     lines = [json.loads(line) for line in (tmp_path / "out").read_text("utf-8").splitlines()]
     assert [(line["id"], line["action"]) for line in lines] == [("a", "block"), ("b", "allow")]
 
 
 def test_eval_reads_documents_and_conversations(home: Path, tmp_path: Path) -> None:
     """Scanned as the inline door scans them; a place in the request is named."""
-    found = json.loads(evaluate(home, [TALK, PAGE], "--json", "--out", str(tmp_path / "out")).stdout)
-    assert found["groups"]["form"]["conversations"]["plain"]["hits"] == 1
-    assert found["groups"]["kind"]["page"]["plain"]["rate"] == 0.0
+    figures = json.loads(evaluate(home, [TALK, PAGE], "--json", "--out", str(tmp_path / "out")).stdout)
+    assert figures["groups"]["form"]["conversations"]["plain"]["hits"] == 1
+    assert figures["groups"]["kind"]["page"]["plain"]["rate"] == 0.0
     line = json.loads((tmp_path / "out").read_text("utf-8").splitlines()[0])
     assert (line["path"], line["source"], line["requests"]) == ("messages.2.content", "user", 1)
 
 
 def test_growing_conversations_are_counted_by_request(home: Path) -> None:
     """The first request passes, the second is refused, and so is the conversation."""
-    found = json.loads(evaluate(home, [TALK], "--json", "--growing").stdout)
-    assert (found["requests"], found["requests_refused"]["plain"]["hits"], found["plain"]["hits"]) == (2, 1, 1)
+    figures = json.loads(evaluate(home, [TALK], "--json", "--growing").stdout)
+    assert (figures["requests"], figures["requests_refused"]["plain"]["hits"], figures["plain"]["hits"]) == (2, 1, 1)
 
 
 def test_eval_names_a_file_that_it_cannot_write(home: Path, tmp_path: Path) -> None:

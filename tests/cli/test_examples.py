@@ -56,11 +56,11 @@ def test_every_example_is_a_command_line_that_is_understood(
         Path(file).touch()
     for words in parts(line):
         path, command, context = [PROGRAM], cast("click.Command", main), click.Context(main, info_name=PROGRAM)
-        left = list(words)
+        remaining = list(words)
         while isinstance(command, click.Group):
-            path.append(left.pop(0))
+            path.append(remaining.pop(0))
             command = command.commands[path[-1]]
-        with command.make_context(path[-1], left, parent=context) as understood:
+        with command.make_context(path[-1], remaining, parent=context) as understood:
             assert not understood.args
         assert " ".join(path[1:]).startswith(name)
 
@@ -68,10 +68,10 @@ def test_every_example_is_a_command_line_that_is_understood(
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_its_script(shell: str) -> None:
     """Click's script for that shell, which calls the program in its form."""
-    made = CliRunner().invoke(main, ["completion", shell], prog_name="sidecar")
-    assert made.exit_code == 0
-    assert f"_SIDECAR_COMPLETE={shell}_complete" in made.stdout
-    assert "_sidecar_completion" in made.stdout
+    result = CliRunner().invoke(main, ["completion", shell], prog_name="sidecar")
+    assert result.exit_code == 0
+    assert f"_SIDECAR_COMPLETE={shell}_complete" in result.stdout
+    assert "_sidecar_completion" in result.stdout
 
 
 def test_bash_completes_a_command(tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_bash_completes_a_command(tmp_path: Path) -> None:
     program.chmod(0o755)
     typed = "COMP_WORDS=(sidecar keys cre); COMP_CWORD=2; _sidecar_completion sidecar; echo ${COMPREPLY[@]}"
     path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(manual.ROOT)}
-    made = subprocess.run(["bash", "-c", f"{script}\n{typed}"], capture_output=True, check=True, env=path, timeout=60)
-    assert made.stdout.decode().split() == ["create"], made.stderr
+    result = subprocess.run(["bash", "-c", f"{script}\n{typed}"], capture_output=True, check=True, env=path, timeout=60)
+    assert result.stdout.decode().split() == ["create"], result.stderr
 
 
 @pytest.mark.parametrize(("path", "text"), manual.pages(), ids=lambda value: getattr(value, "name", ""))

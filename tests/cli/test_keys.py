@@ -22,9 +22,9 @@ from sidecar.util.units import Rate
 async def ring(store: Store, store_url: str, tmp_path: Path) -> AsyncIterator[KeyRing]:
     """The keys of a server on each kind of store, and a settings file that names it."""
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"store": {"url": store_url}}), "utf-8")
-    made = KeyRing(store, Auth(cache=0.0))
-    yield made
-    await made.close()
+    keyring = KeyRing(store, Auth(cache=0.0))
+    yield keyring
+    await keyring.close()
 
 
 async def run(folder: Path, *arguments: str) -> Result:
@@ -35,9 +35,9 @@ async def run(folder: Path, *arguments: str) -> Result:
 async def test_a_key_is_made_with_terms_of_its_own(ring: KeyRing, tmp_path: Path) -> None:
     """Standard output holds the value and nothing else; the key has what was asked for."""
     terms = ("--rate", "5/minute", "--burst", "2", "--threshold", "0.3", "--mode", "monitor")
-    made = await run(tmp_path, "create", "shop", *terms)
-    assert well_formed(made.stdout.strip()), made.output
-    key = await ring.authenticate(made.stdout.strip())
+    result = await run(tmp_path, "create", "shop", *terms)
+    assert well_formed(result.stdout.strip()), result.output
+    key = await ring.authenticate(result.stdout.strip())
     assert (key.rate, key.burst, key.threshold, key.mode) == (Rate(5, 60.0), 2, 0.3, "monitor")
 
 
@@ -46,9 +46,9 @@ async def test_terms_are_changed_one_by_one(ring: KeyRing, store: Store, tmp_pat
     key, value = await ring.create("shop", rate=Rate(5, 60.0), burst=2)
     done = await run(tmp_path, "change", key.id, "--rate", "9/hour", "--burst", "none", "--expires", "30d")
     assert done.exit_code == 0, done.output
-    found = await ring.authenticate(value)
-    assert (found.rate, found.burst, found.threshold) == (Rate(9, 3600.0), None, None)
-    assert found.expires_at is not None
+    changed = await ring.authenticate(value)
+    assert (changed.rate, changed.burst, changed.threshold) == (Rate(9, 3600.0), None, None)
+    assert changed.expires_at is not None
     assert (await run(tmp_path, "change", key.id, "--expires", "none")).exit_code == 0
     assert (await ring.authenticate(value)).expires_at is None
     details = [event.detail for event in await store.audit.query(action="key_changed", actor="command line")]
@@ -71,7 +71,7 @@ async def test_the_life_of_a_key_is_in_the_audit_trail(ring: KeyRing, store: Sto
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("create", "x", "--rate", "many"), "600/minute"),
         (("create", "x", "--burst", "0"), "at least 1"),
@@ -83,11 +83,11 @@ async def test_the_life_of_a_key_is_in_the_audit_trail(ring: KeyRing, store: Sto
     ],
 )
 async def test_what_cannot_be_done_is_one_message(
-    ring: KeyRing, store: Store, tmp_path: Path, arguments: tuple[str, ...], said: str
+    ring: KeyRing, store: Store, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     """Exit code 2, the words that help, and no key is other than before."""
     key, _ = await ring.create("shop")
     outcome = await run(tmp_path, *(key.id if word == "ID" else word for word in arguments))
-    assert (outcome.exit_code, said in outcome.output) == (2, True), outcome.output
+    assert (outcome.exit_code, message in outcome.output) == (2, True), outcome.output
     assert await ring.list() == [key]
     assert await store.audit.query() == []

@@ -38,17 +38,22 @@ def test_manifests_in_manifests_out_and_twice_is_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stdin", "arguments", "said"),
+    ("stdin", "arguments", "message"),
     [
         ("a: [", (), "cannot be read"),
         ("kind: Pod", (), "no pod with containers"),
         ("kind: Service", ("--upstream", "ftp://x"), "upstream-url"),
     ],
 )
-def test_what_cannot_be_done_is_one_message(stdin: str, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_one_message(stdin: str, arguments: tuple[str, ...], message: str) -> None:
     """Exit code 2, no manifest, no traceback."""
     ended = run("inject", *arguments, stdin=stdin)
-    assert (ended.returncode, ended.stdout, said in ended.stderr, "Traceback" in ended.stderr) == (2, "", True, False)
+    assert (ended.returncode, ended.stdout, message in ended.stderr, "Traceback" in ended.stderr) == (
+        2,
+        "",
+        True,
+        False,
+    )
 
 
 def test_a_webhook_without_a_certificate_does_not_start(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_check_proves_the_policies_and_shows_the_failure_policy(home: Path) -> N
     """All is well: exit 0, rules counted, one line per situation."""
     done = sidecar(home, "check")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"ok\s+\d+ rules proved", done.stdout)
+    assert re.search(r"ok\s+\d+ rules passed", done.stdout)
     assert "failure.input.oversize" in done.stdout
 
 
@@ -88,8 +88,8 @@ def test_check_counts_every_rule_on_a_file(home: Path, tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "INJ-100" in shown.stdout
     assert "never fired" in shown.stdout
-    found = json.loads(sidecar(home, "check", "--coverage", str(tmp_path / "rows.jsonl"), "--json").stdout)
-    assert "INJ-100" in {figures["rule"] for figures in found["coverage"]["fired"]}
+    report = json.loads(sidecar(home, "check", "--coverage", str(tmp_path / "rows.jsonl"), "--json").stdout)
+    assert "INJ-100" in {figures["rule"] for figures in report["coverage"]["fired"]}
 
 
 def test_check_lists_all_problems_and_ends_with_2(home: Path, tmp_path: Path) -> None:
@@ -133,24 +133,24 @@ def test_check_warns_of_a_pattern_of_ones_own_that_no_match_line_meets(home: Pat
 async def test_an_unproved_pattern_of_a_shipped_rule_is_an_error(tmp_path: Path) -> None:
     """Whatever settings make of the rule; one with other patterns or lines is one's own."""
     own_policies(tmp_path)
-    own = policy.load([tmp_path / "p.yaml"])
+    rules = policy.load([tmp_path / "p.yaml"])
     with pytest.raises(PolicyError, match="pattern 2 of 2"):
-        await main._unproved(apply_switches(own, {"X-1": RuleSwitch(status="hint")}), lambda: own)
-    changed = own.rules[0].model_copy(update={"match": ("a zebra!",)})
-    assert len(await main._unproved(own.model_copy(update={"rules": (changed,)}), lambda: own)) == 1
+        await main._unproved(apply_switches(rules, {"X-1": RuleSwitch(status="hint")}), lambda: rules)
+    changed = rules.rules[0].model_copy(update={"match": ("a zebra!",)})
+    assert len(await main._unproved(rules.model_copy(update={"rules": (changed,)}), lambda: rules)) == 1
 
 
 def test_keys_live_through_create_list_rotate_and_revoke(home: Path) -> None:
     """The value stands alone on standard output, once; the list shows states."""
-    made = sidecar(home, "keys", "create", "my app", "--environment", "production", "--expires", "90d")
-    assert re.fullmatch(r"psk_[0-9A-Za-z]{57}\n", made.stdout)
+    created = sidecar(home, "keys", "create", "my app", "--environment", "production", "--expires", "90d")
+    assert re.fullmatch(r"psk_[0-9A-Za-z]{57}\n", created.stdout)
     listed = json.loads(sidecar(home, "keys", "list", "--json").stdout)
-    found = next(key for key in listed if key["name"] == "my app")
-    assert (found["state"], found["environment"]) == ("valid", "production")
-    rotated = json.loads(sidecar(home, "keys", "rotate", found["id"], "--grace", "1h", "--json").stdout)
+    listed_key = next(key for key in listed if key["name"] == "my app")
+    assert (listed_key["state"], listed_key["environment"]) == ("valid", "production")
+    rotated = json.loads(sidecar(home, "keys", "rotate", listed_key["id"], "--grace", "1h", "--json").stdout)
     assert sidecar(home, "keys", "revoke", rotated["id"]).returncode == 0
     states = {key["id"]: key["state"] for key in json.loads(sidecar(home, "keys", "list", "--json").stdout)}
-    assert (states[found["id"]], states[rotated["id"]]) == ("valid", "revoked")
+    assert (states[listed_key["id"]], states[rotated["id"]]) == ("valid", "revoked")
     assert "my app" in sidecar(home, "keys", "list").stdout
 
 
@@ -185,12 +185,12 @@ def test_the_first_start_prints_a_key_and_lines_that_work_as_printed(start_sidec
 def lines_to_paste(running: SidecarProcess) -> list[str]:
     """The printed commands, waited for: the greeting follows the readiness."""
     deadline = time.monotonic() + 30
-    found: list[str] = []
-    while len(found) < 3 and time.monotonic() < deadline:
+    commands: list[str] = []
+    while len(commands) < 3 and time.monotonic() < deadline:
         lines = running.output.splitlines()
-        found = [line for line in lines if line.startswith(("curl", "/", "sidecar", ".venv", "python"))]
+        commands = [line for line in lines if line.startswith(("curl", "/", "sidecar", ".venv", "python"))]
         time.sleep(0.05)
-    return found
+    return commands
 
 
 def run_line(line: str, running: SidecarProcess) -> subprocess.CompletedProcess[str]:

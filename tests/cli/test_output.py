@@ -9,7 +9,7 @@ from sidecar.config import Settings
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("values", "word"),
     [
         ({"mode": "monitor"}, "monitor"),
         ({"failure": {"overload": "allow"}}, "overload"),
@@ -19,9 +19,9 @@ from sidecar.config import Settings
         ({"upstream": {"url": "https://x", "api_key_file": "/run/key"}}, "auth.inline"),
     ],
 )
-def test_settings_that_an_attacker_could_use_are_warned_of(given: dict[str, object], word: str) -> None:
+def test_settings_that_an_attacker_could_use_are_warned_of(values: dict[str, object], word: str) -> None:
     """Each opening that a client can cause has a warning of its own."""
-    warnings = output.warnings(Settings.model_validate(given))
+    warnings = output.warnings(Settings.model_validate(values))
     assert any(word in warning for warning in warnings)
 
 

@@ -25,7 +25,7 @@ from sidecar.cli.redirect import port_of, redirect_command, ruleset
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 
-GIVEN = {"SIDECAR__UPSTREAM__URL": "http://model.test:8000", "SIDECAR__LISTEN__HOSTS": "[model.test]"}
+ENVIRONMENT = {"SIDECAR__UPSTREAM__URL": "http://model.test:8000", "SIDECAR__LISTEN__HOSTS": "[model.test]"}
 SIDECAR, APPLICATION = 61532, 10001
 HOST, POD, NET = "192.0.2.1", "192.0.2.2", f"pod-{os.getpid()}"
 HOST6, POD6 = "fd00:c0:2::1", "fd00:c0:2::2"
@@ -81,16 +81,16 @@ def test_only_plain_http_that_leaves_the_pod_can_be_redirected() -> None:
 def test_networks_are_matched_by_their_version_and_told_once() -> None:
     """One line for IPv4, one for IPv6, overlaps joined; without networks one line for everywhere."""
     networks = [ip_network(text) for text in ("10.0.0.0/8", "10.1.0.0/16", "fd00::/8")]
-    found = ruleset(80, 8080, 7, networks)
-    assert found.count("redirect to :8080") == 2
-    assert "ip daddr { 10.0.0.0/8 } tcp dport 80" in found
-    assert "ip6 daddr { fd00::/8 } tcp dport 80" in found
+    rules = ruleset(80, 8080, 7, networks)
+    assert rules.count("redirect to :8080") == 2
+    assert "ip daddr { 10.0.0.0/8 } tcp dport 80" in rules
+    assert "ip6 daddr { fd00::/8 } tcp dport 80" in rules
     assert "\t\ttcp dport 80 redirect to :8080\n" in ruleset(80, 8080, 7)
 
 
 def run(*arguments: str, **environment: str) -> Result:
     """`sidecar redirect` with the settings of a pod."""
-    return CliRunner().invoke(redirect_command, arguments, env=GIVEN | environment)
+    return CliRunner().invoke(redirect_command, arguments, env=ENVIRONMENT | environment)
 
 
 def test_the_rules_are_shown_without_being_applied() -> None:
@@ -101,18 +101,18 @@ def test_the_rules_are_shown_without_being_applied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nft", "said"),
+    ("nft", "message"),
     [("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n", "NET_ADMIN"), (None, "nft is not installed")],
 )
 def test_a_step_that_cannot_apply_the_rules_fails(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], nft: str | None, said: str
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], nft: str | None, message: str
 ) -> None:
     """Exit code 2 with the reason: a pod does not start half redirected."""
     if nft:
         (tmp_path / "nft").write_text(nft, "utf-8")
         (tmp_path / "nft").chmod(0o755)
     ended = run(PATH=str(tmp_path))
-    assert (ended.exit_code, said in ended.output + capfd.readouterr().err) == (2, True)
+    assert (ended.exit_code, message in ended.output + capfd.readouterr().err) == (2, True)
 
 
 class Model(BaseHTTPRequestHandler):
@@ -122,8 +122,8 @@ class Model(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Any question."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.seen.append(asked["messages"][0]["content"])
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.seen.append(request["messages"][0]["content"])
         answer = b'{"choices": []}'
         self.send_response(200)
         self.send_header("Content-Length", str(len(answer)))
@@ -137,7 +137,7 @@ class Model(BaseHTTPRequestHandler):
 def redirect(port: int) -> None:
     """The init step, as root in the pod's network."""
     inside = ["ip", "netns", "exec", NET, sys.executable, "-m", "sidecar", "redirect", "--uid", str(SIDECAR)]
-    environment = clean_environment() | GIVEN | {"SIDECAR__UPSTREAM__URL": f"http://model.test:{port}"}
+    environment = clean_environment() | ENVIRONMENT | {"SIDECAR__UPSTREAM__URL": f"http://model.test:{port}"}
     subprocess.run(inside, check=True, env=environment, timeout=100)
 
 
@@ -239,7 +239,7 @@ def models() -> Iterator[list[int]]:
 
 def in_pod(folder: Path, port: int) -> SidecarProcess:
     """The sidecar, in the pod's network as its own user."""
-    given = {
+    values = {
         "listen": {"host": "127.0.0.1", "port": 8080, "hosts": ["model.test"]},
         "admin": {"host": POD, "port": 8081},
         "upstream": {"url": f"http://{HOST}:{port}"},
@@ -250,7 +250,7 @@ def in_pod(folder: Path, port: int) -> SidecarProcess:
     reading = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
     user = ("setpriv", f"--reuid={SIDECAR}", f"--regid={SIDECAR}", "--clear-groups", *reading)
     launcher = ("ip", "netns", "exec", NET, *user)
-    return SidecarProcess(folder, given, ("--no-first-key",), admin_port=8081, launcher=launcher, address=POD)
+    return SidecarProcess(folder, values, ("--no-first-key",), admin_port=8081, launcher=launcher, address=POD)
 
 
 @pytest.fixture(autouse=True)
@@ -281,10 +281,10 @@ def test_what_is_for_another_host_on_that_port_is_refused_not_forwarded(pod: Pod
     assert (status, json.loads(body)["error"]["code"], Model.seen) == (421, "misdirected_request", [])
 
 
-@pytest.mark.parametrize(("name", "said"), [("TLS", " 400 Bad Request\n"), ("HTTP/2", "This port speaks HTTP/1.1")])
-def test_what_cannot_be_looked_into_goes_nowhere(pod: Pod, name: str, said: str) -> None:
+@pytest.mark.parametrize(("name", "message"), [("TLS", " 400 Bad Request\n"), ("HTTP/2", "This port speaks HTTP/1.1")])
+def test_what_cannot_be_looked_into_goes_nowhere(pod: Pod, name: str, message: str) -> None:
     """TLS on the model's port gets an error in plain HTTP, HTTP/2 the end of its connection; nothing is forwarded."""
-    assert said in pod.run(RAW, HOST, str(pod.port), NOT_HTTP_1[name])
+    assert message in pod.run(RAW, HOST, str(pod.port), NOT_HTTP_1[name])
     assert Model.seen == []
 
 

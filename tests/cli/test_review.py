@@ -57,10 +57,10 @@ async def log_some(folder: Path, texts: Sequence[str], **changed: Any) -> None:
 
 async def review(folder: Path, judge: str | None, *arguments: str, **changed: Any) -> tuple[int, str, str]:
     """The command beside a judge that serves in this loop: exit code, standard output, standard error."""
-    made = settings(folder, **changed)
-    asked = {"url": judge, "model": "m", "timeout": "10s", "between": [0.3, 0.7]}
-    made["layers"] = {**made["layers"], "llm_judge": asked}
-    (folder / "config.yaml").write_text(yaml.safe_dump(made), "utf-8")
+    configured = settings(folder, **changed)
+    judge_settings = {"url": judge, "model": "m", "timeout": "10s", "between": [0.3, 0.7]}
+    configured["layers"] = {**configured["layers"], "llm_judge": judge_settings}
+    (folder / "config.yaml").write_text(yaml.safe_dump(configured), "utf-8")
     command = ["review", "--config", str(folder / "config.yaml"), *arguments]
     done = await asyncio.to_thread(CliRunner().invoke, main, command)
     return done.exit_code, done.stdout, done.stderr
@@ -69,49 +69,49 @@ async def review(folder: Path, judge: str | None, *arguments: str, **changed: An
 def as_json(done: tuple[int, str, str]) -> dict[str, Any]:
     """What `--json` printed."""
     assert done[0] == 0, done[2]
-    found: dict[str, Any] = json.loads(done[1])
-    return found
+    report: dict[str, Any] = json.loads(done[1])
+    return report
 
 
 async def test_borderline_decisions_are_judged_again_and_disagreements_listed(tmp_path: Path) -> None:
     """Inside the band one text is an attack to the judge, one is not; the one outside is not shown to it."""
     await log_some(tmp_path, [ATTACK, BENIGN, OUTSIDE, ATTACK])
     async with JudgeServer() as judge:
-        found = as_json(await review(tmp_path, judge.url, "--json"))
+        report = as_json(await review(tmp_path, judge.url, "--json"))
         assert judge.calls == 3, "each text once, and a control for the acquittal"
         assert not any(body["messages"][1]["content"].count(OUTSIDE) for body in judge.bodies if "bandword" not in body)
         code, table, _ = await review(tmp_path, judge.url, "--text")
-    assert (found["reviewed"], found["agreed"], found["without_text"], found["no_opinion"]) == (2, 1, 0, {})
-    (one,) = found["disagreements"]
-    assert (one["score"], one["recommended"], one["judge_score"]) == (0.5, "allow", 1.0)
-    assert (one["judge_recommends"], one["judge_threats"]) == ("block", ["prompt_injection"])
-    assert one["reasoning"]
-    assert "text" not in one
+    assert (report["reviewed"], report["agreed"], report["without_text"], report["no_opinion"]) == (2, 1, 0, {})
+    (disagreement,) = report["disagreements"]
+    assert (disagreement["score"], disagreement["recommended"], disagreement["judge_score"]) == (0.5, "allow", 1.0)
+    assert (disagreement["judge_recommends"], disagreement["judge_threats"]) == ("block", ["prompt_injection"])
+    assert disagreement["reasoning"]
+    assert "text" not in disagreement
     assert (code, "1 disagreements, 1 agreed" in table) == (0, True)
-    assert one["decision"][:8] in table
+    assert disagreement["decision"][:8] in table
 
 
 async def test_where_no_text_was_kept_it_says_so(tmp_path: Path) -> None:
     """By default there is nothing to show a judge: the setting is named, and nobody is asked."""
     await log_some(tmp_path, [ATTACK], log={"prompts": "none"})
     async with JudgeServer() as judge:
-        code, said, _ = await review(tmp_path, judge.url)
+        code, output, _ = await review(tmp_path, judge.url)
         assert judge.calls == 0
     assert code == 0
-    assert "1 borderline decisions, and the text of none of them was kept" in said
-    assert "log.prompts" in said
+    assert "1 borderline decisions, and the text of none of them was stored" in output
+    assert "log.prompts" in output
 
 
 async def test_a_judge_without_answers_is_counted_and_is_no_agreement(tmp_path: Path) -> None:
     """Garbage is no opinion; redacted texts are pointed out."""
     await log_some(tmp_path, [BENIGN], log={"prompts": "redacted"})
     async with JudgeServer(judges.saying("fine")) as judge:
-        found = as_json(await review(tmp_path, judge.url, "--json", log={"prompts": "redacted"}))
-        _, said, _ = await review(tmp_path, judge.url, log={"prompts": "redacted"})
+        report = as_json(await review(tmp_path, judge.url, "--json", log={"prompts": "redacted"}))
+        _, output, _ = await review(tmp_path, judge.url, log={"prompts": "redacted"})
         shown = judge.bodies[0]["messages"][1]["content"]
-    assert (found["reviewed"], found["agreed"], found["no_opinion"]) == (1, 0, {"garbage": 1})
-    assert "without an opinion: garbage 1" in said
-    assert "kept redacted" in said
+    assert (report["reviewed"], report["agreed"], report["no_opinion"]) == (1, 0, {"garbage": 1})
+    assert "without an opinion: garbage 1" in output
+    assert "stored redacted" in output
     assert "prompt_injection" in shown
     assert "bandword" not in shown
 
@@ -133,8 +133,8 @@ async def test_since_and_limit_bound_what_is_asked(tmp_path: Path) -> None:
     async with JudgeServer() as judge:
         some = as_json(await review(tmp_path, judge.url, "--json", "--since", "1d", "--limit", "2"))
         every = as_json(await review(tmp_path, judge.url, "--json", "--since", "1d"))
-    assert [one["decision"] for one in some["disagreements"]] == ["d0", "d1"]
-    assert [one["decision"] for one in every["disagreements"]] == ["d0", "d1", "d2", "d3"]
+    assert [disagreement["decision"] for disagreement in some["disagreements"]] == ["d0", "d1"]
+    assert [disagreement["decision"] for disagreement in every["disagreements"]] == ["d0", "d1", "d2", "d3"]
 
 
 def logged(name: str, at: datetime) -> Entry:
@@ -171,6 +171,6 @@ async def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
     """Control characters of a stranger's text are not printed, and its brackets are no markup."""
     await log_some(tmp_path, [f"{ATTACK} \x1b[2J\x9b[blink]x[/]"])
     async with JudgeServer() as judge:
-        code, said, _ = await review(tmp_path, judge.url, "--text")
-    assert (code, "\x1b" in said, "\x9b" in said) == (0, False, False)
-    assert "blink" in said
+        code, output, _ = await review(tmp_path, judge.url, "--text")
+    assert (code, "\x1b" in output, "\x9b" in output) == (0, False, False)
+    assert "blink" in output

@@ -15,6 +15,6 @@ from sidecar.storage import Store
 async def desk(tmp_path: Path) -> AsyncIterator[dashboard.Desk]:
     """A dashboard on SQLite with an admin and a viewer."""
     store = await Store.open(f"sqlite:///{tmp_path}/sidecar.db")
-    async with dashboard.desk(dashboard.settings(tmp_path), store) as made:
-        yield made
+    async with dashboard.desk(dashboard.settings(tmp_path), store) as opened:
+        yield opened
     await store.close()

@@ -49,15 +49,15 @@ FIELD = re.compile(r"(?s)<input[^>]*>|<textarea.*?</textarea>")
 @pytest.fixture
 async def furnished(store: Store, tmp_path: Path) -> AsyncIterator[Desk]:
     """A dashboard on each kind of store, with a key and a decision in it."""
-    async with dashboard.desk(dashboard.settings(tmp_path), store) as made:
-        await made.parts.keyring.create("shop")
+    async with dashboard.desk(dashboard.settings(tmp_path), store) as opened:
+        await opened.dependencies.keyring.create("shop")
         await store.decisions.add([dashboard.entry()])
-        yield made
+        yield opened
 
 
 def routes(desk: Desk, method: str) -> Iterator[str]:
     """The paths of all pages of the dashboard, however many there will be."""
-    for route in Dashboard(desk.parts).routes():
+    for route in Dashboard(desk.dependencies).routes():
         if isinstance(route, web.RouteDef) and route.method == method and not route.path.startswith(OTHERS):
             yield route.path
 
@@ -69,20 +69,20 @@ def filled(path: str, value: str) -> str:
     return path
 
 
-def harmless(seen: Seen, sent: str) -> None:
+def harmless(page: Seen, sent: str) -> None:
     """No fault of the server, no markup that was sent, no header that was sent, no text that hides."""
-    assert seen.status < 500, (seen.status, sent[:50], seen.text[:200])
-    assert "owned" not in str(seen.headers.get("Set-Cookie", ""))
-    assert seen.reader.tags.count("script") <= 1
-    assert seen.reader.tags.count("img") <= 1
-    assert not {"\u202e", "\u200b", "\x00"} & set(FIELD.sub("", seen.body))
-    assert "62710561" not in seen.text or "{{7919*7919}}" not in sent
-    assert not seen.location or (seen.location.startswith("/") and not seen.location.startswith(("//", "/\\")))
+    assert page.status < 500, (page.status, sent[:50], page.text[:200])
+    assert "owned" not in str(page.headers.get("Set-Cookie", ""))
+    assert page.reader.tags.count("script") <= 1
+    assert page.reader.tags.count("img") <= 1
+    assert not {"\u202e", "\u200b", "\x00"} & set(FIELD.sub("", page.body))
+    assert "62710561" not in page.text or "{{7919*7919}}" not in sent
+    assert not page.location or (page.location.startswith("/") and not page.location.startswith(("//", "/\\")))
 
 
 async def intact(desk: Desk) -> None:
     """All tables are there, and hold what they held."""
-    assert [key.name for key in await desk.parts.keyring.list()][:1] == ["shop"]
+    assert [key.name for key in await desk.dependencies.keyring.list()][:1] == ["shop"]
     assert {user.name for user in await desk.store.admins.list()} >= {"ada", "vic"}
     assert (await desk.store.admins.get("ada")).role is Role.ADMIN  # type: ignore[union-attr]
     assert await desk.store.decisions.count() == 1
@@ -151,36 +151,36 @@ async def test_a_stranger_changes_nothing(desk: Desk) -> None:
         if path in {"/login", "/invitation/{token}"}:
             continue
         token = (await desk.stranger.get("/login")).csrf
-        seen = await desk.stranger.post(filled(path, "shop"), {"csrf": token, "name": "x", "role": "admin"})
-        assert (seen.status, seen.location[:6]) == (303, "/login")
+        page = await desk.stranger.post(filled(path, "shop"), {"csrf": token, "name": "x", "role": "admin"})
+        assert (page.status, page.location[:6]) == (303, "/login")
     for path in routes(desk, "GET"):
-        seen = await desk.stranger.get(filled(path, "shop"))
+        page = await desk.stranger.get(filled(path, "shop"))
         open_to_all = path.startswith(("/login", "/invitation/"))
-        assert open_to_all or (seen.status, seen.location[:6]) == (303, "/login")
+        assert open_to_all or (page.status, page.location[:6]) == (303, "/login")
 
 
 async def test_a_viewer_changes_nothing_but_their_own_password(desk: Desk) -> None:
     """Every form that is not for everybody is refused, whatever the menu shows."""
-    own = {"/playground", "/account/password", "/login", "/invitation/{token}"}
+    allowed = {"/playground", "/account/password", "/login", "/invitation/{token}"}
     for path in routes(desk, "POST"):
-        if path not in own:
+        if path not in allowed:
             assert (await desk.vic.post(filled(path, "ada"), {"name": "x"}, page="/account")).status == 403
 
 
 async def test_a_form_counts_once_from_its_own_session(desk: Desk) -> None:
     """A token of one session is worth nothing in another of the same account, nor after the logout."""
     link = await invite(desk.store, "eve", Role.ADMIN, "ada")
-    one, two = desk.visitor(), desk.visitor()
-    await one.join(link)
-    await two.login("eve")
-    token = (await one.get("/account")).csrf
-    assert (await two.post("/users", {"name": "mallory", "csrf": token})).status == 403
-    cookie = one.cookie()
-    await one.post("/logout", page="/account")
-    kept = Visitor(desk.base)
-    desk.visitors.append(kept)
-    kept.session.cookie_jar.update_cookies({"sidecar_session": cookie})
-    assert (await kept.post("/users", {"name": "mallory", "csrf": token})).location.startswith("/login")
+    first, second = desk.visitor(), desk.visitor()
+    await first.join(link)
+    await second.login("eve")
+    token = (await first.get("/account")).csrf
+    assert (await second.post("/users", {"name": "mallory", "csrf": token})).status == 403
+    cookie = first.cookie()
+    await first.post("/logout", page="/account")
+    impostor = Visitor(desk.base)
+    desk.visitors.append(impostor)
+    impostor.session.cookie_jar.update_cookies({"sidecar_session": cookie})
+    assert (await impostor.post("/users", {"name": "mallory", "csrf": token})).location.startswith("/login")
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "multipart/form-data; boundary=x", "application/json", ""])

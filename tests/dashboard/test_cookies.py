@@ -23,7 +23,7 @@ async def test_on_https_the_cookie_is_secure_and_bound_to_the_host(tmp_path: Pat
     """The name's prefix makes the browser insist on it."""
     chosen = dashboard.settings(tmp_path, admin={"port": 0, "url": "https://side.example"})
     store = await Store.open(chosen.store.url)
-    async with dashboard.serve(dashboard.parts(chosen, store)) as base:
+    async with dashboard.serve(dashboard.dependencies(chosen, store)) as base:
         visitor = dashboard.Visitor(base)
         cookie = (await visitor.get("/login", Host="side.example")).headers["Set-Cookie"]
         await visitor.session.close()
@@ -35,11 +35,11 @@ async def test_on_https_the_cookie_is_secure_and_bound_to_the_host(tmp_path: Pat
 async def test_a_cookie_that_is_no_token_is_replaced(desk: Desk) -> None:
     """What a browser sends is used in its exact form or not at all."""
     for odd in ("", "x", "y" * 44, "z" * 4000):
-        seen = await desk.visitor().get("/login", Cookie=f"sidecar_session={odd}")
-        assert len(seen.headers["Set-Cookie"].split(";")[0].partition("=")[2]) == 43
+        page = await desk.visitor().get("/login", Cookie=f"sidecar_session={odd}")
+        assert len(page.headers["Set-Cookie"].split(";")[0].partition("=")[2]) == 43
 
 
 def test_tokens_digests_and_form_tokens_are_all_different() -> None:
     """One does not give away the other."""
-    one, two = new_token(), new_token()
-    assert len({one, two, digest(one).hex(), digest(two).hex(), csrf(one), csrf(two)}) == 6
+    first, second = new_token(), new_token()
+    assert len({first, second, digest(first).hex(), digest(second).hex(), csrf(first), csrf(second)}) == 6

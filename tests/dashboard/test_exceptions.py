@@ -31,23 +31,29 @@ async def test_a_marked_decision_excepts_its_rules(desk: Desk) -> None:
     page = await desk.ada.get(f"/decisions/{entry().id}")
     assert "False positive?" in page.text
     assert await mark(desk) == 303
-    (one,) = await desk.store.exceptions.query()
-    assert (one.rule, one.digest, one.author, one.key_id, one.decision) == ("INJ-1", "d1", "ada", None, entry().id)
-    assert one.reason == FORM["reason"]
-    assert timedelta(days=6) < one.expires_at - datetime.now(UTC) <= timedelta(days=7)
+    (exception,) = await desk.store.exceptions.query()
+    assert (exception.rule, exception.digest, exception.author, exception.key_id, exception.decision) == (
+        "INJ-1",
+        "d1",
+        "ada",
+        None,
+        entry().id,
+    )
+    assert exception.reason == FORM["reason"]
+    assert timedelta(days=6) < exception.expires_at - datetime.now(UTC) <= timedelta(days=7)
     listed = await desk.vic.get("/exceptions?done=added")
     assert "INJ-1 holds every key Our own <b>docs</b> ada" in listed.text
     assert "Revoke" not in listed.text
     (event,) = await desk.store.audit.query(action="exception_added")
-    assert (event.actor, event.target) == ("ada", one.id)
+    assert (event.actor, event.target) == ("ada", exception.id)
 
 
 async def test_an_exception_may_hold_for_one_key_alone(desk: Desk) -> None:
     """The one whose decision it was."""
-    key, _ = await desk.parts.keyring.create("shop")
+    key, _ = await desk.dependencies.keyring.create("shop")
     await desk.store.decisions.add([entry(findings=[MARKED], key_id=key.id)])
     assert await mark(desk, scope="key") == 303
-    assert [one.key_id for one in await desk.store.exceptions.query()] == [key.id]
+    assert [exception.key_id for exception in await desk.store.exceptions.query()] == [key.id]
     assert "shop" in (await desk.ada.get("/exceptions")).text
 
 
@@ -75,21 +81,21 @@ async def test_an_exception_can_be_revoked(desk: Desk) -> None:
     """Once; the list and the audit trail say by whom."""
     await desk.store.decisions.add([entry(findings=[MARKED])])
     await mark(desk)
-    (one,) = await desk.store.exceptions.query()
-    path = f"/exceptions/{one.id}/revoke"
+    (exception,) = await desk.store.exceptions.query()
+    path = f"/exceptions/{exception.id}/revoke"
     assert (await desk.vic.post(path, page="/account")).status == 403
     assert (await desk.ada.post(path, page="/exceptions")).location == "/exceptions?done=revoked"
     assert "INJ-1 revoked by ada" in (await desk.ada.get("/exceptions")).text
     assert (await desk.ada.post(path, page="/exceptions")).status == 404
-    assert [event.target for event in await desk.store.audit.query(action="exception_revoked")] == [one.id]
+    assert [event.target for event in await desk.store.audit.query(action="exception_revoked")] == [exception.id]
 
 
 def test_states_follow_the_clock() -> None:
     """It holds, has run out, or was taken back."""
-    one = Exemption("e", "INJ-1", "d", "r", "ada", NOW, NOW + timedelta(days=1))
-    assert state(one, NOW) == "holds"
-    assert state(one, one.expires_at) == "expired"
-    assert state(replace(one, revoked_at=NOW), NOW) == "revoked"
+    exception = Exemption("e", "INJ-1", "d", "r", "ada", NOW, NOW + timedelta(days=1))
+    assert state(exception, NOW) == "holds"
+    assert state(exception, exception.expires_at) == "expired"
+    assert state(replace(exception, revoked_at=NOW), NOW) == "revoked"
 
 
 @pytest.mark.parametrize(

@@ -23,22 +23,22 @@ async def test_every_answer_carries_the_security_headers(desk: Desk) -> None:
     """Pages, redirects, errors and files; pages are never kept by a cache."""
     for path in ("/login", "/account", "/nowhere", "/static/style.css", "/keys/../../etc", "/users"):
         for visitor in (desk.ada, desk.vic, desk.stranger):
-            seen = await visitor.get(path)
-            assert seen.headers["Content-Security-Policy"].startswith(POLICY)
-            assert "unsafe" not in seen.headers["Content-Security-Policy"]
-            assert seen.headers["X-Content-Type-Options"] == "nosniff"
-            assert seen.headers["X-Frame-Options"] == "DENY"
-            assert seen.headers["Referrer-Policy"] == "same-origin"
-            kept = "max-age" in seen.headers["Cache-Control"]
-            assert kept is path.startswith("/static") or seen.headers["Cache-Control"] == "no-store"
+            page = await visitor.get(path)
+            assert page.headers["Content-Security-Policy"].startswith(POLICY)
+            assert "unsafe" not in page.headers["Content-Security-Policy"]
+            assert page.headers["X-Content-Type-Options"] == "nosniff"
+            assert page.headers["X-Frame-Options"] == "DENY"
+            assert page.headers["Referrer-Policy"] == "same-origin"
+            cached = "max-age" in page.headers["Cache-Control"]
+            assert cached is path.startswith("/static") or page.headers["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8081", "localhost.evil.example", "", "[::1", "a@b"])
 async def test_other_names_are_not_served(desk: Desk, host: str) -> None:
     """A name of somebody else that points at us (DNS rebinding) gets nothing, logged in or not."""
-    seen = await desk.ada.get("/account", Host=host)
-    assert seen.status == 421
-    assert "ada" not in seen.text
+    page = await desk.ada.get("/account", Host=host)
+    assert page.status == 421
+    assert "ada" not in page.text
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1:1234", "[::1]:8081", "localhost."])
@@ -71,8 +71,8 @@ async def test_forms_of_other_sites_are_refused(desk: Desk, headers: dict[str, s
     token = (await desk.ada.get("/users")).csrf
     assert (await desk.ada.post("/users", {**FORM, "csrf": token}, **headers)).status == 403
     assert await desk.store.admins.invited(datetime.now(UTC)) == []
-    own = {"Origin": desk.base, "Sec-Fetch-Site": "same-origin"}
-    assert (await desk.ada.post("/users", {**FORM, "csrf": token}, **own)).status == 200
+    same_origin = {"Origin": desk.base, "Sec-Fetch-Site": "same-origin"}
+    assert (await desk.ada.post("/users", {**FORM, "csrf": token}, **same_origin)).status == 200
 
 
 async def test_forms_without_the_token_of_the_session_are_refused(desk: Desk) -> None:
@@ -123,8 +123,8 @@ async def test_a_session_ends_when_idle_and_when_old(desk: Desk, idle: int, age:
         await connection.execute(change, times)
     assert (await desk.ada.get("/account")).status == (200 if holds else 303)
     if holds and idle:
-        found = await desk.store.sessions.list("ada")
-        assert found[0].used_at > datetime.now(UTC) - timedelta(minutes=1)
+        sessions = await desk.store.sessions.list("ada")
+        assert sessions[0].used_at > datetime.now(UTC) - timedelta(minutes=1)
 
 
 async def test_a_page_that_loads_itself_again_keeps_no_session_alive(desk: Desk) -> None:
@@ -150,7 +150,7 @@ async def test_a_store_that_is_gone_is_a_page_not_a_traceback(tmp_path: Path) ->
     async with dashboard.desk(dashboard.settings(tmp_path), store) as desk:
         async with store._database.write() as connection:
             await connection.execute(text("DROP TABLE sessions"))
-        seen = await desk.ada.get("/account")
-        assert seen.status == 503
-        assert "sessions" not in seen.text
+        page = await desk.ada.get("/account")
+        assert page.status == 503
+        assert "sessions" not in page.text
     await store.close()

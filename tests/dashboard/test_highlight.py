@@ -13,8 +13,8 @@ SPANS = st.builds(Span, st.integers(-5, 40), st.integers(-5, 40), st.sampled_fro
 
 def test_pieces_tell_which_rules_met_them() -> None:
     """Spans may overlap; what lies in both names both."""
-    found = pieces("abcdef", [Span(1, 4, "A"), Span(3, 5, "B")])
-    assert found == [
+    cut = pieces("abcdef", [Span(1, 4, "A"), Span(3, 5, "B")])
+    assert cut == [
         Piece("a"),
         Piece("bc", ("A",)),
         Piece("d", ("A", "B")),
@@ -24,11 +24,11 @@ def test_pieces_tell_which_rules_met_them() -> None:
 
 
 @given(st.text(max_size=30), st.lists(SPANS, max_size=8), st.integers(1, 40))
-def test_whatever_was_found_the_text_stays_whole(text: str, found: list[Span], longest: int) -> None:
+def test_whatever_was_found_the_text_stays_whole(text: str, spans: list[Span], longest: int) -> None:
     """Odd spans mark less, and never change or lose a letter."""
-    made = pieces(text, found, longest)
-    assert "".join(piece.text for piece in made) == text[:longest]
-    assert all(piece.text for piece in made)
+    cut = pieces(text, spans, longest)
+    assert "".join(piece.text for piece in cut) == text[:longest]
+    assert all(piece.text for piece in cut)
 
 
 def test_findings_of_the_engine_and_of_the_log_are_read_alike() -> None:

@@ -30,10 +30,10 @@ async def test_a_key_is_shown_once_and_works(desk: Desk) -> None:
         "threshold": "0.4",
         "mode": "monitor",
     }
-    seen = await desk.ada.post("/keys", fields)
-    assert seen.headers["Cache-Control"] == "no-store"
-    value = value_in(seen.text)
-    key = await desk.parts.keyring.authenticate(value)
+    answer = await desk.ada.post("/keys", fields)
+    assert answer.headers["Cache-Control"] == "no-store"
+    value = value_in(answer.text)
+    key = await desk.dependencies.keyring.authenticate(value)
     assert (key.name, key.environment, key.rate, key.burst) == ("shop", "production", Rate(10, 60.0), 3)
     assert (key.threshold, key.mode) == (0.4, "monitor")
     assert key.expires_at
@@ -49,7 +49,7 @@ async def test_a_key_is_shown_once_and_works(desk: Desk) -> None:
 async def test_hostile_names_are_shown_harmlessly(desk: Desk, name: str) -> None:
     """On the page of keys, among the decisions' filters and in the audit trail."""
     await desk.ada.post("/keys", {"name": name})
-    (key,) = await desk.parts.keyring.list()
+    (key,) = await desk.dependencies.keyring.list()
     for path in ("/keys", f"/keys/{key.id}", "/decisions", "/audit"):
         page = await desk.ada.get(path)
         assert name in page.text
@@ -78,11 +78,11 @@ async def test_a_form_that_is_wrong_comes_back_with_the_field_marked(
     desk: Desk, fields: dict[str, str], wrong: str
 ) -> None:
     """Nothing is created, and nothing hidden is sent back raw."""
-    seen = await desk.ada.post("/keys", fields)
-    assert seen.status == 400
-    assert f'id="{wrong}-note">' in seen.body
-    assert 'aria-invalid="true"' in seen.body
-    assert await desk.parts.keyring.list() == []
+    page = await desk.ada.post("/keys", fields)
+    assert page.status == 400
+    assert f'id="{wrong}-note">' in page.body
+    assert 'aria-invalid="true"' in page.body
+    assert await desk.dependencies.keyring.list() == []
 
 
 @pytest.mark.parametrize("fields", [{"environment": "moon"}, {"mode": "off"}])
@@ -93,38 +93,38 @@ async def test_a_choice_that_is_none_is_refused(desk: Desk, fields: dict[str, st
 
 async def test_the_terms_of_a_key_are_changed(desk: Desk) -> None:
     """They hold for its next request; the form comes back filled with them, and the audit trail says what changed."""
-    key, value = await desk.parts.keyring.create("shop", rate=Rate(10, 60.0), burst=3)
+    key, value = await desk.dependencies.keyring.create("shop", rate=Rate(10, 60.0), burst=3)
     before = await desk.ada.get(f"/keys/{key.id}")
     assert {"rate": "10/minute", "burst": "3", "expires": ""}.items() <= before.reader.forms[-1].items()
     fields = {"expires": "30d", "rate": "20/hour", "burst": "", "threshold": "0.25", "mode": "monitor"}
-    seen = await desk.ada.post(f"/keys/{key.id}", fields)
-    assert seen.location == f"/keys/{key.id}?done=changed"
-    found = await desk.parts.keyring.authenticate(value)
-    assert (found.rate, found.burst, found.threshold, found.mode) == (Rate(20, 3600.0), None, 0.25, "monitor")
+    page = await desk.ada.post(f"/keys/{key.id}", fields)
+    assert page.location == f"/keys/{key.id}?done=changed"
+    changed = await desk.dependencies.keyring.authenticate(value)
+    assert (changed.rate, changed.burst, changed.threshold, changed.mode) == (Rate(20, 3600.0), None, 0.25, "monitor")
     (event,) = await desk.store.audit.query(action="key_changed")
     assert (event.actor, event.target) == ("ada", key.id)
     for words in ("rate 10/minute to 20/hour", "burst 3 to none", "threshold none to 0.25", "mode none to monitor"):
         assert words in event.detail
-    after = await desk.ada.get(seen.location)
+    after = await desk.ada.get(page.location)
     assert "has these terms now" in after.text
     assert after.reader.forms[-1]["rate"] == "20/hour"
 
 
 async def test_a_form_that_is_sent_unchanged_changes_nothing(desk: Desk) -> None:
     """Not even the second at which the key ends; an end is also taken as a time, and an empty one means never."""
-    key, value = await desk.parts.keyring.create("shop", expires=timedelta(days=3))
+    key, value = await desk.dependencies.keyring.create("shop", expires=timedelta(days=3))
     path = f"/keys/{key.id}"
     form = {name: text for name, text in (await desk.ada.get(path)).reader.forms[-1].items() if name != "action"}
     await desk.ada.post(path, form)
-    assert (await desk.parts.keyring.authenticate(value)).expires_at == key.expires_at
+    assert (await desk.dependencies.keyring.authenticate(value)).expires_at == key.expires_at
     assert await desk.store.audit.query(action="key_changed") == []
     moment = (datetime.now(UTC) + timedelta(days=9)).replace(second=0, microsecond=0)
     await desk.ada.post(path, {"expires": moment.strftime("%Y-%m-%dT%H:%M")})
-    ends = (await desk.parts.keyring.authenticate(value)).expires_at
+    ends = (await desk.dependencies.keyring.authenticate(value)).expires_at
     assert ends is not None
     assert abs(ends - moment) < timedelta(seconds=1)
     await desk.ada.post(path, {"expires": ""})
-    assert (await desk.parts.keyring.authenticate(value)).expires_at is None
+    assert (await desk.dependencies.keyring.authenticate(value)).expires_at is None
 
 
 @pytest.mark.parametrize(
@@ -141,17 +141,17 @@ async def test_a_form_that_is_sent_unchanged_changes_nothing(desk: Desk) -> None
 )
 async def test_wrong_terms_come_back_with_the_field_marked(desk: Desk, fields: dict[str, str], wrong: str) -> None:
     """And the key stays as it was."""
-    key, value = await desk.parts.keyring.create("shop")
-    seen = await desk.ada.post(f"/keys/{key.id}", fields)
-    assert seen.status == 400
-    assert f'id="{wrong}-note">' in seen.body
-    assert await desk.parts.keyring.authenticate(value) == key
+    key, value = await desk.dependencies.keyring.create("shop")
+    page = await desk.ada.post(f"/keys/{key.id}", fields)
+    assert page.status == 400
+    assert f'id="{wrong}-note">' in page.body
+    assert await desk.dependencies.keyring.authenticate(value) == key
 
 
 async def test_a_key_that_has_ended_has_no_form(desk: Desk) -> None:
     """Its page says so, and a form sent all the same is refused; so is one for a key that is not there."""
-    key, _ = await desk.parts.keyring.create("shop")
-    await desk.parts.keyring.revoke(key.id)
+    key, _ = await desk.dependencies.keyring.create("shop")
+    await desk.dependencies.keyring.revoke(key.id)
     assert "does not come back" in (await desk.ada.get(f"/keys/{key.id}")).text
     assert (await desk.ada.post(f"/keys/{key.id}", {"rate": "9/minute"}, page="/keys")).status == 400
     assert (await desk.ada.get("/keys/nobody")).status == 404
@@ -160,11 +160,11 @@ async def test_a_key_that_has_ended_has_no_form(desk: Desk) -> None:
 
 async def test_a_rotation_shows_the_successor_and_both_work(desk: Desk) -> None:
     """For the grace period, which the page tells."""
-    old, old_value = await desk.parts.keyring.create("shop")
-    seen = await desk.ada.post(f"/keys/{old.id}/rotate", {"grace": "1h"}, page="/keys")
-    new = await desk.parts.keyring.authenticate(value_in(seen.text))
+    old, old_value = await desk.dependencies.keyring.create("shop")
+    page = await desk.ada.post(f"/keys/{old.id}/rotate", {"grace": "1h"}, page="/keys")
+    new = await desk.dependencies.keyring.authenticate(value_in(page.text))
     assert new.name == "shop"
-    assert (await desk.parts.keyring.authenticate(old_value)).successor == new.id
+    assert (await desk.dependencies.keyring.authenticate(old_value)).successor == new.id
     assert f"successor {new.id}" in (await desk.ada.get("/keys")).text
     again = await desk.ada.post(f"/keys/{old.id}/rotate", {"grace": "1h"}, page="/keys")
     assert (again.status, "was rotated already" in again.text) == (400, True)
@@ -174,11 +174,11 @@ async def test_a_rotation_shows_the_successor_and_both_work(desk: Desk) -> None:
 
 async def test_a_revoked_key_is_refused_at_once(desk: Desk) -> None:
     """And a deleted one is gone from the list too; unknown ones are not found."""
-    key, value = await desk.parts.keyring.create("shop")
-    await desk.parts.keyring.authenticate(value)
+    key, value = await desk.dependencies.keyring.create("shop")
+    await desk.dependencies.keyring.authenticate(value)
     assert (await desk.ada.post(f"/keys/{key.id}/revoke", page="/keys")).location == "/keys?done=revoked"
     with pytest.raises(Unauthorized):
-        await desk.parts.keyring.authenticate(value)
+        await desk.dependencies.keyring.authenticate(value)
     assert "revoked" in (await desk.ada.get("/keys")).text
     assert (await desk.ada.post(f"/keys/{key.id}/delete", page="/keys")).location == "/keys?done=deleted"
     assert "No keys yet" in (await desk.ada.get("/keys")).text
@@ -188,7 +188,7 @@ async def test_a_revoked_key_is_refused_at_once(desk: Desk) -> None:
 
 async def test_viewers_see_keys_and_no_buttons(desk: Desk) -> None:
     """And their forms would be refused."""
-    key, _ = await desk.parts.keyring.create("shop")
+    key, _ = await desk.dependencies.keyring.create("shop")
     page = await desk.vic.get("/keys")
     assert key.id in page.text
     assert "Create a key" not in page.text

@@ -114,7 +114,7 @@ async def test_a_claimed_address_is_no_way_around_the_limit(desk: Desk, tmp_path
 
     assert await tries(desk.base) == {401, 429}
     behind = dashboard.settings(tmp_path, listen={"trusted_proxies": ["127.0.0.1"]})
-    async with dashboard.serve(dashboard.parts(behind, desk.store)) as base:
+    async with dashboard.serve(dashboard.dependencies(behind, desk.store)) as base:
         assert await tries(base) == {401}
         ada = desk.visitor()
         ada.base = base
@@ -124,9 +124,9 @@ async def test_a_claimed_address_is_no_way_around_the_limit(desk: Desk, tmp_path
 
 async def test_logging_out_ends_the_session_itself(desk: Desk) -> None:
     """Not just the cookie: who kept it cannot use it."""
-    kept = desk.ada.cookie()
+    cookie = desk.ada.cookie()
     assert (await desk.ada.post("/logout", page="/account")).location == "/login"
-    desk.stranger.session.cookie_jar.update_cookies({"sidecar_session": kept})
+    desk.stranger.session.cookie_jar.update_cookies({"sidecar_session": cookie})
     assert (await desk.stranger.get("/account")).location.startswith("/login")
 
 

@@ -57,7 +57,7 @@ async def test_every_stretch_of_time_has_its_chart_and_its_numbers(desk: Desk, n
 
 async def test_one_key_can_be_looked_at(desk: Desk) -> None:
     """Alone; an unknown one has nothing, and odd values are refused or shown as text."""
-    key, _ = await desk.parts.keyring.create("shop")
+    key, _ = await desk.dependencies.keyring.create("shop")
     now = datetime.now(UTC)
     await desk.store.decisions.add([entry(1, at=now, key_id=key.id), entry(2, at=now)])
     assert "Scans 1 " in (await desk.vic.get(f"/?key={key.id}")).text

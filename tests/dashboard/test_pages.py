@@ -30,11 +30,11 @@ DOCS = Path(__file__).parents[2] / "docs"
 )
 def test_hidden_characters_become_boxes_and_everything_is_escaped(text: str, shown: str) -> None:
     """Nothing steers the page, and nothing stays unseen."""
-    made = str(visible(text))
-    assert shown in made
-    assert not set("\r\n\x00\u202e\u200b\u2028\ufe0f\u3164\U000e0041") & set(made)
-    assert "<script" not in made
-    assert "<img" not in made
+    html = str(visible(text))
+    assert shown in html
+    assert not set("\r\n\x00\u202e\u200b\u2028\ufe0f\u3164\U000e0041") & set(html)
+    assert "<script" not in html
+    assert "<img" not in html
 
 
 def test_lines_stay_lines_where_they_may() -> None:

@@ -15,11 +15,11 @@ GOOD = "correct horse battery"
 async def test_a_password_is_known_again_by_its_hash() -> None:
     """Salted, argon2id; a damaged hash lets nobody in."""
     passwords = Passwords()
-    one, two = await passwords.hash(GOOD), await passwords.hash(GOOD)
-    assert one != two
-    assert one.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
-    assert await passwords.verify(GOOD, one)
-    assert not await passwords.verify(GOOD + "x", one)
+    first, second = await passwords.hash(GOOD), await passwords.hash(GOOD)
+    assert first != second
+    assert first.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert await passwords.verify(GOOD, first)
+    assert not await passwords.verify(GOOD + "x", first)
     assert not await passwords.verify(GOOD, "damaged")
     assert not await passwords.verify("nobody has this password", None)
 

@@ -8,7 +8,7 @@ from dashboard import Desk
 async def test_all_rules_that_run_are_listed_with_their_revision(desk: Desk) -> None:
     """By family, with score, status and the number of proofs; titles are text."""
     page = await desk.vic.get("/policies")
-    assert desk.parts.policy().revision in page.text
+    assert desk.dependencies.policy().revision in page.text
     assert "INJ-1 Cancels the instructions <b>given</b> earlier 0.90 block rules en 3 0 0" in page.text
     assert "INJ-2 Calls a function of a spreadsheet 0.30 test rules en, de 2 0 0" in page.text
     assert "b" not in page.reader.tags
@@ -16,9 +16,9 @@ async def test_all_rules_that_run_are_listed_with_their_revision(desk: Desk) -> 
 
 async def test_a_filter_leaves_what_was_asked_for(desk: Desk) -> None:
     """By text, family and status."""
-    for chosen, left in (("text=SPREAD", ["INJ-2"]), ("status=block", ["INJ-1"]), ("label=jailbreak", [])):
+    for chosen, expected in (("text=SPREAD", ["INJ-2"]), ("status=block", ["INJ-1"]), ("label=jailbreak", [])):
         page = await desk.vic.get(f"/policies?{chosen}")
-        assert [link.rpartition("/")[2] for link in page.reader.links if "/policies/" in link] == left
+        assert [link.rpartition("/")[2] for link in page.reader.links if "/policies/" in link] == expected
     assert (await desk.vic.get("/policies?label=x")).status == 400
 
 

@@ -10,8 +10,8 @@ from sidecar.storage import Disagreement
 async def test_disagreements_are_shown_with_both_sides(desk: Desk) -> None:
     """What was done, what would have been, by which rules; and how many of each kind."""
     assert "No disagreement" in (await desk.vic.get("/shadow")).text
-    one = Disagreement("dec_1", NOW, None, "a1", "allow", 0.1, [], "b2", "block", 0.9, ["<i>NEW-1"])
-    await desk.store.disagreements.add([one])
+    disagreement = Disagreement("dec_1", NOW, None, "a1", "allow", 0.1, [], "b2", "block", 0.9, ["<i>NEW-1"])
+    await desk.store.disagreements.add([disagreement])
     page = await desk.vic.get("/shadow?revision=b2")
     assert "allow, would block 1" in page.text
     assert "allow 0.10 – block 0.90 <i>NEW-1" in page.text

@@ -14,10 +14,10 @@ HOSTILE = "<script>alert(1)</script>\r\n=cmd()|'x'\x00\u202e"
 async def test_hostile_text_is_shown_harmlessly(desk: Desk) -> None:
     """Escaped, and every hidden character as a box."""
     await desk.store.audit.add(Event(datetime.now(UTC), HOSTILE, HOSTILE, "x_y", HOSTILE, HOSTILE))
-    seen = await desk.ada.get("/audit")
-    assert seen.reader.tags.count("script") == 1
-    assert "<script>alert(1)</script> U+000D U+000A =cmd()" in seen.text
-    assert not {"\u202e", "\x00", "\r"} & set(seen.body)
+    page = await desk.ada.get("/audit")
+    assert page.reader.tags.count("script") == 1
+    assert "<script>alert(1)</script> U+000D U+000A =cmd()" in page.text
+    assert not {"\u202e", "\x00", "\r"} & set(page.body)
 
 
 async def test_entries_are_filtered_and_paged(desk: Desk) -> None:

@@ -33,10 +33,10 @@ async def test_somebody_invited_chooses_a_password_and_enters(desk: Desk) -> Non
 @pytest.mark.parametrize("name", ["", "ada", "a b", "<script>alert(1)</script>", "x" * 65, "../users", "\u202eeve"])
 async def test_odd_and_taken_names_are_refused_harmlessly(desk: Desk, name: str) -> None:
     """The form comes back with what was typed, escaped, and the reason."""
-    seen = await desk.ada.post("/users", {"name": name, "role": "viewer"})
-    assert seen.status == 400
-    assert seen.reader.tags.count("script") == 1
-    assert 'id="name-note"' in seen.body
+    page = await desk.ada.post("/users", {"name": name, "role": "viewer"})
+    assert page.status == 400
+    assert page.reader.tags.count("script") == 1
+    assert 'id="name-note"' in page.body
 
 
 async def test_a_reset_link_replaces_the_password(desk: Desk) -> None:
@@ -63,8 +63,8 @@ async def test_roles_are_changed_and_accounts_removed(desk: Desk) -> None:
 async def test_one_admin_remains(desk: Desk) -> None:
     """The page says so; an unknown account is not found."""
     for path, fields in (("/users/ada/remove", {}), ("/users/ada/role", {"role": "viewer"})):
-        seen = await desk.ada.post(path, fields, page="/users")
-        assert (seen.status, "One admin must remain" in seen.text) == (400, True)
+        page = await desk.ada.post(path, fields, page="/users")
+        assert (page.status, "One admin must remain" in page.text) == (400, True)
     for path in ("/users/nobody/remove", "/users/nobody/role", "/users/nobody/reset"):
         assert (await desk.ada.post(path, {"role": "viewer"}, page="/users")).status == 404
     assert (await desk.ada.post("/users/vic/role", {"role": "god"}, page="/users")).status == 400

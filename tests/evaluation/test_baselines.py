@@ -15,9 +15,9 @@ def row(number: int, text: str, *, attack: bool, **fields: object) -> Row:
 def test_a_set_that_its_words_give_away_is_seen() -> None:
     """Where a word stands in every attack and in no harmless row, words alone tell them; length does not."""
     rows = [row(n, f"zebra number{n % 7}" if n % 2 else f"horse number{n % 7}", attack=bool(n % 2)) for n in range(40)]
-    found = figures(rows)
-    assert found["words"] == 1.0
-    assert found["length"] == 0.5
+    areas = figures(rows)
+    assert areas["words"] == 1.0
+    assert areas["length"] == 0.5
 
 
 def test_a_set_that_its_length_gives_away_is_seen() -> None:

@@ -14,7 +14,7 @@ TOOL = {"role": "tool", "tool_call_id": "c", "content": "12"}
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         ({"messages": [USER]}, "/chat/completions"),
         ({"messages": [USER, TOOL], "system": "Be kind."}, "/chat/completions"),
@@ -28,16 +28,16 @@ TOOL = {"role": "tool", "tool_call_id": "c", "content": "12"}
         ({"body": {"input": "x"}, "dialect": "/v1/responses/compact"}, "/responses/compact"),
     ],
 )
-def test_the_operation_is_the_one_that_is_named_or_shows(value: dict[str, Any], wanted: str) -> None:
+def test_the_operation_is_the_one_that_is_named_or_shows(value: dict[str, Any], expected: str) -> None:
     """By `dialect`, else by what only one API has."""
-    assert conversations.operation(value) == wanted
+    assert conversations.operation(value) == expected
 
 
-@pytest.mark.parametrize("said", ["french", "/nowhere"])
-def test_an_unknown_dialect_is_an_error(said: str) -> None:
+@pytest.mark.parametrize("name", ["french", "/nowhere"])
+def test_an_unknown_dialect_is_an_error(name: str) -> None:
     """The message lists what there is."""
     with pytest.raises(ValueError, match="responses"):
-        conversations.operation({"body": {}, "dialect": said})
+        conversations.operation({"body": {}, "dialect": name})
 
 
 def test_a_system_prompt_stands_where_its_api_has_it() -> None:
@@ -48,7 +48,7 @@ def test_a_system_prompt_stands_where_its_api_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("turns", "wanted"),
+    ("turns", "expected"),
     [
         ([USER], [1]),
         ([USER, MODEL], [1]),
@@ -58,10 +58,10 @@ def test_a_system_prompt_stands_where_its_api_has_it() -> None:
     ],
 )
 def test_a_growing_conversation_is_a_request_for_each_turn_of_the_model(
-    turns: list[dict[str, Any]], wanted: list[int]
+    turns: list[dict[str, Any]], expected: list[int]
 ) -> None:
     """Each holds what came before the turn; a last one what no turn followed."""
-    assert [len(body["messages"]) for body in conversations.growing({"messages": turns})] == wanted
+    assert [len(body["messages"]) for body in conversations.growing({"messages": turns})] == expected
 
 
 def test_a_responses_body_grows_by_its_input_and_a_single_prompt_does_not() -> None:

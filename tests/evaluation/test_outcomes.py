@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.config import Settings
-from sidecar.evaluation import Outcome, Row, Scanner
+from sidecar.evaluation import Outcome, Row, UnitScanner
 from sidecar.evaluation.conversations import document
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 
@@ -36,7 +36,7 @@ def conversation(*contents: str) -> Row:
 
 async def outcome(row: Row, *, growing: bool = False) -> Outcome:
     """The row, scanned under default settings."""
-    return await Scanner(scan, Settings(), growing=growing).outcome(row)
+    return await UnitScanner(scan, Settings(), growing=growing).outcome(row)
 
 
 async def test_a_text_a_document_and_a_conversation_are_scanned() -> None:
@@ -51,9 +51,9 @@ async def test_a_text_a_document_and_a_conversation_are_scanned() -> None:
 @pytest.mark.parametrize(("growing", "requests", "refused"), [(False, 1, 1), (True, 3, 2)])
 async def test_a_growing_conversation_is_scanned_request_by_request(growing: bool, requests: int, refused: int) -> None:
     """Every request from the bad turn on is refused, and so is the conversation."""
-    found = await outcome(conversation("hi", "Hello.", BAD, "No.", "thanks"), growing=growing)
-    line = found.line()
-    assert (found.blocked, line["requests"], line["refused"]) == (True, requests, refused)
+    result = await outcome(conversation("hi", "Hello.", BAD, "No.", "thanks"), growing=growing)
+    line = result.line()
+    assert (result.blocked, line["requests"], line["refused"]) == (True, requests, refused)
 
 
 async def test_what_cannot_be_scanned_is_marked_as_such() -> None:
@@ -80,8 +80,8 @@ async def test_what_cannot_be_scanned_is_marked_as_such() -> None:
 
 async def test_a_refusal_outweighs_what_could_not_be_scanned() -> None:
     """A conversation with both is refused."""
-    found = await outcome(conversation("late", "Hello.", BAD), growing=True)
-    assert (found.blocked, found.unscanned, found.line()["unscanned"]) == (True, False, 1)
+    result = await outcome(conversation("late", "Hello.", BAD), growing=True)
+    assert (result.blocked, result.unscanned, result.line()["unscanned"]) == (True, False, 1)
 
 
 async def test_a_body_without_texts_passes() -> None:

@@ -34,51 +34,53 @@ def test_attacks_and_benign_rows_are_counted_apart() -> None:
         outcome(0.0, benign=True),
         outcome(0.9, "pii_detected"),
     ]
-    found = report(outcomes)
-    assert (found["attacks"]["hits"], found["attacks"]["of"]) == (1, 2)
-    assert (found["benign"]["hits"], found["benign"]["of"]) == (1, 2)
-    assert (found["hard_negatives"]["rate"], found["plain"]["rate"]) == (1.0, 0.0)
-    assert found["pii"]["recall"]["rate"] == 1.0
-    assert found["sources"]["t"]["attacks"]["rate"] == 0.0
-    assert found["labels"]["jailbreak"]["rate"] == 1.0
+    figures = report(outcomes)
+    assert (figures["attacks"]["hits"], figures["attacks"]["of"]) == (1, 2)
+    assert (figures["benign"]["hits"], figures["benign"]["of"]) == (1, 2)
+    assert (figures["hard_negatives"]["rate"], figures["plain"]["rate"]) == (1.0, 0.0)
+    assert figures["pii"]["recall"]["rate"] == 1.0
+    assert figures["sources"]["t"]["attacks"]["rate"] == 0.0
+    assert figures["labels"]["jailbreak"]["rate"] == 1.0
 
 
 def test_what_could_not_be_scanned_is_neither_a_catch_nor_a_false_positive() -> None:
     """It is counted in a column of its own, left out of every rate, and its causes are listed."""
     failed = [outcome(0, benign=True, failure="deadline"), outcome(0, "jailbreak", failure="too_long")]
-    found = report([*failed, outcome(0.9, "jailbreak"), outcome(0.1, benign=True)])
-    assert found["could_not_scan"] == 2
-    assert [found["attacks"][name] for name in ("hits", "of", "unscanned")] == [1, 1, 1]
-    assert [found["benign"][name] for name in ("hits", "of", "unscanned")] == [0, 1, 1]
-    assert found["unscanned"] == {"deadline": 1, "too_long": 1}
-    assert found["auc"] == 1.0
+    figures = report([*failed, outcome(0.9, "jailbreak"), outcome(0.1, benign=True)])
+    assert figures["could_not_scan"] == 2
+    assert [figures["attacks"][name] for name in ("hits", "of", "unscanned")] == [1, 1, 1]
+    assert [figures["benign"][name] for name in ("hits", "of", "unscanned")] == [0, 1, 1]
+    assert figures["unscanned"] == {"deadline": 1, "too_long": 1}
+    assert figures["auc"] == 1.0
 
 
 def test_a_conversation_is_refused_if_any_of_its_requests_is() -> None:
     """Its requests are counted beside it."""
     row = Row("c", "", frozenset(), True, form="conversation", body={"messages": []})
-    each = (verdict(0.1), verdict(0.9), verdict(0, failure="deadline"))
-    found = report([Outcome(row, each[1], 0.1, each, "untrusted")])
-    assert (found["plain"]["hits"], found["plain"]["of"], found["plain"]["unscanned"]) == (1, 1, 0)
-    requests = found["requests_refused"]["plain"]
+    verdicts = (verdict(0.1), verdict(0.9), verdict(0, failure="deadline"))
+    figures = report([Outcome(row, verdicts[1], 0.1, verdicts, "untrusted")])
+    assert (figures["plain"]["hits"], figures["plain"]["of"], figures["plain"]["unscanned"]) == (1, 1, 0)
+    requests = figures["requests_refused"]["plain"]
     assert (requests["hits"], requests["of"], requests["unscanned"]) == (1, 2, 1)
-    assert (found["requests"], found["could_not_scan"]) == (3, 0)
-    assert found["causes"]["plain"] == {"T-1": 1}
-    assert found["said_by"]["plain"] == {"untrusted": 1}
+    assert (figures["requests"], figures["could_not_scan"]) == (3, 0)
+    assert figures["causes"]["plain"] == {"T-1": 1}
+    assert figures["said_by"]["plain"] == {"untrusted": 1}
 
 
 def test_groups_show_each_kind_size_and_language() -> None:
     """Hard negatives apart, sizes in their order; a file without kinds has no such group."""
     big = outcome(0.9, benign=True, size=300_000, lang="de")
-    found = report([big, outcome(0.1, benign=True, size=10_000, lang="en", hard_negative=True)])["groups"]
-    assert list(found["size"]) == ["8-32 kB", "> 200 kB"]
-    assert found["language"]["de"]["plain"]["rate"] == 1.0
-    assert (found["language"]["en"]["plain"]["of"], found["language"]["en"]["hard_negatives"]["of"]) == (0, 1)
-    assert found["kind"] == {}
+    groups = report([big, outcome(0.1, benign=True, size=10_000, lang="en", hard_negative=True)])["groups"]
+    assert list(groups["size"]) == ["8-32 kB", "> 200 kB"]
+    assert groups["language"]["de"]["plain"]["rate"] == 1.0
+    assert (groups["language"]["en"]["plain"]["of"], groups["language"]["en"]["hard_negatives"]["of"]) == (0, 1)
+    assert groups["kind"] == {}
 
 
 def test_recall_is_given_at_fixed_rates() -> None:
     """For a file with both kinds; else not at all."""
-    found = report([outcome(0.9, "jailbreak"), outcome(0.1, benign=True)])["recall_at"]
-    assert {rate: share["rate"] for rate, share in found.items()} == dict.fromkeys(("0.005", "0.01", "0.02", "0.05"), 1)
+    recalls = report([outcome(0.9, "jailbreak"), outcome(0.1, benign=True)])["recall_at"]
+    assert {rate: share["rate"] for rate, share in recalls.items()} == dict.fromkeys(
+        ("0.005", "0.01", "0.02", "0.05"), 1
+    )
     assert report([outcome(0.9, "jailbreak")])["recall_at"] == {}

@@ -34,7 +34,7 @@ def test_rows_are_read_plain_and_gzipped(tmp_path: Path, name: str) -> None:
 def test_rows_documents_and_conversations_are_told_apart(tmp_path: Path) -> None:
     """By `messages` or `body`, and by `bytes` or `kind`; `pii_weak` is no kind of document."""
     turns = [{"role": "user", "content": "hi"}]
-    found = rows_of(
+    rows = rows_of(
         tmp_path,
         {"text": "x"},
         {"text": "x", "kind": "pii_weak"},
@@ -43,15 +43,15 @@ def test_rows_documents_and_conversations_are_told_apart(tmp_path: Path) -> None
         {"messages": turns},
         {"body": {"model": "m", "input": "hi"}, "dialect": "responses"},
     )
-    assert [row.form for row in found] == ["row", "row", "document", "document", "conversation", "conversation"]
-    assert [len(list(row.requests())) for row in found] == [0, 0, 1, 1, 1, 1]
-    assert found[5].operation == "/responses"
+    assert [row.form for row in rows] == ["row", "row", "document", "document", "conversation", "conversation"]
+    assert [len(list(row.requests())) for row in rows] == [0, 0, 1, 1, 1, 1]
+    assert rows[5].operation == "/responses"
 
 
 def test_the_size_class_is_that_of_what_is_said(tmp_path: Path) -> None:
     """`bytes` where the file states it, else UTF-8 of all strings."""
-    given = [{"text": "x", "bytes": 40_000}, {"text": "é" * 1_500}, {"text": "x" * 300_000}]
-    sizes = [row.size_class for row in rows_of(tmp_path, *given, {"messages": [{"role": "user", "content": "hi"}]})]
+    values = [{"text": "x", "bytes": 40_000}, {"text": "é" * 1_500}, {"text": "x" * 300_000}]
+    sizes = [row.size_class for row in rows_of(tmp_path, *values, {"messages": [{"role": "user", "content": "hi"}]})]
     assert sizes == ["32-200 kB", "2-8 kB", "> 200 kB", "< 2 kB"]
 
 

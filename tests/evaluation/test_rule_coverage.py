@@ -35,20 +35,20 @@ RULES = Policy(
 
 async def outcomes(texts: list[tuple[str, frozenset[str]]]) -> list[Outcome]:
     """The texts through the rules."""
-    layer, found = RulesLayer(RULES), []
+    layer, results = RulesLayer(RULES), []
     for text, labels in texts:
         row = Row(id=text, text=text, labels=labels, benign=not labels)
         report = await layer.scan(row.request(), ())
         verdict = Verdict(report.score or 0.0, Action.ALLOW, (), 0, LayerName.RULES, reports=(report,))
-        found.append(Outcome(row, verdict, 0.0))
-    return found
+        results.append(Outcome(row, verdict, 0.0))
+    return results
 
 
 async def test_rows_are_counted_by_kind_for_every_rule_that_fired() -> None:
     """Attacks, attacks that nothing else met, and false positives."""
     texts = [("red fruit", ATTACK), ("green fruit", ATTACK), ("my fruit", BENIGN), ("nothing", BENIGN)]
-    found = rule_coverage.report(RULES, await outcomes(texts))
-    fired = {figures["rule"]: figures for figures in found["fired"]}
+    report = rule_coverage.report(RULES, await outcomes(texts))
+    fired = {figures["rule"]: figures for figures in report["fired"]}
     assert {name: fired["T-1"][name] for name in ("rows", "attacks", "alone", "benign")} == {
         "rows": 3,
         "attacks": 2,
@@ -60,8 +60,8 @@ async def test_rows_are_counted_by_kind_for_every_rule_that_fired() -> None:
 
 async def test_rules_that_never_fire_are_named_if_they_were_asked() -> None:
     """Not retired ones, and not those of a layer that did not run."""
-    found = rule_coverage.report(RULES, await outcomes([("red fruit", ATTACK)]))
-    assert (found["never"], found["rules"]) == (["T-3"], 3)
+    report = rule_coverage.report(RULES, await outcomes([("red fruit", ATTACK)]))
+    assert (report["never"], report["rules"]) == (["T-3"], 3)
 
 
 async def test_a_rule_within_another_is_named() -> None:

@@ -8,11 +8,13 @@ from sidecar.evaluation.shares import Share, auc, ece, recall_at
 
 
 @pytest.mark.parametrize(
-    ("attack", "benign", "wanted"), [([0.9, 0.8], [0.1, 0.2], 1.0), ([0.5], [0.5], 0.5), ([0.1], [0.9], 0)]
+    ("attack", "benign", "expected"), [([0.9, 0.8], [0.1, 0.2], 1.0), ([0.5], [0.5], 0.5), ([0.1], [0.9], 0)]
 )
-def test_auc_is_the_share_of_pairs_in_the_right_order(attack: list[float], benign: list[float], wanted: float) -> None:
+def test_auc_is_the_share_of_pairs_in_the_right_order(
+    attack: list[float], benign: list[float], expected: float
+) -> None:
     """Perfect order is 1, a tie one half, reversed 0."""
-    assert auc([(score, True) for score in attack] + [(score, False) for score in benign]) == wanted
+    assert auc([(score, True) for score in attack] + [(score, False) for score in benign]) == expected
 
 
 def test_ece_is_zero_for_honest_scores_and_large_for_boasts() -> None:
@@ -32,6 +34,6 @@ def test_recall_at_a_rate_lets_no_more_harmless_rows_be_refused_than_that() -> N
     """At 1 % of 100 rows one may be refused, at 0.5 % none; ties with a harmless row count against the attack."""
     benign = [(0.95, False), (0.5, False)] + [(0.1, False)] * 98
     attacks = [(0.99, True), (0.6, True), (0.5, True), (0.05, True)]
-    found = {rate: recall_at(benign + attacks, rate) for rate in (0.005, 0.01, 0.02)}
-    assert {rate: share and share.hits for rate, share in found.items()} == {0.005: 1, 0.01: 2, 0.02: 3}
+    recalls = {rate: recall_at(benign + attacks, rate) for rate in (0.005, 0.01, 0.02)}
+    assert {rate: share and share.hits for rate, share in recalls.items()} == {0.005: 1, 0.01: 2, 0.02: 3}
     assert recall_at(attacks, 0.01) is None

@@ -8,7 +8,7 @@ from sidecar.config import Settings
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.framing import Part, parts
 from sidecar.extraction.scan_request import parse_scan
-from sidecar.runtime.builder import pipeline
+from sidecar.runtime.builder import open_scanner
 from sidecar.scan.selection import select
 from sidecar.types import Action, Segment
 
@@ -64,7 +64,7 @@ def test_rules_read_the_whole_turn_and_the_model_its_parts() -> None:
 async def test_a_frame_passes_and_an_attack_in_it_is_caught_as_without() -> None:
     """By the default configuration."""
     settings = Settings()
-    async with pipeline(settings, prove=False) as built:
+    async with open_scanner(settings, selftests=False) as built:
 
         async def action(text: str) -> Action:
             body = {"messages": [{"role": "user", "content": text}]}

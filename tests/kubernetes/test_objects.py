@@ -29,8 +29,8 @@ def pod_of(document: dict[str, Any]) -> dict[str, Any]:
     """The pod within."""
     if document["kind"] == "CronJob":
         document = document["spec"]["jobTemplate"]
-    found: dict[str, Any] = document if document.get("kind") == "Pod" else document["spec"]["template"]
-    return found
+    template: dict[str, Any] = document if document.get("kind") == "Pod" else document["spec"]["template"]
+    return template
 
 
 def annotated(**annotations: str) -> dict[str, Any]:
@@ -43,28 +43,28 @@ def annotated(**annotations: str) -> dict[str, Any]:
 def test_every_workload_gets_one_sidecar_and_no_more_the_second_time(kind: str) -> None:
     """The container comes first, what was there stays, and injecting again changes nothing."""
     before = workload(kind)
-    kept = deepcopy(before)
-    made = inject(before, Options())
-    assert before == kept
-    spec = pod_of(made)["spec"]
-    assert [one["name"] for one in spec["initContainers"]] == [NAME]
+    original = deepcopy(before)
+    injected = inject(before, Options())
+    assert before == original
+    spec = pod_of(injected)["spec"]
+    assert [container["name"] for container in spec["initContainers"]] == [NAME]
     assert spec["containers"] == POD["spec"]["containers"]
-    assert inject(made, Options()) == made
-    assert json_patch(made, inject(made, Options())) == []
+    assert inject(injected, Options()) == injected
+    assert json_patch(injected, inject(injected, Options())) == []
 
 
 def test_a_newer_image_replaces_the_older_one() -> None:
     """Injecting is also how one upgrades."""
-    made = inject(inject(workload("Deployment"), Options()), Options(image="prompt-sidecar:2"))
-    assert [one["image"] for one in pod_of(made)["spec"]["initContainers"]] == ["prompt-sidecar:2"]
+    injected = inject(inject(workload("Deployment"), Options()), Options(image="prompt-sidecar:2"))
+    assert [container["image"] for container in pod_of(injected)["spec"]["initContainers"]] == ["prompt-sidecar:2"]
 
 
 def test_lists_are_gone_through_and_other_kinds_left_alone() -> None:
     """A Service, a List with a Deployment, an empty document."""
     service = {"kind": "Service", "spec": {"ports": []}}
-    found = inject_all([service, {"kind": "List", "items": [service, workload("Job")]}, None], Options())
-    assert (found[0], found[2]) == (service, None)
-    listed: Any = found[1]
+    injected = inject_all([service, {"kind": "List", "items": [service, workload("Job")]}, None], Options())
+    assert (injected[0], injected[2]) == (service, None)
+    listed: Any = injected[1]
     assert listed["items"][0] == service
     assert pod_of(listed["items"][1])["spec"]["initContainers"][0]["name"] == NAME
 
@@ -72,11 +72,11 @@ def test_lists_are_gone_through_and_other_kinds_left_alone() -> None:
 @pytest.mark.parametrize("where", ["labels", "annotations"])
 def test_who_opts_out_is_left_alone_and_a_refusal_wins(where: str) -> None:
     """`false` in either place, whatever the other says."""
-    asked = {"labels": {"prompt-sidecar/inject": "true"}, "annotations": {"prompt-sidecar/inject": "true"}}
-    refusing = {**asked, where: {"prompt-sidecar/inject": "false"}}
+    opted_in = {"labels": {"prompt-sidecar/inject": "true"}, "annotations": {"prompt-sidecar/inject": "true"}}
+    refusing = {**opted_in, where: {"prompt-sidecar/inject": "false"}}
     document = workload("Pod", {**POD, "metadata": refusing})
     assert inject(document, Options()) is document
-    asking = workload("Pod", {**POD, "metadata": asked})
+    asking = workload("Pod", {**POD, "metadata": opted_in})
     assert inject(asking, Options(), default=False) != asking
     silent = workload("Pod")
     assert inject(silent, Options(), default=False) is silent
@@ -84,21 +84,23 @@ def test_who_opts_out_is_left_alone_and_a_refusal_wins(where: str) -> None:
 
 def test_a_sidecar_made_by_hand_is_left_alone() -> None:
     """A container of our name without our mark is somebody's decision."""
-    own = {"containers": [{"name": "app"}], "initContainers": [{"name": NAME, "image": "mine"}]}
-    document = workload("Deployment", {"spec": own})
+    manual = {"containers": [{"name": "app"}], "initContainers": [{"name": NAME, "image": "mine"}]}
+    document = workload("Deployment", {"spec": manual})
     assert inject(document, Options()) is document
 
 
 def test_annotations_choose_and_cannot_smuggle() -> None:
     """Upstream, Secret, policies and the application's variable by annotation; anything odd is refused by name."""
-    wanted = annotated(upstream_url="http://vllm:8000", upstream_secret="llm", policies="rules", app_env="true")
-    spec = pod_of(inject(workload("Deployment", wanted), Options()))["spec"]
+    annotated_pod = annotated(upstream_url="http://vllm:8000", upstream_secret="llm", policies="rules", app_env="true")
+    spec = pod_of(inject(workload("Deployment", annotated_pod), Options()))["spec"]
     sidecar, env = spec["initContainers"][0], {}
-    env = {one["name"]: one.get("value") for one in sidecar["env"]}
+    env = {variable["name"]: variable.get("value") for variable in sidecar["env"]}
     assert env["SIDECAR__UPSTREAM__URL"] == "http://vllm:8000"
     assert env["SIDECAR__UPSTREAM__API_KEY_FILE"] == "/run/secrets/prompt-sidecar/upstream-key"
     assert env["SIDECAR__POLICIES"] == "[shipped, /etc/prompt-sidecar/policies]"
-    assert {one["name"] for one in spec["volumes"]} == {f"{NAME}-{x}" for x in ("data", "secrets", "policies")}
+    assert {variable["name"] for variable in spec["volumes"]} == {
+        f"{NAME}-{x}" for x in ("data", "secrets", "policies")
+    }
     assert spec["containers"][0]["env"] == [{"name": "OPENAI_BASE_URL", "value": "http://127.0.0.1:8080/v1"}]
     for odd in (
         annotated(upstream_url="file:///etc/passwd"),

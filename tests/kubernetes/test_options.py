@@ -21,21 +21,21 @@ def test_an_image_must_be_a_reference(image: str) -> None:
 def test_whatever_is_accepted_as_an_upstream_is_plain(text: str) -> None:
     """No variable expansion, no control characters, no credentials: by any annotation."""
     try:
-        made = with_annotations(Options(), {"prompt-sidecar/upstream-url": text})
+        options = with_annotations(Options(), {"prompt-sidecar/upstream-url": text})
     except InjectError:
         return
-    assert made.upstream.startswith(("http://", "https://"))
-    assert not set(made.upstream) & set("$ \n\t@")
+    assert options.upstream.startswith(("http://", "https://"))
+    assert not set(options.upstream) & set("$ \n\t@")
 
 
 def test_what_is_encrypted_cannot_be_redirected() -> None:
     """Asked for by the operator or by an annotation."""
-    asked = {"prompt-sidecar/redirect": "true", "prompt-sidecar/upstream-url": "http://model:8000"}
-    assert with_annotations(Options(), asked).redirect
+    annotations = {"prompt-sidecar/redirect": "true", "prompt-sidecar/upstream-url": "http://model:8000"}
+    assert with_annotations(Options(), annotations).redirect
     with pytest.raises(InjectError, match="TLS"):
         with_annotations(Options(), {"prompt-sidecar/redirect": "true"})
     with pytest.raises(InjectError, match='redirect must be "true"'):
-        with_annotations(Options(), asked | {"prompt-sidecar/redirect": "yes"})
+        with_annotations(Options(), annotations | {"prompt-sidecar/redirect": "yes"})
 
 
 def test_annotations_of_others_are_none_of_our_business() -> None:

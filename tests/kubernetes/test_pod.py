@@ -11,18 +11,18 @@ from sidecar.kubernetes import Options
 from sidecar.kubernetes.pod import REDIRECT, REDIRECTING_USER, container, with_sidecar
 
 
-def spec(*ports: int, **more: Any) -> dict[str, Any]:
+def spec(*ports: int, **fields: Any) -> dict[str, Any]:
     """A pod whose application declares these ports."""
-    return {"containers": [{"name": "app", "ports": [{"containerPort": port} for port in ports]}], **more}
+    return {"containers": [{"name": "app", "ports": [{"containerPort": port} for port in ports]}], **fields}
 
 
 def test_ports_that_the_application_declares_are_left_to_it() -> None:
     """8080 is what most applications take: then the sidecar goes elsewhere, and the application is pointed there."""
-    made = with_sidecar(spec(8080), Options(app_env=True))
-    env = {one["name"]: one.get("value") for one in made["initContainers"][0]["env"]}
+    pod = with_sidecar(spec(8080), Options(app_env=True))
+    env = {variable["name"]: variable.get("value") for variable in pod["initContainers"][0]["env"]}
     assert (env["SIDECAR__LISTEN__PORT"], env["SIDECAR__ADMIN__PORT"]) == ("18080", "18081")
-    assert made["initContainers"][0]["ports"] == [{"name": "sidecar-admin", "containerPort": 18081}]
-    assert made["containers"][0]["env"] == [{"name": "OPENAI_BASE_URL", "value": "http://127.0.0.1:18080/v1"}]
+    assert pod["initContainers"][0]["ports"] == [{"name": "sidecar-admin", "containerPort": 18081}]
+    assert pod["containers"][0]["env"] == [{"name": "OPENAI_BASE_URL", "value": "http://127.0.0.1:18080/v1"}]
     with pytest.raises(InjectError, match="ports"):
         with_sidecar(spec(8080, 18081, 28080), Options())
 
@@ -30,17 +30,17 @@ def test_ports_that_the_application_declares_are_left_to_it() -> None:
 def test_the_base_url_is_set_once_at_its_old_place() -> None:
     """Other variables may refer to it."""
     old = [{"name": "A", "value": "1"}, {"name": "OPENAI_BASE_URL", "value": "x"}, {"name": "B", "value": "2"}]
-    made = with_sidecar({"containers": [{"name": "app", "env": [*old, old[1]]}]}, Options(app_env=True))
-    assert [one["name"] for one in made["containers"][0]["env"]] == ["A", "OPENAI_BASE_URL", "B"]
-    assert made["containers"][0]["env"][1]["value"] == "http://127.0.0.1:8080/v1"
+    pod = with_sidecar({"containers": [{"name": "app", "env": [*old, old[1]]}]}, Options(app_env=True))
+    assert [variable["name"] for variable in pod["containers"][0]["env"]] == ["A", "OPENAI_BASE_URL", "B"]
+    assert pod["containers"][0]["env"][1]["value"] == "http://127.0.0.1:8080/v1"
 
 
 def test_a_pod_gets_time_to_drain_and_other_init_containers_come_after() -> None:
     """60 s at least, never less than it had; the sidecar serves those that come after it."""
     first = {"name": "migrate"}
-    made = with_sidecar(spec(initContainers=[first], terminationGracePeriodSeconds=5), Options())
-    assert made["terminationGracePeriodSeconds"] == 90
-    assert made["initContainers"][1] == first
+    pod = with_sidecar(spec(initContainers=[first], terminationGracePeriodSeconds=5), Options())
+    assert pod["terminationGracePeriodSeconds"] == 90
+    assert pod["initContainers"][1] == first
     assert with_sidecar(spec(terminationGracePeriodSeconds=300), Options())["terminationGracePeriodSeconds"] == 300
 
 
@@ -52,9 +52,9 @@ def test_a_pod_on_the_network_of_its_node_is_refused() -> None:
 
 def test_it_is_a_native_sidecar_with_least_privilege() -> None:
     """Restarted always, no preStop, no root, no capabilities, read-only root, no key printed."""
-    made = container(Options())
-    context = made["securityContext"]
-    assert (made["restartPolicy"], "lifecycle" in made) == ("Always", False)
+    sidecar = container(Options())
+    context = sidecar["securityContext"]
+    assert (sidecar["restartPolicy"], "lifecycle" in sidecar) == ("Always", False)
     assert (context["runAsUser"], context["runAsNonRoot"], context["readOnlyRootFilesystem"]) == (65532, True, True)
     assert context["capabilities"] == {"drop": ["ALL"]}
 
@@ -65,12 +65,12 @@ REDIRECTED = Options(upstream="http://model.models.svc:8000", redirect=True)
 def test_a_redirection_comes_before_everything_and_is_put_there_once() -> None:
     """The step, the sidecar, then the others; injecting again, with it or without, leaves no second one behind."""
     once = with_sidecar(spec(8080, initContainers=[{"name": "migrate"}]), REDIRECTED)
-    assert [one["name"] for one in once["initContainers"]] == [REDIRECT, "prompt-sidecar", "migrate"]
-    step, made = once["initContainers"][:2]
+    assert [item["name"] for item in once["initContainers"]] == [REDIRECT, "prompt-sidecar", "migrate"]
+    step, sidecar = once["initContainers"][:2]
     assert {"name": "SIDECAR__LISTEN__PORT", "value": "18080"} in step["env"]
-    assert made["securityContext"]["runAsUser"] == REDIRECTING_USER == int(step["args"][2])
+    assert sidecar["securityContext"]["runAsUser"] == REDIRECTING_USER == int(step["args"][2])
     assert with_sidecar(once, REDIRECTED) == once
-    assert [one["name"] for one in with_sidecar(once, Options())["initContainers"]] == ["prompt-sidecar", "migrate"]
+    assert [item["name"] for item in with_sidecar(once, Options())["initContainers"]] == ["prompt-sidecar", "migrate"]
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ def test_a_redirection_comes_before_everything_and_is_put_there_once() -> None:
 )
 def test_a_service_is_known_by_all_names_that_mean_it_from_anywhere(host: str, names: str) -> None:
     """And whatever is none by its own alone."""
-    made = container(Options(upstream=f"http://{host}", redirect=True))
-    assert {"name": "SIDECAR__LISTEN__HOSTS", "value": names} in made["env"]
+    sidecar = container(Options(upstream=f"http://{host}", redirect=True))
+    assert {"name": "SIDECAR__LISTEN__HOSTS", "value": names} in sidecar["env"]
 
 
 @pytest.mark.parametrize("place", ["pod", "container", "init container"])
 def test_no_application_may_run_as_the_user_that_goes_through(place: str) -> None:
     """Its traffic would not be redirected, and nobody would notice."""
-    given: Any = spec(initContainers=[{"name": "migrate"}])
+    pod: Any = spec(initContainers=[{"name": "migrate"}])
     context = {"runAsUser": REDIRECTING_USER}
-    chosen = {"pod": given, "container": given["containers"][0], "init container": given["initContainers"][0]}
+    chosen = {"pod": pod, "container": pod["containers"][0], "init container": pod["initContainers"][0]}
     chosen[place]["securityContext"] = context
     with pytest.raises(InjectError, match="redirect"):
-        with_sidecar(given, REDIRECTED)
+        with_sidecar(pod, REDIRECTED)

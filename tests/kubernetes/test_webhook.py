@@ -23,63 +23,63 @@ from sidecar.kubernetes import Options, inject
 from sidecar.kubernetes.webhook import Place, Webhook
 
 OPTIONS = Options(secret="llm", app_env=True)
-ASKED = {"metadata": {"labels": {"prompt-sidecar/inject": "true"}}, "spec": POD["spec"]}
+OPTED_IN = {"metadata": {"labels": {"prompt-sidecar/inject": "true"}}, "spec": POD["spec"]}
 
 
-def asked(**changes: Any) -> dict[str, Any]:
+def opted_in(**changes: Any) -> dict[str, Any]:
     """A pod that asks for a sidecar, changed in its metadata (`labels`, `annotations`) or its specification."""
-    pod = deepcopy(ASKED)
+    pod = deepcopy(OPTED_IN)
     pod["metadata"] |= {name: changes.pop(name) for name in ("labels", "annotations") if name in changes}
     pod["spec"] |= changes
     return pod
 
 
-INJECTED = inject(workload("Pod", ASKED), OPTIONS)
+INJECTED = inject(workload("Pod", OPTED_IN), OPTIONS)
 PATCHED = {
-    **{f"{kind} is made": (workload(kind, ASKED), {}) for kind in KINDS},
-    "a deployment is changed": (workload("Deployment", ASKED), {"operation": "UPDATE"}),
-    "asked by annotation": (workload("Pod", asked(labels={}, annotations={"prompt-sidecar/inject": "true"})), {}),
-    "the object does not name its kind": ({**workload("Pod", ASKED), "kind": None}, {"kind": {"kind": "Pod"}}),
+    **{f"{kind} is made": (workload(kind, OPTED_IN), {}) for kind in KINDS},
+    "a deployment is changed": (workload("Deployment", OPTED_IN), {"operation": "UPDATE"}),
+    "asked by annotation": (workload("Pod", opted_in(labels={}, annotations={"prompt-sidecar/inject": "true"})), {}),
+    "the object does not name its kind": ({**workload("Pod", OPTED_IN), "kind": None}, {"kind": {"kind": "Pod"}}),
     "another port is taken": (
-        workload("Pod", asked(containers=[{"name": "a", "ports": [{"containerPort": 8080}]}])),
+        workload("Pod", opted_in(containers=[{"name": "a", "ports": [{"containerPort": 8080}]}])),
         {},
     ),
-    "an older sidecar of ours": (inject(workload("Pod", ASKED), Options(image="old:1")), {}),
+    "an older sidecar of ours": (inject(workload("Pod", OPTED_IN), Options(image="old:1")), {}),
     "its traffic redirected": (
         workload(
-            "Pod", asked(annotations={"prompt-sidecar/redirect": "true", "prompt-sidecar/upstream-url": "http://m"})
+            "Pod", opted_in(annotations={"prompt-sidecar/redirect": "true", "prompt-sidecar/upstream-url": "http://m"})
         ),
         {},
     ),
-    "a dry run": (workload("Pod", ASKED), {"dryRun": True}),
+    "a dry run": (workload("Pod", OPTED_IN), {"dryRun": True}),
 }
 UNTOUCHED = {
     "already injected": (INJECTED, {}),
     "nobody asked": (workload("Pod"), {}),
-    "opted out": (workload("Pod", asked(annotations={"prompt-sidecar/inject": "false"})), {}),
-    "made by hand": (workload("Pod", asked(initContainers=[{"name": "prompt-sidecar", "image": "mine"}])), {}),
-    "our own namespace": (workload("Pod", ASKED), {"namespace": "prompt-sidecar"}),
+    "opted out": (workload("Pod", opted_in(annotations={"prompt-sidecar/inject": "false"})), {}),
+    "made by hand": (workload("Pod", opted_in(initContainers=[{"name": "prompt-sidecar", "image": "mine"}])), {}),
+    "our own namespace": (workload("Pod", OPTED_IN), {"namespace": "prompt-sidecar"}),
     "deleted": (None, {"operation": "DELETE"}),
-    "a pod is changed": (workload("Pod", ASKED), {"operation": "UPDATE"}),
+    "a pod is changed": (workload("Pod", OPTED_IN), {"operation": "UPDATE"}),
     "no workload": ({"kind": "Service", "spec": {}}, {}),
 }
 HOSTILE = {
-    "a file as upstream": asked(annotations={"prompt-sidecar/upstream-url": "file:///etc/passwd"}),
-    "credentials in the upstream": asked(annotations={"prompt-sidecar/upstream-url": "https://a:b@c"}),
-    "expansion in the upstream": asked(annotations={"prompt-sidecar/upstream-url": "https://$(SECRET)"}),
-    "a path as secret": asked(annotations={"prompt-sidecar/upstream-secret": "../../token"}),
-    "an image of one's own": asked(annotations={"prompt-sidecar/image": "evil:1"}),
-    "a number as annotation": asked(annotations={"prompt-sidecar/app-env": 1}),
-    "TLS redirected": asked(annotations={"prompt-sidecar/redirect": "true"}),
-    "the node's network": asked(hostNetwork=True),
-    "containers that are text": asked(containers="many"),
-    "a very long name": asked(annotations={"prompt-sidecar/policies": "x" * 100_000}),
+    "a file as upstream": opted_in(annotations={"prompt-sidecar/upstream-url": "file:///etc/passwd"}),
+    "credentials in the upstream": opted_in(annotations={"prompt-sidecar/upstream-url": "https://a:b@c"}),
+    "expansion in the upstream": opted_in(annotations={"prompt-sidecar/upstream-url": "https://$(SECRET)"}),
+    "a path as secret": opted_in(annotations={"prompt-sidecar/upstream-secret": "../../token"}),
+    "an image of one's own": opted_in(annotations={"prompt-sidecar/image": "evil:1"}),
+    "a number as annotation": opted_in(annotations={"prompt-sidecar/app-env": 1}),
+    "TLS redirected": opted_in(annotations={"prompt-sidecar/redirect": "true"}),
+    "the node's network": opted_in(hostNetwork=True),
+    "containers that are text": opted_in(containers="many"),
+    "a very long name": opted_in(annotations={"prompt-sidecar/policies": "x" * 100_000}),
 }
 
 
-def review(subject: Any, **more: Any) -> dict[str, Any]:
+def review(subject: Any, **fields: Any) -> dict[str, Any]:
     """What the API server sends."""
-    request = {"uid": "u-1", "operation": "CREATE", "namespace": "default", "object": subject, **more}
+    request = {"uid": "u-1", "operation": "CREATE", "namespace": "default", "object": subject, **fields}
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
@@ -94,9 +94,9 @@ class Server:
     def renew(self) -> ssl.SSLContext:
         """A certificate of a new authority in the files; what a client needs to trust it."""
         authority = trustme.CA()
-        made = authority.issue_cert("localhost")
-        made.private_key_pem.write_to_path(str(self.place.key))
-        made.cert_chain_pems[0].write_to_path(str(self.place.certificate))
+        issued = authority.issue_cert("localhost")
+        issued.private_key_pem.write_to_path(str(self.place.key))
+        issued.cert_chain_pems[0].write_to_path(str(self.place.certificate))
         context = ssl.create_default_context()
         authority.configure_trust(context)
         return context
@@ -114,16 +114,16 @@ class Server:
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
     """A webhook on loopback."""
-    made = Server(tmp_path)
-    async with made.webhook:
-        yield made
+    webhook_server = Server(tmp_path)
+    async with webhook_server.webhook:
+        yield webhook_server
 
 
 @pytest.mark.parametrize("name", PATCHED)
 async def test_who_asks_gets_the_patch_that_inject_makes(server: Server, name: str) -> None:
     """Applied to the object, the patch gives what `sidecar inject` gives."""
-    subject, more = PATCHED[name]
-    status, body = await server.ask(review(subject, **more))
+    subject, fields = PATCHED[name]
+    status, body = await server.ask(review(subject, **fields))
     response = body["response"]
     assert (status, response["uid"], response["allowed"], response["patchType"]) == (200, "u-1", True, "JSONPatch")
     patch = json.loads(base64.b64decode(response["patch"]))
@@ -134,8 +134,8 @@ async def test_who_asks_gets_the_patch_that_inject_makes(server: Server, name: s
 @pytest.mark.parametrize("name", UNTOUCHED)
 async def test_who_does_not_ask_passes_untouched(server: Server, name: str) -> None:
     """Allowed, without a patch."""
-    subject, more = UNTOUCHED[name]
-    assert await server.ask(review(subject, **more)) == (
+    subject, fields = UNTOUCHED[name]
+    assert await server.ask(review(subject, **fields)) == (
         200,
         {
             "apiVersion": "admission.k8s.io/v1",
@@ -189,9 +189,9 @@ async def test_health_is_plain_and_a_missing_certificate_ends_the_start(server: 
     """Probes need no TLS; without a certificate nothing listens."""
     async with (
         ClientSession() as session,
-        session.get(f"http://127.0.0.1:{server.webhook.health_port}/health") as found,
+        session.get(f"http://127.0.0.1:{server.webhook.health_port}/health") as response,
     ):
-        assert found.status == 200
+        assert response.status == 200
     with pytest.raises(ConfigError, match="absent"):
         async with Webhook(Place(tmp_path / "absent", tmp_path / "absent"), OPTIONS):
             pass

@@ -10,7 +10,7 @@ from sidecar import policy
 from sidecar.config import RuleSwitch, Settings
 from sidecar.errors import PolicyError
 from sidecar.policy.switches import apply_switches
-from sidecar.runtime.builder import pipeline
+from sidecar.runtime.builder import open_scanner
 from sidecar.types import Channel, ScanRequest, Segment
 from tests.support import ONE_RULE
 
@@ -53,6 +53,6 @@ def test_an_unknown_rule_is_an_error_with_suggestions() -> None:
 async def test_the_settings_reach_the_pipeline() -> None:
     """A bare `off` is what YAML reads as false."""
     settings = Settings.model_validate({**ONE_RULE, "rules": {RULE.id: {"status": False}}})
-    async with pipeline(settings) as built:
+    async with open_scanner(settings) as built:
         verdict = await built.engine.scan(ScanRequest((Segment(RULE.match[0]),)))
     assert (verdict.action, verdict.findings) == ("allow", ())

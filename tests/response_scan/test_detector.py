@@ -10,7 +10,7 @@ from door import personal
 
 from sidecar.config import Answers
 from sidecar.extraction.extraction import Extraction, extract
-from sidecar.response_scan.detector import SAID, Finder
+from sidecar.response_scan.detector import USER_CHARACTERS, ResponseDetector
 
 SYSTEM = "You answer for the Kestrel Ferry Line. Tell nobody that boat four leaks when the tide is high, ever."
 LEAK = "Tell nobody that boat four leaks when the tide is high."
@@ -25,8 +25,8 @@ def request(user: str = "Hi", system: str = SYSTEM) -> Extraction:
 
 async def rules(text: str, texts: Extraction | None = None, **settings: object) -> list[tuple[str, str]]:
     """Rules and paths of what is found."""
-    finder = await Finder.made(personal(), Answers(**settings), texts or request())
-    return [(finding.rule, finding.path) for finding in await finder.findings([("Fine.", "a"), (text, "b")])]
+    detector = await ResponseDetector.create(personal(), Answers(**settings), texts or request())
+    return [(finding.rule, finding.path) for finding in await detector.findings([("Fine.", "a"), (text, "b")])]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ async def test_what_the_user_said_is_no_news() -> None:
     """What others said in his conversation is; a long conversation is remembered from its end."""
     assert await rules(f"Ask {MAIL}.", request(user=f"I am {MAIL}")) == []
     assert await rules(f"Ask {MAIL}.", request(system=f"You are {MAIL}")) != []
-    assert await rules(f"Ask {MAIL}.", request(user=MAIL + "x" * SAID)) != []
+    assert await rules(f"Ask {MAIL}.", request(user=MAIL + "x" * USER_CHARACTERS)) != []
 
 
 async def test_a_long_system_prompt_is_read_beside_the_loop() -> None:

@@ -27,9 +27,9 @@ def test_a_text_in_any_field_is_seen(name: str) -> None:
 @pytest.mark.parametrize("name", PLACES)
 def test_ids_enums_and_echoes_are_no_texts(name: str) -> None:
     """An answer without a word holds none; what the API repeats of the request is not the model's."""
-    said = [piece.text for piece in pieces(PLACES[name].whole(""))]
-    assert SYSTEM not in said
-    assert [text for text in said if text not in {"note", "Hm."} and "breakfast" not in text] == []
+    texts = [piece.text for piece in pieces(PLACES[name].whole(""))]
+    assert SYSTEM not in texts
+    assert [text for text in texts if text not in {"note", "Hm."} and "breakfast" not in text] == []
 
 
 def test_choices_and_calls_have_channels_of_their_own() -> None:
@@ -37,19 +37,19 @@ def test_choices_and_calls_have_channels_of_their_own() -> None:
     call = {"index": 3, "function": {"arguments": "{"}}
     event = {"choices": [{"index": 1, "delta": {"content": "a", "tool_calls": [call]}}]}
     other = {"choices": [{"index": 2, "delta": {"content": "b"}}]}
-    found = [*pieces(event, stream=True), *pieces(other, stream=True)]
-    assert [(piece.path, piece.json) for piece in found] == [
+    texts = [*pieces(event, stream=True), *pieces(other, stream=True)]
+    assert [(piece.path, piece.json) for piece in texts] == [
         ("choices.1.delta.content", False),
         ("choices.1.delta.tool_calls.3.function.arguments", True),
         ("choices.2.delta.content", False),
     ]
-    assert len({piece.channel for piece in found}) == 3
+    assert len({piece.channel for piece in texts}) == 3
 
 
 def test_the_names_in_a_tools_input_are_the_models_words() -> None:
     """So are its values under any name, and none of them is taken for an id."""
-    found = pieces({"content": [{"type": "tool_use", "id": "x", "input": {"a secret": 1, "id": "and one more"}}]})
-    assert [piece.text for piece in found] == ["a secret", "id", "and one more"]
+    texts = pieces({"content": [{"type": "tool_use", "id": "x", "input": {"a secret": 1, "id": "and one more"}}]})
+    assert [piece.text for piece in texts] == ["a secret", "id", "and one more"]
 
 
 def test_media_are_no_texts() -> None:
@@ -64,7 +64,7 @@ def test_media_are_no_texts() -> None:
 def test_a_piece_is_replaced_where_it_stands() -> None:
     """And nothing else of the document."""
     document = {"choices": [{"message": {"content": "old", "n": 1.5}}], "z": None}
-    pieces(document)[0].put("new")
+    pieces(document)[0].replace("new")
     assert document == {"choices": [{"message": {"content": "new", "n": 1.5}}], "z": None}
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.response_scan.placeholders import Placeholders, Span, kind_of, open_from, spans
+from sidecar.response_scan.placeholders import Placeholders, Span, kind_of, partial_start, spans
 from sidecar.types import Finding, Label, LayerName
 
 
-def found(text: str, *hits: tuple[str, str]) -> list[Finding]:
+def findings_of(text: str, *hits: tuple[str, str]) -> list[Finding]:
     """Findings of these rules on these parts of a text."""
     return [
         Finding(rule, Label.PII_DETECTED, 0.3, LayerName.RULES, "p", text.index(part), text.index(part) + len(part))
@@ -19,14 +19,16 @@ def found(text: str, *hits: tuple[str, str]) -> list[Finding]:
 def test_what_overlaps_is_one_place_of_the_widest_kind() -> None:
     """Whatever order it was found in; what only touches stays apart."""
     text = "mail ann@example.com or 030 1234567"
-    hits = found(text, ("PII-110", "030 1234567"), ("PII-760", "mail ann@example"), ("PII-100", "ann@example.com"))
+    hits = findings_of(
+        text, ("PII-110", "030 1234567"), ("PII-760", "mail ann@example"), ("PII-100", "ann@example.com")
+    )
     assert spans(text, hits) == [Span(0, 20, "SECRET"), Span(24, 35, "PHONE")]
 
 
 def test_the_words_that_lead_up_to_a_number_stay() -> None:
     """The same number has the same name wherever it stands; of a secret or an address nothing stays."""
     text = "call me at +49 30 1234567, my password is hunter2"
-    hits = found(text, ("PII-113", "call me at +49 30 1234567"), ("PII-760", "my password is hunter2"))
+    hits = findings_of(text, ("PII-113", "call me at +49 30 1234567"), ("PII-760", "my password is hunter2"))
     assert [text[start:end] for start, end, _ in spans(text, hits)] == ["+49 30 1234567", "my password is hunter2"]
 
 
@@ -76,4 +78,4 @@ def test_values_come_back_escaped_where_the_text_is_json() -> None:
 )
 def test_a_name_that_is_cut_off_is_seen(text: str, begin: int | None) -> None:
     """It may be complete with the next piece of a stream."""
-    assert open_from(text) == begin
+    assert partial_start(text) == begin

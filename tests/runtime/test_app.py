@@ -19,14 +19,14 @@ from sidecar.runtime.app import Sidecar
 
 def settings(folder: Path, **sections: object) -> Settings:
     """Settings on free ports with a store of their own, without the semantic layer."""
-    given = {
+    values = {
         "listen": {"port": 0},
         "admin": {"port": 0},
         "store": {"url": f"sqlite:///{folder}/sidecar.db"},
         "layers": {"semantic": {"enabled": False}},
         **sections,
     }
-    return Settings.model_validate(given)
+    return Settings.model_validate(values)
 
 
 async def test_a_sidecar_serves_both_ports_and_stops_clean(tmp_path: Path) -> None:
@@ -62,10 +62,10 @@ async def test_the_admin_port_is_guarded_where_it_listens_on_loopback(tmp_path: 
 
 async def test_the_port_for_envoy_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
     """A check over gRPC is answered by the whole application; without the setting there is no such port."""
-    wanted = settings(tmp_path, listen={"port": 0, "grpc_port": 0}, compat={"envoy": True})
+    configured = settings(tmp_path, listen={"port": 0, "grpc_port": 0}, compat={"envoy": True})
     http = {"method": "GET", "path": "/v1/models", "size": -1}
     async with (
-        Sidecar(wanted) as running,
+        Sidecar(configured) as running,
         grpc.aio.insecure_channel(f"127.0.0.1:{running.grpc_port}") as channel,
     ):
         ask = channel.unary_unary(f"/{SERVICE}/Check", CheckRequest.SerializeToString, CheckResponse.FromString)

@@ -11,7 +11,7 @@ CHURN = """
 import sys, threading
 from sidecar.runtime import malloc
 if sys.argv[1] == "bounded":
-    malloc.bound()
+    malloc.tune()
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
@@ -24,7 +24,7 @@ print(resident() - before)
 FROZEN = """
 import gc
 from sidecar.runtime import malloc
-malloc.settle()
+malloc.trim()
 print(gc.get_freeze_count() > 10 * len(gc.get_objects()))
 """
 

@@ -15,7 +15,7 @@ from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar
 
 from sidecar.config import Settings
 from sidecar.errors import PolicyError
-from sidecar.runtime.reload import Reloader, State, files_behind, settled
+from sidecar.runtime.reload import Reloader, State, reloadable, watched_files
 from sidecar.util.units import Rate
 
 PATIENCE = 60.0
@@ -57,10 +57,10 @@ async def test_a_swapped_volume_is_read_once_and_a_bad_one_is_rejected(tmp_path:
     await until(lambda: reloader.state.rejected)
     assert reloader.state == State(2, "the last reload was rejected: 2 problem(s), see the log")
     swap.error = RuntimeError("never seen before")
-    reloader.ask()
+    reloader.request()
     await until(lambda: swap.count == 3)
     swap.error = None
-    reloader.ask()
+    reloader.request()
     await until(lambda: reloader.state == State(3))
     await asyncio.sleep(0.8)
     assert swap.count == 4
@@ -81,8 +81,8 @@ def test_every_file_that_a_setting_names_is_watched(tmp_path: Path) -> None:
     """The settings, policies, credentials and what the environment names."""
     settings = Settings.model_validate({"policies": ["rules"], "upstream": {"api_key_file": "key"}})
     environ = {"SIDECAR__STORE__URL_FILE": "/run/url", "SIDECAR__MODE": "monitor", "OTHER_FILE": "/no"}
-    found = files_behind(settings, tmp_path / "config.yaml", environ)
-    assert set(found) == {tmp_path / "config.yaml", Path("rules"), Path("key"), Path("/run/url")}
+    files = watched_files(settings, tmp_path / "config.yaml", environ)
+    assert set(files) == {tmp_path / "config.yaml", Path("rules"), Path("key"), Path("/run/url")}
 
 
 def test_what_is_open_already_waits_for_a_restart() -> None:
@@ -96,7 +96,7 @@ def test_what_is_open_already_waits_for_a_restart() -> None:
             "mode": "monitor",
         }
     )
-    settings, waiting = settled(running, read)
+    settings, waiting = reloadable(running, read)
     assert waiting == ["listen", "limits.url", "auth.cache"]
     assert (settings.listen.port, settings.limits.url, settings.auth.cache) == (8080, "memory://", 5.0)
     assert (settings.limits.rate, settings.auth.inline, settings.mode) == (Rate(7, 60.0), "required", "monitor")
@@ -114,8 +114,8 @@ def ready(running: SidecarProcess) -> dict[str, object]:
     """What `/ready` says."""
     answer = httpx.get(f"{running.admin}/ready", timeout=PATIENCE)
     assert answer.status_code == 200
-    found: dict[str, object] = answer.json()
-    return found
+    body: dict[str, object] = answer.json()
+    return body
 
 
 class Load:

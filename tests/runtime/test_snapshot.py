@@ -51,7 +51,7 @@ async def test_own_paths_are_answered_by_themselves_and_by_no_upstream(tmp_path:
     """405 for another method, 404 for what is not there, HEAD of /health as GET; never the inline door."""
     async with Sidecar(settings(tmp_path)) as running, ClientSession() as session:
         base = f"http://127.0.0.1:{running.data_port}"
-        found = []
+        statuses = []
         for method, path in (
             ("GET", "/api/v1/prompt/scan"),
             ("POST", "/api/v1/nothing"),
@@ -62,5 +62,5 @@ async def test_own_paths_are_answered_by_themselves_and_by_no_upstream(tmp_path:
             ("HEAD", "/"),
         ):
             async with session.request(method, base + path) as answer:
-                found.append(answer.status)
-    assert found == [405, 404, 405, 200, 405, 404, 404]
+                statuses.append(answer.status)
+    assert statuses == [405, 404, 405, 200, 405, 404, 404]

@@ -11,7 +11,7 @@ import yaml
 
 from sidecar.config import Settings
 from sidecar.observability.metrics import SHADOW
-from sidecar.runtime.builder import Pipeline, Serving, pipeline
+from sidecar.runtime.builder import Scanner, ServerContext, open_scanner
 from sidecar.scan import shadow
 from sidecar.scan.engine import Caller
 from sidecar.storage import Disagreement, Store
@@ -47,7 +47,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
-async def asked(built: Pipeline, *texts: str) -> list[Action]:
+async def asked(built: Scanner, *texts: str) -> list[Action]:
     """What is decided of each, in order."""
     return [
         (await built.engine.scan(ScanRequest((Segment(text),)), Caller("k1234567", decision=f"dec_{number}"))).action
@@ -64,7 +64,7 @@ async def watched(tmp_path: Path, store: Store, *texts: str, **settings: object)
             "shadow": {"policies": [policies(tmp_path, "pears")], **settings},
         }
     )
-    async with pipeline(chosen, serving=Serving(b"secret", disagreements=store.disagreements)) as built:
+    async with open_scanner(chosen, server=ServerContext(b"secret", disagreements=store.disagreements)) as built:
         actions = await asked(built, *texts)
         assert actions == [Action.BLOCK if "plums" in text else Action.ALLOW for text in texts]
         await asyncio.sleep(0.05)
@@ -105,7 +105,7 @@ async def test_what_there_is_no_room_for_is_counted(tmp_path: Path, store: Store
     )
     dropped = SHADOW.labels("dropped")
     before = dropped._value.get()
-    async with pipeline(chosen, serving=Serving(b"secret", disagreements=store.disagreements)) as built:
+    async with open_scanner(chosen, server=ServerContext(b"secret", disagreements=store.disagreements)) as built:
         watch = built.engine.watcher
         assert watch is not None
         request, caller = ScanRequest((Segment("plums"),)), Caller(decision="dec_1")
@@ -118,5 +118,7 @@ async def test_what_there_is_no_room_for_is_counted(tmp_path: Path, store: Store
 async def test_it_is_off_by_default(store: Store) -> None:
     """No second policy set, nobody watching."""
     chosen = Settings.model_validate({"layers": {"semantic": {"enabled": False}}})
-    async with pipeline(chosen, prove=False, serving=Serving(b"s", disagreements=store.disagreements)) as built:
+    async with open_scanner(
+        chosen, selftests=False, server=ServerContext(b"s", disagreements=store.disagreements)
+    ) as built:
         assert built.engine.watcher is None

@@ -24,9 +24,9 @@ def test_the_same_seed_makes_the_same_text(make: Callable[[str, Random], str]) -
 
 def test_typing_errors_leave_a_text_readable() -> None:
     """Few letters change, and length hardly at all."""
-    made = augment.typos(TEXT * 10, Random(1))
-    assert made != TEXT * 10
-    assert abs(len(made) - 10 * len(TEXT)) < len(TEXT)
+    text = augment.typos(TEXT * 10, Random(1))
+    assert text != TEXT * 10
+    assert abs(len(text) - 10 * len(TEXT)) < len(TEXT)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -40,9 +40,9 @@ def test_an_insertion_says_where_it_stands(seed: int) -> None:
 
 def test_an_encoded_text_can_be_decoded() -> None:
     """Encodings are true ones, not decoration."""
-    made = [augment.smuggled(TEXT, Random(seed)) for seed in range(60)]
-    assert any(base64.b64encode(TEXT.encode()).decode() in text for text in made)
-    assert any(TEXT[::-1] in text for text in made)
+    texts = [augment.smuggled(TEXT, Random(seed)) for seed in range(60)]
+    assert any(base64.b64encode(TEXT.encode()).decode() in text for text in texts)
+    assert any(TEXT[::-1] in text for text in texts)
 
 
 def test_gibberish_and_noise_are_never_empty() -> None:

@@ -17,7 +17,7 @@ PIECES = ("<s>", "<pad>", "</s>", "<unk>", "\u2581calm")
 def four_bits(codes: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], scale: float) -> bytes:
     """Blocks of 32 codes behind their scale: the first half in the low nibbles."""
     blocks = codes.reshape(-1, 32)
-    return b"".join(struct.pack("<e", scale) + (one[:16] | (one[16:] << 4)).tobytes() for one in blocks)
+    return b"".join(struct.pack("<e", scale) + (block[:16] | (block[16:] << 4)).tobytes() for block in blocks)
 
 
 def written(path: Path, tensors: dict[str, tuple[int, int, bytes]]) -> Path:
@@ -63,7 +63,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 def test_only_the_file_of_the_recipe_is_trained_on(tmp_path: Path) -> None:
     """The package comes over the network; another file is refused by name."""
     (tmp_path / "base").write_bytes(b"abc")
-    known = hashlib.sha256(b"abc").hexdigest()
-    assert verify(tmp_path / "base", known) == tmp_path / "base"
+    digest = hashlib.sha256(b"abc").hexdigest()
+    assert verify(tmp_path / "base", digest) == tmp_path / "base"
     with pytest.raises(ValueError, match="base: is not the file"):
         verify(tmp_path / "base")

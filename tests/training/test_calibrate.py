@@ -36,24 +36,24 @@ def over(fitted: Calibration, logits: list[float]) -> float:
 
 def test_the_threshold_lets_through_the_target_share() -> None:
     """At most the stated share of harmless rows reaches the threshold, and not far fewer."""
-    made = scores()
-    share = over(calibrate.fit(made, calibrate.limit(made, CALM)), [s.logit for s in made if not s.row.attack])
+    rows = scores()
+    share = over(calibrate.fit(rows, calibrate.limit(rows, CALM)), [s.logit for s in rows if not s.row.attack])
     assert calibrate.ROWS - 0.003 <= share <= calibrate.ROWS
 
 
 def test_documents_move_the_threshold_where_they_score_higher() -> None:
     """Of documents, too, no more than their target reach it."""
     documents = np.array([5.0] * 10 + [-4.0] * 190)
-    made = scores()
-    assert over(calibrate.fit(made, calibrate.limit(made, documents)), documents.tolist()) == 0
+    rows = scores()
+    assert over(calibrate.fit(rows, calibrate.limit(rows, documents)), documents.tolist()) == 0
     few = np.array([5.0] * 2 + [-4.0] * 198)
-    assert over(calibrate.fit(made, calibrate.limit(made, few)), few.tolist()) == 0.01
+    assert over(calibrate.fit(rows, calibrate.limit(rows, few)), few.tolist()) == 0.01
 
 
 def test_the_curve_says_how_often_it_is_an_attack() -> None:
     """Logits that part the rows well make probabilities near one and zero."""
-    made = scores(spread=0.3)
-    fitted = calibrate.fit(made, calibrate.limit(made, CALM))
+    rows = scores(spread=0.3)
+    fitted = calibrate.fit(rows, calibrate.limit(rows, CALM))
     assert fitted.probability(2) > 0.9
     assert fitted.probability(-2) < 0.1
 
@@ -68,6 +68,6 @@ def test_the_first_stage_exits_early_on_hardly_an_attack() -> None:
 
 def test_the_applications_texts_block_from_a_score_of_their_own() -> None:
     """At the same logit the score is the one that is asked for."""
-    made = scores()
+    rows = scores()
     for block in (calibrate.THRESHOLD, calibrate.APPLICATION_THRESHOLD):
-        assert calibrate.fit(made, 1.5, block).probability(1.5) == pytest.approx(block)
+        assert calibrate.fit(rows, 1.5, block).probability(1.5) == pytest.approx(block)

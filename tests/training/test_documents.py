@@ -40,8 +40,8 @@ def written(folder: Path, *values: dict[str, object]) -> Path:
 
 def test_every_text_of_a_conversation_has_its_channel() -> None:
     """What the assistant said is left out, the prose of the tools is the application's."""
-    found = {(one.text, one.channel) for one in documents.texts(CONVERSATION)}
-    assert found == {
+    texts = {(text.text, text.channel) for text in documents.texts(CONVERSATION)}
+    assert texts == {
         ("You help.", APPLICATION),
         ("Read it.", DIRECT),
         ("a file", INDIRECT),
@@ -53,11 +53,13 @@ def test_a_source_is_held_back_whole(tmp_path: Path) -> None:
     """No source stands on both sides, and both files are read."""
     values = [{"id": f"{n}", "text": "x", "source": f"s{n % 40}", "kind": "readme"} for n in range(200)]
     folder = written(tmp_path, *values)
-    held, seen = ({one["source"] for one in documents.whole(folder, held=held)} for held in (True, False))
-    assert held
-    assert not held & seen
-    assert len(held | seen) == 40
-    assert len(Documents.read(folder).documents) == sum(value["source"] in seen for value in values)
+    holdout, training = (
+        {entry["source"] for entry in documents.whole(folder, held=holdout)} for holdout in (True, False)
+    )
+    assert holdout
+    assert not holdout & training
+    assert len(holdout | training) == 40
+    assert len(Documents.read(folder).documents) == sum(value["source"] in training for value in values)
 
 
 @pytest.mark.parametrize("length", [100, 900, 5000])
@@ -71,9 +73,9 @@ def test_a_stretch_begins_and_ends_at_a_line(length: int) -> None:
 
 def test_a_document_is_now_and_then_pasted_by_the_user() -> None:
     """Mostly it is read as somebody else's; what the application sends is always its own."""
-    read, own = (
+    read, pasted = (
         Document("d", LINES, INDIRECT, "readme", "en", 1.0),
         Document("o", LINES, APPLICATION, "tools", "en", 1.0),
     )
     assert {Documents([read]).stretch(Random(seed)).channel for seed in range(40)} == {DIRECT, INDIRECT}
-    assert {Documents([own]).stretch(Random(seed)).channel for seed in range(40)} == {APPLICATION}
+    assert {Documents([pasted]).stretch(Random(seed)).channel for seed in range(40)} == {APPLICATION}

@@ -28,17 +28,17 @@ CHANCES = np.array([0.9, 0.3, 0.1, 0.7, 0.2])
 
 def test_figures_count_what_reaches_the_threshold() -> None:
     """Overall and in every grouping, attacks and harmless texts apart."""
-    found = evaluate.figures(SCORES, CHANCES)
-    assert (found["overall"]["recall"], found["overall"]["false_positives"]) == (0.5, pytest.approx(1 / 3))
-    assert found["source"]["a"] == {"attacks": {"of": 2, "over": 0.5}, "benign": {"of": 1, "over": 0.0}}
-    assert found["source"]["b"] == {"benign": {"of": 2, "over": 0.5}}
-    assert set(found["windows"]) == {"1", "2-4", "17+"}
-    assert set(found["channel"]) == {"direct", "indirect"}
+    figures = evaluate.figures(SCORES, CHANCES)
+    assert (figures["overall"]["recall"], figures["overall"]["false_positives"]) == (0.5, pytest.approx(1 / 3))
+    assert figures["source"]["a"] == {"attacks": {"of": 2, "over": 0.5}, "benign": {"of": 1, "over": 0.0}}
+    assert figures["source"]["b"] == {"benign": {"of": 2, "over": 0.5}}
+    assert set(figures["windows"]) == {"1", "2-4", "17+"}
+    assert set(figures["channel"]) == {"direct", "indirect"}
 
 
 def test_curves_end_where_everything_is_caught() -> None:
     """At the price of every harmless text all attacks above the lowest one are found; bins hold all rows."""
     curves = evaluate.figures(SCORES, CHANCES)["curves"]
-    recall = [found for _, found in curves["recall"]]
+    recall = [share for _, share in curves["recall"]]
     assert recall == sorted(recall)
     assert sum(count for _, _, count in curves["reliability"]) == len(SCORES)

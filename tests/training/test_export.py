@@ -12,7 +12,7 @@ import torch
 from sidecar.detectors.semantic.artifact import SHIPPED
 from sidecar.detectors.semantic.encoder import Session
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE, SentencePieceTokenizer
-from training import export, first
+from training import export, first_stage
 from training.base import BLOCK
 from training.network import WIDTH, Network, batch
 
@@ -56,19 +56,19 @@ def test_the_second_stage_is_nearly_the_network(tmp_path: Path) -> None:
     run, cosines = Session(tmp_path / "model.onnx", "features", PIECES, 1), []
     for ids, channel in windows():
         with torch.inference_mode():
-            one = network.features(*batch([ids], [channel]))[0].numpy()
+            reference = network.features(*batch([ids], [channel]))[0].numpy()
         other = run(ids, channel)[0]
-        cosines.append(float(one @ other / np.linalg.norm(one) / np.linalg.norm(other)))
+        cosines.append(float(reference @ other / np.linalg.norm(reference) / np.linalg.norm(other)))
     assert min(cosines) > 0.98
 
 
 def test_the_first_stage_is_the_network(tmp_path: Path) -> None:
     """Only its words are rounded."""
     torch.manual_seed(1)
-    made = first.begin(torch.randn(WORDS, 96)).eval()
-    export.export_first(made, tmp_path / "first.onnx")
+    model = first_stage.begin(torch.randn(WORDS, 96)).eval()
+    export.export_first(model, tmp_path / "first.onnx")
     run = Session(tmp_path / "first.onnx", "logit", PIECES, 1)
     for ids, channel in windows():
         with torch.inference_mode():
-            said = made(*batch([ids], [channel]))
-        assert float(run(ids, channel)[0, 0]) == pytest.approx(float(said), abs=0.03)
+            expected = model(*batch([ids], [channel]))
+        assert float(run(ids, channel)[0, 0]) == pytest.approx(float(expected), abs=0.03)

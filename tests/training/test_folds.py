@@ -15,11 +15,11 @@ ROWS = [
 def test_every_source_is_left_out_once() -> None:
     """And is in all other trainings; harmless rows with personal data judge nobody."""
     for row in ROWS:
-        assert [row in folds.taught(ROWS, fold) for fold in range(4)].count(False) == 1
-        assert [row in folds.left_out(ROWS, fold) for fold in range(4)].count(True) == row.attack
+        assert [row in folds.training_rows(ROWS, fold) for fold in range(4)].count(False) == 1
+        assert [row in folds.validation_rows(ROWS, fold) for fold in range(4)].count(True) == row.attack
 
 
 def test_our_own_rows_are_in_every_training() -> None:
     """No fold holds a source of ours."""
-    own = corpus()[:50]
-    assert all(folds.taught(own, fold) == own and not folds.left_out(own, fold) for fold in range(4))
+    rows = corpus()[:50]
+    assert all(folds.training_rows(rows, fold) == rows and not folds.validation_rows(rows, fold) for fold in range(4))

@@ -10,9 +10,9 @@ from training import rows as data
 from training.rows import Row
 
 
-def row(text: str, *labels: str, source: str = "own_a", group: str = "", own: bool = True) -> Row:
+def row(text: str, *labels: str, source: str = "own_a", group: str = "", from_corpus: bool = True) -> Row:
     """A row with what the tests look at."""
-    return Row(text, text, frozenset(labels), 0, source=source, group=group or text, own=own)
+    return Row(text, text, frozenset(labels), 0, source=source, group=group or text, from_corpus=from_corpus)
 
 
 def written(folder: Path, *values: dict[str, object]) -> Path:
@@ -64,11 +64,11 @@ def test_texts_with_nothing_in_common_have_no_place() -> None:
 
 def test_large_sources_are_damped_and_the_newest_files_come_more_often() -> None:
     """A public source of four times `LARGE` rows is drawn half; our files by what they hold."""
-    rows = [row(str(n), source="big", own=False) for n in range(4 * data.LARGE)]
-    rows += [row("s", source="small", own=False), row("o", source="corpus_x")]
+    rows = [row(str(n), source="big", from_corpus=False) for n in range(4 * data.LARGE)]
+    rows += [row("s", source="small", from_corpus=False), row("o", source="corpus_x")]
     rows += [row("n", source="corpus_turns_of_coding_agents")]
-    found = data.times(rows)
-    assert (found[0], *found[-3:]) == (0.5, 1.0, data.ONCE, data.TIMES)
+    times = data.times(rows)
+    assert (times[0], *times[-3:]) == (0.5, 1.0, data.ONCE, data.TIMES)
 
 
 def test_the_newest_files_are_there() -> None:
@@ -84,8 +84,8 @@ def test_the_corpus_is_well_formed() -> None:
         for line in path.read_text("utf-8").splitlines()
         if line
     ]
-    known = {str(label) for label in data.LABELS}
-    assert [v["id"] for v in values if set(v["labels"]) - known or bool(v["labels"]) == bool(v["benign"])] == []
+    labels = {str(label) for label in data.LABELS}
+    assert [v["id"] for v in values if set(v["labels"]) - labels or bool(v["labels"]) == bool(v["benign"])] == []
     assert [
         v["id"]
         for v in values

@@ -38,13 +38,13 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
     """A few rows of ours, public requests, and a document with a twin, so that every kind of row can be made."""
-    own = Random(1).sample([row for row in data.corpus() if len(row.text) < 900], 70)
-    asked = [
+    corpus = Random(1).sample([row for row in data.corpus() if len(row.text) < 900], 70)
+    attacks = [
         Row(f"r{n}", f"How do I bake bread number {n}?", frozenset(), 0, source="x", group=f"{n}") for n in range(5)
     ]
-    order = Row("a", f"{MINUTES} {ORDER}", frozenset({"prompt_injection"}), 1, source="x", group="p", own=True)
-    twin = Row("b", f"{MINUTES} {LINE}", frozenset(), 1, source="x", group="p", own=True)
-    return [*own, *asked, *data.placed([order, twin])]
+    order = Row("a", f"{MINUTES} {ORDER}", frozenset({"prompt_injection"}), 1, source="x", group="p", from_corpus=True)
+    twin = Row("b", f"{MINUTES} {LINE}", frozenset(), 1, source="x", group="p", from_corpus=True)
+    return [*corpus, *attacks, *data.placed([order, twin])]
 
 
 def trainer(rows: list[Row]) -> Trainer:
@@ -68,14 +68,14 @@ def test_what_is_frozen_stays_and_the_rest_learns(rows: list[Row]) -> None:
     torch.manual_seed(3)
     before = Network(len(PIECES), layers=2, frozen=1)
     after = trainer(rows).run()
-    same = {name for name, one in after.named_parameters() if torch.equal(one, before.get_parameter(name))}
+    same = {name for name, parameter in after.named_parameters() if torch.equal(parameter, before.get_parameter(name))}
     assert {"words.weight", "layers.0.up.weight", "norm.weight"} <= same
     assert not {"layers.1.up.weight", "head.weight", "types.weight"} & same
 
 
 def test_windows_are_drawn_from_what_is_learnt_from(rows: list[Row]) -> None:
     """As many as were asked for, with channels, and the network has an opinion of each."""
-    made = trainer(rows)
-    windows = made.windows(20)
-    assert len(windows) == len(made.scores_of(windows)) == 20
+    trained = trainer(rows)
+    windows = trained.windows(20)
+    assert len(windows) == len(trained.scores_of(windows)) == 20
     assert {channel for _, channel in windows} <= {0, 1, 2}

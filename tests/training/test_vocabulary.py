@@ -33,7 +33,7 @@ def test_a_vocabulary_reads_text_as_the_base_does() -> None:
 def test_what_is_never_met_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Single letters stay, so that a word that was cut can still be read."""
     monkeypatch.setattr(vocabulary, "COMMON", 5)
-    monkeypatch.setattr(vocabulary, "SEEN", 2)
+    monkeypatch.setattr(vocabulary, "MIN_COUNT", 2)
     counts = vocabulary.count(BASE, ["calm words", "calm words rare"])  # type: ignore[arg-type]
     numbers = vocabulary.chosen(BASE, counts)  # type: ignore[arg-type]
     assert [BASE.pieces[n] for n in numbers if n in (5, 6, 7)] == ["\u2581calm", "\u2581words"]

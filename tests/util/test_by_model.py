@@ -13,7 +13,7 @@ from sidecar.config import ModelTerms, Settings
 from sidecar.config import Upstream as UpstreamSettings
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.routes import classify
-from sidecar.runtime.reload import files_behind
+from sidecar.runtime.reload import watched_files
 from sidecar.scan.selection import select
 from sidecar.types import Source
 from sidecar.util import by_model
@@ -59,7 +59,7 @@ def test_a_model_keeps_what_it_does_not_say() -> None:
 def test_files_of_the_table_are_watched(tmp_path: Path) -> None:
     """A key that is renewed is read again."""
     models: Any = {"m": {"upstream": {"url": "https://b.example", "api_key_file": str(tmp_path / "key")}}}
-    assert tmp_path / "key" in files_behind(Settings(models=models), None, {})
+    assert tmp_path / "key" in watched_files(Settings(models=models), None, {})
 
 
 def test_a_model_is_read_by_its_layers_alone() -> None:

@@ -13,7 +13,7 @@ from sidecar.config import Settings
 from sidecar.detectors.rules import selftest_cache
 from sidecar.errors import PolicyError
 from sidecar.policy import Rule
-from sidecar.runtime.builder import Serving, pipeline
+from sidecar.runtime.builder import ServerContext, open_scanner
 
 RULE = Rule.model_validate(
     {
@@ -138,5 +138,5 @@ async def test_a_broken_rule_is_refused_beside_all_that_is_known(tmp_path: Path)
     )
     for _ in range(2):
         with pytest.raises(PolicyError, match=r"T-3: match 'One banana please\.' is not met"):
-            async with pipeline(settings, serving=Serving(b"secret")):
+            async with open_scanner(settings, server=ServerContext(b"secret")):
                 pass

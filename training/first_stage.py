@@ -1,9 +1,9 @@
-"""The first stage: n-grams of words, a small network that scores every window and exits early on the clear ones.
+"""The first stage of the cascade: a small n-gram network that reads every window and decides the clear ones.
 
-It stands on the principal components of the base's word vectors, so it knows the same languages; layers of n-grams look
-at runs of two, three and five pieces, and what is strongest and what is usual in a window goes through one hidden
-layer. It learns from what the second stage says of windows (Hinton et al., "Distilling the Knowledge in a Neural
-Network", 2015), not from labels: it is asked for nothing but where the second stage would find nothing.
+Its embeddings are the principal components of the base's word vectors, so it covers the same languages; n-gram layers
+look at runs of two, three and five pieces, and the maximum and mean of each go through one hidden layer. It is
+distilled from the second stage's logits (Hinton et al., "Distilling the Knowledge in a Neural Network", 2015), not
+trained on labels: it only has to predict where the second stage would find nothing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from training.network import TYPES, batch
 WIDTH, GRAMS, CHANNELS, HIDDEN = 64, (1, 2, 3, 5), 112, 128
 ROUNDS, TOKENS, RATE = 6, 16_384, 2e-3
 NEAR = 4.0
-"""The second stage's logits are learnt between this and its negative: how sure it is beyond has no use here."""
+"""The second stage's logits are clipped to this range: greater certainty is of no use here."""
 WEIGHT = 3.0
-"""How much more it counts to take for harmless what the second stage would not, at the most."""
+"""Maximum loss weight for predicting benign where the second stage does not."""
 
 Windows = Sequence[tuple[Sequence[int], int]]
 
 
-class First(nn.Module):
+class FirstStage(nn.Module):
     """Windows in, one attack logit each."""
 
     def __init__(self, words: int) -> None:
@@ -48,77 +48,81 @@ class First(nn.Module):
         return self.of(self.words(ids), mask, types)
 
     def of(self, vectors: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
-        """The same of words that are vectors already: (windows, pieces, width)."""
-        there, found = mask.unsqueeze(-1).to(vectors.dtype), []
+        """The same from embedded pieces: (windows, pieces, width)."""
+        there, features = mask.unsqueeze(-1).to(vectors.dtype), []
         vectors = vectors * there
         for size, layer in zip(GRAMS, self.grams, strict=True):
             padded = functional.pad(vectors, (0, 0, (size - 1) // 2, size // 2))
             grams = torch.cat([padded[:, at : at + vectors.shape[1]] for at in range(size)], dim=-1)
             channels = functional.relu(layer(grams)) * there
-            found += [channels.amax(dim=1), channels.sum(dim=1) / there.sum(dim=1)]
-        inner = functional.relu(self.hidden(self.dropout(torch.cat(found, dim=-1))) + self.types(types[:, 0]))
+            features += [channels.amax(dim=1), channels.sum(dim=1) / there.sum(dim=1)]
+        inner = functional.relu(self.hidden(self.dropout(torch.cat(features, dim=-1))) + self.types(types[:, 0]))
         return self.last(self.dropout(inner)).squeeze(-1)
 
 
-def begin(words: torch.Tensor) -> First:
-    """A first stage whose words are the principal components of these vectors (words, width), scaled to one."""
-    made = First(len(words))
+def begin(words: torch.Tensor) -> FirstStage:
+    """An initial first stage: its embeddings are the principal components of these vectors, with unit variance."""
+    model = FirstStage(len(words))
     centred = words - words.mean(0)
     parts = torch.linalg.eigh(centred.T @ centred / len(centred)).eigenvectors[:, -WIDTH:]
     with torch.no_grad():
         components = centred @ parts
-        made.words.weight.copy_(components / components.std())
-    return made
+        model.words.weight.copy_(components / components.std())
+    return model
 
 
-def taught(made: First, windows: Windows, logits: np.ndarray[tuple[int], np.dtype[np.float32]], seed: int = 7) -> First:
-    """The first stage after some rounds over these windows and what the second stage says of them."""
+def train(
+    model: FirstStage, windows: Windows, logits: np.ndarray[tuple[int], np.dtype[np.float32]], seed: int = 7
+) -> FirstStage:
+    """Train the first stage for `ROUNDS` epochs on these windows and the second stage's logits."""
     torch.manual_seed(seed)
-    optimiser = torch.optim.AdamW(made.parameters(), lr=RATE, weight_decay=0.01, fused=True)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01, fused=True)
     groups = _grouped([len(ids) for ids, _ in windows])
     rng, began, losses, steps = Random(seed), time.monotonic(), deque([0.0], maxlen=200), 0
     goal = torch.from_numpy(np.clip(logits, -NEAR, NEAR))
-    made.train()
+    model.train()
     for number in range(ROUNDS):
         rng.shuffle(groups)
         for group in groups:
             share = steps / (ROUNDS * len(groups))
             for part in optimiser.param_groups:
                 part["lr"] = RATE * min(1.0, share / 0.03 + 0.02) * max(0.02, 1 - share)
-            losses.append(_update(made, optimiser, [windows[i] for i in group], goal[group]))
+            losses.append(_update(model, optimiser, [windows[i] for i in group], goal[group]))
             steps += 1
         spent = (time.monotonic() - began) / 60
-        said = f"first stage: round {number + 1} of {ROUNDS}, loss {sum(losses) / len(losses):.3f}, {spent:.0f} minutes"
-        click.echo(said, err=True)
-    return made.eval()
+        progress = (
+            f"first stage: round {number + 1} of {ROUNDS}, loss {sum(losses) / len(losses):.3f}, {spent:.0f} minutes"
+        )
+        click.echo(progress, err=True)
+    return model.eval()
 
 
-def logits(made: First, windows: Windows) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """What it says of windows."""
+def logits(model: FirstStage, windows: Windows) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """The attack logits of windows."""
     out = np.zeros(len(windows), np.float32)
     with torch.inference_mode():
         for group in _grouped([len(ids) for ids, _ in windows]):
-            out[group] = made.eval()(*batch([windows[i][0] for i in group], [windows[i][1] for i in group])).numpy()
+            out[group] = model.eval()(*batch([windows[i][0] for i in group], [windows[i][1] for i in group])).numpy()
     return out
 
 
-def save(made: First, path: Path) -> None:
+def save(model: FirstStage, path: Path) -> None:
     """Write its weights."""
-    torch.save(made.state_dict(), path)
+    torch.save(model.state_dict(), path)
 
 
-def load(path: Path) -> First:
-    """Read them back."""
+def load(path: Path) -> FirstStage:
+    """Read its weights."""
     state = torch.load(path, weights_only=True)
-    made = First(len(state["words.weight"]))
-    made.load_state_dict(state)
-    return made.eval()
+    model = FirstStage(len(state["words.weight"]))
+    model.load_state_dict(state)
+    return model.eval()
 
 
-def _update(made: First, optimiser: torch.optim.Optimizer, part: Windows, goal: torch.Tensor) -> float:
-    found = made(*batch([ids for ids, _ in part], [channel for _, channel in part]))
-    missed = (goal - found).clamp(0, WEIGHT) * (goal > -1)
-    loss = (functional.smooth_l1_loss(found, goal, reduction="none") * (1 + missed.detach())).mean()
+def _update(model: FirstStage, optimiser: torch.optim.Optimizer, part: Windows, goal: torch.Tensor) -> float:
+    predicted = model(*batch([ids for ids, _ in part], [channel for _, channel in part]))
+    missed = (goal - predicted).clamp(0, WEIGHT) * (goal > -1)
+    loss = (functional.smooth_l1_loss(predicted, goal, reduction="none") * (1 + missed.detach())).mean()
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
     optimiser.step()

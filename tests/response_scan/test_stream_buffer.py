@@ -1,4 +1,4 @@
-"""Twin of sidecar/response_scan/stream_window.py: text waits until its surroundings were seen, and no longer."""
+"""Twin of sidecar/response_scan/stream_buffer.py: text waits until its surroundings were seen, and no longer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from collections.abc import Callable
 import pytest
 
 from sidecar.response_scan.placeholders import Placeholders, Span
-from sidecar.response_scan.sse import Event, read
-from sidecar.response_scan.stream_window import BEFORE, CHANNELS, SILENT, STEP, WHOLE, Window
+from sidecar.response_scan.sse import Event, parse_event
+from sidecar.response_scan.stream_buffer import (
+    CONTEXT_CHARACTERS,
+    MAX_CHANNELS,
+    MAX_SILENT_EVENTS,
+    MAX_WHOLE,
+    SCAN_STEP,
+    StreamBuffer,
+)
 
-DONE = read(b"data: [DONE]\n\n")
+DONE = parse_event(b"data: [DONE]\n\n")
 
 
 class Stop(Exception):
@@ -35,7 +42,9 @@ class Looks:
 
 def delta(text: str, choice: int = 0, key: str = "content") -> Event:
     """An event of a chat."""
-    return read(b"data: " + json.dumps({"choices": [{"index": choice, "delta": {key: text}}]}).encode() + b"\n\n")
+    return parse_event(
+        b"data: " + json.dumps({"choices": [{"index": choice, "delta": {key: text}}]}).encode() + b"\n\n"
+    )
 
 
 def text_of(events: list[Event], choice: int = 0) -> str:
@@ -43,14 +52,14 @@ def text_of(events: list[Event], choice: int = 0) -> str:
     return "".join(piece.text for event in events for piece in event.pieces if f"choices.{choice}." in piece.path)
 
 
-async def run(window: Window, events: list[Event], seen: Callable[[int], None] | None = None) -> list[Event]:
+async def run(buffer: StreamBuffer, events: list[Event], observe: Callable[[int], None] | None = None) -> list[Event]:
     """Everything through; `seen` is told how many characters wait after each event."""
-    gone: list[Event] = []
+    released: list[Event] = []
     for number, event in enumerate(events):
-        gone += await window.add(event)
-        if seen:
-            seen(sum(e.size for e in events[: number + 1]) - sum(e.size for e in gone))
-    return gone + await window.finish()
+        released += await buffer.add(event)
+        if observe:
+            observe(sum(e.size for e in events[: number + 1]) - sum(e.size for e in released))
+    return released + await buffer.finish()
 
 
 def words_go(text: str) -> tuple[int, bool]:
@@ -64,34 +73,34 @@ async def test_what_need_not_wait_goes_at_once(size: int) -> None:
     """Event by event, in order, and without a look."""
     text, looks, waiting = "The bar is open until two. " * 8, Looks(), []
     events = [delta(text[i : i + size]) for i in range(0, len(text), size)]
-    gone = await run(Window(looks, hold=160, free=words_go), events, waiting.append)
-    assert [id(event) for event in gone] == [id(event) for event in events]
+    released = await run(StreamBuffer(looks, hold=160, releasable=words_go), events, waiting.append)
+    assert [id(event) for event in released] == [id(event) for event in events]
     assert max(waiting) <= max(size, len("until ") + size)
     assert (len(looks.texts), looks.texts[-1]) == (3, text)  # nobody had seen it for so long; the end; all
 
 
 async def test_what_need_not_wait_after_a_look_is_looked_at_first() -> None:
     """And does not go if that stops it."""
-    looks, gone = Looks("agent 7"), []
-    window = Window(looks, hold=160, free=words_go)
+    looks, released = Looks("agent 7"), []
+    buffer = StreamBuffer(looks, hold=160, releasable=words_go)
     for piece in ("Ask ", "for ", "agent "):
-        gone += await window.add(delta(piece))
+        released += await buffer.add(delta(piece))
     with pytest.raises(Stop):
-        await window.add(delta("7 "))
-    assert text_of(gone) == "Ask for agent "
+        await buffer.add(delta("7 "))
+    assert text_of(released) == "Ask for agent "
     assert looks.texts == ["Ask for agent 7 "]
 
 
 async def test_what_waits_in_one_choice_holds_up_what_came_after_it_in_another() -> None:
     """Events keep their order; and what the bound lets go does not wait again."""
-    window, gone = Window(Looks(), hold=60, free=words_go), []
+    buffer, released = StreamBuffer(Looks(), hold=60, releasable=words_go), []
     for number in range(60):
-        gone += await window.add(delta("abc"))
-        gone += await window.add(delta("word ", choice=1))
-        assert len(text_of(gone)) >= 3 * number - 120
-    assert text_of(gone, 1).startswith("word word ")
-    gone += await window.add(delta(" "))
-    assert "word" in text_of(gone[-2:], 1)
+        released += await buffer.add(delta("abc"))
+        released += await buffer.add(delta("word ", choice=1))
+        assert len(text_of(released)) >= 3 * number - 120
+    assert text_of(released, 1).startswith("word word ")
+    released += await buffer.add(delta(" "))
+    assert "word" in text_of(released[-2:], 1)
 
 
 @pytest.mark.parametrize("size", [1, 5, 40, 500])
@@ -99,10 +108,10 @@ async def test_everything_goes_in_order_and_no_more_than_the_hold_waits(size: in
     """Whatever the pieces are; the event at the head may stand beside the hold."""
     text = "The bar is open until two. " * 40
     events, waiting = [delta(text[i : i + size]) for i in range(0, len(text), size)], []
-    gone = await run(Window(Looks(), hold=100), events, waiting.append)
-    assert [id(event) for event in gone] == [id(event) for event in events]
+    released = await run(StreamBuffer(Looks(), hold=100), events, waiting.append)
+    assert [id(event) for event in released] == [id(event) for event in events]
     assert max(waiting) <= 100 + size
-    assert all(event.written() == event.raw for event in gone)
+    assert all(event.encode() == event.raw for event in released)
 
 
 @pytest.mark.parametrize("before", [0, 90, 1000])
@@ -110,67 +119,71 @@ async def test_nothing_of_what_stops_it_has_gone(before: int) -> None:
     """As long as it is shorter than two thirds of the hold."""
     text = "x" * before + "tell nobody that boat four leaks" + "y" * 300
     events = [delta(text[i : i + 3]) for i in range(0, len(text), 3)]
-    window, gone = Window(Looks("nobody that boat four leaks"), hold=60), []
+    buffer, released = StreamBuffer(Looks("nobody that boat four leaks"), hold=60), []
 
     async def everything() -> None:
         for event in events:
-            gone.extend(await window.add(event))
+            released.extend(await buffer.add(event))
 
     with pytest.raises(Stop):
         await everything()
-    assert "nobody" not in text_of(gone)
-    assert len(text_of(gone)) >= before - 66
+    assert "nobody" not in text_of(released)
+    assert len(text_of(released)) >= before - 66
 
 
 async def test_without_a_hold_everything_goes_at_once_and_is_looked_at_all_the_same() -> None:
     """`responses: flag`: every so many characters, and at the end."""
     events, looks = [delta("ten chars " * 3) for _ in range(30)], Looks()
-    window = Window(looks, hold=0)
+    buffer = StreamBuffer(looks, hold=0)
     for event in events:
-        assert await window.add(event) == [event]
-    assert len(looks.texts) == 900 // (STEP + 30)
-    await window.finish()
+        assert await buffer.add(event) == [event]
+    assert len(looks.texts) == 900 // (SCAN_STEP + 30)
+    await buffer.finish()
     assert looks.texts[-1] == "ten chars " * 90
 
 
 async def test_every_look_sees_what_went_before() -> None:
     """A run of words over two looks is found."""
     looks = Looks()
-    window = Window(looks, hold=48)
+    buffer = StreamBuffer(looks, hold=48)
     for letter in "abcdefghijklmnopqrstuvwxyz" * 40:
-        await window.add(delta(letter))
-    assert all(later[: BEFORE // 2] in "abcdefghijklmnopqrstuvwxyz" * 40 for later in looks.texts)
-    assert max(map(len, looks.texts)) <= BEFORE + 49
+        await buffer.add(delta(letter))
+    assert all(later[: CONTEXT_CHARACTERS // 2] in "abcdefghijklmnopqrstuvwxyz" * 40 for later in looks.texts)
+    assert max(map(len, looks.texts)) <= CONTEXT_CHARACTERS + 49
 
 
 async def test_events_without_text_pass_unless_text_waits_before_them() -> None:
     """The role goes at once; a finish reason does not overtake the words."""
-    role, word, end = read(b'data: {"choices": [{"index": 0, "delta": {"role": "assistant"}}]}\n\n'), delta("Hi"), DONE
-    window = Window(Looks(), hold=100)
-    assert await window.add(role) == [role]
-    assert await window.add(word) == []
-    assert await window.add(end) == [word, end]
+    role, word, end = (
+        parse_event(b'data: {"choices": [{"index": 0, "delta": {"role": "assistant"}}]}\n\n'),
+        delta("Hi"),
+        DONE,
+    )
+    buffer = StreamBuffer(Looks(), hold=100)
+    assert await buffer.add(role) == [role]
+    assert await buffer.add(word) == []
+    assert await buffer.add(end) == [word, end]
 
 
 async def test_choices_are_looked_at_apart() -> None:
     """And a channel that falls silent does not hold the other one up for ever."""
     looks = Looks()
-    window = Window(looks, hold=60)
+    buffer = StreamBuffer(looks, hold=60)
     for part in ("tell ", "nobody ", "that"):
-        await window.add(delta(part, key="reasoning_content"))
-    gone: list[Event] = []
+        await buffer.add(delta(part, key="reasoning_content"))
+    released: list[Event] = []
     for _ in range(40):
-        gone += await window.add(delta("word ", choice=1))
-    assert text_of(gone).startswith("tell nobody that")
-    assert len(text_of(gone, 1)) >= 200 - 60 - 5
+        released += await buffer.add(delta("word ", choice=1))
+    assert text_of(released).startswith("tell nobody that")
+    assert len(text_of(released, 1)) >= 200 - 60 - 5
     assert any(text == "tell nobody that" for text in looks.texts)
 
 
 async def test_the_end_is_looked_at_as_a_whole() -> None:
-    """What no window shows, such as a long code, shows there; up to a bound."""
+    """What no buffer shows, such as a long code, shows there; up to a bound."""
     looks = Looks()
-    await run(Window(looks, hold=60), [delta("0123456789" * 10) for _ in range(WHOLE // 100 + 50)])
-    assert len(looks.texts[-1]) == WHOLE - WHOLE % 100
+    await run(StreamBuffer(looks, hold=60), [delta("0123456789" * 10) for _ in range(MAX_WHOLE // 100 + 50)])
+    assert len(looks.texts[-1]) == MAX_WHOLE - MAX_WHOLE % 100
 
 
 async def test_events_without_text_do_not_pile_up() -> None:
@@ -178,10 +191,10 @@ async def test_events_without_text_do_not_pile_up() -> None:
     looks, names = Looks(), Placeholders()
     names.redact("ann@kestrel-ferry.com", [Span(0, 21, "EMAIL")])
     for word in ("hello", "<EMAIL", "<EMAIL_1>"):
-        window, gone = Window(looks, 160, names), 0
-        for number in range(SILENT + 400):
-            gone += len(await window.add(delta("" if number else word)))
-            assert number + 1 - gone <= 160 + SILENT
+        buffer, released = StreamBuffer(looks, 160, names), 0
+        for number in range(MAX_SILENT_EVENTS + 400):
+            released += len(await buffer.add(delta("" if number else word)))
+            assert number + 1 - released <= 160 + MAX_SILENT_EVENTS
         assert looks.texts.pop() == word
 
 
@@ -189,19 +202,19 @@ async def test_a_stream_of_many_choices_costs_no_more_for_each_event() -> None:
     """A client may ask for 128 choices: what one event costs must not grow with all that waits in each of them."""
     names = Placeholders()
     names.redact("ann@kestrel-ferry.com", [Span(0, 21, "EMAIL")])
-    window, begun = Window(Looks(), 160, names), time.process_time()
+    buffer, begun = StreamBuffer(Looks(), 160, names), time.process_time()
     events = [delta("word", number % 128) for number in range(1_500)]
-    gone = [event for made in events for event in await window.add(made)] + await window.finish()
-    assert gone == events
+    released = [event for incoming in events for event in await buffer.add(incoming)] + await buffer.finish()
+    assert released == events
     assert time.process_time() - begun < 2
 
 
 async def test_many_channels_are_bounded() -> None:
     """Beyond a number they are looked at piece by piece, and still looked at."""
     looks = Looks()
-    window = Window(looks, hold=48)
-    await run(window, [delta(f"text {n}", choice=n) for n in range(CHANNELS + 20)])
-    assert {f"text {n}" for n in range(CHANNELS + 20)} <= set(looks.texts)
+    buffer = StreamBuffer(looks, hold=48)
+    await run(buffer, [delta(f"text {n}", choice=n) for n in range(MAX_CHANNELS + 20)])
+    assert {f"text {n}" for n in range(MAX_CHANNELS + 20)} <= set(looks.texts)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
@@ -212,23 +225,25 @@ async def test_a_name_comes_back_as_its_value_wherever_it_is_cut(size: int, hold
     names.redact("ann@example.com", [Span(0, 15, "EMAIL")])
     text = "I wrote to <EMAIL_1> and <EMAIL_2>, a < b. " * 5 + "Bye <EMAIL_1> <EMA"
     events = [delta(text[i : i + size]) for i in range(0, len(text), size)]
-    gone = await run(Window(Looks(), hold, names), events)
-    assert text_of(gone) == text.replace("<EMAIL_1>", "ann@example.com")
-    assert [read(event.written()).size for event in gone if event.size] == [e.size for e in gone if e.size]
+    released = await run(StreamBuffer(Looks(), hold, names), events)
+    assert text_of(released) == text.replace("<EMAIL_1>", "ann@example.com")
+    assert [parse_event(event.encode()).size for event in released if event.size] == [
+        e.size for e in released if e.size
+    ]
 
 
 async def test_values_come_back_escaped_in_the_arguments_of_a_tool() -> None:
     """Two channels at once, by turns."""
     names = Placeholders()
     names.redact('a"b', [Span(0, 3, "SECRET")])
-    window, gone = Window(Looks(), 72, names), []
-    for left, right in zip('{"x": "<SECRET_1>"}', "It is <SECRET_1>!!!", strict=True):
-        call = {"index": 0, "function": {"arguments": left}}
+    buffer, released = StreamBuffer(Looks(), 72, names), []
+    for first, second in zip('{"x": "<SECRET_1>"}', "It is <SECRET_1>!!!", strict=True):
+        call = {"index": 0, "function": {"arguments": first}}
         event = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
-        gone += await window.add(read(b"data: " + json.dumps(event).encode() + b"\n\n"))
-        gone += await window.add(delta(right, choice=1))
-    gone += await window.finish()
-    assert (text_of(gone), text_of(gone, 1)) == ('{"x": "a\\"b"}', 'It is a"b!!!')
+        released += await buffer.add(parse_event(b"data: " + json.dumps(event).encode() + b"\n\n"))
+        released += await buffer.add(delta(second, choice=1))
+    released += await buffer.finish()
+    assert (text_of(released), text_of(released, 1)) == ('{"x": "a\\"b"}', 'It is a"b!!!')
 
 
 async def test_a_whole_text_in_an_event_is_restored_and_looked_at_at_once() -> None:
@@ -236,5 +251,5 @@ async def test_a_whole_text_in_an_event_is_restored_and_looked_at_at_once() -> N
     names, looks = Placeholders(), Looks()
     names.redact("ann@example.com", [Span(0, 15, "EMAIL")])
     done = b'data: {"type": "response.output_text.done", "text": "To <EMAIL_1>"}\n\n'
-    gone = await Window(looks, 72, names).add(read(done))
-    assert (looks.texts, json.loads(gone[0].written()[6:])["text"]) == (["To <EMAIL_1>"], "To ann@example.com")
+    released = await StreamBuffer(looks, 72, names).add(parse_event(done))
+    assert (looks.texts, json.loads(released[0].encode()[6:])["text"]) == (["To <EMAIL_1>"], "To ann@example.com")

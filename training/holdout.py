@@ -1,6 +1,6 @@
-"""Families of our own corpus that no training sees: the sober figure beside `dev`, by family and language.
+"""Holdout: families of our own corpus that no training uses, for an honest figure by family and language.
 
-`python -m training.held_back OUT.jsonl` writes their rows, for `sidecar eval OUT.jsonl`.
+`python -m training.holdout OUT.jsonl` writes their rows, for `sidecar eval OUT.jsonl`.
 """
 
 from __future__ import annotations
@@ -47,23 +47,25 @@ definitions_tool_mail_copy definitions_framework_prompt technique_policy_puppetr
 technique_fiction_frame foreign_omit_fact foreign_agent_file_order languages_forged_authority languages_mail_order
 """
 FAMILIES = frozenset(NAMES.split())
-"""Chosen by name, a tenth of the rows, before any model was trained without them. Each has attacks or stands against
-one that has: a kind of harmless text that is held back alone only teaches the model to take it for an attack
-(measured: long foreign documents)."""
+"""Chosen by name, a tenth of the rows, before any model was trained without them.
+
+Each contains attacks or has a counterpart that does: a benign kind that is only held out alone teaches the model to
+take it for an attack (measured: long foreign documents).
+"""
 
 
-def taught(rows: Iterable[Row]) -> list[Row]:
-    """The rows that training may see."""
-    return [row for row in rows if not (row.own and row.family in FAMILIES)]
+def training_rows(rows: Iterable[Row]) -> list[Row]:
+    """The rows outside the holdout."""
+    return [row for row in rows if not (row.from_corpus and row.family in FAMILIES)]
 
 
-def kept(rows: Iterable[Row]) -> list[Row]:
-    """The rows that it may not see."""
-    return [row for row in rows if row.own and row.family in FAMILIES]
+def holdout_rows(rows: Iterable[Row]) -> list[Row]:
+    """The rows of the holdout."""
+    return [row for row in rows if row.from_corpus and row.family in FAMILIES]
 
 
 def lines(folder: Path = CORPUS) -> list[bytes]:
-    """The same as they stand in the corpus; the source is the family."""
+    """The holdout rows as stored in the corpus; the source is the family."""
     values = (orjson.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_bytes().splitlines())
     return [orjson.dumps({**value, "source": value["family"]}) for value in values if value["family"] in FAMILIES]
 
@@ -71,10 +73,10 @@ def lines(folder: Path = CORPUS) -> list[bytes]:
 @click.command()
 @click.argument("out", type=click.Path(path_type=Path))
 def main(out: Path) -> None:
-    """Write the rows that are held back."""
-    found = lines()
-    out.write_bytes(b"\n".join(found) + b"\n")
-    click.echo(f"{len(found)} rows of {len(FAMILIES)} families", err=True)
+    """Write the holdout rows."""
+    rows = lines()
+    out.write_bytes(b"\n".join(rows) + b"\n")
+    click.echo(f"{len(rows)} rows of {len(FAMILIES)} families", err=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Twin of response_scan/stream_endings.py: the last events of a stream that is withheld, in the API's own words."""
+"""Twin of response_scan/stream_terminator.py: the last events of a stream that is withheld, in the API's own words."""
 
 from __future__ import annotations
 
 import json
 
-from sidecar.response_scan.stream_endings import Ending
+from sidecar.response_scan.stream_terminator import StreamTerminator
 
 
 def values(events: list[bytes] | None) -> list[dict]:
@@ -16,7 +16,7 @@ def values(events: list[bytes] | None) -> list[dict]:
 
 def test_every_choice_of_a_chat_gets_its_finish_reason() -> None:
     """With the head that all chunks have, and only choices that the client knows."""
-    ending = Ending("/chat/completions")
+    terminator = StreamTerminator("/chat/completions")
     for index in (0, 2, 2):
         chunk = {
             "id": "c",
@@ -25,11 +25,11 @@ def test_every_choice_of_a_chat_gets_its_finish_reason() -> None:
             "model": "m",
             "choices": [{"index": index}],
         }
-        ending.heard(chunk | {"usage": None})
-        ending.sent(chunk)
-    ending.heard({"choices": [{"index": 9}]})
-    assert ending.events()[-1] == b"data: [DONE]\n\n"  # type: ignore[index]
-    (last,) = values(ending.events())
+        terminator.observe_received(chunk | {"usage": None})
+        terminator.observe_sent(chunk)
+    terminator.observe_received({"choices": [{"index": 9}]})
+    assert terminator.events()[-1] == b"data: [DONE]\n\n"  # type: ignore[index]
+    (last,) = values(terminator.events())
     assert {name: last[name] for name in ("id", "object", "created", "model")} == {
         "id": "c",
         "object": "chat.completion.chunk",
@@ -44,18 +44,18 @@ def test_every_choice_of_a_chat_gets_its_finish_reason() -> None:
 
 def test_a_stream_of_which_nothing_was_sent_ends_too() -> None:
     """The first choice then speaks."""
-    (last,) = values(Ending("/completions").events())
+    (last,) = values(StreamTerminator("/completions").events())
     assert last["choices"] == [{"index": 0, "text": "", "logprobs": None, "finish_reason": "content_filter"}]
 
 
 def test_a_response_ends_incomplete_with_the_next_number() -> None:
     """And without the output that was held back."""
-    ending = Ending("/responses")
+    terminator = StreamTerminator("/responses")
     begun = {"type": "response.created", "sequence_number": 0, "response": {"id": "r", "status": "in_progress"}}
-    ending.heard(begun)
-    ending.sent(begun)
-    ending.sent({"type": "response.output_text.delta", "sequence_number": 4, "delta": "a"})
-    (last,) = values(ending.events())
+    terminator.observe_received(begun)
+    terminator.observe_sent(begun)
+    terminator.observe_sent({"type": "response.output_text.delta", "sequence_number": 4, "delta": "a"})
+    (last,) = values(terminator.events())
     assert (last["type"], last["sequence_number"], last["response"]) == (
         "response.incomplete",
         5,
@@ -65,17 +65,17 @@ def test_a_response_ends_incomplete_with_the_next_number() -> None:
 
 def test_a_message_closes_the_blocks_that_are_open() -> None:
     """And no others."""
-    ending = Ending("/messages")
+    terminator = StreamTerminator("/messages")
     for kind, index in (("start", 0), ("stop", 0), ("start", 1)):
-        ending.sent({"type": f"content_block_{kind}", "index": index})
-    last = values(ending.events())
+        terminator.observe_sent({"type": f"content_block_{kind}", "index": index})
+    last = values(terminator.events())
     assert [event["type"] for event in last] == ["content_block_stop", "message_delta", "message_stop"]
     assert (last[0]["index"], last[1]["delta"]["stop_reason"]) == (1, "refusal")
 
 
 def test_other_apis_have_no_words_for_it() -> None:
     """Then the stream breaks off with an error; and what is no object is passed over."""
-    ending = Ending("/threads/runs")
-    ending.heard(None)
-    ending.sent([])
-    assert ending.events() is None
+    terminator = StreamTerminator("/threads/runs")
+    terminator.observe_received(None)
+    terminator.observe_sent([])
+    assert terminator.events() is None

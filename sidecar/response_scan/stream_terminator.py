@@ -1,4 +1,4 @@
-"""How a stream is ended in its own words once its answer is withheld: the finish reason of `block.style: refusal`."""
+"""Ends a withheld stream in the API's own format: the finish reason of `block.style: refusal`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ Json = dict[str, Any]
 _HEAD = ("id", "object", "created", "model", "system_fingerprint")
 
 
-class Ending:
-    """Follows one stream. `heard` is every event that came, `sent` those that the client has got."""
+class StreamTerminator:
+    """Follows one stream and builds its last events.
+
+    Call `observe_received` for every upstream event and `observe_sent` for those sent to the client.
+    """
 
     def __init__(self, operation: str) -> None:
         self._make = _MAKERS.get(operation)
@@ -22,16 +25,16 @@ class Ending:
         self._blocks: set[int] = set()
         self._number = 0
 
-    def heard(self, document: JsonValue) -> None:
-        """Keep what the last events will have to say again."""
+    def observe_received(self, document: JsonValue) -> None:
+        """Remember the fields of an upstream event that the last events must repeat."""
         if not isinstance(document, dict):
             return
         response = document.get("response")
         if not self._head:
             self._head = response if isinstance(response, dict) else {k: document[k] for k in _HEAD if k in document}
 
-    def sent(self, document: JsonValue) -> None:
-        """Keep what is open at the client."""
+    def observe_sent(self, document: JsonValue) -> None:
+        """Remember which choices and blocks are open at the client."""
         if not isinstance(document, dict):
             return
         choices = document.get("choices")
@@ -39,23 +42,23 @@ class Ending:
             if isinstance(choice, dict) and isinstance(index := choice.get("index"), int):
                 self._choices.add(index)
         if isinstance(index := document.get("index"), int):
-            change = self._blocks.discard if document.get("type") == "content_block_stop" else self._blocks.add
-            change(index)
+            update = self._blocks.discard if document.get("type") == "content_block_stop" else self._blocks.add
+            update(index)
         if isinstance(number := document.get("sequence_number"), int):
             self._number = number + 1
 
     def events(self) -> list[bytes] | None:
-        """The last events; None where the API has no words for it."""
+        """The last events; None if the API has no such format."""
         return self._make(self) if self._make else None
 
     def _chat(self) -> list[bytes]:
-        return self._choices_end({"delta": {}})
+        return self._finish_choices({"delta": {}})
 
     def _completion(self) -> list[bytes]:
-        return self._choices_end({"text": ""})
+        return self._finish_choices({"text": ""})
 
-    def _choices_end(self, nothing: Json) -> list[bytes]:
-        ended = {**nothing, "logprobs": None, "finish_reason": "content_filter"}
+    def _finish_choices(self, empty_delta: Json) -> list[bytes]:
+        ended = {**empty_delta, "logprobs": None, "finish_reason": "content_filter"}
         choices = [{"index": index, **ended} for index in sorted(self._choices or {0})]
         return [b"data: " + json.dumps(self._head | {"choices": choices}) + b"\n\n", b"data: [DONE]\n\n"]
 
@@ -76,9 +79,9 @@ def _event(name: str, fields: Mapping[str, Any]) -> bytes:
     return f"event: {name}\ndata: ".encode() + json.dumps({"type": name, **fields}) + b"\n\n"
 
 
-_MAKERS: dict[str, Callable[[Ending], list[bytes]]] = {
-    "/chat/completions": Ending._chat,  # noqa: SLF001 - its own
-    "/completions": Ending._completion,  # noqa: SLF001
-    "/responses": Ending._response,  # noqa: SLF001
-    "/messages": Ending._message,  # noqa: SLF001
+_MAKERS: dict[str, Callable[[StreamTerminator], list[bytes]]] = {
+    "/chat/completions": StreamTerminator._chat,  # noqa: SLF001 - its own
+    "/completions": StreamTerminator._completion,  # noqa: SLF001
+    "/responses": StreamTerminator._response,  # noqa: SLF001
+    "/messages": StreamTerminator._message,  # noqa: SLF001
 }
