@@ -45,8 +45,8 @@ def test_every_row_of_the_failure_matrix_names_a_test() -> None:
 
 
 def test_every_class_of_bypass_names_a_test() -> None:
-    """The same of the inline door."""
-    found = rows("docs/inline.md", "What has been tried against it")
+    """The same for the inline proxy."""
+    found = rows("docs/inline.md", "Bypass attempts")
     assert len(found) > 30
     assert [row for row in found if not NAMED.search(row)] == []
 
