@@ -11,7 +11,7 @@ from jinja2 import UndefinedError
 
 from sidecar.dashboard.pages import Pages, duration, pages_of, visible, when
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from support import SidecarProcess
 from sidecar import __version__
 from sidecar.observability.metrics import REGISTRY
 
-OBSERVABILITY = Path(__file__).parent.parent / "docs" / "observability"
+OBSERVABILITY = Path(__file__).parents[2] / "docs" / "observability"
 FAMILIES: dict[str, Metric] = {family.name: family for family in REGISTRY.collect()}
 LABELS = {
     name: set(collector._labelnames)  # type: ignore[attr-defined]
