@@ -54,7 +54,7 @@ def proxy(folder: Path, settings: dict[str, Any], guard: SidecarProcess, echo: S
     ]
     (folder / "litellm.yaml").write_text(yaml.safe_dump(settings), "utf-8")
     command: list[str | Path] = [neighbours.neighbours() / "litellm", "--config", "litellm.yaml", "--host", "127.0.0.1"]
-    keys = {"SIDECAR_KEY": guard.new_key()["key"], "LITELLM_MASTER_KEY": MASTER}
+    keys = {"SIDECAR_API_KEY": guard.new_key()["key"], "LITELLM_MASTER_KEY": MASTER}
     keys |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     base = f"http://127.0.0.1:{port}"
     with neighbours.running([*command, "--port", str(port)], folder, f"{base}/health/liveliness", keys):
@@ -79,7 +79,7 @@ def clients(guard: SidecarProcess, echo: SidecarProcess, tmp_path_factory: pytes
                 "guardrail": kind,
                 "mode": "pre_call",
                 "api_base": at,
-                "api_key": "os.environ/SIDECAR_KEY",
+                "api_key": "os.environ/SIDECAR_API_KEY",
             },
         }
         for name, kind, at in (

@@ -1,4 +1,4 @@
-"""What the documents claim about bad days names its tests, and those tests exist."""
+"""What the documents claim about failure modes names its tests, and those tests exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def functions_of(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-@pytest.mark.parametrize("document", ["SECURITY.md", "docs/reliability.md", "docs/inline.md", "docs/reports.md"])
+@pytest.mark.parametrize("document", ["docs/security.md", "docs/reliability.md", "docs/inline.md", "docs/reports.md"])
 def test_every_test_that_is_named_exists(document: str) -> None:
     """`folder/test_module.py::test_name` below `tests/`; a claim cannot outlive its proof."""
     named = NAMED.findall((ROOT / document).read_text("utf-8"))
@@ -45,8 +45,8 @@ def test_every_row_of_the_failure_matrix_names_a_test() -> None:
 
 
 def test_every_class_of_bypass_names_a_test() -> None:
-    """The same of the inline door."""
-    found = rows("docs/inline.md", "What has been tried against it")
+    """The same for the inline proxy."""
+    found = rows("docs/inline.md", "Bypass attempts")
     assert len(found) > 30
     assert [row for row in found if not NAMED.search(row)] == []
 
@@ -61,7 +61,7 @@ def test_every_report_names_a_test(heading: str, count: int) -> None:
 
 def test_every_claim_of_the_threat_model_names_a_test() -> None:
     """Each line of what is defended ends with what proves it."""
-    text = (ROOT / "SECURITY.md").read_text("utf-8").partition("## What is defended")[2].partition("\n## ")[0]
+    text = (ROOT / "docs/security.md").read_text("utf-8").partition("## What is defended")[2].partition("\n## ")[0]
     claims = [claim for claim in re.split(r"\n(?=- )", text) if claim.startswith("- ")]
     assert len(claims) > 8
     assert [claim for claim in claims if not NAMED.search(claim)] == []

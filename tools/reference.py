@@ -21,10 +21,10 @@ HEAD = """# Configuration reference
 
 Written by `python -m tools.reference` from the settings; do not edit.
 
-`config.yaml` in the working folder, or the file named by `--config`, holds settings; what is not there has its default.
+`config.yaml` in the working folder, or the file named by `--config`, holds settings; missing ones have their default.
 The environment overrides the file: `SIDECAR__SCAN__THRESHOLD=0.7` sets `scan.threshold`, and a secret can come from a
-file: `SIDECAR__STORE__URL_FILE=/run/secrets/store`. Unknown settings are errors, and all problems are told at once:
-`sidecar check` says them without starting anything.
+file: `SIDECAR__STORE__URL_FILE=/run/secrets/store`. Unknown settings are errors, and all problems are reported at once:
+`sidecar check` reports them without starting anything.
 
 Durations are written `250ms`, `30s`, `15m`, `24h`, `90d`; sizes `500kB`, `10MiB`; rates `600/minute`.
 """
@@ -72,7 +72,7 @@ def page() -> str:
             alone.append(_row(setting))
         elif not setting.section:
             parts.append(_row(setting))
-    parts.insert(1, "".join(["\n## On their own\n\n", TABLE, *alone]))
+    parts.insert(1, "".join(["\n## Top-level settings\n\n", TABLE, *alone]))
     return "".join(parts)
 
 

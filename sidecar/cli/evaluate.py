@@ -43,8 +43,8 @@ async def evaluate(
 ) -> int:
     """Measure recall and false positives on a labelled FILE (.jsonl or .jsonl.gz).
 
-    A line is a text, a whole document, or a conversation (docs/detection.md has the format). With a judge, it is
-    also compared with the other layers on the same rows inside its band.
+    A line is a text, a whole document, or a conversation (docs/detection-method.md has the format). With a judge,
+    it is also compared with the other layers on the same rows inside its band.
     """
     settings = _choose(load_settings(config_file), layers)
     judge = settings.layers.llm_judge
