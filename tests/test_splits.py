@@ -20,10 +20,11 @@ from sidecar.scan.selection import select
 from sidecar.types import Action
 
 CASES = Path(__file__).parent / "data" / "splits.txt"
-FLOOR = 47
-"""Caught of fifty. Measured on 2026-11-24: all fifty, in turns, parts and results of tools."""
-APART = 0.85
-"""Caught of those whose pieces are each taken for harmless: measured 7 of 7, 9 of 9, 7 of 7."""
+FLOOR = 44
+"""Caught of fifty. Measured on 2026-11-27: 48, 45 and 45 in turns, parts and results of tools; all fifty before the
+rules that match harmless near neighbours as often became fallbacks."""
+APART = 0.8
+"""Caught of those whose pieces are each taken for harmless: measured .83 in the worst form."""
 HIDDEN = 1
 """Caught in one piece and missed in several: measured none of 150."""
 FORMS = ("turns", "parts", "tools")

@@ -19,7 +19,7 @@ LAYERS: Mapping[str, str] = {
     "similar_to": "semantic",
     "question": "llm_judge",
 }
-STATUSES = ("block", "hint", "test", "retired")
+STATUSES = ("block", "fallback", "hint", "test", "retired")
 
 
 class Policies:

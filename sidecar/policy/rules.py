@@ -36,7 +36,7 @@ def _reject_renamed(status: object) -> object:
     return status
 
 
-Status = Annotated[Literal["block", "hint", "test", "retired"], BeforeValidator(_reject_renamed)]
+Status = Annotated[Literal["block", "fallback", "hint", "test", "retired"], BeforeValidator(_reject_renamed)]
 """`block` decides alone; `hint` counts only together with other evidence; `test` is reported only."""
 MAX_COMPILED = 128
 """Patterns cached compiled for single searches: places are computed for hits only, and one takes 0.1 MB."""

@@ -120,7 +120,8 @@ async def _shadow_engine(
 ) -> Engine:
     """An engine for the shadow policies; it shares the semantic layer and its cached results with the main one."""
     rules = await asyncio.to_thread(policy.load, settings.shadow.policies)
-    stages = [Stage(RulesLayer(rules), "skip")]
+    unaided = all(stage.layer.name is not LayerName.SEMANTIC for stage in engine.stages)
+    stages = [Stage(RulesLayer(rules, unaided=unaided), "skip")]
     await _run_selftests(rules, stages, server, selftests=True)
     stages = [_cached(stage, result_cache, server, rules) for stage in stages]
     stages += [replace(s, on_failure="skip") for s in engine.stages if s.layer.name is LayerName.SEMANTIC]
@@ -132,12 +133,12 @@ async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degr
     """The local layers in order. The semantic layer stops once the request is certain to be blocked."""
     layers, failure = settings.layers, settings.failure
     stages = []
+    semantic = await _semantic(settings, rules, stack, degraded) if layers.semantic.enabled else None
     if layers.rules.enabled:
-        layer = await asyncio.to_thread(RulesLayer, rules)
+        layer = await asyncio.to_thread(RulesLayer, rules, unaided=semantic is None)
         stages.append(Stage(layer, failure.rules, ALWAYS))
-    if layers.semantic.enabled:
-        semantic = await _semantic(settings, rules, stack, degraded)
-        stages += [Stage(semantic, failure.semantic, until_settled=True)] if semantic else []
+    if semantic is not None:
+        stages.append(Stage(semantic, failure.semantic, until_settled=True))
     return stages
 
 
@@ -166,6 +167,7 @@ def _cached(stage: Stage, result_cache: Verdicts | None, server: ServerContext |
     if result_cache is None or server is None:
         return stage
     if isinstance(layer, RulesLayer):
+        code = f"{code} unaided" if layer.unaided else code
         cached = Remembering(layer, result_cache, server.secret, fingerprint=code, reads_system_prompt=True)
         return replace(stage, layer=cached)
     if layer.name is LayerName.SEMANTIC and (model := getattr(layer, "fingerprint", None)):

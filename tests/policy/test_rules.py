@@ -103,7 +103,7 @@ def test_the_revision_names_the_content(tmp_path: Path) -> None:
         (
             "    no_match",
             "    status: blocks\n    no_match",
-            "status: Input should be 'block', 'hint',",
+            "status: Input should be 'block', 'fallback',",
         ),
     ],
 )

@@ -13,19 +13,29 @@ CONTEXT_RADIUS = 80
 """Code points around a hit in which a context word counts."""
 
 
-def finding(rule: Rule, segment: Segment, view: NormalizedText, start: int, end: int) -> Finding:
+def finding(
+    rule: Rule, segment: Segment, view: NormalizedText, start: int, end: int, *, unaided: bool = True
+) -> Finding:
     """The finding for a hit at this place of the view; its place in the segment is computed."""
     score = rule.score_on(segment.channel) or 0.0
     if rule.context_score is not None and _has_context_word(rule.context, view.text, start, end):
         score = rule.context_score
-    return finding_at(rule, score, segment, view, *view.locate(start, end))
+    return finding_at(rule, score, segment, view, *view.locate(start, end), unaided=unaided)
 
 
 def finding_at(
-    rule: Rule, score: float, segment: Segment, view: NormalizedText, start: int | None, end: int | None
+    rule: Rule,
+    score: float,
+    segment: Segment,
+    view: NormalizedText,
+    start: int | None,
+    end: int | None,
+    *,
+    unaided: bool = True,
 ) -> Finding:
     """The finding at a place of the segment; the rule's status says how it counts."""
-    decides, hint = rule.status == "block", rule.status == "hint"
+    status = effective_status(rule, unaided=unaided)
+    decides, hint = status == "block", status == "hint"
     place = (segment.path_at(start), start, end, view.name)
     return Finding(rule.id, rule.label, score, LayerName.RULES, *place, decides=decides, hint=hint)
 
@@ -33,6 +43,13 @@ def finding_at(
 def segment_finding(rule: str, label: Label, score: float, segment: Segment, view: NormalizedText) -> Finding:
     """A finding on the whole segment."""
     return Finding(rule, label, score, LayerName.RULES, segment.path, view=view.name)
+
+
+def effective_status(rule: Rule, *, unaided: bool) -> str:
+    """The rule's status, with `fallback` resolved: `block` where no model scores the text, else `hint`."""
+    if rule.status != "fallback":
+        return rule.status
+    return "block" if unaided else "hint"
 
 
 def status_of(finding: Finding) -> str:

@@ -69,9 +69,12 @@ class RulesLayer:
 
     name = LayerName.RULES
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, unaided: bool = True) -> None:
+        """`unaided`: no model scores these texts, so that `fallback` rules block."""
+        self.unaided = unaided
         active = [rule for rule in policy.rules if rule.status != "retired"]
         self._rules = [rule for rule in active if rule.patterns]
+        self._fallback = frozenset(rule.id for rule in active if rule.status == "fallback")
         self._smuggling_rules = [rule for rule in active if rule.hidden_in]
         _check_names(active)
         patterns = [(rule, pattern) for rule in self._rules for pattern in rule.patterns]
@@ -177,7 +180,7 @@ class RulesLayer:
                     reported_here.add(rule.id)
                 yield from findings
             elif finding := self._first_order(rule, number, segment, view, mitigated):
-                if hits.status_of(finding) == rule.status:
+                if hits.status_of(finding) == hits.effective_status(rule, unaided=self.unaided):
                     reported.add(rule.id)
                 yield finding
         reported.update(reported_here)
@@ -199,7 +202,7 @@ class RulesLayer:
         spans = self._matcher.spans(number, view.text)
         places = (span for span in spans if check is None or check(view.text[span[0] : span[1]]))
         for start, end in islice(places, MAX_PLACES):
-            yield hits.finding(rule, segment, view, start, end)
+            yield hits.finding(rule, segment, view, start, end, unaided=self.unaided)
 
     def _first_order(
         self,
@@ -218,7 +221,7 @@ class RulesLayer:
         for count, (start, end) in enumerate(self._matcher.spans(number, view.text)):
             if check is not None and not check(view.text[start:end]):
                 continue
-            finding = hits.finding(rule, segment, view, start, end)
+            finding = hits.finding(rule, segment, view, start, end, unaided=self.unaided)
             place = (finding.start or 0, finding.end or 0)
             if any(place[0] < other_end and other_start < place[1] for other_start, other_end in mitigated_spans):
                 continue
@@ -234,11 +237,13 @@ class RulesLayer:
         """The rules about hiding, if the finding is serious and was hidden in their way."""
         if cause.score < SMUGGLING_SCORE or cause.label in (Label.PII_DETECTED, Label.TOKEN_SMUGGLING):
             return
+        if cause.hint and cause.rule in self._fallback:
+            cause = replace(cause, decides=True)  # the disguise is the evidence that the words alone are not
         for rule in self._smuggling_rules:
             if rule.id not in reported and view.kinds.intersection(rule.hidden_in) and segment.channel in rule.channels:
                 reported.add(rule.id)
                 score = rule.score_on(segment.channel) or 0.0
-                finding = hits.finding_at(rule, score, segment, view, cause.start, cause.end)
+                finding = hits.finding_at(rule, score, segment, view, cause.start, cause.end, unaided=self.unaided)
                 yield hits.capped_by(finding, cause)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from sidecar.detectors.rules.hits import effective_status
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import LayerError
 from sidecar.policy import Policy, Rule
@@ -100,9 +101,10 @@ async def is_met(rule: Rule, layer: Layer, segment: Segment) -> bool:
     """Whether the rule matches with the weight of its status; a mitigated hit weighs less and does not count."""
     report = await layer.scan(ScanRequest((segment,)), ())
     findings = [finding for finding in report.findings if finding.rule == rule.id]
-    if rule.status == "block" and not rule.similar_to:
+    status = effective_status(rule, unaided=getattr(layer, "unaided", True))
+    if status == "block" and not rule.similar_to:
         return any(finding.decides for finding in findings)
-    return any(finding.hint for finding in findings) if rule.status == "hint" else bool(findings)
+    return any(finding.hint for finding in findings) if status == "hint" else bool(findings)
 
 
 def _short(line: str) -> str:
