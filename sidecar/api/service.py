@@ -29,7 +29,7 @@ from sidecar.server.caller import caller, monitors
 from sidecar.server.middleware import Gatekeeper
 from sidecar.server.responses import DECISION, DECISION_ID, KEY_ID, TOO_SUSPICIOUS, UNSCANNED
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
-from sidecar.util.timeouts import within
+from sidecar.util.timeouts import with_timeout
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ class Desk:
             return Ruling(NOTHING_FOUND, "allow", request[DECISION_ID])
         blocks = self.settings.responses == "block" and not (self._obeyed and monitors(request, self.settings))
         try:
-            found = await within(self.settings.scan.deadline, self._found(self._personal, texts, asked))
+            found = await with_timeout(self.settings.scan.deadline, self._found(self._personal, texts, asked))
         except TimeoutError:
             return self._unseen(request, closed=blocks and self.settings.failure.answer == "block")
         action = "allow" if not found else "block" if blocks else "flag"

@@ -26,7 +26,7 @@ from sidecar.errors import ConfigError, NoSuchKey, RequestError, StoreError, Una
 from sidecar.storage import LONGEST_CHANGES, LONGEST_NAME, ApiKey, KeyState, Mode, OwnTerms, Store, Terms
 from sidecar.util import logs
 from sidecar.util.tasks import Background
-from sidecar.util.units import Rate, parse_switches, show_rate
+from sidecar.util.units import Rate, format_rate, parse_rule_changes
 
 __all__ = ["ApiKey", "KeyRing", "KeyState", "differences", "digest", "generate", "well_formed"]
 
@@ -306,7 +306,7 @@ def _check_rules(rules: str | None) -> None:
     if rules is not None and len(rules) > LONGEST_CHANGES:
         raise RequestError(f"At most {LONGEST_CHANGES} characters.", param="rules")
     try:
-        parse_switches(rules or "")
+        parse_rule_changes(rules or "")
     except ValueError as error:
         raise RequestError(f"{error}.", param="rules") from None
 
@@ -319,7 +319,7 @@ def differences(old: ApiKey, new: ApiKey) -> str:
 
 def _word(term: object) -> str:
     if isinstance(term, Rate):
-        return show_rate(term)
+        return format_rate(term)
     if isinstance(term, datetime):
         return term.isoformat(" ", "seconds")
     return "none" if term is None else str(term)

@@ -13,7 +13,7 @@ from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import duration
 from sidecar.errors import RequestError
 from sidecar.storage import Mode, OwnTerms, Role, Terms
-from sidecar.util.units import show_rate
+from sidecar.util.units import format_rate
 
 LONGEST_LIFE = timedelta(days=3650)
 
@@ -149,7 +149,7 @@ def _filled(key: ApiKey) -> dict[str, str]:
     """The terms of a key as its form shows them."""
     return {
         "expires": _shown(key.expires_at),
-        "rate": show_rate(key.rate) if key.rate else "",
+        "rate": format_rate(key.rate) if key.rate else "",
         "burst": str(key.burst or ""),
         "threshold": "" if key.threshold is None else f"{key.threshold:g}",
         "mode": key.mode or "",
@@ -190,7 +190,7 @@ def _life(seconds: float | None, param: str) -> timedelta | None:
 
 def own_words(key: ApiKey) -> list[str]:
     """The terms of the key's own in words; none where the general ones hold."""
-    said = [show_rate(key.rate)] if key.rate else []
+    said = [format_rate(key.rate)] if key.rate else []
     said += [f"{key.burst} at once"] if key.burst else []
     said += [f"blocks from {key.threshold:g}"] if key.threshold is not None else []
     return said + ([f"rules: {key.rules}"] if key.rules else [])

@@ -23,7 +23,7 @@ from sidecar.server.server import ENDING, is_cut
 from sidecar.upstream import Answer
 from sidecar.upstream.replaced import Changed
 from sidecar.util import json, logs
-from sidecar.util.timeouts import within
+from sidecar.util.timeouts import with_timeout
 
 SMALL = 32 * 1024
 """Bytes of an answer that is awaited, and then written in one go with its headers."""
@@ -127,7 +127,7 @@ async def _pass(
 
 
 async def _write(response: web.StreamResponse, part: bytes, patience: float) -> None:
-    await within(patience, response.write(part))
+    await with_timeout(patience, response.write(part))
 
 
 async def _say(

@@ -66,7 +66,7 @@ class Intake:
 
     def rewrite(self, route: Route, payload: Payload, document: JsonValue) -> Payload:
         """The payload with this document, no larger than its own, in place of what the client sent."""
-        room = json.room_for(payload.body) if isinstance(payload.body, bytes) else json.MUCH
+        room = json.memory_for(payload.body) if isinstance(payload.body, bytes) else json.LARGE
         return self._read_document(route, json.dumps(document, room), document, decoded=True)
 
     async def read_event(self, request: web.Request, route: Route, message: str | bytes, model: str | None) -> Payload:

@@ -36,7 +36,7 @@ from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdic
 from sidecar.upstream import Answer
 from sidecar.upstream.replaced import Changed, and_rest
 from sidecar.util import logs
-from sidecar.util.timeouts import paused, within
+from sidecar.util.timeouts import with_heartbeat, with_timeout
 
 UNSEEN = "The answer cannot be looked at, so it is not passed (failure.answer)."
 PAUSE = 1.0
@@ -102,7 +102,7 @@ class Screening:
         if settings.responses != "off":
             making = Finder.made(self._personal, settings.answers, texts)
             try:
-                screen.finder = await within(settings.scan.deadline, making)
+                screen.finder = await with_timeout(settings.scan.deadline, making)
             except TimeoutError:
                 if screen.closed:
                     raise Unavailable(UNSEEN, retry_after=1) from None
@@ -173,7 +173,7 @@ class Screen:
             if size > self.settings.answers.body_bytes:
                 return self._unreadable(Changed(answer, and_rest(raw, chunks)))
         try:
-            document, texts = await within(self.settings.scan.deadline, self._seen(raw, coding))
+            document, texts = await with_timeout(self.settings.scan.deadline, self._seen(raw, coding))
         except (Unreadable, TimeoutError):
             return self._unreadable(Changed(answer, and_rest(raw)))
         except AnswerBlocked:
@@ -219,7 +219,7 @@ class Screen:
         window = Window(self._look_at, self._hold(), self.placeholders, free)
         try:
             events = whole_events(decoded(answer.chunks(), coding), self.settings.answers.body_bytes)
-            async with aclosing(paused(events, PAUSE, lambda: window.waits)) as parts:
+            async with aclosing(with_heartbeat(events, PAUSE, lambda: window.waits)) as parts:
                 async for data in parts:
                     async for gone in self._released(data, window, ending):
                         yield gone
@@ -261,13 +261,13 @@ class Screen:
     async def _free(self, finder: Finder) -> Free | None:
         """What need not wait; without that everything does."""
         try:
-            return (await within(self.settings.scan.deadline, finder.beginnings())).free
+            return (await with_timeout(self.settings.scan.deadline, finder.beginnings())).free
         except TimeoutError:
             return None
 
     async def _look_at(self, text: str, path: str) -> None:
         try:
-            await within(self.settings.scan.deadline, self._look([(text, path)]))
+            await with_timeout(self.settings.scan.deadline, self._look([(text, path)]))
         except TimeoutError:
             self.unseen = True
             self.withheld = self.closed

@@ -125,6 +125,6 @@ def loaded(data: bytes) -> JsonValue:
 def dumped(document: JsonValue) -> bytes:
     """The value as JSON again."""
     try:
-        return jsons.dumps(document, jsons.MUCH)
+        return jsons.dumps(document, jsons.LARGE)
     except jsons.EncodeError:
         return json.dumps(document).encode()

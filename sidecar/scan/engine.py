@@ -47,7 +47,7 @@ from sidecar.types import (
     Verdict,
 )
 from sidecar.util import by_model
-from sidecar.util.timeouts import within
+from sidecar.util.timeouts import with_timeout
 
 __all__ = ["ALWAYS", "ANYBODY", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
 
@@ -178,7 +178,7 @@ class Engine:
     async def _ask(self, layer: Layer, asked: ScanRequest, case: Case, prior: Sequence[Finding]) -> LayerReport:
         begun = time.monotonic()
         try:
-            report = await within(max(0.0, case.deadline - begun), layer.scan(asked, prior))
+            report = await with_timeout(max(0.0, case.deadline - begun), layer.scan(asked, prior))
         except TimeoutError:
             report = LayerReport(layer.name, None, failure="deadline")
         except LayerError as error:

@@ -11,7 +11,7 @@ from sidecar.config import Limits
 from sidecar.errors import BodyError
 from sidecar.extraction import json_body
 from sidecar.limits import Lease, NoRoom
-from sidecar.util.timeouts import within
+from sidecar.util.timeouts import with_timeout
 
 LEASE = web.RequestKey("lease", Lease)
 """What this request holds of the memory for all bodies (`limits.bodies`)."""
@@ -52,12 +52,12 @@ async def _whole(content: StreamReader, limits: Limits, lease: Lease) -> bytes:
     began = now()
     while not content.at_eof():
         until = began + limits.body_timeout + size / limits.body_rate
-        chunk = await within(until - now(), content.readany())
+        chunk = await with_timeout(until - now(), content.readany())
         size += len(chunk)
         chunks.append(chunk)
         if size > limits.body_bytes:
             raise Oversize(limits.body_bytes, chunks)
-        await within(until - now(), lease.hold(2 * size))  # the pieces, and what they are together
+        await with_timeout(until - now(), lease.hold(2 * size))  # the pieces, and what they are together
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 

@@ -158,7 +158,7 @@ def _postgresql(url: str, within: float) -> Database:
 def _json(value: object) -> str:
     """What a decision rests on: bounded, and mostly next to nothing."""
     few = isinstance(value, list) and len(value) <= FEW
-    return json.dumps(value, json.LEAST if few else json.MUCH).decode()
+    return json.dumps(value, json.SMALL if few else json.LARGE).decode()
 
 
 def _name(url: str) -> str:

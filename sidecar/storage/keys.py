@@ -45,7 +45,7 @@ class ApiKey:
     threshold: float | None = None
     mode: Mode | None = None
     rules: str | None = None
-    """What it changes of rules, as `sidecar.util.units.parse_switches` reads it."""
+    """What it changes of rules, as `sidecar.util.units.parse_rule_changes` reads it."""
 
     def state(self, now: datetime) -> KeyState:
         """Its condition at `now`, by the wall clock."""

@@ -32,7 +32,7 @@ from sidecar.observability import tracing
 from sidecar.upstream import proxies, redirects, tls, websockets
 from sidecar.upstream.connection_pool import NotConnected, Unreached, Wire, Wires
 from sidecar.upstream.message import Answer, Outgoing
-from sidecar.util.timeouts import within
+from sidecar.util.timeouts import with_timeout
 
 ATTEMPTS = 3
 LONGEST_WAIT = 3600.0
@@ -258,7 +258,7 @@ class _HttpAnswer:
     async def __anext__(self) -> bytes:
         try:
             while not self._body.at_eof():
-                if chunk := await within(self._idle, self._body.readany()):
+                if chunk := await with_timeout(self._idle, self._body.readany()):
                     return chunk
         except TimeoutError:
             raise UpstreamError("The upstream stalled in the middle of its answer.", status=504) from None

@@ -137,7 +137,7 @@ class JudgeClient:
         body: dict[str, Any] = {"model": self._settings.model, "messages": messages}
         for part in sorted(_DIALECTS[dialect]):
             body |= {"response_format": self._schema} if part == "schema" else _PARTS[part]
-        return json.dumps(body, json.MUCH)
+        return json.dumps(body, json.LARGE)
 
     async def _persist(self, body: bytes, ends: float) -> Reply:
         """Try, and try again while attempts, time and the retry budget last."""
