@@ -20,11 +20,12 @@ from sidecar.config import Settings
 from sidecar.dashboard import Dashboard, Parts, bootstrap
 from sidecar.dashboard.invitations import invite
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.limits import Concurrency, MemoryLimiter
+from sidecar.limits import MemoryLimiter
 from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.scan.exceptions import Exemptions
 from sidecar.server.server import Site
 from sidecar.storage import Entry, Role, Store
+from sidecar.util.bulkhead import Bulkhead
 
 PASSWORD = "correct horse battery"
 POLICY = r"""
@@ -222,7 +223,7 @@ def settings(folder: Path, **sections: object) -> Settings:
 def parts(chosen: Settings, store: Store) -> Parts:
     """What a dashboard over that store shows."""
     rules = policy.load([chosen.policies[0]])
-    engine = Engine([Stage(RulesLayer(rules))], Terms(revision=rules.revision), Concurrency(8, 8))
+    engine = Engine([Stage(RulesLayer(rules))], Terms(revision=rules.revision), Bulkhead(8, 8))
     return Parts(
         chosen, store, KeyRing(store, chosen.auth), MemoryLimiter(), lambda: engine, lambda: rules, Exemptions(store)
     )

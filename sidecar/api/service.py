@@ -19,7 +19,7 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
 from sidecar.extraction import json_body
 from sidecar.extraction.extraction import Extraction
-from sidecar.limits import NoRoom
+from sidecar.limits import OverBudget
 from sidecar.observability.metrics import ANSWERS
 from sidecar.proxy.exchange import NOTHING_FOUND
 from sidecar.response_scan.detector import Finder, Text
@@ -85,7 +85,7 @@ class Desk:
         try:
             raw = await receive(request, limits)
             plain = await unpack(request, raw, request.headers.get("Content-Type"), limits)
-        except NoRoom:
+        except OverBudget:
             raise _busy() from None
         return parse(json_body.parse(plain, depth=limits.depth))
 

@@ -25,6 +25,7 @@ from sidecar.config import Auth
 from sidecar.errors import ConfigError, NoSuchKey, RequestError, StoreError, Unauthorized, Unavailable
 from sidecar.storage import LONGEST_CHANGES, LONGEST_NAME, ApiKey, KeyState, Mode, OwnTerms, Store, Terms
 from sidecar.util import logs
+from sidecar.util.bulkhead import Bulkhead
 from sidecar.util.tasks import Background
 from sidecar.util.units import Rate, format_rate, parse_rule_changes
 
@@ -36,8 +37,8 @@ ENVIRONMENTS = ("development", "staging", "production")
 LONGEST_TRUST = 5.0
 NEGATIVE_TRUST = 1.0
 CACHED_KEYS = 10_000
-STRANGERS = 4
-STRANGERS_WAIT = 2.0
+MAX_UNKNOWN_LOOKUPS = 4
+UNKNOWN_LOOKUP_TIMEOUT = 2.0
 TOUCH_EVERY = 10.0
 _BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _ID, _SECRET, _CRC = 8, 43, 6
@@ -90,7 +91,7 @@ class KeyRing:
         self._grace = settings.stale_grace
         self._known: dict[bytes, tuple[ApiKey, float]] = {}
         self._unknown: dict[bytes, tuple[None, float]] = {}
-        self._strangers = asyncio.Semaphore(STRANGERS)
+        self._unknown_lookups = Bulkhead(MAX_UNKNOWN_LOOKUPS, queue=None)
         self._asking: dict[bytes, asyncio.Task[ApiKey | None]] = {}
         self._changes = 0
         self._used: dict[str, datetime] = {}
@@ -240,7 +241,7 @@ class KeyRing:
         """Strangers take turns at the store: a flood of them does not keep out those who are known."""
         if known:
             return await self._keys.get(key_id)
-        async with asyncio.timeout(STRANGERS_WAIT), self._strangers:
+        async with asyncio.timeout(UNKNOWN_LOOKUP_TIMEOUT), self._unknown_lookups:
             return await self._keys.get(key_id)
 
     async def _tell(self, key_id: str) -> None:

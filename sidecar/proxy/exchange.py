@@ -13,7 +13,7 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
 from sidecar.proxy.request_body import Payload
 from sidecar.response_scan.placeholders import Placeholders
-from sidecar.server.body import LEASE
+from sidecar.server.body import RESERVATION
 from sidecar.server.headers import upward
 from sidecar.server.responses import ENFORCE, KEY_ID, REPLACED, STRIPPED, verdict_headers
 from sidecar.types import Action, Decision, LayerName, Segment, Source, Verdict
@@ -102,7 +102,7 @@ class Call:
         if isinstance(self.payload.body, bytes):
             said = [segment.text for segment in (*self.texts.segments, *self.texts.joined)]
             texts = sum(map(sys.getsizeof, said))
-            self.request[LEASE].shrink(2 * len(self.payload.body) + texts)
+            self.request[RESERVATION].shrink(2 * len(self.payload.body) + texts)
 
     def outgoing(self, route: Route, *, plain: bool) -> Outgoing:
         """The request as it goes up; `plain` asks for an answer that can be looked at.

@@ -31,7 +31,7 @@ from sidecar.proxy.websockets import Sockets
 from sidecar.response_scan.scanner import Screen, Screening
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import select
-from sidecar.server.body import LEASE
+from sidecar.server.body import RESERVATION
 from sidecar.server.caller import caller, monitors
 from sidecar.server.headers import is_websocket, own_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
@@ -140,7 +140,7 @@ class Proxy:
                 raise BodyError("malformed", "This model is another upstream's than the websocket was opened for.")
             await self._scan(call, call.route)
         finally:
-            call.request[LEASE].shrink(0)
+            call.request[RESERVATION].shrink(0)
 
     def _upstream_of(self, model: str | None) -> int:
         """Which of the settings' upstreams serves a model."""
@@ -260,7 +260,7 @@ class Proxy:
             self._record(call, answer.status)
             # A stream may last for minutes: what the request held need not.
             call.payload, call.segments = Payload(b""), ()
-            call.request[LEASE].shrink(0)
+            call.request[RESERVATION].shrink(0)
             return await self._pass_down(call, answer, screen)
 
     async def _pass_down(self, call: Call, answer: Answer, screen: Screen | None) -> web.StreamResponse:

@@ -20,7 +20,7 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.extraction.token_ids import NONE, Vocabularies
-from sidecar.limits import NoRoom
+from sidecar.limits import OverBudget
 from sidecar.server.body import THREAD_BYTES, Oversize, content_coding, make_room, receive, unpack
 from sidecar.server.headers import is_websocket
 from sidecar.util import json
@@ -60,7 +60,7 @@ class Intake:
             payload = await self._receive(request)
             if cause is None and isinstance(payload.body, bytes):
                 return await self._open(request, route, payload.body)
-        except NoRoom:
+        except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
         return payload if cause is None else replace(payload, unscanned=(cause,))
 
@@ -78,7 +78,7 @@ class Intake:
         try:
             await make_room(request, raw)
             return await _aside(len(raw), self._read_event, route, message, raw, model)
-        except NoRoom:
+        except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
         except BodyError as error:
             if not self.opens(error.kind):

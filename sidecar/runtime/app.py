@@ -23,7 +23,7 @@ from sidecar.dashboard import Dashboard, Parts
 from sidecar.dashboard.guard import allowed_hosts
 from sidecar.decision_log import Journal
 from sidecar.errors import ConfigError
-from sidecar.limits import Room
+from sidecar.limits import MemoryBudget
 from sidecar.observability import tracing
 from sidecar.observability.metrics import POLICY
 from sidecar.policy import Policy
@@ -76,7 +76,7 @@ class Sidecar:
         self.data_port = 0
         self.admin_port = 0
         self.grpc_port: int | None = None
-        self._room = Room(settings.limits.bodies)
+        self._memory_budget = MemoryBudget(settings.limits.bodies)
         self._data_site: Site | None = None
         self._stack = AsyncExitStack()
         self._state = STARTING
@@ -139,7 +139,7 @@ class Sidecar:
         app = web.Application(
             middlewares=[
                 *access_log(self.settings),
-                boundary(self._room),
+                boundary(self._memory_budget),
                 self._host_rule(),
                 only_from(self.settings.listen.origins, self.settings.listen.hosts),
             ]
@@ -197,7 +197,7 @@ class Sidecar:
 
     async def _install(self, settings: Settings) -> None:
         self._current = await Generation.open(settings, self._ground)
-        self._room.total = settings.limits.bodies
+        self._memory_budget.total = settings.limits.bodies
         POLICY.clear()
         POLICY.labels(self.policy.revision).set(1)
 

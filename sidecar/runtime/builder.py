@@ -78,9 +78,9 @@ async def pipeline(
         await _prove(rules, stages, serving, prove=prove)
         memory = await _memory(settings, serving, stack)
         stages = [_remembering(stage, memory, serving, rules) for stage in stages]
-        gate = limits.Concurrency(settings.scan.concurrency, settings.scan.queue)
+        bulkhead = limits.counted_bulkhead(settings.scan.concurrency, settings.scan.queue)
         terms = _terms(settings, rules, early=serving is not None)
-        engine = Engine(stages, terms, gate, serving.exemptions if serving else None)
+        engine = Engine(stages, terms, bulkhead, serving.exemptions if serving else None)
         if serving is not None and serving.disagreements is not None and settings.shadow.policies:
             beside = await _beside(settings, engine, memory, serving)
             watching = shadow.Shadow(beside, settings.shadow, serving.disagreements)
@@ -120,8 +120,8 @@ async def _beside(settings: Settings, engine: Engine, memory: Verdicts | None, s
     await _prove(rules, stages, serving, prove=True)
     stages = [_remembering(stage, memory, serving, rules) for stage in stages]
     stages += [replace(s, on_failure="skip") for s in engine.stages if s.layer.name is LayerName.SEMANTIC]
-    gate = limits.Concurrency(SHADOW_AT_ONCE, shadow.PENDING)
-    return Engine(stages, _terms(settings, rules, early=True), gate, serving.exemptions)
+    bulkhead = limits.counted_bulkhead(SHADOW_AT_ONCE, shadow.PENDING)
+    return Engine(stages, _terms(settings, rules, early=True), bulkhead, serving.exemptions)
 
 
 async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]) -> list[Stage]:

@@ -35,6 +35,7 @@ from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
+from sidecar.util.bulkhead import Bulkhead
 
 Policy = Literal["block", "skip"]
 
@@ -72,7 +73,7 @@ async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stag
     store = await Store.open(made.store.url)
     keyring, journal = KeyRing(store, made.auth), Journal(store, made.store, config.Log())
     await journal.start()
-    engine = Engine(stages, terms, limits.Concurrency(8, 8))
+    engine = Engine(stages, terms, Bulkhead(8, 8))
     gatekeeper = Gatekeeper(keyring, limits.MemoryLimiter(), made)
     forward = await upstream.open(made.upstream)
     app = web.Application(middlewares=[boundary()])

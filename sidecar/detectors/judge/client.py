@@ -20,11 +20,12 @@ import aiohttp
 import tenacity
 
 from sidecar.config import JudgeLayer
-from sidecar.detectors.judge.limits import Breaker, Budget, Places, RetryBudget
+from sidecar.detectors.judge.limits import Breaker, Budget, RetryBudget
 from sidecar.detectors.judge.prompt import Message
 from sidecar.errors import ConfigError, LayerError
 from sidecar.observability import metrics
 from sidecar.util import json
+from sidecar.util.bulkhead import Bulkhead, BulkheadFull
 
 MAX_ANSWER_BYTES = 1 << 20
 OUTPUT_TOKENS = 400
@@ -84,7 +85,7 @@ class JudgeClient:
             "type": "json_schema",
             "json_schema": {"name": "verdict", "strict": True, "schema": schema},
         }
-        self._places = Places(settings.concurrency, settings.queue)
+        self._bulkhead = Bulkhead(settings.concurrency, settings.queue)
         self._breaker = Breaker(settings.breaker_failures, settings.breaker_pause)
         self._retries = RetryBudget()
         self._calls, self._tokens = Budget(settings.calls), Budget(settings.tokens)
@@ -100,12 +101,14 @@ class JudgeClient:
         self._breaker.check()
         ends = time.monotonic() + self._settings.timeout
         try:
-            async with asyncio.timeout(self._settings.timeout), self._places:
+            async with asyncio.timeout(self._settings.timeout), self._bulkhead:
                 self._breaker.admit()
                 try:
                     yield ends
                 finally:
                     self._breaker.release()
+        except BulkheadFull:
+            raise LayerError("queue_full") from None
         except TimeoutError:
             raise LayerError("deadline") from None
 

@@ -1,47 +1,18 @@
-"""What bounds the judge's traffic: places and a queue, budgets per period, a breaker, a retry budget.
+"""Bounds on the judge's traffic: budgets per period, a circuit breaker, a retry budget.
 
 All in the process and on the monotonic clock; every structure here has a fixed bound on its memory.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
-from types import TracebackType
 
 from sidecar.errors import LayerError
 from sidecar.util import logs
 from sidecar.util.units import Rate
 
 _log = logs.get("llm_judge")
-
-
-class Places:
-    """So many calls at once, so many waiting; one more raises `LayerError("queue_full")` at once."""
-
-    def __init__(self, concurrency: int, queue: int) -> None:
-        self._semaphore = asyncio.Semaphore(concurrency)
-        self._room = concurrency + queue
-        self._present = 0
-
-    async def __aenter__(self) -> None:
-        """Wait for a place."""
-        if self._present >= self._room:
-            raise LayerError("queue_full")
-        self._present += 1
-        try:
-            await self._semaphore.acquire()
-        except BaseException:
-            self._present -= 1
-            raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Give the place back."""
-        self._present -= 1
-        self._semaphore.release()
 
 
 class Charge:
