@@ -17,7 +17,7 @@ from sidecar.server.body import RESERVATION
 from sidecar.server.headers import upward
 from sidecar.server.responses import ENFORCE, KEY_ID, REPLACED, STRIPPED, verdict_headers
 from sidecar.types import Action, Decision, LayerName, Segment, Source, Verdict
-from sidecar.upstream import Outgoing
+from sidecar.upstream import UpstreamRequest
 
 NOTHING_FOUND = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 
@@ -104,7 +104,7 @@ class Call:
             texts = sum(map(sys.getsizeof, said))
             self.request[RESERVATION].shrink(2 * len(self.payload.body) + texts)
 
-    def outgoing(self, route: Route, *, plain: bool) -> Outgoing:
+    def outgoing(self, route: Route, *, plain: bool) -> UpstreamRequest:
         """The request as it goes up; `plain` asks for an answer that can be looked at.
 
         A body that streams keeps the length that the client announced, if it did.
@@ -116,7 +116,7 @@ class Call:
         if plain:
             headers["Accept-Encoding"] = "identity"
         method, body = self.request.method, payload.body or None
-        return Outgoing(method, route.path, headers, body, _credential_header(route), self.model)
+        return UpstreamRequest(method, route.path, headers, body, _credential_header(route), self.model)
 
 
 def _credential_header(route: Route) -> str:

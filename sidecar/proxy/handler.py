@@ -40,7 +40,7 @@ from sidecar.server.refusals import refusal
 from sidecar.server.responses import DECISION_ID, DIALECT, KEY_ID, TOO_SUSPICIOUS, blocked_response, error_response
 from sidecar.server.server import ENDING, is_cut
 from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
-from sidecar.upstream import Answer, Upstream
+from sidecar.upstream import Upstream, UpstreamResponse
 from sidecar.util import by_model, logs
 
 CLIENT_CLOSED = 499
@@ -263,7 +263,7 @@ class Proxy:
             call.request[RESERVATION].shrink(0)
             return await self._pass_down(call, answer, screen)
 
-    async def _pass_down(self, call: Call, answer: Answer, screen: Screen | None) -> web.StreamResponse:
+    async def _pass_down(self, call: Call, answer: UpstreamResponse, screen: Screen | None) -> web.StreamResponse:
         """The answer as it comes; or through the screen, which may put another in its place."""
         patience, dialect = min(self._settings.upstream.idle_timeout, CLIENT_PATIENCE), call.dialect
         keepalive = self._settings.answers.keepalive

@@ -33,8 +33,8 @@ from sidecar.server.body import THREAD_BYTES
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import NO_RETRY, blocked_response, error_response
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
-from sidecar.upstream import Answer
-from sidecar.upstream.replaced import Changed, and_rest
+from sidecar.upstream import UpstreamResponse
+from sidecar.upstream.replaced import ReplacedBody, chain_body
 from sidecar.util import logs
 from sidecar.util.timeouts import with_heartbeat, with_timeout
 
@@ -152,35 +152,35 @@ class Screen:
         _log.warning("answer_found", decision=self.call_id, outcome=self.outcome, rules=sorted(self.found))
         self.record(self._verdict(), self.outcome, status)
 
-    async def through(self, answer: Answer) -> Answer | web.Response:
+    async def through(self, answer: UpstreamResponse) -> UpstreamResponse | web.Response:
         """The answer as it may go down, or another one in its place. Raises `UpstreamError` if it breaks off."""
         if not 200 <= answer.status < 300 or answer.status == 204 or answer.headers.get("Content-Length") == "0":
             return answer
         kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         coding = answer.headers.get("Content-Encoding", "")
         if kind == "text/event-stream" and is_known(coding):
-            return Changed(answer, self._events(answer, coding), touched=True)
+            return ReplacedBody(answer, self._events(answer, coding), modified=True)
         if (kind == "application/json" or kind.endswith("+json")) and is_known(coding):
             return await self._whole(answer, coding)
         return self._unreadable(answer)
 
-    async def _whole(self, answer: Answer, coding: str) -> Answer | web.Response:
+    async def _whole(self, answer: UpstreamResponse, coding: str) -> UpstreamResponse | web.Response:
         raw: list[bytes] = []
         chunks, size = answer.chunks(), 0
         async for chunk in chunks:
             raw.append(chunk)
             size += len(chunk)
             if size > self.settings.answers.body_bytes:
-                return self._unreadable(Changed(answer, and_rest(raw, chunks)))
+                return self._unreadable(ReplacedBody(answer, chain_body(raw, chunks)))
         try:
             document, texts = await with_timeout(self.settings.scan.deadline, self._seen(raw, coding))
         except (Unreadable, TimeoutError):
-            return self._unreadable(Changed(answer, and_rest(raw)))
+            return self._unreadable(ReplacedBody(answer, chain_body(raw)))
         except AnswerBlocked:
             return self._instead()
         if self.placeholders and _restored(texts, self.placeholders):
-            return Changed(answer, and_rest([dumped(document)]), touched=True)
-        return Changed(answer, and_rest(raw))
+            return ReplacedBody(answer, chain_body([dumped(document)]), modified=True)
+        return ReplacedBody(answer, chain_body(raw))
 
     async def _seen(self, raw: Sequence[bytes], coding: str) -> tuple[JsonValue, list[Piece]]:
         """The value and the texts in it, looked at."""
@@ -190,14 +190,14 @@ class Screen:
 
     async def _plain(self, raw: Sequence[bytes], coding: str) -> bytes:
         plain, size = [], 0
-        async for piece in decoded(and_rest(raw), coding):
+        async for piece in decoded(chain_body(raw), coding):
             plain.append(piece)
             size += len(piece)
             if size > self.settings.answers.body_bytes:
                 raise Unreadable
         return b"".join(plain)
 
-    async def _events(self, answer: Answer, coding: str) -> AsyncIterator[bytes]:
+    async def _events(self, answer: UpstreamResponse, coding: str) -> AsyncIterator[bytes]:
         """The stream through the window, and the end that it gets if it is withheld."""
         ending = Ending(self.route.operation)
         try:
@@ -214,7 +214,7 @@ class Screen:
         except _Late:  # no UpstreamError before this: what was waiting would still be passed
             raise UpstreamError(UNSEEN) from None
 
-    async def _windowed(self, answer: Answer, coding: str, ending: Ending) -> AsyncGenerator[bytes]:
+    async def _windowed(self, answer: UpstreamResponse, coding: str, ending: Ending) -> AsyncGenerator[bytes]:
         free = await self._free(self.finder) if self.finder and self.blocks else None
         window = Window(self._look_at, self._hold(), self.placeholders, free)
         try:
@@ -289,7 +289,7 @@ class Screen:
         """Whether what is not looked at is not passed."""
         return self.blocks and self.settings.failure.answer == "block"
 
-    def _unreadable(self, answer: Answer) -> Answer | web.Response:
+    def _unreadable(self, answer: UpstreamResponse) -> UpstreamResponse | web.Response:
         """An answer that cannot be looked at: refused, or passed and named."""
         self.unseen = True
         self.withheld = self.closed

@@ -65,6 +65,6 @@ asyncio.run(main())
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
 @pytest.mark.parametrize("script", [RESERVE, STARVED], ids=["reserve", "budget"])
 def test_the_released_reserve_is_usable_until_it_is_acquired_again(script: str) -> None:
-    """It takes no memory; while released, small bodies are admitted and others rejected at once; then it is reacquired."""
+    """It takes no memory; while released, small bodies are admitted, others rejected at once; then it is reacquired."""
     process = subprocess.run([sys.executable, "-c", PRELUDE + script], capture_output=True, check=False, text=True)
     assert (process.returncode, process.stderr) == (0, "")

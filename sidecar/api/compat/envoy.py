@@ -21,8 +21,8 @@ from sidecar.errors import BodyError
 from sidecar.proxy.handler import Proxy
 from sidecar.scan.engine import Engine
 from sidecar.server.middleware import Gatekeeper
-from sidecar.upstream import Answer, Outgoing
-from sidecar.upstream.websockets import NoSocket
+from sidecar.upstream import UpstreamRequest, UpstreamResponse
+from sidecar.upstream.websockets import UnsupportedWebSocket
 
 PREFIX = "/envoy"
 PARTIAL = "x-envoy-auth-partial-body"
@@ -36,13 +36,15 @@ class Checked:
     headers: CIMultiDict[str] = CIMultiDict()
 
     @asynccontextmanager
-    async def send(self, _request: Outgoing) -> AsyncIterator[Answer]:
+    async def send(self, _request: UpstreamRequest) -> AsyncIterator[UpstreamResponse]:
         """See `Upstream`."""
         yield self
 
-    def dial(self, _request: Outgoing, _protocols: Sequence[str], _most: int) -> NoSocket:
+    def connect_websocket(
+        self, _request: UpstreamRequest, _protocols: Sequence[str], _max_size: int
+    ) -> UnsupportedWebSocket:
         """See `Upstream`: what passes on a socket is no request that could be checked."""
-        return NoSocket()
+        return UnsupportedWebSocket()
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """See `Answer`: nothing."""
