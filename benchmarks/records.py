@@ -80,7 +80,7 @@ async def keys(store: Store) -> dict[str, float]:
     asked = await median_us(500, cold)
 
     async def warm() -> None:
-        check(ring.knows(value), "forgotten")
+        check(ring.has_cached(value), "forgotten")
         await ring.authenticate(value)
 
     async def hashed() -> None:

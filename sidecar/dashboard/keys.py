@@ -7,12 +7,12 @@ from typing import get_args
 
 from aiohttp import web
 
-from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, differences
+from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, describe_changes
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import duration
 from sidecar.errors import RequestError
-from sidecar.storage import Mode, OwnTerms, Role, Terms
+from sidecar.storage import KeyChanges, KeyOverrides, Mode, Role
 from sidecar.util.units import format_rate
 
 LONGEST_LIFE = timedelta(days=3650)
@@ -98,11 +98,11 @@ class KeysPage:
         if found is None:
             raise refused(404, "There is no such key.")
         try:
-            terms: Terms = {**_own(visit.form), "expires_at": _end(visit.form, found[0])}
+            terms: KeyChanges = {**_own(visit.form), "expires_at": _end(visit.form, found[0])}
             before, after = await self._keyring.change(_id(visit), terms)
         except RequestError as error:
             return await self._one(visit, refused(error.status, error.detail, param=error.param))
-        if said := differences(before, after):
+        if said := describe_changes(before, after):
             await visit.note("key_changed", after.id, said)
         return to(f"/keys/{after.id}", "changed")
 
@@ -134,7 +134,7 @@ def _id(visit: Visit) -> str:
     return visit.request.match_info["id"]
 
 
-def _own(form: Form) -> OwnTerms:
+def _own(form: Form) -> KeyOverrides:
     """The limits and the policy of the key's own that a form asks for. Raises `RequestError` naming the field."""
     return {
         "rate": form.rate("rate"),

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sidecar.storage import LONGEST_NAME, Entry, storable
+from sidecar.storage import MAX_NAME, Entry, storable
 from sidecar.types import Channel, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
 
 UNREAD = "[not read to its end]"
@@ -41,7 +41,7 @@ def entry(decision: Decision) -> Entry:
         threats=" ".join(verdict.threats),
         latency_ms=min(verdict.latency_ms, _LARGEST),
         key_id=decision.key_id,
-        model=decision.model and storable(decision.model, LONGEST_NAME),
+        model=decision.model and storable(decision.model, MAX_NAME),
         length=min(decision.length, _LARGEST),
         segments=min(decision.segments, _LARGEST),
         digest=decision.digest,
@@ -102,7 +102,7 @@ def _number(value: float) -> float | None:
 def plain_route(route: str) -> str:
     """What of a path is no plain word or id is the client's text, perhaps a prompt or a key: it becomes `*`."""
     parts = [part if len(part) <= _LONGEST_PART and _PLAIN.issuperset(part) else "*" for part in route.split("/")]
-    return "/".join(parts)[:LONGEST_NAME]
+    return "/".join(parts)[:MAX_NAME]
 
 
 def _path(path: str) -> str:

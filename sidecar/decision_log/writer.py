@@ -20,7 +20,7 @@ from sidecar import config
 from sidecar.decision_log.entries import entry, redacted
 from sidecar.errors import StoreError
 from sidecar.observability import metrics, tracing
-from sidecar.observability.metrics import count_of, times_of
+from sidecar.observability.metrics import cached_counter, cached_histogram
 from sidecar.storage import Entry, Secret, Store
 from sidecar.types import Decision, Segment, Verdict
 from sidecar.util import logs
@@ -198,13 +198,13 @@ def _is_name(model: str) -> bool:
 
 def _count(decision: Decision) -> None:
     verdict = decision.verdict
-    count_of(metrics.DECISIONS, decision.door, decision.action).inc()
-    times_of(metrics.SCAN_SECONDS, decision.door).observe(verdict.latency_ms / 1000)
+    cached_counter(metrics.DECISIONS, decision.door, decision.action).inc()
+    cached_histogram(metrics.SCAN_SECONDS, decision.door).observe(verdict.latency_ms / 1000)
     for label in verdict.threats:
-        count_of(metrics.THREATS, label).inc()
+        cached_counter(metrics.THREATS, label).inc()
     if decision.unscanned:
-        count_of(metrics.UNSCANNED, decision.unscanned).inc()
+        cached_counter(metrics.UNSCANNED, decision.unscanned).inc()
     for report in verdict.reports:
-        times_of(metrics.LAYER_SECONDS, report.layer).observe(report.elapsed)
+        cached_histogram(metrics.LAYER_SECONDS, report.layer).observe(report.elapsed)
         if report.failure:
-            count_of(metrics.LAYER_FAILURES, report.layer, report.failure).inc()
+            cached_counter(metrics.LAYER_FAILURES, report.layer, report.failure).inc()

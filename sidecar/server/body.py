@@ -30,7 +30,7 @@ class Oversize(BodyError):
 async def receive(request: web.Request, limits: Limits) -> bytes:
     """The whole body as sent (chunking undone).
 
-    Raises `Oversize` (413), `BodyError` (slow 408, cut off 400), or `NoRoom`.
+    Raises `Oversize` (413), `BodyError` (slow 408, cut off 400), or `OverBudget`.
     """
     if (request.content_length or 0) > limits.body_bytes:
         raise Oversize(limits.body_bytes, [])
@@ -75,7 +75,7 @@ def content_coding(request: web.Request) -> str | None:
 async def unpack(request: web.Request, raw: bytes, content_type: str | None, limits: Limits) -> bytes:
     """The JSON of a body, without its content coding, once there is room for what reading it takes.
 
-    Raises `BodyError` (encoding 415, malformed 400, oversize 413), or `NoRoom`.
+    Raises `BodyError` (encoding 415, malformed 400, oversize 413), or `OverBudget`.
     """
     coding = content_coding(request)
     if coding is None:
@@ -91,7 +91,7 @@ async def unpack(request: web.Request, raw: bytes, content_type: str | None, lim
 
 
 async def make_room(request: web.Request, body: bytes, besides: int = 0) -> None:
-    """Room for reading `body` beside `besides` bytes. Raises `BodyError` (413) if there can be none, or `NoRoom`."""
+    """Reserve what parsing `body` takes beside `besides` bytes. Raises `BodyError` (413) or `OverBudget`."""
     large = len(body) > THREAD_BYTES
     size = besides + (await asyncio.to_thread(json_body.footprint, body) if large else json_body.footprint(body))
     if size > request[RESERVATION].max_size:

@@ -64,7 +64,7 @@ def boundary(budget: MemoryBudget | None = None, *, traced: bool = True) -> Midd
         request[DECISION_ID] = new_decision_id()
         with bodies.reserve() as reservation:
             request[RESERVATION] = reservation
-            if traced and tracing.traces() and request.path not in UNTRACED:
+            if traced and tracing.is_enabled() and request.path not in UNTRACED:
                 return await follow(request, handler)
             return await answer(request, handler)
 
@@ -179,7 +179,7 @@ class Gatekeeper:
         return key
 
     async def _authenticate(self, request: web.Request, value: str | None) -> ApiKey:
-        if self._keyring.knows(value):
+        if self._keyring.has_cached(value):
             with suppress(Unauthorized):  # it has ended since: counted below like any other
                 return await self._keyring.authenticate(value)
         budget = (

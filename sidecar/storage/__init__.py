@@ -13,15 +13,15 @@ from sidecar.storage.decisions import Decisions, Entry, Filter
 from sidecar.storage.disagreements import Disagreement, Disagreements
 from sidecar.storage.exceptions import Exceptions, Exemption
 from sidecar.storage.exports import export
-from sidecar.storage.keys import ApiKey, Keys, KeyState, Mode, OwnTerms, Terms
+from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyState, Mode
 from sidecar.storage.notices import Notices
-from sidecar.storage.schema import LONGEST_CHANGES, LONGEST_NAME, storable
+from sidecar.storage.schema import MAX_NAME, MAX_RULE_CHANGES, storable
 from sidecar.storage.secrets import Secret, Secrets
 from sidecar.storage.sessions import Session, Sessions
 
 __all__ = [
-    "LONGEST_CHANGES",
-    "LONGEST_NAME",
+    "MAX_NAME",
+    "MAX_RULE_CHANGES",
     "Admin",
     "Admins",
     "Analytics",
@@ -38,18 +38,18 @@ __all__ = [
     "Filter",
     "Group",
     "Invitation",
+    "KeyChanges",
+    "KeyOverrides",
     "KeyState",
     "Keys",
     "Mode",
     "Notices",
-    "OwnTerms",
     "Role",
     "Secret",
     "Secrets",
     "Session",
     "Sessions",
     "Store",
-    "Terms",
     "Totals",
     "export",
     "storable",

@@ -60,7 +60,7 @@ class ApiKey:
         return {**asdict(self), "rate": self.rate and f"{self.rate.requests} per {self.rate.period:g} s"}
 
 
-class OwnTerms(TypedDict, total=False):
+class KeyOverrides(TypedDict, total=False):
     """What a key may have of its own; `None` means the general setting."""
 
     rate: Rate | None
@@ -70,7 +70,7 @@ class OwnTerms(TypedDict, total=False):
     rules: str | None
 
 
-class Terms(OwnTerms, total=False):
+class KeyChanges(KeyOverrides, total=False):
     """What may change in the life of a key; it ends never where `expires_at` is `None`."""
 
     expires_at: datetime | None
@@ -133,7 +133,7 @@ class Keys:
         change = update(table).where(table.c.id == key.id).values(expires_at=expires, successor=successor)
         await connection.execute(change)
 
-    async def change(self, key_id: str, terms: Terms, now: datetime) -> tuple[ApiKey, ApiKey] | None:
+    async def change(self, key_id: str, terms: KeyChanges, now: datetime) -> tuple[ApiKey, ApiKey] | None:
         """Give a key other terms; it as it was and as it is. None, and nothing changed, unless it is valid."""
         async with self._database.write() as connection:
             found = _found(await connection.execute(_one(key_id).with_for_update()))

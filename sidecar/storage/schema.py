@@ -27,8 +27,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 
-LONGEST_NAME = 200
-LONGEST_TEXT = 100_000
+MAX_NAME = 200
+MAX_TEXT = 100_000
 
 
 def storable(text: str, length: int) -> str:
@@ -60,7 +60,7 @@ class Bounded(TypeDecorator[str]):
     cache_ok = True
 
     def __init__(self, longest: int) -> None:
-        super().__init__(longest if longest < LONGEST_TEXT else None)
+        super().__init__(longest if longest < MAX_TEXT else None)
         self.longest = longest
 
     def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:  # noqa: ARG002 - all the same
@@ -72,7 +72,7 @@ class Bounded(TypeDecorator[str]):
 metadata = MetaData()
 
 
-LONGEST_CHANGES = 2_000
+MAX_RULE_CHANGES = 2_000
 """Characters in which a key may change rules."""
 
 
@@ -84,7 +84,7 @@ keys = Table(
     "api_keys",
     metadata,
     _text("id", 8, primary_key=True),
-    _text("name", LONGEST_NAME),
+    _text("name", MAX_NAME),
     _text("environment", 16),
     Column("digest", LargeBinary(32), nullable=False),
     Column("created_at", Moment, nullable=False),
@@ -97,7 +97,7 @@ keys = Table(
     Column("threshold", Float),
     _text("mode", 16, nullable=True),
     _text("successor", 8, nullable=True),
-    _text("rules", LONGEST_CHANGES, nullable=True),
+    _text("rules", MAX_RULE_CHANGES, nullable=True),
 )
 
 decisions = Table(
@@ -106,7 +106,7 @@ decisions = Table(
     _text("id", 64, primary_key=True),
     Column("at", Moment, nullable=False),
     _text("door", 16),
-    _text("route", LONGEST_NAME),
+    _text("route", MAX_NAME),
     _text("action", 16),
     _text("recommended", 16),
     Column("status", Integer, nullable=False),
@@ -115,7 +115,7 @@ decisions = Table(
     _text("threats", 200),
     Column("latency_ms", Integer, nullable=False),
     _text("key_id", 8, nullable=True),
-    _text("model", LONGEST_NAME, nullable=True),
+    _text("model", MAX_NAME, nullable=True),
     Column("length", Integer, nullable=False),
     Column("segments", Integer, nullable=False),
     _text("digest", 100),
@@ -124,8 +124,8 @@ decisions = Table(
     _text("revision", 64),
     Column("findings", JSON, nullable=False),
     Column("layers", JSON, nullable=False),
-    _text("text", LONGEST_TEXT, nullable=True),
-    _text("reasoning", LONGEST_TEXT, nullable=True),
+    _text("text", MAX_TEXT, nullable=True),
+    _text("reasoning", MAX_TEXT, nullable=True),
     Index("decisions_by_time", "at", "id"),
     Index("decisions_by_key", "key_id", "at"),
 )

@@ -99,7 +99,7 @@ class HttpUpstream:
     ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
         """See `Upstream`."""
         url = URL(f"{self._origin}{self._path(request.target)}", encoded=True)
-        fields = tracing.upward(self._headers(request)).items()
+        fields = tracing.inject_context(self._headers(request)).items()
         headers = CIMultiDict((name, value) for name, value in fields if not name.lower().startswith("sec-websocket-"))
         names = [name for name in protocols if self._credential is None or not name.startswith(CREDENTIAL_PROTOCOLS)]
         timeout = self._settings.connect_timeout + self._settings.first_byte_timeout
@@ -186,7 +186,7 @@ class HttpUpstream:
     async def _write(self, connection: Connection, request: UpstreamRequest) -> None:
         writer = StreamWriter(connection, asyncio.get_running_loop())
         body = request.body
-        headers = tracing.upward(self._headers(request))
+        headers = tracing.inject_context(self._headers(request))
         fields = CIMultiDict([("Host", self._host), *headers.items()])
         if isinstance(body, bytes) or (body is None and request.method not in _BODILESS_METHODS):
             fields["Content-Length"] = str(len(body or b""))
@@ -247,11 +247,6 @@ class _HttpResponse:
 
     def __init__(
         self,
-        head: RawResponseMessage,
-        body: StreamReader,
-        connection: Connection,
-        pool: ConnectionPool,
-        idle_timeout: float,
         head: RawResponseMessage,
         body: StreamReader,
         connection: Connection,

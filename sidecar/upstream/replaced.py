@@ -22,24 +22,24 @@ class ReplacedBody:
 
     @property
     def status(self) -> int:
-        """See `Answer`."""
+        """See `UpstreamResponse`."""
         return self._response.status
 
     @property
     def reason(self) -> str:
-        """See `Answer`."""
+        """See `UpstreamResponse`."""
         return self._response.reason
 
     @property
     def headers(self) -> MultiMapping[str]:
-        """See `Answer`."""
+        """See `UpstreamResponse`."""
         headers = CIMultiDict(self._response.headers)
         for name in self._dropped:
             headers.popall(name, None)
         return headers
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """See `Answer`."""
+        """See `UpstreamResponse`."""
         return self._body
 
 

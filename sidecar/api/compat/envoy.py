@@ -47,7 +47,7 @@ class Checked:
         return UnsupportedWebSocket()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """See `Answer`: nothing."""
+        """See `UpstreamResponse`: nothing."""
         nothing: tuple[bytes, ...] = ()
         for part in nothing:
             yield part

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from sidecar.errors import LayerError
-from sidecar.observability.metrics import CACHE, count_of
+from sidecar.observability.metrics import CACHE, cached_counter
 from sidecar.scan.cache.local import Verdicts
 from sidecar.types import Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
 
@@ -40,7 +40,7 @@ class Remembering:
         self._fingerprint = f"{layer.name}\0{fingerprint}"
         self._reads_system_prompt = reads_system_prompt
         self._pending: dict[bytes, _Pending] = {}
-        self._hits, self._misses = (count_of(CACHE, str(layer.name), outcome) for outcome in ("hit", "miss"))
+        self._hits, self._misses = (cached_counter(CACHE, str(layer.name), outcome) for outcome in ("hit", "miss"))
 
     @property
     def name(self) -> LayerName:
