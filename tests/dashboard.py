@@ -24,7 +24,7 @@ from sidecar.limits import MemoryLimiter
 from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.scan.exceptions import Exemptions
 from sidecar.server.server import Site
-from sidecar.storage import Entry, Role, Store
+from sidecar.storage import DecisionRow, Role, Store
 from sidecar.util.bulkhead import Bulkhead
 
 PASSWORD = "correct horse battery"
@@ -67,9 +67,9 @@ FINDING = {
 }
 
 
-def entry(number: int = 0, **changes: Any) -> Entry:
+def entry(number: int = 0, **changes: Any) -> DecisionRow:
     """A row of the scan log."""
-    row = Entry(
+    row = DecisionRow(
         id=f"dec_{number:026}",
         at=NOW + timedelta(seconds=number),
         door="api",

@@ -13,7 +13,7 @@ from recording import recording, whole
 from sidecar import policy
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.detectors.rules.validators import CHECKS
-from sidecar.scan.cache import REPORTS, LocalMemory, Remembering
+from sidecar.scan.cache import REPORTS, CachedLayer, LocalCache
 from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.types import Action, Label, ScanRequest, Segment
 from sidecar.util.bulkhead import Bulkhead
@@ -102,10 +102,10 @@ def rules() -> RulesLayer:
 
 async def test_a_word_on_one_text_is_never_that_on_another(rules: RulesLayer) -> None:
     """What is remembered is so of one text of one source, under one system prompt, policy and secret."""
-    memory = LocalMemory(1_000, 1_000_000, 60.0, REPORTS)
+    memory = LocalCache(1_000, 1_000_000, 60.0, REPORTS)
 
     async def known(text: str, *, prompt: str | None = None, code: str = "1", secret: bytes = b"s", **more: Any) -> int:
-        layer = Remembering(rules, memory, secret, fingerprint=code, reads_system_prompt=True)
+        layer = CachedLayer(rules, memory, secret, fingerprint=code, reads_system_prompt=True)
         report = await layer.scan(ScanRequest((Segment(text, **more),), prompt), ())
         return int(report.detail["remembered"])
 

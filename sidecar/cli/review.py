@@ -28,7 +28,7 @@ from sidecar.errors import ConfigError, LayerError
 from sidecar.evaluation import judge_report
 from sidecar.policy.switches import switched
 from sidecar.scan.aggregation import rounded
-from sidecar.storage import Entry, Filter, Store
+from sidecar.storage import DecisionRow, Filter, Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
 PAGE = 500
@@ -45,7 +45,7 @@ REDACTED = "Texts were kept redacted: the judge did not see what had been found 
 class Opinion:
     """A logged decision, its score before any judge, and what the judge says now (or why it says nothing)."""
 
-    logged: Entry
+    logged: DecisionRow
     before: float
     report: LayerReport | None
     cause: str | None
@@ -103,10 +103,10 @@ async def review(since: timedelta, limit: int, text: bool, as_json: bool, config
     return 0
 
 
-async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[list[Entry], int]:
+async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[list[DecisionRow], int]:
     """The newest decisions in the band with a text, each text once; and how many more had none."""
     low, high = settings.layers.llm_judge.between
-    kept: dict[str, Entry] = {}
+    kept: dict[str, DecisionRow] = {}
     without = 0
     store = await Store.open(settings.store.url)
     try:
@@ -125,16 +125,16 @@ async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[
     return list(kept.values()), without
 
 
-async def _log(store: Store, since: datetime) -> AsyncGenerator[Entry, None]:
+async def _log(store: Store, since: datetime) -> AsyncGenerator[DecisionRow, None]:
     """From the newest decision back to that moment, page by page."""
-    last: Entry | None = None
+    last: DecisionRow | None = None
     while page := await store.decisions.query(Filter(since=since, before=last), PAGE):
         for logged in page:
             yield logged
         last = page[-1]
 
 
-def score_before(logged: Entry) -> float | None:
+def score_before(logged: DecisionRow) -> float | None:
     """The highest score of the layers that ran before a judge; None if none of them had an answer."""
     scores = [
         float(layer["score"])
@@ -144,7 +144,7 @@ def score_before(logged: Entry) -> float | None:
     return max(scores, default=None)
 
 
-async def _judge(settings: Settings, kept: Sequence[Entry]) -> list[Opinion]:
+async def _judge(settings: Settings, kept: Sequence[DecisionRow]) -> list[Opinion]:
     """One opinion for each, a few at a time, in the order given."""
     judge = judge_report.unmetered(settings.layers.llm_judge)
     rules = switched(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
@@ -170,7 +170,7 @@ def _workers(judge: JudgeLayer) -> int:
     return min(judge.concurrency, 16)
 
 
-async def _ask(layer: LlmJudgeLayer, logged: Entry, settings: Settings) -> Opinion:
+async def _ask(layer: LlmJudgeLayer, logged: DecisionRow, settings: Settings) -> Opinion:
     before, threshold = score_before(logged) or 0.0, settings.scan.threshold
     try:
         report = await layer.scan(ScanRequest((Segment(logged.text or ""),)), _findings(logged))
@@ -179,7 +179,7 @@ async def _ask(layer: LlmJudgeLayer, logged: Entry, settings: Settings) -> Opini
     return Opinion(logged, before, report, None, threshold)
 
 
-def _findings(logged: Entry) -> list[Finding]:
+def _findings(logged: DecisionRow) -> list[Finding]:
     """What the other layers found, at its place where the text is the one segment that they read."""
     exact = logged.segments == 1 and logged.length == len(logged.text or "")
     return [

@@ -12,7 +12,7 @@ from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, dress
 from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.policy import Policy, Rule
-from sidecar.storage import Entry, Filter, export
+from sidecar.storage import DecisionRow, Filter, export
 from sidecar.storage.exports import CONTENT_TYPES
 from sidecar.storage.exports import Form as FileForm
 from sidecar.types import Label, LayerName
@@ -127,13 +127,13 @@ async def _after(visit: Visit, wanted: Filter, before: str) -> Filter:
     return Filter(**{name: getattr(wanted, name) for name in Filter.__slots__ if name != "before"}, before=last)
 
 
-def _rules(policy: Policy, entry: Entry) -> Mapping[str, Rule]:
+def _rules(policy: Policy, entry: DecisionRow) -> Mapping[str, Rule]:
     """The rules of today's policy that the decision names."""
     named = {finding["rule"] for finding in entry.findings}
     return {rule.id: rule for rule in policy.rules if rule.id in named}
 
 
-def _text(entry: Entry) -> list[Piece]:
+def _text(entry: DecisionRow) -> list[Piece]:
     """The kept text; with marks where it is the whole text of one segment, so that spans fit."""
     if entry.text is None:
         return []

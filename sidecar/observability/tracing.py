@@ -1,7 +1,7 @@
 """Traces for OpenTelemetry: a span per request, scan and layer, and W3C context to the upstream.
 
 Off until `telemetry.endpoint` names a collector (OTLP over HTTP); needs the extra `[otel]`. The spans of a scan are
-created from its decision afterwards, so the scan itself does not depend on tracing. Only names and figures are exported,
+created from its decision afterwards, so the scan does not depend on tracing. Only names and figures are exported,
 never text of a prompt. Spans wait in a bounded queue and are dropped when the collector does not keep up.
 """
 
@@ -145,7 +145,7 @@ def _attributes(decision: Decision) -> dict[str, Any]:
         "gen_ai.evaluation.score.value": verdict.risk_score,
         "gen_ai.evaluation.score.label": decision.action,
         "sidecar.decision": decision.id,
-        "sidecar.door": decision.door,
+        "sidecar.door": decision.entrypoint,
         "sidecar.threats": [str(label) for label in verdict.threats],
         "sidecar.layer_used": str(verdict.layer_used),
         "sidecar.policy_revision": verdict.revision,

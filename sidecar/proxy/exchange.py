@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
 from sidecar.proxy.request_body import Payload
@@ -75,13 +75,13 @@ class Call:
         headers |= {ENFORCE: self.enforce} if self.enforce else {}
         return headers | {REPLACED: str(len(self.names))} if self.names else headers
 
-    def decision(self, journal: Journal, status: int) -> Decision:
+    def decision(self, decision_log: DecisionLog, status: int) -> Decision:
         """The record of it."""
         text = "\n".join(segment.text for segment in self.segments)
         return Decision(
             id=self.id,
             at=datetime.now(UTC),
-            door="inline",
+            entrypoint="inline",
             route=self.path,
             verdict=self.verdict,
             action=self.action,
@@ -90,9 +90,9 @@ class Call:
             model=self.model,
             length=len(text),
             segments=len(self.segments),
-            digest=journal.digest(text),
+            digest=decision_log.digest(text),
             unscanned=self.unscanned,
-            text=journal.text_for_log(self.segments, self.verdict),
+            text=decision_log.text_for_log(self.segments, self.verdict),
         )
 
     def lighten(self) -> None:

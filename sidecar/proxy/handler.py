@@ -15,7 +15,7 @@ from functools import partial
 from aiohttp import web
 
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
 from sidecar.extraction import routes
@@ -55,7 +55,7 @@ class Proxy:
     def __init__(
         self,
         engine: Engine,
-        journal: Journal,
+        decision_log: DecisionLog,
         upstream: Upstream,
         settings: Settings,
         gatekeeper: Gatekeeper,
@@ -64,7 +64,7 @@ class Proxy:
     ) -> None:
         """`personal`: the rules about personal data, where the settings look for it beside the scan."""
         self._engine = engine
-        self._journal = journal
+        self._decision_log = decision_log
         self._upstream = upstream
         self._settings = settings
         self._gatekeeper = gatekeeper
@@ -125,7 +125,7 @@ class Proxy:
         key = own_key(request.headers)
         if key is not None or self._settings.auth.inline == "required":
             await self._gatekeeper.admit(request, key)
-        if not self._journal.healthy:
+        if not self._decision_log.healthy:
             raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
 
     async def _judge_event(self, call: Call, message: str | bytes) -> None:
@@ -315,11 +315,11 @@ class Proxy:
         if call.recorded:
             return
         call.recorded = True
-        self._keep(call.decision(self._journal, status))
+        self._keep(call.decision(self._decision_log, status))
 
     def _keep(self, decision: Decision) -> None:
         """In the order in which they were made, as soon as what is at hand is done: no answer waits for its record."""
-        asyncio.get_running_loop().call_soon(self._journal.record, decision)
+        asyncio.get_running_loop().call_soon(self._decision_log.record, decision)
 
 
 def _unscannable(cause: str) -> RequestError:

@@ -21,7 +21,7 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.dashboard import Dashboard, Parts
 from sidecar.dashboard.guard import allowed_hosts
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.errors import ConfigError
 from sidecar.limits import MemoryBudget
 from sidecar.observability import tracing
@@ -121,19 +121,19 @@ class Sidecar:
         stack.push_async_callback(self.keyring.close)
         limiter = await limits.open(settings.limits.url)
         stack.push_async_callback(limiter.close)
-        journal = Journal(self.store, settings.store, settings.log)
-        await journal.start()
-        stack.push_async_callback(journal.close)
+        decision_log = DecisionLog(self.store, settings.store, settings.log)
+        await decision_log.start()
+        stack.push_async_callback(decision_log.close)
         exemptions = Exemptions(self.store)
         await exemptions.start()
         stack.push_async_callback(exemptions.close)
         serving = Serving(secret, exemptions, self.store.disagreements)
-        self._ground = Ground(self.keyring, limiter, journal, serving)
+        self._ground = Ground(self.keyring, limiter, decision_log, serving)
         await self._install(settings)
         stack.push_async_callback(self._retire_all)
         await self._reloader.start()
         stack.push_async_callback(self._reloader.close)
-        await self._listen(self._data_app(), self._admin_app(journal, limiter, exemptions))
+        await self._listen(self._data_app(), self._admin_app(decision_log, limiter, exemptions))
 
     def _data_app(self) -> web.Application:
         app = web.Application(
@@ -159,7 +159,7 @@ class Sidecar:
         but = f"{ENVOY}/" if self.settings.compat.envoy else None
         return only_for(listen.hosts, listen=listen.host, but=but)
 
-    def _admin_app(self, journal: Journal, limiter: limits.Limiter, exemptions: Exemptions) -> web.Application:
+    def _admin_app(self, decision_log: DecisionLog, limiter: limits.Limiter, exemptions: Exemptions) -> web.Application:
         parts = Parts(
             self.settings,
             self.store,
@@ -175,7 +175,7 @@ class Sidecar:
         guarded = [only_for(allowed_hosts(admin))] if is_loopback(admin.host) else []
         app = web.Application(middlewares=[boundary(traced=False), *guarded, dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
-        app.add_routes(admin_routes(self._readiness(journal)))
+        app.add_routes(admin_routes(self._readiness(decision_log)))
         app.add_routes(openapi.admin_routes(lambda: switched_on(self.settings)))
         app.add_routes(dashboard.routes())
         if self.settings.admin.quit:
@@ -206,8 +206,8 @@ class Sidecar:
         await self._current.retire()
         await asyncio.gather(*self._retiring, return_exceptions=True)
 
-    def _readiness(self, journal: Journal) -> Readiness:
-        return Readiness(lambda: self._problems(journal), self._missed, lambda: self.policy.revision, self._more)
+    def _readiness(self, decision_log: DecisionLog) -> Readiness:
+        return Readiness(lambda: self._problems(decision_log), self._missed, lambda: self.policy.revision, self._more)
 
     def _missed(self) -> list[str]:
         rejected = self._reloader.state.rejected
@@ -216,10 +216,10 @@ class Sidecar:
     def _more(self) -> dict[str, object]:
         return {"generation": self._reloader.state.generation, "restart_needed_for": self._waiting}
 
-    def _problems(self, journal: Journal) -> list[str]:
+    def _problems(self, decision_log: DecisionLog) -> list[str]:
         problems = [self._state] if self._state != "serving" else []
         problems += ["no room for connections (limits.connections)"] if self._data_site and self._data_site.full else []
-        return problems if journal.healthy else [*problems, "scan log cannot be written"]
+        return problems if decision_log.healthy else [*problems, "scan log cannot be written"]
 
     async def _listen(self, data: web.Application, admin: web.Application) -> None:
         settings, drain = self.settings, self.settings.drain.timeout

@@ -20,7 +20,7 @@ from sidecar.policy import Policy, Rule
 from sidecar.policy.switches import switched
 from sidecar.scan import cache as verdicts
 from sidecar.scan import shadow
-from sidecar.scan.cache import Remembering, Verdicts
+from sidecar.scan.cache import CachedLayer, ReportCache
 from sidecar.scan.engine import ALWAYS, Engine, Exempting, Stage, Terms
 from sidecar.storage import Disagreements
 from sidecar.types import Action, LayerName
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sidecar.detectors.semantic.layer import SemanticLayer
 
 SHADOW_AT_ONCE = 4
-OPINIONS = verdicts.Form("opinion", cache.size, cache.dump, cache.load)
+OPINIONS = verdicts.Codec("opinion", cache.size, cache.dump, cache.load)
 _log = logs.get("pipeline")
 
 
@@ -105,15 +105,15 @@ async def _prove(rules: Policy, stages: Sequence[Stage], serving: Serving | None
     await asyncio.to_thread(selftest_cache.keep, known)
 
 
-async def _memory(settings: Settings, serving: Serving | None, stack: AsyncExitStack) -> Verdicts | None:
+async def _memory(settings: Settings, serving: Serving | None, stack: AsyncExitStack) -> ReportCache | None:
     if serving is None or not settings.cache.entries:
         return None
-    memory = await verdicts.open(settings.cache, serving.secret, verdicts.REPORTS)
+    memory = await verdicts.open(settings.cache, serving.secret, verdicts.REPORT_CODEC)
     stack.push_async_callback(memory.close)
     return memory
 
 
-async def _beside(settings: Settings, engine: Engine, memory: Verdicts | None, serving: Serving) -> Engine:
+async def _beside(settings: Settings, engine: Engine, memory: ReportCache | None, serving: Serving) -> Engine:
     """The second policy set over the same model: what was read for the first is remembered for the second."""
     rules = await asyncio.to_thread(policy.load, settings.shadow.policies)
     stages = [Stage(RulesLayer(rules), "skip")]
@@ -156,16 +156,16 @@ async def _judge(settings: Settings, rules: Policy, serving: Serving | None, sta
     return Stage(layer, settings.failure.llm_judge, judge.between, replaces=True, decides=decides)
 
 
-def _remembering(stage: Stage, memory: Verdicts | None, serving: Serving | None, rules: Policy) -> Stage:
+def _remembering(stage: Stage, memory: ReportCache | None, serving: Serving | None, rules: Policy) -> Stage:
     """The stage with a memory, if its layer reports segment by segment. What may change its word is in the key."""
     layer, code = stage.layer, f"{__version__} {rules.revision}"
     if memory is None or serving is None:
         return stage
     if isinstance(layer, RulesLayer):
-        known = Remembering(layer, memory, serving.secret, fingerprint=code, reads_system_prompt=True)
+        known = CachedLayer(layer, memory, serving.secret, fingerprint=code, reads_system_prompt=True)
         return replace(stage, layer=known)
     if layer.name is LayerName.SEMANTIC and (model := getattr(layer, "fingerprint", None)):
-        return replace(stage, layer=Remembering(layer, memory, serving.secret, fingerprint=f"{code} {model}"))
+        return replace(stage, layer=CachedLayer(layer, memory, serving.secret, fingerprint=f"{code} {model}"))
     return stage
 
 

@@ -19,7 +19,7 @@ from sidecar.api.compat.envoy import ExtAuthz
 from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
@@ -34,7 +34,7 @@ class Ground:
 
     keyring: KeyRing
     limiter: limits.Limiter
-    journal: Journal
+    decision_log: DecisionLog
     serving: Serving
 
 
@@ -52,13 +52,14 @@ class Generation:
         self.settings, self.engine, self.policy = settings, built.engine, built.policy
         self.degraded = built.degraded
         gatekeeper = Gatekeeper(ground.keyring, ground.limiter, settings)
-        api = ScanApi(built.engine, ground.journal, gatekeeper, settings)
+        api = ScanApi(built.engine, ground.decision_log, gatekeeper, settings)
         personal = personal_rules(built.policy) if settings.looks_for_personal_data else None
-        more = compat.routes(built.engine, ground.journal, gatekeeper, settings, personal)
+        more = compat.routes(built.engine, ground.decision_log, gatekeeper, settings, personal)
         described = openapi.routes(lambda: compat.switched_on(settings))
         self._own = {(route.method, route.path): route.handler for route in (*api.routes(), *more, *described)}
-        self._envoy = ExtAuthz(built.engine, ground.journal, gatekeeper, settings) if settings.compat.envoy else None
-        self._proxy = Proxy(built.engine, ground.journal, forward, settings, gatekeeper, personal, vocabularies)
+        envoy = ExtAuthz(built.engine, ground.decision_log, gatekeeper, settings) if settings.compat.envoy else None
+        self._envoy = envoy
+        self._proxy = Proxy(built.engine, ground.decision_log, forward, settings, gatekeeper, personal, vocabularies)
         self._stack = AsyncExitStack()
         self._requests = 0
         self._left = asyncio.Event()

@@ -9,9 +9,9 @@ from sidecar.storage.admins import Admin, Admins, Change, Invitation, Role, vali
 from sidecar.storage.analytics import Analytics, Bucket, Group, Totals
 from sidecar.storage.audit import Audit, Event
 from sidecar.storage.database import Database
-from sidecar.storage.decisions import Decisions, Entry, Filter
+from sidecar.storage.decisions import DecisionRow, Decisions, Filter
 from sidecar.storage.disagreements import Disagreement, Disagreements
-from sidecar.storage.exceptions import Exceptions, Exemption
+from sidecar.storage.exceptions import Exceptions, RuleException
 from sidecar.storage.exports import export
 from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyState, Mode
 from sidecar.storage.notices import Notices
@@ -29,12 +29,11 @@ __all__ = [
     "Audit",
     "Bucket",
     "Change",
+    "DecisionRow",
     "Disagreement",
     "Disagreements",
-    "Entry",
     "Event",
     "Exceptions",
-    "Exemption",
     "Filter",
     "Group",
     "Invitation",
@@ -45,6 +44,7 @@ __all__ = [
     "Mode",
     "Notices",
     "Role",
+    "RuleException",
     "Secret",
     "Secrets",
     "Session",

@@ -16,7 +16,7 @@ PURGE_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DecisionRow:
     """One line of the scan log. `text` and `reasoning` are None unless prompts are kept.
 
     `action` is what was done, `recommended` what the verdict said; `threats` are labels with a space
@@ -48,7 +48,7 @@ class Entry:
     reasoning: str | None = None
 
 
-_NAMES = tuple(field.name for field in fields(Entry))
+_NAMES = tuple(field.name for field in fields(DecisionRow))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Filter:
     label: str | None = None
     action: str | None = None
     layer_used: str | None = None
-    before: Entry | None = None
+    before: DecisionRow | None = None
 
 
 class Decisions:
@@ -71,23 +71,23 @@ class Decisions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, entries: Sequence[Entry]) -> None:
+    async def add(self, entries: Sequence[DecisionRow]) -> None:
         """Write a batch, all or nothing. An entry that is there already is skipped, so a retry is safe."""
         rows = [{name: getattr(entry, name) for name in _NAMES} for entry in entries]
         await self._database.insert_new(table, rows)
 
-    async def query(self, wanted: Filter | None = None, limit: int = 100) -> list[Entry]:
+    async def query(self, wanted: Filter | None = None, limit: int = 100) -> list[DecisionRow]:
         """The newest entries that match, at most `limit`."""
         newest = select(table).where(*conditions(wanted or Filter())).order_by(table.c.at.desc(), table.c.id.desc())
         async with self._database.read() as connection:
-            return [Entry(**row) for row in (await connection.execute(newest.limit(limit))).mappings()]
+            return [DecisionRow(**row) for row in (await connection.execute(newest.limit(limit))).mappings()]
 
-    async def get(self, decision_id: str) -> Entry | None:
+    async def get(self, decision_id: str) -> DecisionRow | None:
         """One entry."""
         async with self._database.read() as connection:
             rows = await connection.execute(select(table).where(table.c.id == decision_id))
             row = rows.mappings().one_or_none()
-            return None if row is None else Entry(**row)
+            return None if row is None else DecisionRow(**row)
 
     async def count(self, wanted: Filter | None = None) -> int:
         """How many entries match."""

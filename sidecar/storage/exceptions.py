@@ -16,7 +16,7 @@ from sidecar.storage.schema import exceptions as table
 
 
 @dataclass(frozen=True, slots=True)
-class Exemption:
+class RuleException:
     """One exception. `key_id` None: for every caller; `decision` is the one that somebody marked as wrong."""
 
     id: str
@@ -42,22 +42,22 @@ class Exceptions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, exemption: Exemption) -> None:
+    async def add(self, exemption: RuleException) -> None:
         """Store a new one."""
         async with self._database.write() as connection:
             await connection.execute(table.insert(), asdict(exemption))
 
-    async def query(self, limit: int = 1000) -> list[Exemption]:
+    async def query(self, limit: int = 1000) -> list[RuleException]:
         """All, revoked and expired ones too, the newest first."""
         newest = select(table).order_by(table.c.created_at.desc(), table.c.id).limit(limit)
         return await self._found(newest)
 
-    async def live(self, now: datetime, limit: int = 10_000) -> list[Exemption]:
+    async def live(self, now: datetime, limit: int = 10_000) -> list[RuleException]:
         """Those that hold at `now`, the newest first."""
         held = select(table).where(table.c.revoked_at.is_(None), table.c.expires_at > now)
         return await self._found(held.order_by(table.c.created_at.desc(), table.c.id).limit(limit))
 
-    async def get(self, exemption_id: str) -> Exemption | None:
+    async def get(self, exemption_id: str) -> RuleException | None:
         """One of them."""
         found = await self._found(select(table).where(table.c.id == exemption_id))
         return found[0] if found else None
@@ -74,6 +74,6 @@ class Exceptions:
         async with self._database.write() as connection:
             return (await connection.execute(delete(table).where(ended))).rowcount
 
-    async def _found(self, wanted: Any) -> list[Exemption]:
+    async def _found(self, wanted: Any) -> list[RuleException]:
         async with self._database.read() as connection:
-            return [Exemption(**row) for row in (await connection.execute(wanted)).mappings()]
+            return [RuleException(**row) for row in (await connection.execute(wanted)).mappings()]

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal
 
-from sidecar.storage.decisions import Decisions, Entry, Filter
+from sidecar.storage.decisions import DecisionRow, Decisions, Filter
 from sidecar.util import json
 
 Form = Literal["csv", "jsonl"]
@@ -21,7 +21,7 @@ PAGE = 500
 CONTENT_TYPES: dict[Form, str] = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 # A terminal takes what follows these for an order to itself: colours, titles, the place of the cursor.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_NAMES = tuple(field.name for field in fields(Entry))
+_NAMES = tuple(field.name for field in fields(DecisionRow))
 # With one of these a spreadsheet takes a cell for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠")
 
@@ -40,11 +40,11 @@ async def export(
         asked = replace(asked, before=entries[-1])
 
 
-def _lines(entries: Sequence[Entry]) -> bytes:
+def _lines(entries: Sequence[DecisionRow]) -> bytes:
     return b"".join(json.dumps(_values(entry)) + b"\n" for entry in entries)
 
 
-def _values(entry: Entry) -> dict[str, Any]:
+def _values(entry: DecisionRow) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in _NAMES}
 
 
@@ -54,7 +54,7 @@ def _rows(rows: Sequence[Sequence[str]]) -> bytes:
     return written.getvalue().encode("utf-8", "replace")
 
 
-def _cells(entry: Entry) -> list[str]:
+def _cells(entry: DecisionRow) -> list[str]:
     return [_cell(value) for value in _values(entry).values()]
 
 

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestServer
 from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.errors import LayerError
 from sidecar.limits import MemoryLimiter
 from sidecar.scan.engine import Engine, Stage, Terms
@@ -43,13 +43,13 @@ async def door(folder: Path, engine: Engine) -> AsyncIterator[tuple[TestServer, 
     store = await Store.open(f"sqlite:///{folder}/api.db")
     ring = KeyRing(store, settings.auth)
     _, key = await ring.create("k", environment="development")
-    journal = Journal(store, settings.store, settings.log)
-    await journal.start()
+    decision_log = DecisionLog(store, settings.store, settings.log)
+    await decision_log.start()
     app = web.Application(middlewares=[boundary()])
-    app.add_routes(ScanApi(engine, journal, Gatekeeper(ring, MemoryLimiter(), settings), settings).routes())
+    app.add_routes(ScanApi(engine, decision_log, Gatekeeper(ring, MemoryLimiter(), settings), settings).routes())
     async with TestServer(app) as server:
         yield server, key
-    await journal.close()
+    await decision_log.close()
     await store.close()
 
 

@@ -22,7 +22,7 @@ from tiny_model import TinyEncoder
 from sidecar import config, limits, policy, upstream
 from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.detectors.semantic.artifact import Artefact
 from sidecar.detectors.semantic.batcher import Reader
@@ -71,14 +71,14 @@ async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stag
     """Both doors over these layers, with real keys, journal and store."""
     made = settings(folder, forward_to.url)
     store = await Store.open(made.store.url)
-    keyring, journal = KeyRing(store, made.auth), Journal(store, made.store, config.Log())
-    await journal.start()
+    keyring, decision_log = KeyRing(store, made.auth), DecisionLog(store, made.store, config.Log())
+    await decision_log.start()
     engine = Engine(stages, terms, Bulkhead(8, 8))
     gatekeeper = Gatekeeper(keyring, limits.MemoryLimiter(), made)
     forward = await upstream.open(made.upstream)
     app = web.Application(middlewares=[boundary()])
-    app.add_routes(ScanApi(engine, journal, gatekeeper, made).routes())
-    app.router.add_route("*", "/{tail:.*}", Proxy(engine, journal, forward, made, gatekeeper).handle)
+    app.add_routes(ScanApi(engine, decision_log, gatekeeper, made).routes())
+    app.router.add_route("*", "/{tail:.*}", Proxy(engine, decision_log, forward, made, gatekeeper).handle)
     site = Site(app, made.limits, 1)
     port = await site.listen("127.0.0.1", 0)
     _, key = await keyring.create("doors")
@@ -87,7 +87,7 @@ async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stag
             yield World(f"http://127.0.0.1:{port}", session, key)
     finally:
         await site.close()
-        for part in (forward, journal, keyring, store):
+        for part in (forward, decision_log, keyring, store):
             await part.close()
 
 

@@ -11,7 +11,7 @@ from dashboard import FINDING, Desk, entry
 
 from sidecar.dashboard.exceptions import exceptable, state, suggestion
 from sidecar.dashboard.pages import visible
-from sidecar.storage import Exemption
+from sidecar.storage import RuleException
 
 MARKED = {**FINDING, "digest": "d1"}
 FORM = {"reason": "Our own <b>docs</b>", "lasts": "7d", "scope": "all"}
@@ -86,7 +86,7 @@ async def test_an_exception_can_be_revoked(desk: Desk) -> None:
 
 def test_states_follow_the_clock() -> None:
     """It holds, has run out, or was taken back."""
-    one = Exemption("e", "INJ-1", "d", "r", "ada", NOW, NOW + timedelta(days=1))
+    one = RuleException("e", "INJ-1", "d", "r", "ada", NOW, NOW + timedelta(days=1))
     assert state(one, NOW) == "holds"
     assert state(one, one.expires_at) == "expired"
     assert state(replace(one, revoked_at=NOW), NOW) == "revoked"

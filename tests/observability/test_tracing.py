@@ -80,7 +80,7 @@ def no_tracer_is_left() -> Iterator[None]:
 
 
 async def test_request_scan_and_layers_form_one_trace() -> None:
-    """Server span in the caller's trace, scan below it, layers below that, in order, with the figures of the verdict."""
+    """Server span in the caller's trace, scan below it, layers below that, in order, with the verdict's figures."""
     async with collecting(service="guard") as collector, door() as inline:
         got = await inline.ask(EVIL, traceparent=CALLER)
     server, scan, layer = (collector.only_span(name) for name in ("POST", "prompt scan", "layer rules"))

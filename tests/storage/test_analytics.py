@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sidecar.storage import Bucket, Entry, Filter, Group, Store, Totals
+from sidecar.storage import Bucket, DecisionRow, Filter, Group, Store, Totals
 from sidecar.types import Label
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-PLAIN = Entry(
+PLAIN = DecisionRow(
     id="dec_0",
     at=NOW,
     door="api",
@@ -37,7 +37,7 @@ PLAIN = Entry(
 MET = {"action": "block", "recommended": "block", "findings": [{"rule": "INJ-100"}, {"rule": "INJ-100"}]}
 
 
-def rows() -> list[Entry]:
+def rows() -> list[DecisionRow]:
     """A hundred decisions, one every 36 seconds: every tenth a block, one unscanned, one only watched."""
     made = [
         replace(PLAIN, id=f"dec_{n:03}", at=NOW + timedelta(seconds=36 * n), latency_ms=n + 1, key_id=f"k{n % 2}")

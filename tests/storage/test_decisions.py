@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sidecar.errors import StoreError
-from sidecar.storage import Entry, Filter, Store
+from sidecar.storage import DecisionRow, Filter, Store
 from sidecar.storage.decisions import PURGE_BATCH
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-ENTRY = Entry(
+ENTRY = DecisionRow(
     id="dec_0",
     at=NOW,
     door="api",
@@ -37,7 +37,7 @@ ENTRY = Entry(
 )
 
 
-def made(number: int, **changes: object) -> Entry:
+def made(number: int, **changes: object) -> DecisionRow:
     """An entry of its own, `number` seconds later."""
     return replace(ENTRY, id=f"dec_{number}", at=NOW + timedelta(seconds=number), **changes)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from sidecar.storage import Exemption, Store
+from sidecar.storage import RuleException, Store
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-ONE = Exemption("exc_1", "INJ-100", "1.ab", "a lesson on injections", "anna", NOW, NOW + timedelta(days=30))
+ONE = RuleException("exc_1", "INJ-100", "1.ab", "a lesson on injections", "anna", NOW, NOW + timedelta(days=30))
 
 
 async def test_an_exception_comes_back_as_it_was(store: Store) -> None:

@@ -16,7 +16,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.errors import BodyError
 from sidecar.proxy.handler import Proxy
 from sidecar.scan.engine import Engine
@@ -59,8 +59,8 @@ class Checked:
 class ExtAuthz:
     """Answers checks under these settings."""
 
-    def __init__(self, engine: Engine, journal: Journal, gatekeeper: Gatekeeper, settings: Settings) -> None:
-        self._proxy = Proxy(engine, journal, Checked(), for_envoy(settings), gatekeeper)
+    def __init__(self, engine: Engine, decision_log: DecisionLog, gatekeeper: Gatekeeper, settings: Settings) -> None:
+        self._proxy = Proxy(engine, decision_log, Checked(), for_envoy(settings), gatekeeper)
 
     def takes(self, request: web.Request) -> bool:
         """Whether this is a check."""

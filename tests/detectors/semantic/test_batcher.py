@@ -38,7 +38,7 @@ async def make() -> AsyncIterator[Make]:
         await reader.close()
 
 
-class Remembering(TinyEncoder):
+class CachedLayer(TinyEncoder):
     """Keeps what it was given, in order."""
 
     def __init__(self, *, pause: float = 0.0) -> None:
@@ -101,7 +101,7 @@ async def test_a_window_that_is_enough_ends_the_reading(make: Make) -> None:
 
 async def test_a_short_text_is_answered_before_a_long_one_has_been_read(make: Make) -> None:
     """Within one turn, too: the short windows come first, and their requests do not wait for the others."""
-    encoder = Remembering(pause=0.2)
+    encoder = CachedLayer(pause=0.2)
     reader = make(encoder)
     busy = asyncio.ensure_future(reader.read([Text("calm")]))
     await asyncio.sleep(0)
