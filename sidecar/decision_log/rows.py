@@ -101,9 +101,7 @@ def _finite(value: float) -> float | None:
 
 def mask_route(route: str) -> str:
     """Replace path segments that are not plain words or ids with `*`: they may hold a prompt or a key."""
-    parts = (
-        part if len(part) <= _MAX_PART and _PLAIN_CHARACTERS.issuperset(part) else "*" for part in route.split("/")
-    )
+    parts = (part if len(part) <= _MAX_PART and _PLAIN.issuperset(part) else "*" for part in route.split("/"))
     return "/".join(parts)[:MAX_NAME]
 
 
