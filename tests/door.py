@@ -186,7 +186,7 @@ async def door(
     made = config.Settings(upstream=config.Upstream(url=upstream_url, **(timeouts | given)), **settings)
     scanner, decision_log, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream, made.models)
     app = web.Application(middlewares=[boundary()])
-    rules = personal() if made.looks_for_personal_data else None
+    rules = personal() if made.scans_for_pii else None
     proxy = Proxy(scanner, decision_log, forward, made, gatekeeper, rules, Vocabularies(made.inline.vocabularies))
     app.router.add_route("*", "/{tail:.*}", proxy.handle)
     site = Site(app, made.limits, drain=1)

@@ -13,8 +13,7 @@ from sidecar.dashboard.guard import Route, Visit, dress
 from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.policy import Policy, Rule
 from sidecar.storage import DecisionRow, Filter, export
-from sidecar.storage.exports import CONTENT_TYPES
-from sidecar.storage.exports import Form as FileForm
+from sidecar.storage.exports import CONTENT_TYPES, ExportFormat
 from sidecar.types import Label, LayerName
 
 PAGE = 100
@@ -89,7 +88,7 @@ class Decisions:
 
     async def export(self, visit: Visit) -> web.StreamResponse:
         """All decisions that match, as a file that is written while it is read."""
-        form: FileForm = "jsonl" if visit.query.choice("form", ("csv", "jsonl")) == "jsonl" else "csv"
+        form: ExportFormat = "jsonl" if visit.query.choice("form", ("csv", "jsonl")) == "jsonl" else "csv"
         pieces = export(visit.store.decisions, form, read_filter(visit.query))
         first = await anext(pieces, b"")  # a store that is gone is an error page, not half a file
         await visit.note("log_exported", form, _for_audit(visit.query))

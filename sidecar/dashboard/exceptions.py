@@ -73,7 +73,7 @@ def state(one: RuleException, now: datetime) -> str:
     """Whether it holds."""
     if one.revoked_at is not None:
         return "revoked"
-    return "holds" if one.holds(now) else "expired"
+    return "holds" if one.is_valid(now) else "expired"
 
 
 def suggestion(entry: DecisionRow, rules: Sequence[str]) -> str:

@@ -186,7 +186,7 @@ class Guard:
     async def forget_old_sessions(self) -> None:
         """Delete sessions that have run out."""
         now = datetime.now(UTC)
-        await self._store.sessions.purge(used_before=now - self._idle, begun_before=now - self._longest)
+        await self._store.sessions.purge(used_before=now - self._idle, created_before=now - self._longest)
 
     async def _receive(self, visit: Visit) -> None:
         """Read the form, and refuse what does not come from a page of ours."""

@@ -11,14 +11,14 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from sidecar.config import RuleSwitch
+from sidecar.config import RuleOverride
 from sidecar.errors import PolicyError
 from sidecar.policy import Policy, Rule
 
 SUGGESTIONS = 3
 
 
-def switched(policy: Policy, switches: Mapping[str, RuleSwitch]) -> Policy:
+def switched(policy: Policy, switches: Mapping[str, RuleOverride]) -> Policy:
     """The policy with these changes. Raises `PolicyError` for rules that it does not have."""
     if not switches:
         return policy
@@ -31,7 +31,7 @@ def switched(policy: Policy, switches: Mapping[str, RuleSwitch]) -> Policy:
     return Policy(rules=rules, revision=revision)
 
 
-def _changed(rule: Rule, switch: RuleSwitch) -> Rule:
+def _changed(rule: Rule, switch: RuleOverride) -> Rule:
     """A score given here holds on every channel."""
     update: dict[str, Any] = {}
     if switch.status is not None:

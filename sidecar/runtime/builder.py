@@ -193,7 +193,7 @@ def _rules_of(rules: Policy, kind: str) -> list[Rule]:
 
 
 def _terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
-    sources, models = settings.scan.sources.each, settings.models
+    sources, models = settings.scan.sources.by_source, settings.models
     return Terms(
         threshold=settings.scan.threshold,
         deadline=settings.scan.deadline,

@@ -53,7 +53,7 @@ class Generation:
         self.degraded = built.degraded
         gatekeeper = Gatekeeper(ground.keyring, ground.limiter, settings)
         api = ScanApi(built.engine, ground.decision_log, gatekeeper, settings)
-        personal = personal_rules(built.policy) if settings.looks_for_personal_data else None
+        personal = personal_rules(built.policy) if settings.scans_for_pii else None
         more = compat.routes(built.engine, ground.decision_log, gatekeeper, settings, personal)
         described = openapi.routes(lambda: compat.switched_on(settings))
         self._own = {(route.method, route.path): route.handler for route in (*api.routes(), *more, *described)}

@@ -57,7 +57,7 @@ class Exemptions:
     async def refresh(self) -> None:
         """Ask the store now. May raise `StoreError`."""
         live: dict[str, list[RuleException]] = {}
-        for one in await self._store.exceptions.live(datetime.now(UTC)):
+        for one in await self._store.exceptions.valid(datetime.now(UTC)):
             live.setdefault(one.digest, []).append(one)
         self._live, self._known_at = live, time.monotonic()
 
@@ -112,7 +112,7 @@ class Exemptions:
 
     def _rules(self, text: str, key_id: str | None, now: datetime) -> frozenset[str]:
         known = self._live.get(self.digest(text), ())
-        return frozenset(one.rule for one in known if one.key_id in {None, key_id} and one.holds(now))
+        return frozenset(one.rule for one in known if one.key_id in {None, key_id} and one.is_valid(now))
 
     async def _try_to_refresh(self) -> None:
         """When word comes that something has changed, and from time to time."""

@@ -1,11 +1,11 @@
-"""Keys, decisions, secrets and the people of the dashboard in one database: SQLite by default, PostgreSQL for replicas.
+"""Database access: keys, decisions, secrets and accounts; SQLite by default, PostgreSQL for replicas.
 
-`schema` names the tables, `database` opens and migrates them; each of the other modules serves one.
+`schema` defines the tables, `database` opens and migrates them; each of the other modules covers one table.
 """
 
 from __future__ import annotations
 
-from sidecar.storage.admins import Admin, Admins, Change, Invitation, Role, valid_name
+from sidecar.storage.admins import Admin, Admins, ChangeResult, Invitation, Role, valid_name
 from sidecar.storage.analytics import Analytics, Bucket, Group, Totals
 from sidecar.storage.audit import Audit, Event
 from sidecar.storage.database import Database
@@ -28,7 +28,7 @@ __all__ = [
     "ApiKey",
     "Audit",
     "Bucket",
-    "Change",
+    "ChangeResult",
     "DecisionRow",
     "Disagreement",
     "Disagreements",
@@ -58,7 +58,7 @@ __all__ = [
 
 
 class Store:
-    """The open store. Whatever is asked of it may raise `StoreError`, which never shows a password."""
+    """The open database. Any access may raise `StoreError`, which never contains a password."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -75,7 +75,7 @@ class Store:
 
     @classmethod
     async def open(cls, url: str) -> Store:
-        """Connect to `sqlite:///FILE` or `postgresql://...` and bring the tables up to date."""
+        """Connect to `sqlite:///FILE` or `postgresql://...` and migrate the tables."""
         return cls(await Database.open(url))
 
     async def close(self) -> None:
@@ -84,5 +84,5 @@ class Store:
 
     @property
     def name(self) -> str:
-        """Which database it is, without credentials."""
+        """The database, without credentials."""
         return self._database.name

@@ -1,8 +1,8 @@
 """The tables: one schema for SQLite and PostgreSQL.
 
-Two column types keep the databases alike and client-made text harmless: `Moment` is always an aware
-UTC datetime, `Bounded` text is cut to its length and holds nothing that a database refuses.
-`migrations/` builds these tables; a test compares the two.
+Two column types make the databases behave alike and client-supplied text harmless: `Moment` is always an aware UTC
+datetime, `Bounded` text is truncated and contains nothing that a database rejects. `migrations/` builds these tables; a
+test compares the two.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ MAX_TEXT = 100_000
 
 
 def storable(text: str, length: int) -> str:
-    """The text without NUL and lone surrogates, which PostgreSQL and SQLite refuse, cut to `length`."""
+    """The text without NUL and lone surrogates, which PostgreSQL and SQLite reject, truncated to `length`."""
     if len(text) <= length and text.isascii() and "\x00" not in text:
         return text
     return text[:length].replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
 
 
 class Moment(TypeDecorator[datetime]):
-    """A point in time, in UTC, with its time zone on both databases."""
+    """A point in time in UTC, with its time zone on both databases."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """SQLite keeps no zone: what goes in is UTC."""
+        """SQLite stores no zone, so values are converted to UTC."""
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """What comes out says that it is UTC."""
+        """Mark stored values as UTC."""
         return None if value is None else value.replace(tzinfo=UTC)
 
 
 class Bounded(TypeDecorator[str]):
-    """Text of at most so many code points; longer text is cut, what cannot be stored is replaced."""
+    """Text of a bounded number of code points; longer text is truncated, unstorable characters are replaced."""
 
     impl = String
     cache_ok = True
@@ -64,7 +64,7 @@ class Bounded(TypeDecorator[str]):
         self.longest = longest
 
     def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:  # noqa: ARG002 - all the same
-        """Cut and clean: called for every value of every row."""
+        """Truncate and clean: called for every value of every row."""
         longest = self.longest
         return lambda value: None if value is None else storable(value, longest)
 
@@ -73,7 +73,7 @@ metadata = MetaData()
 
 
 MAX_RULE_CHANGES = 2_000
-"""Characters in which a key may change rules."""
+"""Characters of the rule changes of a key."""
 
 
 def _text(name: str, length: int, **options: Any) -> Column[str]:

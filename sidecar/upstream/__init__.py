@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sidecar.config import ModelTerms
+from sidecar.config import ModelOverrides
 from sidecar.config import Upstream as Settings
 from sidecar.upstream.echo import EchoUpstream
 from sidecar.upstream.http import HttpUpstream, read_credential
@@ -16,14 +16,14 @@ from sidecar.upstream.model_router import ModelRouter
 __all__ = ["Upstream", "UpstreamRequest", "UpstreamResponse", "open"]
 
 
-async def open(settings: Settings, models: Mapping[str, ModelTerms] = MappingProxyType({})) -> Upstream:  # noqa: A001
+async def open(settings: Settings, models: Mapping[str, ModelOverrides] = MappingProxyType({})) -> Upstream:  # noqa: A001
     """The upstream of `upstream.url`, or a router over it and those of `models`. Raises `ConfigError`."""
     default = await _open_one(settings)
     routes: dict[str, Upstream] = {}
     try:
         for name, terms in models.items():
             if terms.upstream is not None:
-                routes[name] = await _open_one(terms.over(settings))
+                routes[name] = await _open_one(terms.merged_with(settings))
     except BaseException:
         await ModelRouter(default, routes).close()
         raise

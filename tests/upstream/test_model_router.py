@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 from recording import Received, recording, whole
 
 from sidecar import upstream
-from sidecar.config import ModelTerms
+from sidecar.config import ModelOverrides
 from sidecar.config import Upstream as UpstreamSettings
 from sidecar.errors import ConfigError
 from sidecar.upstream import UpstreamRequest
@@ -55,7 +55,7 @@ async def test_each_model_has_its_timeout() -> None:
 
 async def test_an_unusable_entry_is_an_error_at_startup() -> None:
     """The entry names a missing key file."""
-    models = {"m": ModelTerms.model_validate({"upstream": {"url": "https://b.example", "api_key_file": "missing"}})}
+    models = {"m": ModelOverrides.model_validate({"upstream": {"url": "https://b.example", "api_key_file": "missing"}})}
     with pytest.raises(ConfigError, match="missing"):
         await upstream.open(UpstreamSettings(), models)
 

@@ -9,7 +9,7 @@ import pytest
 from door import CHAT
 
 from sidecar.cli.output import warnings
-from sidecar.config import ModelTerms, Settings
+from sidecar.config import ModelOverrides, Settings
 from sidecar.config import Upstream as UpstreamSettings
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.routes import classify
@@ -48,12 +48,12 @@ def test_a_model_inherits_what_it_does_not_set() -> None:
         idle_timeout="5s",
         headers={"remove": ["x-own"], "add": {"X-A": "1"}},
     )  # type: ignore[arg-type]
-    slow = ModelTerms.model_validate({"upstream": {"first_byte_timeout": "20m"}}).over(default)
+    slow = ModelOverrides.model_validate({"upstream": {"first_byte_timeout": "20m"}}).merged_with(default)
     assert (slow.url, slow.api_key_file, slow.first_byte_timeout) == ("https://a.example", Path("a.key"), 1200)
-    moved = ModelTerms.model_validate({"upstream": {"url": "https://b.example"}}).over(default)
+    moved = ModelOverrides.model_validate({"upstream": {"url": "https://b.example"}}).merged_with(default)
     assert (moved.url, moved.api_key_file, moved.connections, moved.idle_timeout) == ("https://b.example", None, 7, 5)
     assert (moved.headers.remove, moved.headers.add) == (default.headers.remove, {})
-    assert ModelTerms().over(default) is default
+    assert ModelOverrides().merged_with(default) is default
 
 
 def test_files_of_the_table_are_watched(tmp_path: Path) -> None:
