@@ -26,9 +26,9 @@ async def test_the_first_account_comes_from_an_invitation_without_a_name(store: 
     for digest in (FIRST, SECOND):
         await store.admins.invite(Invitation(digest, None, Role.ADMIN, "start", LATER), NOW)
     assert not await store.admins.any()
-    made = await store.admins.accept(FIRST, "ada", "hash", NOW)
-    assert made == Admin("ada", Role.ADMIN, "hash", NOW)
-    assert await store.admins.get("ada") == made
+    account = await store.admins.accept(FIRST, "ada", "hash", NOW)
+    assert account == Admin("ada", Role.ADMIN, "hash", NOW)
+    assert await store.admins.get("ada") == account
     assert await store.admins.any()
     assert await store.admins.accept(SECOND, "eve", "hash", NOW) is None
     await store.admins.invite(Invitation(SECOND, None, Role.ADMIN, "late", LATER), NOW)
@@ -43,19 +43,19 @@ async def test_an_invitation_is_valid_once_until_it_expires(store: Store) -> Non
     assert await store.admins.accept(FIRST, "ada", "hash", LATER) is None
     await store.admins.invite(Invitation(SECOND, "ada", Role.ADMIN, "bob", LATER), NOW)
     assert await store.admins.invitation(FIRST, NOW) is None
-    assert [held.digest for held in await store.admins.invited(NOW)] == [SECOND]
+    assert [valid.digest for valid in await store.admins.invited(NOW)] == [SECOND]
     assert await store.admins.accept(SECOND, "", "hash", NOW)
     assert await store.admins.accept(SECOND, "", "other", NOW) is None
-    found = await store.admins.get("ada")
-    assert found
-    assert (found.role, found.password) == (Role.ADMIN, "hash")
+    invitation = await store.admins.get("ada")
+    assert invitation
+    assert (invitation.role, invitation.password) == (Role.ADMIN, "hash")
 
 
 async def test_concurrent_uses_of_an_invitation_succeed_once(store: Store) -> None:
     """Its row is deleted once."""
     await store.admins.invite(Invitation(FIRST, "ada", Role.ADMIN, "bob", LATER), NOW)
-    made = await asyncio.gather(*(store.admins.accept(FIRST, "ada", f"hash {n}", NOW) for n in range(4)))
-    assert len([admin for admin in made if admin]) == 1
+    account = await asyncio.gather(*(store.admins.accept(FIRST, "ada", f"hash {n}", NOW) for n in range(4)))
+    assert len([admin for admin in account if admin]) == 1
 
 
 async def test_a_new_password_closes_all_sessions(store: Store) -> None:
@@ -73,10 +73,10 @@ async def test_a_reset_link_does_not_restore_a_role(store: Store) -> None:
     await enter(store, "eve")
     await store.admins.invite(Invitation(FIRST, "eve", Role.ADMIN, "ada", LATER), NOW)
     await store.admins.set_role("eve", Role.VIEWER)
-    made = await store.admins.accept(FIRST, "", "new", NOW)
-    assert made
-    assert made.role is Role.VIEWER
-    assert await store.admins.get("eve") == made
+    account = await store.admins.accept(FIRST, "", "new", NOW)
+    assert account
+    assert account.role is Role.VIEWER
+    assert await store.admins.get("eve") == account
 
 
 async def test_one_admin_always_remains(store: Store) -> None:

@@ -39,15 +39,15 @@ MET = {"action": "block", "recommended": "block", "findings": [{"rule": "INJ-100
 
 def rows() -> list[DecisionRow]:
     """A hundred decisions 36 seconds apart: every tenth blocked, one unscanned, one only monitored."""
-    made = [
+    row = [
         replace(PLAIN, id=f"dec_{n:03}", at=NOW + timedelta(seconds=36 * n), latency_ms=n + 1, key_id=f"k{n % 2}")
         for n in range(100)
     ]
     for n in range(0, 100, 10):
-        made[n] = replace(made[n], **MET, threats="jailbreak pii_detected", model="m1")  # type: ignore[arg-type]
-    made[1] = replace(made[1], unscanned="media", threats="pii_detected", model="m2")
-    made[2] = replace(made[2], action="monitor", recommended="block", failure="deadline")
-    return made
+        row[n] = replace(row[n], **MET, threats="jailbreak pii_detected", model="m1")  # type: ignore[arg-type]
+    row[1] = replace(row[1], unscanned="media", threats="pii_detected", model="m2")
+    row[2] = replace(row[2], action="monitor", recommended="block", failure="deadline")
+    return row
 
 
 @pytest.fixture
@@ -74,9 +74,9 @@ async def test_an_empty_log_has_totals(store: Store) -> None:
 async def test_every_interval_has_its_bucket(filled: Store) -> None:
     """Including empty ones; decisions outside are not counted; fractions of a second are truncated."""
     await filled.decisions.add([replace(PLAIN, id="late", at=NOW + timedelta(seconds=1799, microseconds=900_000))])
-    found = await filled.analytics.over_time(NOW - timedelta(hours=1), NOW + timedelta(hours=1), 1800)
-    assert [bucket.scans for bucket in found] == [0, 0, 51, 50]
-    assert found[2] == Bucket(NOW, 51, 5)
+    result = await filled.analytics.over_time(NOW - timedelta(hours=1), NOW + timedelta(hours=1), 1800)
+    assert [bucket.scans for bucket in result] == [0, 0, 51, 50]
+    assert result[2] == Bucket(NOW, 51, 5)
     assert sum(bucket.scans for bucket in await filled.analytics.over_time(NOW, NOW + timedelta(seconds=72), 7)) == 2
 
 
@@ -95,8 +95,8 @@ async def test_groups_are_sorted_by_size(filled: Store) -> None:
 
 async def test_a_decision_counts_for_each_of_its_labels(filled: Store) -> None:
     """Every label has a count."""
-    found = await filled.analytics.by_label()
-    assert (found[Label.JAILBREAK], found[Label.PII_DETECTED], found[Label.TOKEN_SMUGGLING], len(found)) == (
+    result = await filled.analytics.by_label()
+    assert (result[Label.JAILBREAK], result[Label.PII_DETECTED], result[Label.TOKEN_SMUGGLING], len(result)) == (
         10,
         11,
         0,

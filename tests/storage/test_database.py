@@ -58,8 +58,10 @@ def test_replicas_can_start_together(store_url: str) -> None:
     """Four processes that migrate an empty database at the same moment all succeed."""
     code = "import sys; from sidecar.storage import Store; import asyncio\nsys.stdin.read()\n" + OPEN
     started = [run(code, store_url) for _ in range(4)]
-    ended = outcomes(started)
-    assert [(process.returncode, errors) for process, (_, errors) in zip(started, ended, strict=True)] == [(0, b"")] * 4
+    process = outcomes(started)
+    assert [(process.returncode, errors) for process, (_, errors) in zip(started, process, strict=True)] == [
+        (0, b"")
+    ] * 4
 
 
 async def test_a_database_of_a_newer_version_is_rejected(store_url: str) -> None:
@@ -120,15 +122,15 @@ async def test_a_busy_sqlite_file_is_an_error_in_time(tmp_path: Path) -> None:
     """While another process holds the write lock writes time out and reads work; afterwards both work."""
     path = tmp_path / "store.db"
     database = await Database.open(f"sqlite:///{path}", time_limit=0.5)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    other_process = sqlite3.connect(path, isolation_level=None)
+    other_process.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match=r"in time|locked"):
         async with database.write():
             pass
     async with database.read() as connection:
         assert (await connection.execute(text("SELECT count(*) FROM api_keys"))).scalar_one() == 0
-    other.execute("ROLLBACK")
-    other.close()
+    other_process.execute("ROLLBACK")
+    other_process.close()
     async with database.write() as connection:
         await connection.execute(text("DELETE FROM api_keys"))
     await database.close()
@@ -148,9 +150,9 @@ async def test_messages_about_postgresql_hold_no_password(postgres: servers.Post
     wrong = postgres.url("postgres", secret)
     closed = f"postgresql://u:{quoted}@127.0.0.1:1/d"
     silent = f"postgresql://u:{quoted}@127.0.0.1:{silent_port}/d"
-    said = [await refusal(url) for url in (wrong, closed, silent, f"postgresql://u:{quoted}@h:notaport/d")]
-    assert not [words for words in said if "canary" in words or "4711" in words]
-    assert f"127.0.0.1:{postgres.port}/postgres: password authentication failed" in said[0]
+    output = [await refusal(url) for url in (wrong, closed, silent, f"postgresql://u:{quoted}@h:notaport/d")]
+    assert not [words for words in output if "canary" in words or "4711" in words]
+    assert f"127.0.0.1:{postgres.port}/postgres: password authentication failed" in output[0]
 
 
 async def test_postgresql_recovers_after_a_restart() -> None:
@@ -201,15 +203,15 @@ async def test_a_killed_process_loses_no_key_and_leaves_a_clean_file(tmp_path: P
     assert process.stdout is not None
     reported = [await asyncio.to_thread(process.stdout.readline) for _ in range(20)]
     process.send_signal(signal.SIGKILL)
-    rest, _ = process.communicate()
-    reported += rest.splitlines(keepends=True)
+    remaining, _ = process.communicate()
+    reported += remaining.splitlines(keepends=True)
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()
     store = await Store.open(f"sqlite:///{path}")
-    found = {key.id for key in await store.keys.list()}
+    rows = {key.id for key in await store.keys.list()}
     await store.close()
-    assert {line.decode().strip() for line in reported if line.endswith(b"\n")} <= found
+    assert {line.decode().strip() for line in reported if line.endswith(b"\n")} <= rows
 
 
 BUSY = (
@@ -223,21 +225,21 @@ async def test_a_cancelled_batch_releases_the_lock(tmp_path: Path) -> None:
     database = await Database.open(f"sqlite:///{tmp_path}/store.db")
     async with database.write() as connection:
         await connection.execute(text("CREATE TABLE slow (x)"))
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def batch() -> None:
         async with database.write() as connection:
-            begun.set()
+            started.set()
             await connection.execute(text(BUSY), [{"row": 1}, {"row": 2}])
 
     gc.disable()
     try:
         writing = asyncio.ensure_future(batch())
-        await begun.wait()
+        await started.wait()
         await asyncio.sleep(0.02)
         writing.cancel()
-        ended = await asyncio.gather(writing, return_exceptions=True)
-        assert isinstance(ended[0], asyncio.CancelledError)
+        process = await asyncio.gather(writing, return_exceptions=True)
+        assert isinstance(process[0], asyncio.CancelledError)
         async with database.write() as connection:
             await connection.execute(text("INSERT INTO slow VALUES (1)"))
     finally:
@@ -252,10 +254,10 @@ async def test_opening_a_file_again_keeps_the_locks_of_this_process(tmp_path: Pa
     first, second = await Store.open(f"sqlite:///{path}"), None
     try:
         await first.keys.list()
-        before = locks(path)
+        locks_before = locks(path)
         second = await Store.open(f"sqlite:///{path}")
-        assert before
-        assert locks(path) >= before
+        assert locks_before
+        assert locks(path) >= locks_before
     finally:
         for store in filter(None, (first, second)):
             await store.close()

@@ -19,9 +19,9 @@ async def test_rows_are_listed_newest_first_in_pages(store: Store) -> None:
     """Each once, even with equal timestamps; retrying a batch adds nothing."""
     for _ in range(2):
         await store.disagreements.add(MANY)
-    found = await store.disagreements.query(limit=3)
-    found += await store.disagreements.query(limit=3, before=found[-1])
-    assert found == MANY[::-1]
+    rows = await store.disagreements.query(limit=3)
+    rows += await store.disagreements.query(limit=3, before=rows[-1])
+    assert rows == MANY[::-1]
 
 
 async def test_rows_are_counted_by_action_pair(store: Store) -> None:
@@ -33,7 +33,7 @@ async def test_rows_are_counted_by_action_pair(store: Store) -> None:
 async def test_rows_are_filtered_by_policy_set(store: Store) -> None:
     """A changed policy set starts at zero."""
     await store.disagreements.add([ONE, replace(ONE, decision="dec_9", other_revision="r3")])
-    assert [one.decision for one in await store.disagreements.query(other_revision="r3")] == ["dec_9"]
+    assert [row.decision for row in await store.disagreements.query(other_revision="r3")] == ["dec_9"]
 
 
 async def test_only_the_newest_rows_are_kept(store: Store) -> None:

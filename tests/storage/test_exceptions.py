@@ -27,10 +27,15 @@ async def test_only_applicable_exceptions_are_valid(store: Store) -> None:
     await store.exceptions.add(replace(ONE, id="exc_old", expires_at=NOW - timedelta(seconds=1)))
     await store.exceptions.add(replace(ONE, id="exc_gone"))
     assert await store.exceptions.revoke("exc_gone", NOW, "bert")
-    assert [one.id for one in await store.exceptions.valid(NOW)] == ["exc_1"]
-    gone = await store.exceptions.get("exc_gone")
-    assert gone is not None
-    assert (gone.revoked_by, gone.revoked_at, gone.is_valid(NOW), ONE.is_valid(NOW)) == ("bert", NOW, False, True)
+    assert [exception.id for exception in await store.exceptions.valid(NOW)] == ["exc_1"]
+    revoked = await store.exceptions.get("exc_gone")
+    assert revoked is not None
+    assert (revoked.revoked_by, revoked.revoked_at, revoked.is_valid(NOW), ONE.is_valid(NOW)) == (
+        "bert",
+        NOW,
+        False,
+        True,
+    )
     assert not ONE.is_valid(ONE.expires_at)
 
 
@@ -45,8 +50,8 @@ async def test_revoking_twice_or_an_unknown_exception_returns_false(store: Store
 async def test_hostile_text_is_stored_as_text(store: Store) -> None:
     """Reasons are free text: NUL is replaced, longer text truncated."""
     await store.exceptions.add(replace(ONE, reason="<script>\x00" + "x" * 600, author="a'; DROP TABLE exceptions;--"))
-    (found,) = await store.exceptions.query()
-    assert (len(found.reason), "\x00" in found.reason, found.author) == (500, False, "a'; DROP TABLE exceptions;--")
+    (stored,) = await store.exceptions.query()
+    assert (len(stored.reason), "\x00" in stored.reason, stored.author) == (500, False, "a'; DROP TABLE exceptions;--")
 
 
 async def test_exceptions_are_purged_by_their_end(store: Store) -> None:
@@ -54,4 +59,4 @@ async def test_exceptions_are_purged_by_their_end(store: Store) -> None:
     await store.exceptions.add(ONE)
     await store.exceptions.add(replace(ONE, id="exc_old", expires_at=NOW - timedelta(days=2)))
     assert await store.exceptions.purge(NOW - timedelta(days=1)) == 1
-    assert [one.id for one in await store.exceptions.query()] == ["exc_1"]
+    assert [exception.id for exception in await store.exceptions.query()] == ["exc_1"]

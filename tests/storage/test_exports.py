@@ -32,9 +32,9 @@ HOSTILE = [
 ]
 
 
-async def exported(store: Store, form: ExportFormat, wanted: Filter | None = None, page: int = 500) -> bytes:
+async def exported(store: Store, form: ExportFormat, criteria: Filter | None = None, page: int = 500) -> bytes:
     """The whole export."""
-    return b"".join([piece async for piece in export(store.decisions, form, wanted, page)])
+    return b"".join([piece async for piece in export(store.decisions, form, criteria, page)])
 
 
 async def test_every_decision_is_in_the_file_once(store: Store) -> None:
@@ -85,7 +85,7 @@ async def test_control_characters_are_replaced(store: Store) -> None:
     """Control characters in a client's text become replacement characters; line breaks and tabs stay."""
     hostile = "gpt\x1b[31m\x07\x9b2J\x00\ttab\nline"
     await store.decisions.add([replace(PLAIN, model=hostile)])
-    said = (await exported(store, "csv")).decode()
-    assert not set(said) & {chr(code) for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
-    assert "gpt\ufffd[31m" in said
-    assert "\ttab\nline" in said
+    text = (await exported(store, "csv")).decode()
+    assert not set(text) & {chr(code) for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
+    assert "gpt\ufffd[31m" in text
+    assert "\ttab\nline" in text

@@ -52,11 +52,11 @@ async def test_hostile_ids_match_nothing(store: Store, hostile: str) -> None:
 async def test_a_valid_key_can_be_changed(store: Store) -> None:
     """Only the named fields change; `None` resets one."""
     await store.keys.add(FULL, b"d" * 32)
-    done = await store.keys.change(FULL.id, {"rate": Rate(7, 3600.0), "burst": None, "expires_at": None}, NOW)
-    changed = replace(FULL, rate=Rate(7, 3600.0), burst=None, expires_at=None)
-    assert done == (FULL, changed)
-    assert await store.keys.get(FULL.id) == (changed, b"d" * 32)
-    assert await store.keys.change(FULL.id, {}, NOW) == (changed, changed)
+    result = await store.keys.change(FULL.id, {"rate": Rate(7, 3600.0), "burst": None, "expires_at": None}, NOW)
+    after = replace(FULL, rate=Rate(7, 3600.0), burst=None, expires_at=None)
+    assert result == (FULL, after)
+    assert await store.keys.get(FULL.id) == (after, b"d" * 32)
+    assert await store.keys.change(FULL.id, {}, NOW) == (after, after)
 
 
 async def test_an_ended_key_cannot_be_changed(store: Store) -> None:
@@ -76,9 +76,9 @@ async def test_the_first_revocation_stays(store: Store) -> None:
     assert await store.keys.revoke(FULL.id, NOW)
     assert await store.keys.revoke(FULL.id, NOW + timedelta(hours=1))
     assert not await store.keys.revoke("unknown", NOW)
-    found = await store.keys.get(FULL.id)
-    assert found is not None
-    assert found[0].revoked_at == NOW
+    row = await store.keys.get(FULL.id)
+    assert row is not None
+    assert row[0].revoked_at == NOW
 
 
 async def test_a_deleted_key_is_gone(store: Store) -> None:
@@ -92,10 +92,10 @@ async def test_a_deleted_key_is_gone(store: Store) -> None:
 async def test_a_successor_inherits_and_the_old_key_expires(store: Store) -> None:
     """Name, limits and lifetime are inherited; the old key expires at the given time, never later than before."""
     await store.keys.add(FULL, bytes(32))
-    made = await store.keys.rotate(FULL.id, heir("ijklmnop"), b"\x01" * 32, NOW + timedelta(days=2))
-    assert made is not None
-    assert (made.name, made.rate, made.burst, made.mode) == (FULL.name, FULL.rate, FULL.burst, FULL.mode)
-    assert made.expires_at == made.created_at + timedelta(days=90)
+    key = await store.keys.rotate(FULL.id, heir("ijklmnop"), b"\x01" * 32, NOW + timedelta(days=2))
+    assert key is not None
+    assert (key.name, key.rate, key.burst, key.mode) == (FULL.name, FULL.rate, FULL.burst, FULL.mode)
+    assert key.expires_at == key.created_at + timedelta(days=90)
     old = await store.keys.get(FULL.id)
     assert old is not None
     assert (old[0].expires_at, old[0].successor) == (NOW + timedelta(days=2), "ijklmnop")
@@ -103,7 +103,7 @@ async def test_a_successor_inherits_and_the_old_key_expires(store: Store) -> Non
     middle = await store.keys.get("ijklmnop")
     assert later is not None
     assert middle is not None
-    assert middle[0].expires_at == made.expires_at
+    assert middle[0].expires_at == key.expires_at
 
 
 async def test_only_a_valid_key_without_successor_is_rotated(store: Store) -> None:
@@ -123,10 +123,10 @@ async def test_concurrent_rotations_succeed_once(store_url: str) -> None:
     """Two stores on one database, ten rotations of one key: exactly one successor."""
     stores = [await Store.open(store_url), await Store.open(store_url)]
     await stores[0].keys.add(FULL, bytes(32))
-    made = await asyncio.gather(
+    key = await asyncio.gather(
         *(stores[n % 2].keys.rotate(FULL.id, heir(f"{n:08}"), bytes(32), NOW + timedelta(days=2)) for n in range(10))
     )
-    assert len([key for key in made if key]) == 1
+    assert len([key for key in key if key]) == 1
     assert len(await stores[1].keys.list()) == 2
     for store in stores:
         await store.close()
@@ -136,9 +136,9 @@ async def test_last_uses_are_saved_in_a_batch(store: Store) -> None:
     """A key deleted in the meantime is no error."""
     await store.keys.add(FULL, bytes(32))
     await store.keys.touch({FULL.id: NOW, "unknown": NOW})
-    found = await store.keys.get(FULL.id)
-    assert found is not None
-    assert found[0].last_used_at == NOW
+    row = await store.keys.get(FULL.id)
+    assert row is not None
+    assert row[0].last_used_at == NOW
 
 
 def test_states_follow_the_wall_clock() -> None:
@@ -152,6 +152,6 @@ def test_states_follow_the_wall_clock() -> None:
 
 def test_the_dictionary_is_readable() -> None:
     """The rate is text, and the digest is not included."""
-    shown = FULL.as_dict()
-    assert shown["rate"] == "10 per 60 s"
-    assert "digest" not in shown
+    fields = FULL.as_dict()
+    assert fields["rate"] == "10 per 60 s"
+    assert "digest" not in fields

@@ -32,16 +32,16 @@ def opened(url: str) -> bool:
 
 def described(connection: Connection) -> dict[str, object]:
     """The database's own description of its tables."""
-    seen = inspect(connection)
+    output = inspect(connection)
     return {
         name: (
-            [{**column, "type": str(column["type"])} for column in seen.get_columns(name)],
-            seen.get_pk_constraint(name),
-            sorted(map(str, seen.get_foreign_keys(name))),
-            sorted(map(str, seen.get_indexes(name))),
-            sorted(map(str, seen.get_unique_constraints(name))),
+            [{**column, "type": str(column["type"])} for column in output.get_columns(name)],
+            output.get_pk_constraint(name),
+            sorted(map(str, output.get_foreign_keys(name))),
+            sorted(map(str, output.get_indexes(name))),
+            sorted(map(str, output.get_unique_constraints(name))),
         )
-        for name in sorted(seen.get_table_names())
+        for name in sorted(output.get_table_names())
     }
 
 
@@ -55,12 +55,12 @@ def rebuilt(connection: Connection) -> None:
 async def test_new_tables_equal_migrated_ones(store: Store) -> None:
     """Columns, types, defaults, keys, indexes, and the version."""
     async with store._database.write() as connection:
-        made = await connection.run_sync(described)
+        tables = await connection.run_sync(described)
         version = (await connection.execute(text("SELECT * FROM alembic_version"))).all()
         await connection.run_sync(rebuilt)
-        assert await connection.run_sync(described) == made
+        assert await connection.run_sync(described) == tables
         assert (await connection.execute(text("SELECT * FROM alembic_version"))).all() == version
-    assert {*metadata.tables, "alembic_version"} == set(made)
+    assert {*metadata.tables, "alembic_version"} == set(tables)
 
 
 async def test_an_older_database_is_migrated(store_url: str) -> None:
@@ -74,9 +74,9 @@ async def test_an_older_database_is_migrated(store_url: str) -> None:
     await store.close()
     assert opened(store_url)
     assert not opened(store_url)
-    again = await Store.open(store_url)
-    assert await again.disagreements.count() == {}
-    await again.close()
+    second = await Store.open(store_url)
+    assert await second.disagreements.count() == {}
+    await second.close()
 
 
 @pytest.mark.parametrize("times", [2])

@@ -40,11 +40,11 @@ def url(postgres: servers.PostgreSql) -> str:
 
 async def test_a_revocation_reaches_another_replica_at_once(url: str) -> None:
     """The notification arrives before the cache of the other replica expires."""
-    here, there = await Store.open(url), await Store.open(url)
-    ours, theirs = KeyRing(here, Auth()), KeyRing(there, Auth())
-    await there.notices.start()
+    first, second = await Store.open(url), await Store.open(url)
+    ours, theirs = KeyRing(first, Auth()), KeyRing(second, Auth())
+    await second.notices.start()
     heard: list[str] = []
-    there.notices.subscribe("keys", heard.append)
+    second.notices.subscribe("keys", heard.append)
     await until(lambda: bool(heard))
     key, value = await ours.create("shared")
     await theirs.authenticate(value)
@@ -52,24 +52,24 @@ async def test_a_revocation_reaches_another_replica_at_once(url: str) -> None:
     assert await until(lambda: key.id in heard) < PATIENCE
     with pytest.raises(Unauthorized):
         await theirs.authenticate(value)
-    await there.notices.close()
-    for store in (here, there):
+    await second.notices.close()
+    for store in (first, second):
         await store.close()
 
 
 async def test_an_exception_reaches_another_replica_at_once(url: str) -> None:
     """As soon as it is created, and until it is revoked."""
-    here, there = await Store.open(url), await Store.open(url)
-    ours, theirs = Exemptions(here), Exemptions(there)
-    await there.notices.start()
-    for one in (ours, theirs):
-        await one.start()
+    first, second = await Store.open(url), await Store.open(url)
+    ours, theirs = Exemptions(first), Exemptions(second)
+    await second.notices.start()
+    for ring in (ours, theirs):
+        await ring.start()
     await ours.add("T-1", ours.digest("text"), lasts=_DAY, reason="r", author="anna")
     await until(lambda: theirs.of([Segment("text")], None) == (frozenset({"T-1"}),))
-    for one in (ours, theirs):
-        await one.close()
-    await there.notices.close()
-    for store in (here, there):
+    for ring in (ours, theirs):
+        await ring.close()
+    await second.notices.close()
+    for store in (first, second):
         await store.close()
 
 

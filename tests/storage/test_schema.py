@@ -30,12 +30,12 @@ async def test_migrations_build_exactly_the_tables_of_the_schema(store: Store) -
 
 async def test_moments_are_returned_in_utc(store: Store) -> None:
     """A time in any zone is returned as the same time in UTC, with its zone."""
-    there = datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=5)))
-    await store.keys.add(ApiKey("abcdefgh", "n", "staging", there), bytes(32))
-    found = await store.keys.get("abcdefgh")
-    assert found is not None
-    assert found[0].created_at == there
-    assert found[0].created_at.tzinfo is UTC
+    stored = datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=5)))
+    await store.keys.add(ApiKey("abcdefgh", "n", "staging", stored), bytes(32))
+    text = await store.keys.get("abcdefgh")
+    assert text is not None
+    assert text[0].created_at == stored
+    assert text[0].created_at.tzinfo is UTC
 
 
 def test_unstorable_text_is_replaced() -> None:

@@ -14,9 +14,9 @@ DAY = timedelta(days=1)
 async def test_replicas_agree_on_the_first_secret(store_url: str) -> None:
     """Two stores that request it at the same moment get the same 256 bits."""
     stores = [await Store.open(store_url), await Store.open(store_url)]
-    found = await asyncio.gather(*(stores[n % 2].secrets.current("log", NOW, DAY) for n in range(8)))
-    assert len({secret.value for secret in found}) == 1
-    assert len(found[0].value) == 32
+    secret = await asyncio.gather(*(stores[n % 2].secrets.current("log", NOW, DAY) for n in range(8)))
+    assert len({secret.value for secret in secret}) == 1
+    assert len(secret[0].value) == 32
     for store in stores:
         await store.close()
 

@@ -45,25 +45,25 @@ async def test_the_role_is_the_current_one(store: Store) -> None:
     await store.sessions.open(ONE, "ada", "::1", NOW)
     async with store._database.write() as connection:
         await connection.execute(admins.update().values(role="viewer"))
-    found = await find(store, NOW)
-    assert found
-    assert found.role is Role.VIEWER
+    session = await find(store, NOW)
+    assert session
+    assert session.role is Role.VIEWER
 
 
 async def test_a_login_is_recorded_and_needs_an_account(store: Store) -> None:
     """An unknown name gets no session."""
     await store.sessions.open(ONE, "ada", "::1", NOW)
-    found = await store.admins.get("ada")
-    assert found
-    assert found.last_login_at == NOW
+    session = await store.admins.get("ada")
+    assert session
+    assert session.last_login_at == NOW
     with pytest.raises(StoreError):
         await store.sessions.open(TWO, "nobody", "::1", NOW)
 
 
 async def test_sessions_are_closed_singly_or_together(store: Store) -> None:
     """One, all of an account, or all expired ones."""
-    for digest, begun in ((ONE, NOW), (TWO, NOW + HOUR)):
-        await store.sessions.open(digest, "ada", "::1", begun)
+    for digest, created in ((ONE, NOW), (TWO, NOW + HOUR)):
+        await store.sessions.open(digest, "ada", "::1", created)
     assert [session.digest for session in await store.sessions.list("ada")] == [TWO, ONE]
     await store.sessions.purge(used_before=NOW, created_before=NOW - HOUR)
     assert [session.digest for session in await store.sessions.list("ada")] == [TWO]
