@@ -58,10 +58,8 @@ def test_replicas_can_start_together(store_url: str) -> None:
     """Four processes that migrate an empty database at the same moment all succeed."""
     code = "import sys; from sidecar.storage import Store; import asyncio\nsys.stdin.read()\n" + OPEN
     started = [run(code, store_url) for _ in range(4)]
-    process = outcomes(started)
-    assert [(process.returncode, errors) for process, (_, errors) in zip(started, process, strict=True)] == [
-        (0, b"")
-    ] * 4
+    results = outcomes(started)
+    assert [(child.returncode, errors) for child, (_, errors) in zip(started, results, strict=True)] == [(0, b"")] * 4
 
 
 async def test_a_database_of_a_newer_version_is_rejected(store_url: str) -> None:
