@@ -177,7 +177,7 @@ class Guard:
     async def session(self, token: str, *, touch: bool = True) -> Session | None:
         """The session behind a token, while it holds. `touch`: note that it is used, which keeps it alive."""
         now = datetime.now(UTC)
-        fresh = {"used_after": now - self._idle, "begun_after": now - self._longest}
+        fresh = {"used_after": now - self._idle, "created_after": now - self._longest}
         found = await self._store.sessions.find(digest(token), **fresh)
         if touch and found and found.used_at < now - TOUCH_AFTER:
             await self._store.sessions.touch(found.digest, now)

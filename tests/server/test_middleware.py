@@ -81,7 +81,7 @@ async def test_who_finds_no_memory_is_told_to_come_again_and_the_reserve_is_let_
         async with TestServer(app) as made:
             got, _, headers = await post(made, path)
         assert (got, headers.get("Retry-After")) == (status, "1" if status == 503 else None)
-        assert budget._reserve.kept == (status != 503)
+        assert budget._reserve.held == (status != 503)
 
 
 async def test_the_inline_door_answers_errors_in_openais_envelope(server: TestServer) -> None:

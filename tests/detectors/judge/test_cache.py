@@ -147,7 +147,7 @@ async def test_redis_cannot_acquit(redis: servers.RedisServer) -> None:
         for forged in (sealed, sealed[:16] + b"[1,0,0,0,0]", b"[1,0,0,0,0]", b""):
             await client.set(blocked, forged)
             assert (await second.scan(ATTACK)).score == 1.0
-            second._memory._local._known.clear()  # type: ignore[attr-defined]
+            second._memory._local._entries.clear()  # type: ignore[attr-defined]
 
 
 async def test_other_fleets_on_the_same_redis_know_nothing(redis: servers.RedisServer) -> None:
