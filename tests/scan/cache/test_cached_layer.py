@@ -42,10 +42,10 @@ class CountingLayer:
 
     def _report(self, segment: Segment) -> SegmentReport:
         if "attack" not in segment.text:
-            return SegmentReport(0.0, (), self.whole)
+            return SegmentReport(0.0, (), self.complete)
         at = segment.text.index("attack")
         finding = Finding("T-1", Label.PROMPT_INJECTION, 0.9, self.name, segment.path, at, at + 6)
-        return SegmentReport(0.9, (finding,), self.whole)
+        return SegmentReport(0.9, (finding,), self.complete)
 
 
 def cached_layer(layer: CountingLayer, cache: ReportCache | None = None, **options: object) -> CachedLayer:
@@ -157,11 +157,11 @@ async def test_cancelling_a_request_does_not_affect_others() -> None:
 
 async def test_an_incomplete_scan_is_not_cached_or_shared() -> None:
     """The next request scans the segment again."""
-    layer = CountingLayer(pause=0.01, whole=False)
+    layer = CountingLayer(pause=0.01, complete=False)
     cache = cached_layer(layer)
     await asyncio.gather(*(cache.scan(request("text"), ()) for _ in range(2)))
     assert layer.read == ["text", "text"]
-    layer.whole = True
+    layer.complete = True
     await cache.scan(request("text"), ())
     await cache.scan(request("text"), ())
     assert len(layer.read) == 3
