@@ -92,7 +92,7 @@ async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -
 async def test_overload_is_429_with_retry_after(tmp_path: Path) -> None:
     """No place to scan is the rate limit's status on this door."""
     engine = Engine([Stage(Broken("error"))], Terms(), Bulkhead(1, 0))
-    async with door(tmp_path, engine) as (server, key), engine._gate:
+    async with door(tmp_path, engine) as (server, key), engine._bulkhead:
         status, body, headers = await ask(server, key)
     assert (status, headers["Retry-After"]) == (429, "1")
     assert isinstance(body, dict)
