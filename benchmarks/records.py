@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 
 from sidecar import config, limits
 from sidecar.auth.api_keys import KeyRing, digest
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.storage import Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.util import logs
@@ -80,7 +80,7 @@ async def keys(store: Store) -> dict[str, float]:
     uncached = await median_us(500, cold)
 
     async def warm() -> None:
-        check(ring.knows(value), "forgotten")
+        check(ring.has_cached(value), "forgotten")
         await ring.authenticate(value)
 
     async def hashed() -> None:
@@ -124,16 +124,16 @@ def decision(number: int) -> Decision:
 
 async def log(store: Store) -> dict[str, float]:
     """Recording one decision, and the rate at which rows are written."""
-    journal = Journal(store, config.Store(queue=ROWS), config.Log())
-    await journal.start()
+    decision_log = DecisionLog(store, config.Store(queue=ROWS), config.Log())
+    await decision_log.start()
     taken = []
     for number in range(ROWS):
         entry = decision(number)
         started = time.perf_counter()
-        journal.record(entry)
+        decision_log.record(entry)
         taken.append(time.perf_counter() - started)
     started = time.perf_counter()
-    await journal.close()
+    await decision_log.close()
     written = ROWS / (time.perf_counter() - started)
     check(await store.decisions.count() >= ROWS, "rows were lost: too busy a machine for the five seconds of a close")
     return {"record, us": round(statistics.median(taken) * 1e6, 1), "rows written a second": round(written)}

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.config import Settings
-from sidecar.limits import Concurrency
 from sidecar.runtime.builder import Scanner, open_scanner
 from sidecar.scan.engine import Engine
 from sidecar.types import Action, ScanRequest, Segment, Source
+from sidecar.util.bulkhead import Bulkhead
 
 CORPUS = Path(__file__).parent.parent / "training" / "corpus"
 AT_ONCE = 16
@@ -83,7 +83,7 @@ def figures(taken: Sequence[float], seconds: float) -> dict[str, float]:
 def asking_always(built: Scanner) -> Engine:
     """The same engine without sparing any layer."""
     stages = [replace(stage, until_settled=False) for stage in built.engine.stages]
-    return Engine(stages, built.engine.terms, Concurrency(64, 256))
+    return Engine(stages, built.engine.terms, Bulkhead(64, 256))
 
 
 async def measure(rounds: int, count: int) -> dict[str, dict[str, float]]:

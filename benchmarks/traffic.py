@@ -77,7 +77,7 @@ def requests_of(rows: Sequence[Row], *, growing: bool) -> Iterator[Request]:
         sent = list(row.requests(growing=growing)) or [
             conversations.document(row.text, indirect=row.channel.value == "indirect", system=row.system_prompt)
         ]
-        yield from (Request(row, f"/v1{operation}", jsons.dumps(body, jsons.MUCH)) for body in sent)
+        yield from (Request(row, f"/v1{operation}", jsons.dumps(body, jsons.LARGE)) for body in sent)
 
 
 def classify(status: int, headers: Mapping[str, str], content: bytes) -> str:

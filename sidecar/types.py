@@ -246,7 +246,7 @@ class Decision:
 
     id: str
     at: datetime
-    door: str
+    entrypoint: str
     route: str
     verdict: Verdict
     action: str

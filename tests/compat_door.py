@@ -29,7 +29,7 @@ class Counter:
     """A listening data port with the adapters alone."""
 
     scanner: WordScanner
-    journal: KeptJournal
+    decision_log: KeptJournal
     key: str
     url: str
     session: aiohttp.ClientSession
@@ -48,18 +48,18 @@ async def counter(folder: Path, *switches: str, **sections: Any) -> AsyncIterato
     store = await Store.open(f"sqlite:///{folder}/compat.db")
     ring = KeyRing(store, settings.auth)
     _, key = await ring.create("k", environment="development")
-    scanner, journal = WordScanner(), KeptJournal()
+    scanner, decision_log = WordScanner(), KeptJournal()
     gatekeeper = Gatekeeper(ring, MemoryLimiter(), settings)
     app = web.Application(middlewares=[boundary()])
     personal = personal_rules(policy.load(())) if settings.responses != "off" else None
-    app.add_routes(routes(scanner, journal, gatekeeper, settings, personal))
+    app.add_routes(routes(scanner, decision_log, gatekeeper, settings, personal))
     if settings.compat.envoy:
-        app.router.add_route("*", "/{tail:.*}", ExtAuthz(scanner, journal, gatekeeper, settings).handle)
+        app.router.add_route("*", "/{tail:.*}", ExtAuthz(scanner, decision_log, gatekeeper, settings).handle)
     site = Site(app, settings.limits, drain=1)
     port = await site.listen("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession() as session:
-            yield Counter(scanner, journal, key, f"http://127.0.0.1:{port}", session)
+            yield Counter(scanner, decision_log, key, f"http://127.0.0.1:{port}", session)
     finally:
         await site.close()
         await store.close()

@@ -20,11 +20,12 @@ from sidecar.config import Settings
 from sidecar.dashboard import Dashboard, Dependencies, bootstrap
 from sidecar.dashboard.invitations import invite
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.limits import Concurrency, MemoryLimiter
+from sidecar.limits import MemoryLimiter
 from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.scan.exceptions import Exemptions
 from sidecar.server.server import Site
-from sidecar.storage import Entry, Role, Store
+from sidecar.storage import DecisionRow, Role, Store
+from sidecar.util.bulkhead import Bulkhead
 
 PASSWORD = "correct horse battery"
 POLICY = r"""
@@ -66,9 +67,9 @@ FINDING = {
 }
 
 
-def entry(number: int = 0, **changes: Any) -> Entry:
+def entry(number: int = 0, **changes: Any) -> DecisionRow:
     """A row of the scan log."""
-    row = Entry(
+    row = DecisionRow(
         id=f"dec_{number:026}",
         at=NOW + timedelta(seconds=number),
         door="api",
@@ -222,7 +223,7 @@ def settings(folder: Path, **sections: object) -> Settings:
 def dependencies(chosen: Settings, store: Store) -> Dependencies:
     """What a dashboard over that store shows."""
     rules = policy.load([chosen.policies[0]])
-    engine = Engine([Stage(RulesLayer(rules))], Terms(revision=rules.revision), Concurrency(8, 8))
+    engine = Engine([Stage(RulesLayer(rules))], Terms(revision=rules.revision), Bulkhead(8, 8))
     return Dependencies(
         chosen, store, KeyRing(store, chosen.auth), MemoryLimiter(), lambda: engine, lambda: rules, Exemptions(store)
     )

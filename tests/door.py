@@ -16,7 +16,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from sidecar import config, policy, upstream
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.proxy.handler import Proxy
@@ -71,7 +71,7 @@ class WordScanner:
         return [segment.text for request in self.scanned for segment in request.segments]
 
 
-class KeptJournal(Journal):
+class KeptJournal(DecisionLog):
     """The journal, which also keeps what it recorded."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Door:
     """A listening inline door."""
 
     scanner: WordScanner
-    journal: KeptJournal
+    decision_log: KeptJournal
     port: int
     site: Site = field(repr=False)
     session: aiohttp.ClientSession = field(repr=False)
@@ -127,8 +127,8 @@ class Door:
     @property
     def decision(self) -> Decision:
         """The one decision that was recorded."""
-        assert len(self.journal.decisions) == 1
-        return self.journal.decisions[0]
+        assert len(self.decision_log.decisions) == 1
+        return self.decision_log.decisions[0]
 
     async def ask(
         self, body: object = None, path: str = "/v1/chat/completions", method: str = "POST", **headers: str
@@ -184,16 +184,16 @@ async def door(
     timeouts = {"connect_timeout": 2.0, "first_byte_timeout": 2.0, "idle_timeout": 2.0}
     given = settings.pop("upstream", {})
     made = config.Settings(upstream=config.Upstream(url=upstream_url, **(timeouts | given)), **settings)
-    scanner, journal, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream, made.models)
+    scanner, decision_log, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream, made.models)
     app = web.Application(middlewares=[boundary()])
-    rules = personal() if made.looks_for_personal_data else None
-    proxy = Proxy(scanner, journal, forward, made, gatekeeper, rules, Vocabularies(made.inline.vocabularies))
+    rules = personal() if made.scans_for_pii else None
+    proxy = Proxy(scanner, decision_log, forward, made, gatekeeper, rules, Vocabularies(made.inline.vocabularies))
     app.router.add_route("*", "/{tail:.*}", proxy.handle)
     site = Site(app, made.limits, drain=1)
     port = await site.listen("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession(auto_decompress=False) as session:
-            yield Door(scanner, journal, port, site, session)
+            yield Door(scanner, decision_log, port, site, session)
     finally:
         await forward.close()
         await site.close()

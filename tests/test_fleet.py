@@ -14,7 +14,7 @@ from support import together
 
 from sidecar import config, limits
 from sidecar.auth.api_keys import KeyRing
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.errors import StoreError
 from sidecar.limits.redis import RedisLimiter
 from sidecar.observability.metrics import LIMITS_LOCAL
@@ -28,13 +28,13 @@ ALLOWED = 60
 RATE = Rate(1, 3600.0)
 
 
-async def request(name: str, value: str, ring: KeyRing, limiter: limits.Limiter, journal: Journal) -> bool:
+async def request(name: str, value: str, ring: KeyRing, limiter: limits.Limiter, decision_log: DecisionLog) -> bool:
     """What a door does with a request, the scan left out: key, rate, record."""
     key = await ring.authenticate(value)
     allowed = await limiter.take(key.id, RATE, ALLOWED) == 0.0
     if allowed:
         verdict = Verdict(0.1, Action.ALLOW, (), 1, LayerName.RULES)
-        journal.record(Decision(name, datetime.now(UTC), "api", "/", verdict, "allow", 200, key_id=key.id))
+        decision_log.record(Decision(name, datetime.now(UTC), "api", "/", verdict, "allow", 200, key_id=key.id))
     return allowed
 
 
@@ -50,15 +50,15 @@ async def replica(name: str, store_url: str, redis_url: str, values: list[str]) 
     """One process: so many requests at once over all keys; how many were allowed, and how many limited locally."""
     store = await Store.open(store_url)
     ring, limiter = KeyRing(store, config.Auth()), RedisLimiter(redis_url, limits.MemoryLimiter(), timeout=30.0)
-    journal = Journal(store, config.Store(), config.Log())
-    await journal.start()
+    decision_log = DecisionLog(store, config.Store(), config.Log())
+    await decision_log.start()
     await warmed(store)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.read)
-    requests = (request(f"{name}-{n}", values[n % KEYS], ring, limiter, journal) for n in range(REQUESTS))
+    requests = (request(f"{name}-{n}", values[n % KEYS], ring, limiter, decision_log) for n in range(REQUESTS))
     allowed = sum(await asyncio.gather(*requests))
-    for part in (journal, ring, limiter, store):
+    for part in (decision_log, ring, limiter, store):
         await part.close()
     return allowed, int(LIMITS_LOCAL._value.get())
 

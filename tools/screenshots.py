@@ -26,7 +26,7 @@ from sidecar.dashboard import bootstrap
 from sidecar.dashboard.invitations import invite
 from sidecar.policy import Policy
 from sidecar.runtime.app import Sidecar
-from sidecar.storage import Disagreement, Entry, Role, Store
+from sidecar.storage import DecisionRow, Disagreement, Role, Store
 from sidecar.util.units import Rate
 
 DOCS = Path(__file__).parent.parent / "docs" / "dashboard"
@@ -55,7 +55,7 @@ def settings(folder: Path) -> Settings:
     return Settings.model_validate(values)
 
 
-def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Entry]:
+def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[DecisionRow]:
     """A week of decisions, more by day than by night, identical in every run except for the dates."""
     chance = random.Random(7)  # noqa: S311 - pictures, not secrets
     rules = [rule for rule in policy.rules if rule.patterns and "en" in rule.languages and rule.label != "pii_detected"]
@@ -67,7 +67,7 @@ def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Entry]:
         score = round(chance.uniform(0.66, 0.97) if attack else chance.triangular(0, 0.5, 0.02), 4)
         finding = {"rule": rule.id, "label": str(rule.label), "score": score, "layer": "rules", "path": "prompt"}
         span = {"start": 0, "end": 30, "view": "raw", "decides": True, "digest": None}
-        yield Entry(
+        yield DecisionRow(
             id=f"dec_{number:026}",
             at=now - timedelta(hours=hours),
             door=chance.choice(("api", "inline", "inline")),
@@ -121,7 +121,7 @@ async def furnish(running: Sidecar) -> str:
     return decision
 
 
-def _disagreement(entry: Entry) -> Disagreement:
+def _disagreement(entry: DecisionRow) -> Disagreement:
     return Disagreement(
         decision=entry.id,
         at=entry.at,

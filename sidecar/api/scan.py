@@ -15,7 +15,7 @@ from aiohttp import web
 from sidecar.api.compat.texts import Question, chat
 from sidecar.api.service import Desk, Ruling
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.errors import BodyError
 from sidecar.extraction import json_body, scan_request
 from sidecar.scan.engine import Engine
@@ -31,8 +31,8 @@ Parse = Callable[[json_body.JsonValue], Any]
 class ScanApi:
     """Handlers of the scan door."""
 
-    def __init__(self, engine: Engine, journal: Journal, gatekeeper: Gatekeeper, settings: Settings) -> None:
-        self._desk = Desk(engine, journal, gatekeeper, settings)
+    def __init__(self, engine: Engine, decision_log: DecisionLog, gatekeeper: Gatekeeper, settings: Settings) -> None:
+        self._desk = Desk(engine, decision_log, gatekeeper, settings)
 
     def routes(self) -> list[web.RouteDef]:
         """The routes to register on the data port."""

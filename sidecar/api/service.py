@@ -14,12 +14,12 @@ from typing import TypeVar
 from aiohttp import web
 
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
 from sidecar.extraction import json_body
 from sidecar.extraction.extraction import Extraction
-from sidecar.limits import NoRoom
+from sidecar.limits import OverBudget
 from sidecar.observability.metrics import ANSWERS
 from sidecar.proxy.exchange import NOTHING_FOUND
 from sidecar.response_scan.detector import ResponseDetector, Text
@@ -29,7 +29,7 @@ from sidecar.server.caller import caller, monitors
 from sidecar.server.middleware import Gatekeeper
 from sidecar.server.responses import DECISION, DECISION_ID, KEY_ID, TOO_SUSPICIOUS, UNSCANNED
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
-from sidecar.util.timeouts import within
+from sidecar.util.timeouts import with_timeout
 
 T = TypeVar("T")
 
@@ -63,29 +63,29 @@ class Desk:
     def __init__(
         self,
         engine: Engine,
-        journal: Journal,
+        decision_log: DecisionLog,
         gatekeeper: Gatekeeper,
         settings: Settings,
         *,
-        door: str = "api",
+        entrypoint: str = "api",
         obeyed: bool = False,
         personal: RulesLayer | None = None,
     ) -> None:
         self.settings = settings
         self._personal = personal
-        self._engine, self._journal, self._gatekeeper = engine, journal, gatekeeper
-        self._door, self._obeyed = door, obeyed
+        self._engine, self._decision_log, self._gatekeeper = engine, decision_log, gatekeeper
+        self._entrypoint, self._obeyed = entrypoint, obeyed
 
     async def read(self, request: web.Request, key: str | None, parse: Callable[[json_body.JsonValue], T]) -> T:
         """What the body asks, once the key and the rate are in order. Raises `RequestError`."""
         await self._gatekeeper.admit(request, key)
-        if not self._journal.healthy:
+        if not self._decision_log.healthy:
             raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
         limits = self.settings.limits
         try:
             raw = await receive(request, limits)
             plain = await unpack(request, raw, request.headers.get("Content-Type"), limits)
-        except NoRoom:
+        except OverBudget:
             raise _busy() from None
         return parse(json_body.parse(plain, depth=limits.depth))
 
@@ -115,14 +115,14 @@ class Desk:
             return Ruling(NOTHING_FOUND, "allow", request[DECISION_ID])
         blocks = self.settings.responses == "block" and not (self._obeyed and monitors(request, self.settings))
         try:
-            found = await within(self.settings.scan.deadline, self._found(self._personal, texts, asked))
+            found = await with_timeout(self.settings.scan.deadline, self._found(self._personal, texts, asked))
         except TimeoutError:
             return self._unseen(request, closed=blocks and self.settings.failure.answer == "block")
         action = "allow" if not found else "block" if blocks else "flag"
         ANSWERS.labels(action).inc()
         ruling = Ruling(_of_answer(found, blocks=blocks), action, request[DECISION_ID])
         if found:
-            self._keep(self._decision(request, ScanRequest(()), ruling, 200, door="answer"))
+            self._keep(self._decision(request, ScanRequest(()), ruling, 200, entrypoint="answer"))
         return ruling
 
     async def _found(self, personal: RulesLayer, texts: Sequence[Text], asked: Extraction) -> tuple[Finding, ...]:
@@ -135,23 +135,23 @@ class Desk:
         failed = replace(_of_answer((), blocks=False), failure="deadline")
         action, unread = ("block", None) if closed else ("allow", "deadline")
         ruling = Ruling(failed, action, request[DECISION_ID], unread)
-        self._keep(self._decision(request, ScanRequest(()), ruling, 503 if closed else 200, door="answer"))
+        self._keep(self._decision(request, ScanRequest(()), ruling, 503 if closed else 200, entrypoint="answer"))
         if closed:
             raise refusal(failed)
         return ruling
 
     def _keep(self, decision: Decision) -> None:
         """In the order in which they were made, as soon as what is at hand is done: no answer waits for its record."""
-        asyncio.get_running_loop().call_soon(self._journal.record, decision)
+        asyncio.get_running_loop().call_soon(self._decision_log.record, decision)
 
     def _decision(
-        self, request: web.Request, wanted: ScanRequest, ruling: Ruling, status: int, *, door: str | None = None
+        self, request: web.Request, wanted: ScanRequest, ruling: Ruling, status: int, *, entrypoint: str | None = None
     ) -> Decision:
         text = "\n".join(segment.text for segment in wanted.segments)
         return Decision(
             id=ruling.decision,
             at=datetime.now(UTC),
-            door=door or self._door,
+            entrypoint=entrypoint or self._entrypoint,
             route=request.path,
             verdict=ruling.verdict,
             action=ruling.action,
@@ -160,9 +160,9 @@ class Desk:
             model=wanted.model,
             length=len(text),
             segments=len(wanted.segments),
-            digest=self._journal.digest(text),
+            digest=self._decision_log.digest(text),
             unscanned=ruling.unscanned,
-            text=self._journal.text_for_log(wanted.segments, ruling.verdict),
+            text=self._decision_log.text_for_log(wanted.segments, ruling.verdict),
         )
 
 

@@ -1,1 +1,1 @@
-"""API keys: how they are made, stored and checked."""
+"""API keys: creation, storage and authentication."""

@@ -10,12 +10,12 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, differences
+from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, describe_changes
 from sidecar.cli import output
 from sidecar.cli.admin import note, open_store
 from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit
 from sidecar.errors import RequestError
-from sidecar.storage import OwnTerms, Store, Terms
+from sidecar.storage import KeyChanges, KeyOverrides, Store
 from sidecar.util.units import parse_duration, parse_rate
 
 NONE = "none"
@@ -59,11 +59,11 @@ def _own_terms(command: F) -> F:
     return command
 
 
-def _parse_terms(options: Mapping[str, str | None]) -> OwnTerms:
+def _parse_terms(options: Mapping[str, str | None]) -> KeyOverrides:
     """The terms that were given. Raises `RequestError` for invalid ones."""
     readers: dict[str, Callable[[str], Any]] = {"rate": parse_rate, "burst": int, "threshold": float}
     named = {name: text for name, text in options.items() if text is not None}
-    return cast("OwnTerms", {name: _read(name, text, readers.get(name, str)) for name, text in named.items()})
+    return cast("KeyOverrides", {name: _read(name, text, readers.get(name, str)) for name, text in named.items()})
 
 
 def _read(name: str, text: str, read: Callable[[str], Any]) -> Any:
@@ -125,12 +125,12 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
 @async_command
 async def change_key(key_id: str, expires: str | None, config_file: Path | None, **options: str | None) -> int:
     """Change the terms of the valid key with this ID; `none` removes a term. In force within 5 s."""
-    terms = cast("Terms", _parse_terms(options))
+    terms = cast("KeyChanges", _parse_terms(options))
     if expires is not None:
         terms["expires_at"] = _read("expires", expires, _from_now)
     async with _keyring(config_file) as (ring, store):
         before, after = await ring.change(key_id, terms)
-        if changes := differences(before, after):
+        if changes := describe_changes(before, after):
             await note(store, "key_changed", key_id, changes)
     output.err.print(f"key {key_id}: {changes or 'nothing to change'}", markup=False)
     return 0

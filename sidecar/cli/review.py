@@ -28,7 +28,7 @@ from sidecar.errors import ConfigError, LayerError
 from sidecar.evaluation import judge_report
 from sidecar.policy.switches import apply_switches
 from sidecar.scan.aggregation import rounded
-from sidecar.storage import Entry, Filter, Store
+from sidecar.storage import DecisionRow, Filter, Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
 PAGE = 500
@@ -45,7 +45,7 @@ REDACTED = "Texts were stored redacted: the judge did not see the removed values
 class JudgeResult:
     """A logged decision, its score before the judge, and the judge's result now (or why there is none)."""
 
-    decision: Entry
+    decision: DecisionRow
     before: float
     report: LayerReport | None
     cause: str | None
@@ -103,10 +103,10 @@ async def review(since: timedelta, limit: int, text: bool, as_json: bool, config
     return 0
 
 
-async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[list[Entry], int]:
+async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[list[DecisionRow], int]:
     """The newest decisions in the band with a text, each text once; and how many had no text."""
     low, high = settings.layers.llm_judge.between
-    decisions: dict[str, Entry] = {}
+    decisions: dict[str, DecisionRow] = {}
     without = 0
     store = await Store.open(settings.store.url)
     try:
@@ -125,16 +125,16 @@ async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[
     return list(decisions.values()), without
 
 
-async def _log(store: Store, since: datetime) -> AsyncGenerator[Entry, None]:
+async def _log(store: Store, since: datetime) -> AsyncGenerator[DecisionRow, None]:
     """Decisions from the newest back to that time, page by page."""
-    last: Entry | None = None
+    last: DecisionRow | None = None
     while page := await store.decisions.query(Filter(since=since, before=last), PAGE):
         for decision in page:
             yield decision
         last = page[-1]
 
 
-def score_before(decision: Entry) -> float | None:
+def score_before(decision: DecisionRow) -> float | None:
     """The highest score of the layers before the judge; None if none of them had an answer."""
     scores = [
         float(layer["score"])
@@ -144,7 +144,7 @@ def score_before(decision: Entry) -> float | None:
     return max(scores, default=None)
 
 
-async def _judge(settings: Settings, decisions: Sequence[Entry]) -> list[JudgeResult]:
+async def _judge(settings: Settings, decisions: Sequence[DecisionRow]) -> list[JudgeResult]:
     """One opinion for each, a few at a time, in the order given."""
     judge = judge_report.unmetered(settings.layers.llm_judge)
     rules = apply_switches(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
@@ -170,7 +170,7 @@ def _workers(judge: JudgeLayer) -> int:
     return min(judge.concurrency, 16)
 
 
-async def _ask(layer: LlmJudgeLayer, decision: Entry, settings: Settings) -> JudgeResult:
+async def _ask(layer: LlmJudgeLayer, decision: DecisionRow, settings: Settings) -> JudgeResult:
     before, threshold = score_before(decision) or 0.0, settings.scan.threshold
     try:
         report = await layer.scan(ScanRequest((Segment(decision.text or ""),)), _findings(decision))
@@ -179,7 +179,7 @@ async def _ask(layer: LlmJudgeLayer, decision: Entry, settings: Settings) -> Jud
     return JudgeResult(decision, before, report, None, threshold)
 
 
-def _findings(decision: Entry) -> list[Finding]:
+def _findings(decision: DecisionRow) -> list[Finding]:
     """The other layers' findings, with spans where the text is the only segment they scanned."""
     exact = decision.segments == 1 and decision.length == len(decision.text or "")
     return [

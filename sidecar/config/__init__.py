@@ -1,4 +1,4 @@
-"""The settings: their sections, where they are read from, and what is checked across them."""
+"""The settings: their sections, their sources, and the checks across them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from sidecar.config.sections import (
     UpstreamTls,
 )
 from sidecar.config.settings import (
-    ApplicationTerms,
+    ApplicationPolicy,
     Block,
     Failure,
     InputFailure,
     JudgeLayer,
     Layers,
-    ModelTerms,
+    ModelOutputPolicy,
+    ModelOverrides,
+    RuleOverride,
     RulesLayer,
-    RulesOnly,
-    RuleSwitch,
     Scan,
     SemanticLayer,
     Settings,
+    SourcePolicy,
     Sources,
-    SourceTerms,
     Upstream,
     load,
 )
@@ -43,7 +43,7 @@ from sidecar.config.settings import (
 __all__ = [
     "Admin",
     "Answers",
-    "ApplicationTerms",
+    "ApplicationPolicy",
     "Auth",
     "Block",
     "Cache",
@@ -57,16 +57,16 @@ __all__ = [
     "Limits",
     "Listen",
     "Log",
-    "ModelTerms",
-    "RuleSwitch",
+    "ModelOutputPolicy",
+    "ModelOverrides",
+    "RuleOverride",
     "RulesLayer",
-    "RulesOnly",
     "Scan",
     "Section",
     "SemanticLayer",
     "Settings",
     "Shadow",
-    "SourceTerms",
+    "SourcePolicy",
     "Sources",
     "Store",
     "Telemetry",

@@ -1,6 +1,6 @@
-"""The sections of the settings that say how the process runs, and what every section is made of.
+"""The settings sections for running the process, and the base class of all sections.
 
-What is scanned, and what follows from it, is in `sidecar.config`.
+The sections about scanning are in `sidecar.config.settings`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sidecar.util.units import Rate, parse_duration, parse_rate, parse_size
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Size = Annotated[int, BeforeValidator(parse_size)]
-# YAML reads a bare `off` as false.
+# YAML parses a bare `off` as false.
 Off = BeforeValidator(lambda value: "off" if value is False else value)
 RateSetting = Annotated[Rate, BeforeValidator(parse_rate)]
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -26,16 +26,16 @@ HostName = Annotated[str, Field(pattern=r"^[^\s/:@*]+$")]
 
 
 class Section(BaseModel):
-    """A part of the settings: frozen, and strict about names."""
+    """A section of the settings: immutable, unknown names are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@]+/?")
+_ORIGIN_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@]+/?")
 
 
 class Listen(Section):
-    """Where the data plane listens: scan API, inline door, `/health`."""
+    """Where the data plane listens: scan API, inline proxy, `/health`."""
 
     host: str = "127.0.0.1"
     port: Port = 8080
@@ -46,14 +46,14 @@ class Listen(Section):
 
     @field_validator("origins")
     @classmethod
-    def _pages(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [origin for origin in value if origin not in {"*", "null"} and not _ORIGIN.fullmatch(origin)]:
-            raise ValueError(f"{wrong[0]!r} is no origin: write it like https://chat.example, without a path")
+    def _valid_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if invalid := [item for item in value if item not in {"*", "null"} and not _ORIGIN_PATTERN.fullmatch(item)]:
+            raise ValueError(f"{invalid[0]!r} is no origin: write it like https://chat.example, without a path")
         return value
 
 
 class Admin(Section):
-    """Where the dashboard, metrics and readiness listen, and how long a login holds."""
+    """Where the dashboard, metrics and readiness listen, and how long a login lasts."""
 
     host: str = "127.0.0.1"
     port: Port = 8081
@@ -71,7 +71,7 @@ class Admin(Section):
 
 
 class Answers(Section):
-    """How answers are looked at where `responses` says so, and what `pii: redact` does with them."""
+    """How responses are scanned where `responses` says so, and what `pii: redact` does with them."""
 
     find: tuple[Literal["system_prompt", "pii", "secrets"], ...] = ("system_prompt", "pii", "secrets")
     words: int = Field(default=8, ge=4, le=64)
@@ -93,7 +93,7 @@ class Store(Section):
 
 
 class Inline(Section):
-    """What the inline door serves beside the routes that it knows."""
+    """What the inline proxy serves beside the routes it knows."""
 
     prefixes: tuple[str, ...] = (
         "/v1",
@@ -110,13 +110,13 @@ class Inline(Section):
 
     @model_validator(mode="after")
     def _paths(self) -> Inline:
-        if wrong := [path for path in (*self.prefixes, *self.routes) if path and not path.startswith("/")]:
-            raise ValueError(f"{wrong[0]!r} is no path: it must begin with a slash, without a method")
+        if invalid := [path for path in (*self.prefixes, *self.routes) if path and not path.startswith("/")]:
+            raise ValueError(f"{invalid[0]!r} is no path: it must begin with a slash, without a method")
         return self
 
 
 class Limits(Section):
-    """Bounds on what clients may send."""
+    """Bounds on client requests."""
 
     url: str = "memory://"
     rate: RateSetting = Rate(600, 60.0)
@@ -130,14 +130,14 @@ class Limits(Section):
     connections: int = Field(default=4096, ge=16)
 
     @model_validator(mode="after")
-    def _room_for_one(self) -> Limits:
+    def _fits_one_body(self) -> Limits:
         if self.bodies < 10 * self.body_bytes:
             raise ValueError(f"bodies: at least ten times body_bytes ({10 * self.body_bytes} bytes), to read one")
         return self
 
 
 class Cache(Section):
-    """What the layers said of a text, so that a conversation is not scanned again and again. 0 entries: off."""
+    """Scan results per segment, so that a conversation is not scanned repeatedly. 0 entries: off."""
 
     url: str = "memory://"
     entries: int = Field(default=50_000, ge=0)
@@ -146,7 +146,7 @@ class Cache(Section):
 
 
 class Shadow(Section):
-    """A second policy set that runs beside the first and decides nothing. No policies: off."""
+    """A second policy set that runs beside the first without deciding. No policies: off."""
 
     policies: tuple[Path, ...] = ()
     share: Score = 1.0
@@ -154,7 +154,7 @@ class Shadow(Section):
 
 
 class Auth(Section):
-    """Who must show a key. The scan API always asks for one."""
+    """Who must present a key. The scan API always requires one."""
 
     inline: Literal["optional", "required"] = "optional"
     failures: RateSetting = Rate(60, 60.0)
@@ -164,7 +164,7 @@ class Auth(Section):
 
 
 class Log(Section):
-    """What is written down."""
+    """What is logged and stored."""
 
     format: Literal["console", "json"] = "console"
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -177,7 +177,7 @@ class Log(Section):
 
 
 class Compat(Section):
-    """Contracts of other products, answered on the data port by the same pipeline."""
+    """Contracts of other products, served on the data port by the same scanner."""
 
     moderations: bool = False
     llm_guard: bool = False
@@ -188,7 +188,7 @@ class Compat(Section):
 
 
 class Telemetry(Section):
-    """Traces for OpenTelemetry; off without an endpoint."""
+    """OpenTelemetry traces; off without an endpoint."""
 
     endpoint: str | None = None
     service: str = "prompt-sidecar"
@@ -202,41 +202,41 @@ class Telemetry(Section):
 
 
 class Drain(Section):
-    """How a shutdown goes."""
+    """Graceful shutdown."""
 
     timeout: Duration = 60.0
 
 
-_FIELD = re.compile(r"[A-Za-z0-9-]+")
-_NOT_ADDED = frozenset(
+_FIELD_NAME = re.compile(r"[A-Za-z0-9-]+")
+_RESERVED_HEADERS = frozenset(
     (
         *("authorization", "api-key", "x-api-key", "proxy-authorization"),
         *("content-encoding", "content-length", "content-type"),
         *("connection", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"),
     )
 )
-"""Credentials, which are in files (`upstream.api_key_file`), and fields of the message and of its connection."""
+"""Credentials, which belong in files (`upstream.api_key_file`), and headers of the message and its connection."""
 
 
 class UpstreamTls(Section):
-    """Whom to trust beside the system's authorities, and the certificate to show (PEM files)."""
+    """Authorities to trust beside the system's, and the client certificate (PEM files)."""
 
     ca_file: Path | None = None
     certificate_file: Path | None = None
     key_file: Path | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> UpstreamTls:
+    def _key_needs_certificate(self) -> UpstreamTls:
         if self.key_file is not None and self.certificate_file is None:
             raise ValueError("key_file: without certificate_file there is no certificate to show")
         return self
 
 
 class UpstreamHeaders(Section):
-    """Header fields of clients that do not go up, by name or pattern, and fields that go up with every request.
+    """Client headers that are not forwarded, by name or pattern, and headers added to every request.
 
-    Cookies, addresses of the client's own network and what its CDN added are nobody's business there, and a CDN before
-    the upstream may refuse foreign ones. Servers take `a_b` for `a-b`, so names with underscores do not go up.
+    Cookies, addresses of the client's network and headers of its CDN do not concern the upstream, and a CDN in front
+    of it may reject foreign ones. Servers treat `a_b` as `a-b`, so names with underscores are not forwarded.
     """
 
     remove: tuple[str, ...] = (
@@ -260,8 +260,8 @@ class UpstreamHeaders(Section):
 
     @model_validator(mode="after")
     def _fields(self) -> UpstreamHeaders:
-        if wrong := [name for name in self.add if not _FIELD.fullmatch(name) or name.lower() in _NOT_ADDED]:
-            raise ValueError(f"add: {wrong[0]!r} is no name of a header field that may be set here")
-        if wrong := [name for name, value in self.add.items() if not (value.isascii() and value.isprintable())]:
-            raise ValueError(f"add: the value of {wrong[0]} holds what no header field may hold")
+        if invalid := [n for n in self.add if not _FIELD_NAME.fullmatch(n) or n.lower() in _RESERVED_HEADERS]:
+            raise ValueError(f"add: {invalid[0]!r} is no name of a header field that may be set here")
+        if invalid := [name for name, value in self.add.items() if not (value.isascii() and value.isprintable())]:
+            raise ValueError(f"add: the value of {invalid[0]} holds what no header field may hold")
         return self

@@ -1,8 +1,7 @@
 """Settings: `config.yaml`, overridden by `SIDECAR__SECTION__KEY`, secrets by `SIDECAR__..._FILE`.
 
-Everything is checked before anything starts, and all problems are reported in one go. Unknown
-settings are errors, in the file and in the environment alike. The sections about scanning are below, the
-others in `sidecar.config.sections`; how they are filled is in `load`.
+Everything is validated before anything starts, and all problems are reported together. Unknown settings are errors, in
+the file and in the environment. The sections about scanning are here, the others in `sidecar.config.sections`.
 """
 
 from __future__ import annotations
@@ -61,18 +60,18 @@ __all__ = [
     "Upstream",
     "load",
 ]
-Situation = Literal["block", "allow"]
-LayerSituation = Literal["block", "skip"]
+FailurePolicy = Literal["block", "allow"]
+LayerFailurePolicy = Literal["block", "skip"]
 
 RENAMED = {
     "inline.scan_roles": "scan.sources.application and scan.sources.model (layers, threshold)",
     "scan.thresholds": "scan.sources (layers and threshold of user, untrusted, application, model)",
 }
-"""Settings of earlier versions, and what does their work now."""
+"""Removed settings, and their replacements."""
 
 
 class Upstream(Section):
-    """The OpenAI-compatible service behind the inline door."""
+    """The OpenAI-compatible service behind the inline proxy."""
 
     url: str = "echo://"
     api_key_file: Path | None = None
@@ -86,82 +85,82 @@ class Upstream(Section):
 
     @field_validator("proxy")
     @classmethod
-    def _no_secret(cls, value: str | None) -> str | None:
+    def _no_credentials(cls, value: str | None) -> str | None:
         if value and "@" in value:
             raise ValueError("holds a user; write environment here and the whole address into HTTPS_PROXY")
         return value
 
     @model_validator(mode="after")
     def _known_scheme(self) -> Upstream:
-        scheme, _, rest = self.url.partition("://")
+        scheme, _, address = self.url.partition("://")
         if scheme not in {"echo", "local", "http", "https"}:
             raise ValueError(f"url {self.url!r}: the scheme must be http, https, echo or local")
-        if scheme.startswith("http") and "@" in rest.partition("/")[0]:
+        if scheme.startswith("http") and "@" in address.partition("/")[0]:
             raise ValueError("url: holds a user; credentials go up from upstream.api_key_file alone")
-        if scheme.startswith("http") and ("?" in rest or "#" in rest):
+        if scheme.startswith("http") and ("?" in address or "#" in address):
             raise ValueError("url: ends in a query or a fragment, which no request would have; clients send their own")
         return self
 
 
-class ModelTerms(Section):
-    """What differs for one model, or for those of a pattern. `layers`: of those that read a source only these do."""
+class ModelOverrides(Section):
+    """Settings for one model or a pattern. `layers`: restricts the layers that scan a source to these."""
 
     upstream: Upstream | None = None
     threshold: Score | None = None
     layers: tuple[LayerName, ...] | None = None
 
-    def over(self, default: Upstream) -> Upstream:
-        """The upstream of the model: what it does not say is as in `default`, but nothing that is another host's."""
+    def merged_with(self, default: Upstream) -> Upstream:
+        """The upstream of the model: unset fields are those of `default`, unless they belong to another host."""
         if self.upstream is None:
             return default
-        said = {name: getattr(self.upstream, name) for name in self.upstream.model_fields_set}
-        shared = set(Upstream.model_fields)
-        if "url" in said and said["url"] != default.url:
-            shared -= {"api_key_file", "tls"}
-            said.setdefault("headers", UpstreamHeaders(remove=default.headers.remove))
-        return Upstream.model_construct(**{name: getattr(default, name) for name in shared} | said)
+        overrides = {name: getattr(self.upstream, name) for name in self.upstream.model_fields_set}
+        inherited = set(Upstream.model_fields)
+        if "url" in overrides and overrides["url"] != default.url:
+            inherited -= {"api_key_file", "tls"}
+            overrides.setdefault("headers", UpstreamHeaders(remove=default.headers.remove))
+        return Upstream.model_construct(**{name: getattr(default, name) for name in inherited} | overrides)
 
 
-class SourceTerms(Section):
-    """How the texts of one source are read: by which layers, and from which score they block.
+class SourcePolicy(Section):
+    """How the texts of one source are scanned: by which layers, and from which score they block.
 
-    Without a threshold that of `scan` holds.
+    Without a threshold that of `scan` applies.
     """
 
     layers: tuple[LayerName, ...] = tuple(LayerName)
     threshold: Score | None = None
 
 
-class ApplicationTerms(SourceTerms):
-    """The same for what the application says: from a score that is nearly always right."""
+class ApplicationPolicy(SourcePolicy):
+    """The same for texts of the application: with a threshold that is rarely reached by mistake."""
 
     layers: tuple[LayerName, ...] = (LayerName.RULES, LayerName.SEMANTIC)
     threshold: Score | None = 0.9
 
 
-class RulesOnly(SourceTerms):
-    """The same for what the model says: by rules that are nearly always right."""
+class ModelOutputPolicy(SourcePolicy):
+    """The same for texts of the model: by the rules alone, with a high threshold."""
 
     layers: tuple[LayerName, ...] = (LayerName.RULES,)
     threshold: Score | None = 0.9
 
 
 class Sources(Section):
-    """How each source (`sidecar.types.Source`) is read. A key's own threshold stands before theirs."""
+    """How each source (`sidecar.types.Source`) is scanned. A key's own threshold takes precedence."""
 
-    user: SourceTerms = SourceTerms()
-    untrusted: SourceTerms = SourceTerms()
-    application: ApplicationTerms = ApplicationTerms()
-    model: RulesOnly = RulesOnly()
+    user: SourcePolicy = SourcePolicy()
+    untrusted: SourcePolicy = SourcePolicy()
+    application: ApplicationPolicy = ApplicationPolicy()
+    model: ModelOutputPolicy = ModelOutputPolicy()
 
     @property
-    def each(self) -> dict[Source, SourceTerms]:
-        """The terms by source."""
+    def by_source(self) -> dict[Source, SourcePolicy]:
+        """The policies by source."""
         return {source: getattr(self, source) for source in Source}
 
 
 class Scan(Section):
-    """The verdict's threshold, and the bounds of one scan."""
+    """The threshold of the verdict, and the bounds of one scan."""
 
     threshold: Score = 0.6
     sources: Sources = Sources()
@@ -188,18 +187,18 @@ class SemanticLayer(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _not_the_old_names(cls, values: Any) -> Any:
-        gone = {
+    def _removed_settings(cls, values: Any) -> Any:
+        removed = {
             "windows": "is gone: text may be as long as a body. layers.semantic.budget bounds what is read closely",
             "batch_tokens": "is gone: windows are no longer read in batches",
         }
-        if isinstance(values, dict) and (old := [name for name in gone if name in values]):
-            raise ValueError("; ".join(f"{name} {gone[name]}" for name in old))
+        if isinstance(values, dict) and (old := [name for name in removed if name in values]):
+            raise ValueError("; ".join(f"{name} {removed[name]}" for name in old))
         return values
 
 
 class JudgeLayer(Section):
-    """A language model that gives a second opinion inside the uncertain band; off without a URL."""
+    """A language model that scores prompts in the uncertain band; off without a URL."""
 
     url: str | None = None
     model: str = ""
@@ -227,8 +226,8 @@ class JudgeLayer(Section):
         return self
 
 
-class RuleSwitch(Section):
-    """What an operator changes of one rule."""
+class RuleOverride(Section):
+    """What an operator changes about one rule."""
 
     status: Annotated[Literal["off", "hint", "block"], Off] | None = None
     score: Score | None = None
@@ -243,32 +242,32 @@ class Layers(Section):
 
 
 class InputFailure(Section):
-    """What happens to a body of which some part cannot be scanned, kind by kind."""
+    """What happens when part of a body cannot be scanned, by cause."""
 
-    oversize: Situation = "block"
-    malformed: Situation = "block"
-    encoding: Situation = "block"
-    media: Situation = "allow"
-    token_ids: Situation = "block"
-    budget: Situation = "block"
-    reference: Situation = "allow"
+    oversize: FailurePolicy = "block"
+    malformed: FailurePolicy = "block"
+    encoding: FailurePolicy = "block"
+    media: FailurePolicy = "allow"
+    token_ids: FailurePolicy = "block"
+    budget: FailurePolicy = "block"
+    reference: FailurePolicy = "allow"
 
 
 class Failure(Section):
-    """Fail open or fail closed, situation by situation."""
+    """Fail open or fail closed, by situation."""
 
-    rules: LayerSituation = "block"
-    semantic: LayerSituation = "block"
-    llm_judge: LayerSituation = "skip"
-    all: Situation = "block"
-    answer: Situation = "block"
-    overload: Situation = "block"
+    rules: LayerFailurePolicy = "block"
+    semantic: LayerFailurePolicy = "block"
+    llm_judge: LayerFailurePolicy = "skip"
+    all: FailurePolicy = "block"
+    answer: FailurePolicy = "block"
+    overload: FailurePolicy = "block"
     input: InputFailure = InputFailure()
-    unknown_route: Situation = "block"
+    unknown_route: FailurePolicy = "block"
 
 
 class Block(Section):
-    """How the inline door says no."""
+    """How the inline proxy rejects a request."""
 
     style: Literal["error", "refusal"] = "error"
     status: int = Field(default=400, ge=400, le=499)
@@ -288,7 +287,7 @@ class Settings(Section):
     admin: Admin = Admin()
     mode: Literal["enforce", "monitor"] = "enforce"
     upstream: Upstream = Upstream()
-    models: dict[str, ModelTerms] = Field(default={})
+    models: dict[str, ModelOverrides] = Field(default={})
     inline: Inline = Inline()
     scan: Scan = Scan()
     layers: Layers = Layers()
@@ -299,7 +298,7 @@ class Settings(Section):
     responses: Annotated[Literal["off", "flag", "block"], Off] = "off"
     answers: Answers = Answers()
     policies: tuple[Path, ...] = ()
-    rules: dict[str, RuleSwitch] = Field(default={})
+    rules: dict[str, RuleOverride] = Field(default={})
     shadow: Shadow = Shadow()
     store: Store = Store()
     limits: Limits = Limits()
@@ -311,17 +310,17 @@ class Settings(Section):
     drain: Drain = Drain()
 
     @model_validator(mode="after")
-    def _personal_data_is_seen(self) -> Settings:
+    def _pii_needs_rules(self) -> Settings:
         if self.pii != "flag" and not self.layers.rules.enabled:
             raise ValueError(f"pii: {self.pii} needs layers.rules.enabled: nobody else finds personal data")
         return self
 
     @model_validator(mode="after")
-    def _models_are_read(self) -> Settings:
+    def _model_layers_are_usable(self) -> Settings:
         for name, terms in self.models.items():
             if terms.layers is None:
                 continue
-            if terms.layers and not any(self.uses(layer) for layer in terms.layers):
+            if terms.layers and not any(self.is_enabled(layer) for layer in terms.layers):
                 raise ValueError(
                     f"models.{name}.layers: none of them is in use; write [] where nothing shall be scanned"
                 )
@@ -330,31 +329,31 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
-    def _sockets_pass_as_they_are(self) -> Settings:
-        if self.inline.websockets and self.looks_for_personal_data:
+    def _websockets_are_not_scanned(self) -> Settings:
+        if self.inline.websockets and self.scans_for_pii:
             raise ValueError("inline.websockets: neither `responses` nor `pii: redact` looks at what passes there")
         return self
 
-    def uses(self, layer: LayerName) -> bool:
-        """Whether the settings switch a layer on."""
+    def is_enabled(self, layer: LayerName) -> bool:
+        """Whether the settings enable a layer."""
         if layer is LayerName.LLM_JUDGE:
             return self.layers.llm_judge.url is not None
         return self.layers.rules.enabled if layer is LayerName.RULES else self.layers.semantic.enabled
 
     @model_validator(mode="after")
-    def _grpc_has_what_it_asks(self) -> Settings:
+    def _grpc_needs_envoy(self) -> Settings:
         if self.listen.grpc_port is not None and not self.compat.envoy:
             raise ValueError("listen.grpc_port needs compat.envoy: it is the same check over gRPC")
         return self
 
     @property
-    def looks_for_personal_data(self) -> bool:
-        """Whether the inline door looks for it beside the scan: in answers, or to replace it in prompts."""
+    def scans_for_pii(self) -> bool:
+        """Whether the inline proxy looks for PII beside the scan: in responses, or to redact prompts."""
         return self.responses != "off" or self.pii == "redact"
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the file (default `config.yaml`, if there is one) and the environment.
+    """Read the file (default `config.yaml`, if it exists) and the environment.
 
     Raises `ConfigError` with every problem found, each with the place where it was set.
     """
@@ -373,8 +372,8 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 
 def _describe(item: Any, origin: Mapping[str, str]) -> str:
     place = ".".join(str(part) for part in item["loc"])
-    said = item["msg"].removeprefix("Value error, ")
+    message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
-        said = f"was replaced by {RENAMED[place]}" if place in RENAMED else "unknown setting"
+        message = f"was replaced by {RENAMED[place]}" if place in RENAMED else "unknown setting"
     source = next((f" (from {name})" for key, name in origin.items() if place.startswith(key)), "")
-    return f"{place}: {said}{source}" if place else f"{said}{source}"
+    return f"{place}: {message}{source}" if place else f"{message}{source}"

@@ -1,4 +1,4 @@
-"""Raw settings before they are checked: a YAML file, and `SIDECAR__SECTION__KEY` from the environment over it."""
+"""Raw settings before validation: a YAML file, overridden by `SIDECAR__SECTION__KEY` from the environment."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ ENV_PREFIX = "SIDECAR__"
 
 def read_file(path: Path | None) -> dict[str, Any]:
     """The settings of a file, default `config.yaml` if there is one. Raises `ConfigError`."""
-    chosen = path or Path("config.yaml")
-    if path is None and not chosen.exists():
+    file = path or Path("config.yaml")
+    if path is None and not file.exists():
         return {}
     try:
-        values = yaml.safe_load(chosen.read_text("utf-8"))
+        values = yaml.safe_load(file.read_text("utf-8"))
     except yaml.MarkedYAMLError as error:  # its text quotes the line, which may hold a secret
         place = f"line {error.problem_mark.line + 1}, " if error.problem_mark else ""
-        raise ConfigError(f"{chosen} cannot be read", [f"{place}{error.problem}"]) from None
+        raise ConfigError(f"{file} cannot be read", [f"{place}{error.problem}"]) from None
     except (OSError, yaml.YAMLError, *NOT_YAML) as error:
-        raise ConfigError(f"{chosen} cannot be read", [" ".join(str(error).split())]) from None
+        raise ConfigError(f"{file} cannot be read", [" ".join(str(error).split())]) from None
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise ConfigError(f"{chosen} cannot be read", ["the top level must be a mapping of settings"])
+        raise ConfigError(f"{file} cannot be read", ["the top level must be a mapping of settings"])
     return values
 
 
@@ -52,7 +52,7 @@ def override(
 
 
 def _value(keys: list[str], text: str, model: type[BaseModel]) -> tuple[list[str], Any]:
-    """A `..._FILE` variable that is no setting of its own names the file that holds the value."""
+    """A `..._FILE` variable that is not a setting itself names the file that holds the value."""
     if keys[-1].endswith("_file") and not _is_setting(keys, model):
         return [*keys[:-1], keys[-1].removesuffix("_file")], Path(text).read_text("utf-8").strip()
     return keys, yaml.safe_load(text) if text else text

@@ -12,9 +12,8 @@ from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, add_security_headers
 from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.policy import Policy, Rule
-from sidecar.storage import Entry, Filter, export
-from sidecar.storage.exports import CONTENT_TYPES
-from sidecar.storage.exports import Form as FileForm
+from sidecar.storage import DecisionRow, Filter, export
+from sidecar.storage.exports import CONTENT_TYPES, ExportFormat
 from sidecar.types import Label, LayerName
 
 PAGE = 100
@@ -89,7 +88,7 @@ class Decisions:
 
     async def export(self, visit: Visit) -> web.StreamResponse:
         """All decisions that match, streamed as a file."""
-        form: FileForm = "jsonl" if visit.query.choice("form", ("csv", "jsonl")) == "jsonl" else "csv"
+        form: ExportFormat = "jsonl" if visit.query.choice("form", ("csv", "jsonl")) == "jsonl" else "csv"
         pieces = export(visit.store.decisions, form, read_filter(visit.query))
         first = await anext(pieces, b"")  # an unavailable store gives an error page, not half a file
         await visit.note("log_exported", form, _for_audit(visit.query))
@@ -127,13 +126,13 @@ async def _after(visit: Visit, criteria: Filter, before: str) -> Filter:
     return Filter(**{name: getattr(criteria, name) for name in Filter.__slots__ if name != "before"}, before=last)
 
 
-def _rules(policy: Policy, entry: Entry) -> Mapping[str, Rule]:
+def _rules(policy: Policy, entry: DecisionRow) -> Mapping[str, Rule]:
     """The rules of the current policy that the decision names."""
     named = {finding["rule"] for finding in entry.findings}
     return {rule.id: rule for rule in policy.rules if rule.id in named}
 
 
-def _text(entry: Entry) -> list[Piece]:
+def _text(entry: DecisionRow) -> list[Piece]:
     """The stored text, with highlights if it is the complete text of one segment, so that spans are valid."""
     if entry.text is None:
         return []

@@ -15,7 +15,7 @@ from sidecar.dashboard.pages import is_hidden
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
 from sidecar.scan.exceptions import Exemptions
-from sidecar.storage import Entry, Exemption, Role
+from sidecar.storage import DecisionRow, Role, RuleException
 
 
 class Exceptions:
@@ -65,20 +65,20 @@ class Exceptions:
         return to("/exceptions", "revoked")
 
 
-def exceptable(entry: Entry) -> list[tuple[str, str]]:
+def exceptable(entry: DecisionRow) -> list[tuple[str, str]]:
     """The rules of a blocked decision, each with the digest of the text it matched."""
     marked = ((finding["rule"], finding.get("digest")) for finding in entry.findings)
     return sorted({(rule, digest) for rule, digest in marked if digest})
 
 
-def state(exception: Exemption, now: datetime) -> str:
+def state(exception: RuleException, now: datetime) -> str:
     """`holds`, `expired` or `revoked`."""
     if exception.revoked_at is not None:
         return "revoked"
-    return "holds" if exception.holds(now) else "expired"
+    return "holds" if exception.is_valid(now) else "expired"
 
 
-def suggestion(entry: Entry, rules: Sequence[str]) -> str:
+def suggestion(entry: DecisionRow, rules: Sequence[str]) -> str:
     """The YAML line for the policy that would fix the false positive permanently."""
     text = entry.text if entry.text and entry.segments == 1 else "the prompt, which the log does not hold"
     return "\n".join(f"# {rule}\nno_match: [{_quoted(text[:500])}]" for rule in rules)
@@ -93,7 +93,7 @@ def _escaped(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
-def _terms(form: Form, entry: Entry, author: str) -> dict[str, Any]:
+def _terms(form: Form, entry: DecisionRow, author: str) -> dict[str, Any]:
     """The exception's terms in the form. Raises `RequestError`."""
     seconds = form.duration("lasts") or 30 * 86400.0
     try:

@@ -177,7 +177,7 @@ class Guard:
     async def session(self, token: str, *, touch: bool = True) -> Session | None:
         """The session of a token, while it is valid. `touch`: record its use, which keeps it alive."""
         now = datetime.now(UTC)
-        fresh = {"used_after": now - self._idle, "begun_after": now - self._longest}
+        fresh = {"used_after": now - self._idle, "created_after": now - self._longest}
         session = await self._store.sessions.find(digest(token), **fresh)
         if touch and session and session.used_at < now - TOUCH_AFTER:
             await self._store.sessions.touch(session.digest, now)
@@ -186,7 +186,7 @@ class Guard:
     async def forget_old_sessions(self) -> None:
         """Delete expired sessions."""
         now = datetime.now(UTC)
-        await self._store.sessions.purge(used_before=now - self._idle, begun_before=now - self._longest)
+        await self._store.sessions.purge(used_before=now - self._idle, created_before=now - self._longest)
 
     async def _receive(self, visit: Visit) -> None:
         """Read the form, and refuse one that does not come from our own page."""

@@ -7,13 +7,13 @@ from typing import get_args
 
 from aiohttp import web
 
-from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, differences
+from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, describe_changes
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import duration
 from sidecar.errors import RequestError
-from sidecar.storage import Mode, OwnTerms, Role, Terms
-from sidecar.util.units import show_rate
+from sidecar.storage import KeyChanges, KeyOverrides, Mode, Role
+from sidecar.util.units import format_rate
 
 LONGEST_LIFE = timedelta(days=3650)
 
@@ -98,11 +98,11 @@ class KeysPage:
         if row is None:
             raise refused(404, "There is no such key.")
         try:
-            terms: Terms = {**_own_terms(visit.form), "expires_at": _end(visit.form, row[0])}
+            terms: KeyChanges = {**_own_terms(visit.form), "expires_at": _end(visit.form, row[0])}
             before, after = await self._keyring.change(_id(visit), terms)
         except RequestError as error:
             return await self._key_page(visit, refused(error.status, error.detail, param=error.param))
-        if changes := differences(before, after):
+        if changes := describe_changes(before, after):
             await visit.note("key_changed", after.id, changes)
         return to(f"/keys/{after.id}", "changed")
 
@@ -134,7 +134,7 @@ def _id(visit: Visit) -> str:
     return visit.request.match_info["id"]
 
 
-def _own_terms(form: Form) -> OwnTerms:
+def _own_terms(form: Form) -> KeyOverrides:
     """The key's own limits and policy in a form. Raises `RequestError` naming the field."""
     return {
         "rate": form.rate("rate"),
@@ -149,7 +149,7 @@ def _filled(key: ApiKey) -> dict[str, str]:
     """The terms of a key as values of its form."""
     return {
         "expires": _shown(key.expires_at),
-        "rate": show_rate(key.rate) if key.rate else "",
+        "rate": format_rate(key.rate) if key.rate else "",
         "burst": str(key.burst or ""),
         "threshold": "" if key.threshold is None else f"{key.threshold:g}",
         "mode": key.mode or "",
@@ -190,7 +190,7 @@ def _life(seconds: float | None, param: str) -> timedelta | None:
 
 def own_words(key: ApiKey) -> list[str]:
     """The key's own terms as text; empty where the general ones apply."""
-    terms = [show_rate(key.rate)] if key.rate else []
+    terms = [format_rate(key.rate)] if key.rate else []
     terms += [f"{key.burst} at once"] if key.burst else []
     terms += [f"blocks from {key.threshold:g}"] if key.threshold is not None else []
     return terms + ([f"rules: {key.rules}"] if key.rules else [])

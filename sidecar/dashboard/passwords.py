@@ -15,10 +15,11 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from sidecar.errors import RateLimited
-from sidecar.limits import Concurrency, QueueFull
+from sidecar.limits import counted_bulkhead
+from sidecar.util.bulkhead import BulkheadFull
 
 SHORTEST, LONGEST = 12, 200
-AT_ONCE, WAITING = 2, 16
+MAX_HASHING, MAX_WAITING = 2, 16
 T = TypeVar("T")
 
 
@@ -38,7 +39,7 @@ class Passwords:
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-        self._turns = Concurrency(AT_ONCE, WAITING)
+        self._bulkhead = counted_bulkhead(MAX_HASHING, MAX_WAITING)
         self._nobody = ""
 
     async def hash(self, password: str) -> str:
@@ -53,9 +54,9 @@ class Passwords:
 
     async def _compute(self, work: Callable[[], T]) -> T:
         try:
-            async with self._turns:
+            async with self._bulkhead:
                 return await asyncio.to_thread(work)
-        except QueueFull:
+        except BulkheadFull:
             raise RateLimited("Too many log in at this moment; try again in 2 s.", retry_after=2) from None
 
     def _matches(self, password: str, hashed: str) -> bool:

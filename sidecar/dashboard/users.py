@@ -10,7 +10,7 @@ from sidecar.dashboard.forms import refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.invitations import invite
 from sidecar.errors import RequestError
-from sidecar.storage import Change, Role, valid_name
+from sidecar.storage import ChangeResult, Role, valid_name
 
 
 class Users:
@@ -75,10 +75,10 @@ class Users:
         """Remove an account and its access."""
         return await self._changed(visit, await visit.store.admins.remove(_target(visit)), "user_removed", "")
 
-    async def _changed(self, visit: Visit, outcome: Change, action: str, detail: str) -> web.Response:
-        if outcome is Change.UNKNOWN:
+    async def _changed(self, visit: Visit, outcome: ChangeResult, action: str, detail: str) -> web.Response:
+        if outcome is ChangeResult.UNKNOWN:
             raise _unknown()
-        if outcome is Change.LAST_ADMIN:
+        if outcome is ChangeResult.LAST_ADMIN:
             return await self._page(visit, refused(400, "One admin must remain."))
         await visit.note(action, _target(visit), detail)
         return to("/users", action)

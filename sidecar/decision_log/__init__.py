@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sidecar.decision_log.writer import Journal
+from sidecar.decision_log.writer import DecisionLog
 
-__all__ = ["Journal"]
+__all__ = ["DecisionLog"]

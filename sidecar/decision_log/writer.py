@@ -1,9 +1,9 @@
-"""Every decision becomes one log line, some metrics and one row; nothing here ever holds up an answer.
+"""Every decision becomes one log line, some metrics and one row; recording never delays a response.
 
-Rows wait in a bounded queue and are written in batches; while the store does not take them they are
-kept, and what the queue has no room for is dropped and counted. By default none of the three sinks gets
-a word of a prompt: a text is known by its length and by an HMAC whose secret is random, shared by all
-replicas, replaced from time to time, and deleted once no row refers to it.
+Rows wait in a bounded queue and are written in batches. While the database does not accept them they are kept; rows
+that do not fit the queue are dropped and counted. By default none of the three sinks gets text of a prompt: a text is
+identified by its length and by an HMAC whose secret is random, shared by all replicas, rotated periodically, and
+deleted once no row refers to it.
 """
 
 from __future__ import annotations
@@ -17,45 +17,49 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sidecar import config
-from sidecar.decision_log.entries import entry, redacted
+from sidecar.decision_log.rows import decision_row, redact
 from sidecar.errors import StoreError
 from sidecar.observability import metrics, tracing
-from sidecar.observability.metrics import count_of, times_of
-from sidecar.storage import Entry, Secret, Store
+from sidecar.observability.metrics import cached_counter, cached_histogram
+from sidecar.storage import DecisionRow, Secret, Store
 from sidecar.types import Decision, Segment, Verdict
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 
 SECRET = "scan_log"
 SECRET_LIFE = timedelta(days=30)
-HOUSEKEEPING = 3600.0
-CHECKED = 1_000
-"""Rows after which the bounds of the log are looked at."""
-LESS = 0.9
-"""Share of the rows that stay where the file has become too large."""
-LEAST = 1_000
-"""Rows that stay however large the file is."""
+HOUSEKEEPING_INTERVAL = 3600.0
+CHECK_EVERY = 1_000
+"""Rows written between two checks of the log's bounds."""
+KEEP_SHARE = 0.9
+"""Share of the rows that is kept when the file is too large."""
+MIN_ROWS = 1_000
+"""Rows that are kept however large the file is."""
 RETRY_PAUSE = 1.0
 CLOSE_TIMEOUT = 5.0
-_SHOWN = tuple(name for name in Entry.__slots__ if name not in {"at", "findings", "layers", "text", "reasoning"})
+_NOT_LOGGED = {"at", "findings", "layers", "text", "reasoning"}
+_LOGGED_FIELDS = tuple(name for name in DecisionRow.__slots__ if name not in _NOT_LOGGED)
 _EMPTY = frozenset({None, ""})
 _log = logs.get("journal")
 
 
-class Journal:
-    """Records decisions. `start` it before the first `digest`; `close` writes what still waits."""
+class DecisionLog:
+    """Records decisions. `start` it before the first `digest`; `close` writes the queued rows.
+
+    Invariant: a row leaves the queue only after it was written, so a failed batch is written again.
+    """
 
     def __init__(self, store: Store | None, settings: config.Store, log: config.Log) -> None:
         self._store = store
         self._settings = settings
         self._log_settings = log
         self._secret = Secret.new(0, datetime.now(UTC))
-        self._queue: deque[Entry] = deque()
-        self._filled = asyncio.Event()
+        self._queue: deque[DecisionRow] = deque()
+        self._batch_ready = asyncio.Event()
         self._failing = False
-        self._unchecked = 0
+        self._rows_since_check = 0
         self._background = Background()
-        self._line = _log.bind()
+        self._logger = _log.bind()
 
     @property
     def healthy(self) -> bool:
@@ -63,15 +67,15 @@ class Journal:
         return not (self._log_settings.required and self._failing)
 
     async def start(self) -> None:
-        """Fetch the shared secret and begin to write. May raise `StoreError`."""
+        """Fetch the shared secret and start writing. May raise `StoreError`."""
         if self._store is None:
             return
         await self._renew_secret(self._store)
-        self._background.repeat("journal_write", self._write_when_filled, 0.0)
-        self._background.repeat("journal_housekeeping", self._keep_house, HOUSEKEEPING)
+        self._background.repeat("journal_write", self._write_when_due, 0.0)
+        self._background.repeat("journal_housekeeping", self._run_housekeeping, HOUSEKEEPING_INTERVAL)
 
     async def close(self) -> None:
-        """Write what waits, for at most `CLOSE_TIMEOUT` seconds; the rest is dropped and counted."""
+        """Write the queued rows, for at most `CLOSE_TIMEOUT` seconds; the others are dropped and counted."""
         await self._background.close()
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
@@ -82,46 +86,46 @@ class Journal:
         self._queue.clear()
 
     def record(self, decision: Decision) -> None:
-        """Log, count and queue. Never waits, never raises for the trouble of the store."""
-        made = entry(decision)
-        with suppress(OSError):  # nobody reads our standard error any more: no reason to refuse requests
-            self._line.info("decision_made", **_facts(made))
-        _count(decision)
+        """Log, count and queue. Never waits, and never raises for a failing database."""
+        row = decision_row(decision)
+        with suppress(OSError):  # standard error was closed: no reason to reject requests
+            self._logger.info("decision_made", **_log_fields(row))
+        _update_metrics(decision)
         tracing.record(decision)
         if self._store is None:
             return
         if len(self._queue) >= self._settings.queue:
             metrics.LOG_DROPPED.inc()
             return
-        self._queue.append(made)
+        self._queue.append(row)
         if len(self._queue) >= self._settings.batch:
-            self._filled.set()
+            self._batch_ready.set()
 
     def digest(self, text: str) -> str:
-        """`GENERATION.HMAC`: equal for equal texts while the secret lives, and not to be guessed without it."""
+        """`GENERATION.HMAC`: equal for equal texts while the secret lives; cannot be guessed without it."""
         raw = text.encode("utf-8", "surrogatepass")
         return f"{self._secret.generation}.{hmac.digest(self._secret.value, raw, 'sha256').hex()}"
 
     def text_for_log(self, segments: Sequence[Segment], verdict: Verdict) -> str:
-        """What `log.prompts` lets into the table: nothing, the text without what was found in it, or all of it."""
+        """What `log.prompts` stores: nothing, the text with findings redacted, or all of it."""
         if self._log_settings.prompts == "none":
             return ""
         if self._log_settings.prompts == "redacted":
-            return redacted(segments, verdict)
+            return redact(segments, verdict)
         return "\n".join(segment.text for segment in segments)
 
-    async def _write_when_filled(self) -> None:
+    async def _write_when_due(self) -> None:
         try:
             async with asyncio.timeout(self._settings.flush):
-                await self._filled.wait()
+                await self._batch_ready.wait()
         except TimeoutError:
             pass
-        self._filled.clear()
+        self._batch_ready.clear()
         if not await self._write():
             await asyncio.sleep(RETRY_PAUSE)
 
     async def _write(self) -> bool:
-        """Write batch after batch. An entry leaves the queue when it is written, and not before."""
+        """Write batch after batch. A row leaves the queue once it is written, not before."""
         while self._queue and self._store is not None:
             metrics.LOG_QUEUE.set(len(self._queue))
             size = min(self._settings.batch, len(self._queue))
@@ -133,28 +137,28 @@ class Journal:
             for _ in range(size):
                 self._queue.popleft()
             self._note_success(size)
-            self._unchecked += size
-            if self._unchecked >= CHECKED:
-                await self._keep_bound(self._store)
+            self._rows_since_check += size
+            if self._rows_since_check >= CHECK_EVERY:
+                await self._enforce_bounds(self._store)
         return True
 
-    async def _keep_bound(self, store: Store) -> None:
+    async def _enforce_bounds(self, store: Store) -> None:
         """Delete the oldest rows beyond the bounds. The newest stay: other tables may fill the file."""
-        self._unchecked, gone = 0, 0
+        self._rows_since_check, deleted = 0, 0
         try:
             if self._log_settings.rows is not None:
-                gone += await store.decisions.keep(self._log_settings.rows)
+                deleted += await store.decisions.keep(self._log_settings.rows)
             while (await store.decisions.bytes() or 0) > self._log_settings.bytes:
-                left = max(LEAST, int(LESS * await store.decisions.count()))
-                gone += (shorter := await store.decisions.keep(left))
-                if not shorter:
+                remaining = max(MIN_ROWS, int(KEEP_SHARE * await store.decisions.count()))
+                deleted += (trimmed := await store.decisions.keep(remaining))
+                if not trimmed:
                     break
         except StoreError as error:
-            _log.warning("log_not_trimmed", error=error)  # looked at again after the next rows
+            _log.warning("log_not_trimmed", error=error)  # retried after the next rows
         finally:
-            if gone:
-                metrics.LOG_TRIMMED.inc(gone)
-                _log.warning("log_trimmed", rows=gone)
+            if deleted:
+                metrics.LOG_TRIMMED.inc(deleted)
+                _log.warning("log_trimmed", rows=deleted)
 
     def _note_failure(self, error: StoreError) -> None:
         if not self._failing:
@@ -168,43 +172,43 @@ class Journal:
         metrics.LOG_WRITTEN.inc(size)
         metrics.LOG_QUEUE.set(len(self._queue))
 
-    async def _keep_house(self) -> None:
-        """Renew the secret when it is due; delete what is older than the retention or beyond the bounds."""
+    async def _run_housekeeping(self) -> None:
+        """Rotate the secret when due; delete rows older than the retention or beyond the bounds."""
         if self._store is None:
             return
         await self._renew_secret(self._store)
         horizon = datetime.now(UTC) - timedelta(seconds=self._log_settings.retention)
-        if gone := await self._store.decisions.purge(horizon):
-            _log.info("log_purged", rows=gone)
+        if deleted := await self._store.decisions.purge(horizon):
+            _log.info("log_purged", rows=deleted)
         await self._store.secrets.purge(SECRET, horizon - SECRET_LIFE)
-        await self._keep_bound(self._store)
+        await self._enforce_bounds(self._store)
 
     async def _renew_secret(self, store: Store) -> None:
         self._secret = await store.secrets.current(SECRET, datetime.now(UTC), SECRET_LIFE)
 
 
-def _facts(made: Entry) -> dict[str, Any]:
-    """The metadata of an entry, without what is empty."""
-    facts = {name: value for name in _SHOWN if (value := getattr(made, name)) not in _EMPTY}
-    if made.model and not _is_name(made.model):
-        facts["model"] = "*"
-    return facts
+def _log_fields(row: DecisionRow) -> dict[str, Any]:
+    """The metadata of a row, without empty values."""
+    fields = {name: value for name in _LOGGED_FIELDS if (value := getattr(row, name)) not in _EMPTY}
+    if row.model and not _is_name(row.model):
+        fields["model"] = "*"
+    return fields
 
 
 def _is_name(model: str) -> bool:
-    """Whether this looks like the name of a model: in any other form a client could write a prompt into the log."""
+    """Whether this looks like a model name: otherwise a client could put a prompt into the log."""
     return all(char.isascii() and (char.isalnum() or char in "-._:/@+") for char in model)
 
 
-def _count(decision: Decision) -> None:
+def _update_metrics(decision: Decision) -> None:
     verdict = decision.verdict
-    count_of(metrics.DECISIONS, decision.door, decision.action).inc()
-    times_of(metrics.SCAN_SECONDS, decision.door).observe(verdict.latency_ms / 1000)
+    cached_counter(metrics.DECISIONS, decision.entrypoint, decision.action).inc()
+    cached_histogram(metrics.SCAN_SECONDS, decision.entrypoint).observe(verdict.latency_ms / 1000)
     for label in verdict.threats:
-        count_of(metrics.THREATS, label).inc()
+        cached_counter(metrics.THREATS, label).inc()
     if decision.unscanned:
-        count_of(metrics.UNSCANNED, decision.unscanned).inc()
+        cached_counter(metrics.UNSCANNED, decision.unscanned).inc()
     for report in verdict.reports:
-        times_of(metrics.LAYER_SECONDS, report.layer).observe(report.elapsed)
+        cached_histogram(metrics.LAYER_SECONDS, report.layer).observe(report.elapsed)
         if report.failure:
-            count_of(metrics.LAYER_FAILURES, report.layer, report.failure).inc()
+            cached_counter(metrics.LAYER_FAILURES, report.layer, report.failure).inc()

@@ -60,19 +60,19 @@ def inflate(raw: bytes, content_encoding: str | None, *, limit: int) -> bytes:
     if content_encoding is None:
         return _bounded(raw, limit)
     coding = content_encoding.strip().lower()
-    stream = codings.decoder(coding) if coding in codings.KNOWN else None
+    stream = codings.decoder(coding) if coding in codings.SUPPORTED else None
     if stream is None:
-        said = f"Content-Encoding must be absent or one of {', '.join(codings.KNOWN)}, once."
+        said = f"Content-Encoding must be absent or one of {', '.join(codings.SUPPORTED)}, once."
         raise BodyError("encoding", said, status=415)
     pieces, size = [], 0
     try:
-        pieces.append(stream.piece(raw, limit + 1))
-        while stream.more and (size := sum(map(len, pieces))) <= limit:
-            pieces.append(stream.piece(b"", limit + 1 - size))
-    except codings.Damaged:
+        pieces.append(stream.decompress(raw, limit + 1))
+        while stream.pending and (size := sum(map(len, pieces))) <= limit:
+            pieces.append(stream.decompress(b"", limit + 1 - size))
+    except codings.CodingError:
         raise BodyError("malformed", "The body is not what its Content-Encoding says.") from None
     plain = _bounded(b"".join(pieces), limit)
-    if not stream.ended:
+    if not stream.finished:
         raise BodyError("malformed", "The compressed body is cut off before its end.")
     return plain
 
@@ -104,7 +104,7 @@ def parse(raw: bytes, *, depth: int) -> JsonValue:
 
     Raises `BodyError` with kind `malformed` (400) for whatever is no JSON, or not the same JSON to every reader.
     """
-    room = jsons.room_for(raw)
+    room = jsons.memory_for(raw)
     try:
         value: JsonValue = jsons.loads(raw, room)
     except jsons.DecodeError as error:

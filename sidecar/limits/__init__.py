@@ -1,17 +1,17 @@
-"""How often, how many at once and how much: a rate per key in memory or in Redis, bounds on scans and on memory."""
+"""Limits: a rate per key, in memory or in Redis; bulkheads for scans; a memory budget for request bodies."""
 
 from __future__ import annotations
 
 from sidecar.errors import ConfigError
-from sidecar.limits.concurrency import Concurrency, QueueFull
-from sidecar.limits.memory_budget import Lease, NoRoom, Room
+from sidecar.limits.bulkhead import counted_bulkhead
+from sidecar.limits.memory_budget import MemoryBudget, OverBudget, Reservation
 from sidecar.limits.rate import Limiter, MemoryLimiter
 
-__all__ = ["Concurrency", "Lease", "Limiter", "MemoryLimiter", "NoRoom", "QueueFull", "Room", "open"]
+__all__ = ["Limiter", "MemoryBudget", "MemoryLimiter", "OverBudget", "Reservation", "counted_bulkhead", "open"]
 
 
 async def open(url: str) -> Limiter:  # noqa: A001 - read as limits.open
-    """The limiter for `memory://` or `redis://...`. A Redis that does not answer now is no error."""
+    """The limiter for `memory://` or `redis://...`. An unreachable Redis is not an error."""
     if url == "memory://":
         return MemoryLimiter()
     if not url.startswith(("redis://", "rediss://", "unix://")):

@@ -1,9 +1,9 @@
-"""How much memory the bodies of all requests in flight may take together, and how it is shared.
+"""Memory budget for the bodies of all requests in flight, and its fair sharing.
 
-A body may hold at most as much as is then left. So nothing is set aside for anybody, and yet large bodies never
-starve small ones: with n that take all they can get, each has a share of 1/(n+1), and as much is left.
+A body may reserve at most as much as is then still free. So nothing has to be set aside per request, and yet large
+bodies never starve small ones: with n bodies that take all they can get, each has 1/(n+1), and as much stays free.
 
-Where the system itself has no memory, bodies that are not small are refused until it has the reserve again.
+When the system itself is out of memory, bodies that are not small are rejected until the reserve is held again.
 """
 
 from __future__ import annotations
@@ -13,120 +13,123 @@ from types import TracebackType
 from weakref import WeakSet
 
 from sidecar.errors import SidecarError
-from sidecar.limits.memory_reserve import Reserve
+from sidecar.limits.memory_reserve import MemoryReserve
 from sidecar.observability.metrics import BODY_BYTES, NO_ROOM
 
-MOST_WAITING = 64
-"""What waits has sent more than was read of it: that memory is bounded by this."""
-PATIENCE = 2.0
-"""Seconds until a body that found no room is given up."""
-SMALL = 16 * 1024
-"""What a body may always take that is let in at all: most chats do with less."""
+MAX_WAITING = 64
+"""Bodies waiting for memory. Each has sent more than was read of it, so this bounds that memory, too."""
+WAIT_TIMEOUT = 2.0
+"""Seconds a body waits for memory before it is rejected."""
+SMALL_BODY = 16 * 1024
+"""Bytes that a body may take even without the reserve: most chats need less."""
 
 
-_ROOMS: WeakSet[Room] = WeakSet()
+_BUDGETS: WeakSet[MemoryBudget] = WeakSet()
 
 
-class NoRoom(SidecarError):
-    """There is not enough left for this body, and there was not in time."""
+class OverBudget(SidecarError):
+    """The budget has too little left for this body, and not enough was freed in time."""
 
 
-class Room:
-    """`total` bytes for all; it may be changed at any time, and holds for what comes then."""
+class MemoryBudget:
+    """`total` bytes for all bodies. `total` may be changed at any time; it applies to later reservations.
+
+    Invariant: `reserved` is the sum of `Reservation.size` over all reservations.
+    """
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.held = 0
+        self.reserved = 0
         self._waiting = 0
-        self._reserve = Reserve()
+        self._reserve = MemoryReserve()
         self._freed = asyncio.Event()
-        _ROOMS.add(self)
+        _BUDGETS.add(self)
 
     @property
-    def largest(self) -> int:
-        """What one body may hold while there is no other."""
+    def max_size(self) -> int:
+        """The most one body may reserve, when there is no other."""
         return self.total // 2
 
-    def lease(self) -> Lease:
-        """For one body; use as a context manager, at whose end everything is given back."""
-        return Lease(self)
+    def reserve(self) -> Reservation:
+        """A reservation for one body; a context manager that frees it on exit."""
+        return Reservation(self)
 
-    def fits(self, more: int, size: int) -> bool:
-        """Whether a body of now `size` bytes, `more` than it was, holds no more than is then left."""
-        return size <= self.total - self.held - more and (size <= SMALL or self._reserve.keep())
+    def fits(self, growth: int, size: int) -> bool:
+        """Whether a body of now `size` bytes, `growth` of them new, is no larger than what is then left."""
+        return size <= self.total - self.reserved - growth and (size <= SMALL_BODY or self._reserve.acquire())
 
-    def starve(self) -> None:
-        """The system had no memory for something: all that is small has the reserve."""
-        self._reserve.let_go()
+    def release_reserve(self) -> None:
+        """Free the memory reserve: the system had no memory for something."""
+        self._reserve.release()
 
-    def tell(self) -> None:
-        """There is more room than there was."""
+    def notify_freed(self) -> None:
+        """Wake the waiters: memory was freed."""
         if self._waiting:
             self._freed.set()
 
-    async def wait(self, more: int, size: int) -> None:
-        """Until it fits. Raises `NoRoom` if it cannot, or not in time, or if many wait already or memory is short."""
-        if size > self.largest or self._waiting >= MOST_WAITING or not self._reserve.kept:
-            raise self._refused()
+    async def wait(self, growth: int, size: int) -> None:
+        """Wait until it fits. Raises `OverBudget` if it cannot, or not in time, with too many waiters or no reserve."""
+        if size > self.max_size or self._waiting >= MAX_WAITING or not self._reserve.held:
+            raise self._over_budget()
         self._waiting += 1
         try:
-            async with asyncio.timeout(PATIENCE):
-                while not self.fits(more, size):
+            async with asyncio.timeout(WAIT_TIMEOUT):
+                while not self.fits(growth, size):
                     self._freed.clear()
                     await self._freed.wait()
         except TimeoutError:
-            raise self._refused() from None
+            raise self._over_budget() from None
         finally:
             self._waiting -= 1
 
-    def _refused(self) -> NoRoom:
+    def _over_budget(self) -> OverBudget:
         NO_ROOM.labels("body").inc()
-        return NoRoom(f"{self.held} of {self.total} bytes are in use")
+        return OverBudget(f"{self.reserved} of {self.total} bytes are in use")
 
 
-BODY_BYTES.set_function(lambda: sum(room.held for room in tuple(_ROOMS)))
+BODY_BYTES.set_function(lambda: sum(budget.reserved for budget in tuple(_BUDGETS)))
 
 
-class Lease:
-    """What one body holds of the room. `waits`: it wanted more and has not got it."""
+class Reservation:
+    """One body's share of the budget. `waiting`: it needs more than it has got."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
         self.size = 0
-        self.waits = False
+        self.waiting = False
 
     @property
-    def largest(self) -> int:
-        """What it may ever hold."""
-        return self._room.largest
+    def max_size(self) -> int:
+        """The most it may ever reserve."""
+        return self._budget.max_size
 
-    async def hold(self, size: int) -> None:
-        """Hold `size` bytes from now on, more or fewer than before. Raises `NoRoom`; then it holds what it did."""
-        more = size - self.size
-        if more > 0 and not self._room.fits(more, size):
-            self.waits = True
-            await self._room.wait(more, size)
-            self.waits = False
-        self._move(size)
+    async def resize(self, size: int) -> None:
+        """Reserve `size` bytes in all, more or fewer than before. On `OverBudget` the reservation is unchanged."""
+        growth = size - self.size
+        if growth > 0 and not self._budget.fits(growth, size):
+            self.waiting = True
+            await self._budget.wait(growth, size)
+            self.waiting = False
+        self._set_size(size)
 
     def shrink(self, size: int) -> None:
-        """Hold no more than `size` bytes from now on."""
+        """Reserve at most `size` bytes from now on."""
         if size < self.size:
-            self._move(size)
+            self._set_size(size)
 
-    def _move(self, size: int) -> None:
-        """Both counts change, or neither does: what is told of it afterwards may fail for want of memory."""
-        more = size - self.size
-        self._room.held, self.size = self._room.held + more, size
-        if more < 0:
-            self._room.tell()
+    def _set_size(self, size: int) -> None:
+        """Update both counts or neither; the notification afterwards may fail for lack of memory."""
+        growth = size - self.size
+        self._budget.reserved, self.size = self._budget.reserved + growth, size
+        if growth < 0:
+            self._budget.notify_freed()
 
-    def __enter__(self) -> Lease:
-        """Nothing is held yet."""
+    def __enter__(self) -> Reservation:
+        """Start with nothing reserved."""
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        """Give back what is held."""
+        """Free everything."""
         self.shrink(0)

@@ -1,7 +1,7 @@
-"""Room in the address space that is set aside for the moment when there is no memory.
+"""Address space set aside for when the system runs out of memory.
 
-Without a byte to spare even an error cannot be made, and the interpreter ends the process. The reserve is never
-touched, so it takes no memory; let go when something large failed, it is what all that is small then lives on.
+Without any free memory not even an exception can be created, and the interpreter ends the process. The reserve is
+never touched, so it occupies no memory; it is released when a large allocation failed, and small ones then use it.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from __future__ import annotations
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 SIZE = 32 * 1024 * 1024
-"""What some hundred connections have read ahead, and an event loop, a log and a few threads work with."""
+"""Enough for the read-ahead of some hundred connections, an event loop, a log and a few threads."""
 
 
-class Reserve:
-    """Kept from the beginning, if there is the memory."""
+class MemoryReserve:
+    """Acquired at creation, if there is the memory."""
 
     def __init__(self, size: int = SIZE) -> None:
         self._size = size
-        self._kept: mmap | None = None
-        self.keep()
+        self._mapping: mmap | None = None
+        self.acquire()
 
     @property
-    def kept(self) -> bool:
-        """Whether it is there."""
-        return self._kept is not None
+    def held(self) -> bool:
+        """Whether the reserve is held."""
+        return self._mapping is not None
 
-    def keep(self) -> bool:
-        """Have it again, if that can be; whether it is there now."""
-        if self._kept is None:
+    def acquire(self) -> bool:
+        """Acquire the reserve if possible; returns whether it is held now."""
+        if self._mapping is None:
             try:
-                self._kept = mmap(-1, self._size, MAP_PRIVATE | MAP_ANONYMOUS)
+                self._mapping = mmap(-1, self._size, MAP_PRIVATE | MAP_ANONYMOUS)
             except (OSError, MemoryError):
                 return False
         return True
 
-    def let_go(self) -> None:
-        """Now, for whoever needs it."""
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+    def release(self) -> None:
+        """Release the reserve."""
+        if self._mapping is not None:
+            self._mapping.close()
+            self._mapping = None

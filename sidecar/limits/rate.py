@@ -1,7 +1,8 @@
-"""The rate limit per key, and its form for one process.
+"""The rate limit per key, and its implementation for one process.
 
-It is GCRA: a key earns one request every `period / requests` seconds and may spend `burst` of them at
-once. The whole state of a key is one number, the moment at which its earnings are used up.
+It is GCRA: a key earns one request every `period / requests` seconds and may spend `burst` of them at once. The whole
+state of a key is its theoretical arrival time (TAT), the moment until which its requests so far are paid for.
+Invariant: a request is within the rate if and only if its new TAT is at most `burst` intervals ahead of now.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Protocol
 
 from sidecar.util.units import Rate
 
-LARGEST = 100_000
+MAX_KEYS = 100_000
 _ROUNDING = 1e-6
 
 
@@ -20,45 +21,45 @@ class Limiter(Protocol):
     """Counts requests per key."""
 
     async def take(self, key: str, rate: Rate, burst: int) -> float:
-        """0.0 when one more request is within the rate, which counts it; else the seconds to wait."""
+        """Count a request and return 0.0 if it is within the rate; else return the seconds to wait."""
         ...
 
-    async def wait(self, key: str, rate: Rate, burst: int) -> float:
-        """What `take` would answer, without counting."""
+    async def peek(self, key: str, rate: Rate, burst: int) -> float:
+        """What `take` would return, without counting."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
 class MemoryLimiter:
-    """The limit of this process alone, for at most `size` keys; the one unused for longest is forgotten first."""
+    """The limit of this process, for at most `size` keys; the least recently used is evicted."""
 
-    def __init__(self, size: int = LARGEST) -> None:
+    def __init__(self, size: int = MAX_KEYS) -> None:
         self._size = size
-        self._due: OrderedDict[str, float] = OrderedDict()
+        self._tat: OrderedDict[str, float] = OrderedDict()
 
     async def take(self, key: str, rate: Rate, burst: int) -> float:
-        """See `Limiter`; on the monotonic clock."""
-        wait, due = self._next(key, rate, burst)
+        """See `Limiter`. Uses the monotonic clock."""
+        wait, tat = self._next(key, rate, burst)
         if not wait:
-            self._due[key] = due
-        self._due.move_to_end(key)
-        if len(self._due) > self._size:
-            self._due.popitem(last=False)
+            self._tat[key] = tat
+        self._tat.move_to_end(key)
+        if len(self._tat) > self._size:
+            self._tat.popitem(last=False)
         return wait
 
-    async def wait(self, key: str, rate: Rate, burst: int) -> float:
+    async def peek(self, key: str, rate: Rate, burst: int) -> float:
         """See `Limiter`."""
         return self._next(key, rate, burst)[0]
 
     def _next(self, key: str, rate: Rate, burst: int) -> tuple[float, float]:
-        """How long to wait before one more, and what its earnings are used up by then."""
+        """Seconds to wait before one more request, and the key's TAT after it."""
         now, interval = time.monotonic(), rate.period / rate.requests
-        due = max(self._due.get(key, now), now) + interval
-        wait = due - now - interval * burst
-        return wait if wait > _ROUNDING else 0.0, due
+        tat = max(self._tat.get(key, now), now) + interval
+        wait = tat - now - interval * burst
+        return wait if wait > _ROUNDING else 0.0, tat
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""

@@ -1,9 +1,8 @@
-"""The rate limit of all workers and replicas together, in Redis, on Redis' clock.
+"""The rate limit shared by all workers and replicas, in Redis, on the clock of Redis.
 
-A request that gets no answer in time is limited by this process alone, which is counted. Redis counts as
-gone when nobody has had an answer for that long, not when one was late: else a burst of load would be
-enough to multiply the limit; who was late asks again. While it is gone one request every second asks whether it
-is back.
+A request that gets no reply in time is limited by this process alone, and counted. Redis is considered down when no
+request had a reply for `timeout` seconds, not when a single reply was late: otherwise a burst of load would be enough
+to multiply the limit; late requests are retried. While Redis is down, one request a second probes it.
 """
 
 from __future__ import annotations
@@ -23,36 +22,36 @@ from sidecar.util import logs
 from sidecar.util.units import Rate
 
 TIMEOUT = 1.0
-PAUSE = 1.0
+PROBE_INTERVAL = 1.0
 ATTEMPTS = 3
-CONNECTIONS = 8
+MAX_CONNECTIONS = 8
 _log = logs.get("limits")
 
-# KEYS[1]: when the earnings of the key are used up, on Redis' clock, in microseconds.
-# ARGV: the interval between two requests, how far ahead of it a key may be, in microseconds; 1 to count, 0 to look.
+# KEYS[1]: the theoretical arrival time (TAT) of the key, on the clock of Redis, in microseconds.
+# ARGV: the interval between two requests and how far the TAT may be ahead of now, in microseconds; 1: count, 0: peek.
 _GCRA = """
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local interval, ahead = tonumber(ARGV[1]), tonumber(ARGV[2])
-local due = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now) + interval
-local wait = due - now - ahead
+local tat = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now) + interval
+local wait = tat - now - ahead
 if wait > 0 then return math.ceil(wait) end
 if ARGV[3] == '0' then return 0 end
-redis.call('SET', KEYS[1], string.format('%.0f', due), 'PX', math.ceil((due - now) / 1000))
+redis.call('SET', KEYS[1], string.format('%.0f', tat), 'PX', math.ceil((tat - now) / 1000))
 return 0
 """
 
 
 class RedisLimiter:
-    """The shared limit; `local` stands in while Redis does not answer."""
+    """The shared limit; `local` is used while Redis does not reply."""
 
     def __init__(self, url: str, local: Limiter, timeout: float = TIMEOUT) -> None:
         self._client = Redis.from_pool(_pool(url, timeout))
         self._script = self._client.register_script(_GCRA)
         self._local = local
         self._timeout = timeout
-        self._gone = False
-        self._answered_at = -timeout
+        self._down = False
+        self._last_reply_at = -timeout
         self._probe_at = 0.0
 
     async def take(self, key: str, rate: Rate, burst: int) -> float:
@@ -63,49 +62,49 @@ class RedisLimiter:
         LIMITS_LOCAL.inc()
         return await self._local.take(key, rate, burst)
 
-    async def wait(self, key: str, rate: Rate, burst: int) -> float:
+    async def peek(self, key: str, rate: Rate, burst: int) -> float:
         """See `Limiter`. Waits for Redis for at most `timeout` seconds."""
         wait = await self._shared(key, rate, burst, count=0)
-        return await self._local.wait(key, rate, burst) if wait is None else wait
+        return await self._local.peek(key, rate, burst) if wait is None else wait
 
     async def _shared(self, key: str, rate: Rate, burst: int, *, count: int) -> float | None:
-        """What Redis says; None while it does not answer.
+        """The result from Redis; None while it does not reply.
 
-        Who is late while Redis answers others (a loaded process) asks again: what Redis has counted by then is lost to
-        the key, so that load makes a limit narrower and never wider.
+        A late request is retried while Redis replies to others (a loaded process). What Redis counted meanwhile is
+        lost to the key, so load makes a limit stricter, never looser.
         """
         for _ in range(ATTEMPTS):
-            if self._gone and not self._probes():
+            if self._down and not self._claims_probe():
                 return None
             try:
-                return await self._ask(key, rate, burst, count)
+                return await self._query(key, rate, burst, count)
             except (RedisError, OSError) as error:
-                self._miss(error)
+                self._note_failure(error)
         return None
 
-    async def _ask(self, key: str, rate: Rate, burst: int, count: int) -> float:
+    async def _query(self, key: str, rate: Rate, burst: int, count: int) -> float:
         interval = rate.period / rate.requests * 1e6
         async with asyncio.timeout(self._timeout):
             wait = await self._script([f"sidecar:rate:{key}"], [interval, interval * burst, count])
-        self._answered_at = time.monotonic()
-        if self._gone:
-            self._gone = False
+        self._last_reply_at = time.monotonic()
+        if self._down:
+            self._down = False
             _log.info("redis_back")
         return int(wait) / 1e6
 
-    def _probes(self) -> bool:
-        """Whether this is the one request that asks again."""
+    def _claims_probe(self) -> bool:
+        """Whether this request is the one that probes."""
         now = time.monotonic()
         if now < self._probe_at:
             return False
-        self._probe_at = now + self._timeout + PAUSE
+        self._probe_at = now + self._timeout + PROBE_INTERVAL
         return True
 
-    def _miss(self, error: Exception) -> None:
-        if not self._gone and time.monotonic() - self._answered_at >= self._timeout:
+    def _note_failure(self, error: Exception) -> None:
+        if not self._down and time.monotonic() - self._last_reply_at >= self._timeout:
             _log.warning("redis_gone", kind=type(error).__name__)
-            self._gone = True
-            self._probe_at = time.monotonic() + PAUSE
+            self._down = True
+            self._probe_at = time.monotonic() + PROBE_INTERVAL
 
     async def close(self) -> None:
         """Close the connections to Redis."""
@@ -113,11 +112,11 @@ class RedisLimiter:
 
 
 def _pool(url: str, timeout: float) -> BlockingConnectionPool:
-    """One retry at once: it finds a connection that Redis has closed in the meantime."""
+    """A pool with one immediate retry, for connections that Redis has closed in the meantime."""
     try:
         return BlockingConnectionPool.from_url(
             url,
-            max_connections=CONNECTIONS,
+            max_connections=MAX_CONNECTIONS,
             timeout=timeout,
             socket_timeout=timeout,
             socket_connect_timeout=timeout,

@@ -1,7 +1,7 @@
 """The counters, gauges and histograms that Prometheus scrapes from the admin port.
 
-One registry of our own per process, so that tests can read it and nothing leaks in from libraries.
-Label values are always from a closed set: no client can make a new time series.
+They have a registry of their own, so that tests can read it and libraries add nothing. Label values are always from a
+closed set: no client can create a time series.
 """
 
 from __future__ import annotations
@@ -13,39 +13,41 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from sidecar import __version__
 
 REGISTRY = CollectorRegistry()
-SERIES = 2_000
-"""Time series of which the place is remembered: to look one up costs as much as to count."""
-_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+MAX_CACHED_SERIES = 2_000
+"""Label lookups that are cached: a lookup costs as much as counting."""
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
     return Counter(name, text, labels, registry=REGISTRY)
 
 
-DECISIONS = _counter("sidecar_decisions_total", "Scans by door and action taken.", ("door", "action"))
+DECISIONS = _counter("sidecar_decisions_total", "Scans by entry point and action taken.", ("door", "action"))
 THREATS = _counter("sidecar_threats_total", "Threat labels found.", ("label",))
 UNSCANNED = _counter("sidecar_unscanned_forward_total", "Requests forwarded unscanned, by cause.", ("cause",))
-ANSWERS = _counter("sidecar_answers_total", "Answers looked at, by what came of it.", ("outcome",))
-REDACTED = _counter("sidecar_redacted_total", "Values replaced in prompts before they went up.")
-LAYER_FAILURES = _counter("sidecar_layer_failures_total", "Layers without an answer.", ("layer", "cause"))
+ANSWERS = _counter("sidecar_answers_total", "Responses scanned, by outcome.", ("outcome",))
+REDACTED = _counter("sidecar_redacted_total", "Values replaced in prompts before forwarding.")
+LAYER_FAILURES = _counter("sidecar_layer_failures_total", "Layers that failed, by cause.", ("layer", "cause"))
 REFUSED = _counter("sidecar_refused_total", "Requests answered with an error, by status.", ("door", "status"))
-NO_ROOM = _counter("sidecar_no_room_total", "Bodies and connections that the bounds had no room for.", ("what",))
-LOG_DROPPED = _counter("sidecar_log_dropped_total", "Decisions that the scan log had no room or no store for.")
+NO_ROOM = _counter("sidecar_no_room_total", "Bodies and connections rejected by the bounds.", ("what",))
+LOG_DROPPED = _counter(
+    "sidecar_log_dropped_total", "Decisions dropped: the queue of the scan log was full, or its database down."
+)
 LOG_WRITTEN = _counter("sidecar_log_written_total", "Decisions written to the scan log.")
-LOG_TRIMMED = _counter("sidecar_log_trimmed_total", "Decisions deleted before their time: more than log.rows.")
-LIMITS_LOCAL = _counter("sidecar_limits_local_total", "Requests limited in this process because Redis was gone.")
+LOG_TRIMMED = _counter("sidecar_log_trimmed_total", "Decisions deleted early: beyond log.rows or log.bytes.")
+LIMITS_LOCAL = _counter("sidecar_limits_local_total", "Requests limited in this process because Redis was down.")
 RELOADS = _counter("sidecar_reloads_total", "Reloads of settings and policies, by outcome.", ("outcome",))
 JUDGE_CALLS = _counter("sidecar_judge_calls_total", "Calls to the judge, by outcome.", ("outcome",))
-JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens the judge reports to have used.")
-SHADOW = _counter("sidecar_shadow_total", "Decisions seen by a second policy set, by outcome.", ("outcome",))
-CACHE = _counter("sidecar_cache_total", "Look-ups of what was said before of a text.", ("cache", "outcome"))
+JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens used, as reported by the judge.")
+SHADOW = _counter("sidecar_shadow_total", "Decisions compared with a shadow policy set, by outcome.", ("outcome",))
+CACHE = _counter("sidecar_cache_total", "Lookups of cached scan results.", ("cache", "outcome"))
 
-SCAN_SECONDS = Histogram("sidecar_scan_seconds", "Time of one scan.", ("door",), buckets=_SECONDS, registry=REGISTRY)
+SCAN_SECONDS = Histogram("sidecar_scan_seconds", "Time of one scan.", ("door",), buckets=_BUCKETS, registry=REGISTRY)
 LAYER_SECONDS = Histogram(
-    "sidecar_layer_seconds", "Time of one layer in one scan.", ("layer",), buckets=_SECONDS, registry=REGISTRY
+    "sidecar_layer_seconds", "Time of one layer in one scan.", ("layer",), buckets=_BUCKETS, registry=REGISTRY
 )
 IN_FLIGHT = Gauge("sidecar_scans_in_flight", "Scans running or waiting.", registry=REGISTRY)
-BODY_BYTES = Gauge("sidecar_body_bytes", "Memory set aside for the bodies of requests in flight.", registry=REGISTRY)
+BODY_BYTES = Gauge("sidecar_body_bytes", "Memory reserved for the bodies of requests in flight.", registry=REGISTRY)
 CONNECTIONS = Gauge("sidecar_connections", "Connections of clients, on all ports.", registry=REGISTRY)
 LOG_QUEUE = Gauge("sidecar_log_queue", "Decisions waiting to be written.", registry=REGISTRY)
 GENERATION = Gauge(
@@ -53,20 +55,20 @@ GENERATION = Gauge(
 )
 POLICY = Gauge("sidecar_policy_info", "The policies in force, by revision.", ("revision",), registry=REGISTRY)
 JUDGE_BUDGET = Gauge(
-    "sidecar_judge_budget_left_ratio", "What may still be spent on the judge now.", ("budget",), registry=REGISTRY
+    "sidecar_judge_budget_left_ratio", "Share of the judge budget that is left.", ("budget",), registry=REGISTRY
 )
-BUILD = Gauge("sidecar_build_info", "The version that runs.", ("version",), registry=REGISTRY)
+BUILD = Gauge("sidecar_build_info", "The running version.", ("version",), registry=REGISTRY)
 BUILD.labels(__version__).set(1)
 READY = Gauge("sidecar_ready", "1 when ready to serve, else 0.", registry=REGISTRY)
 
 
-@lru_cache(maxsize=SERIES)
-def count_of(counter: Counter, *labels: str) -> Counter:
-    """The counter of these labels."""
+@lru_cache(maxsize=MAX_CACHED_SERIES)
+def cached_counter(counter: Counter, *labels: str) -> Counter:
+    """The counter with these labels."""
     return counter.labels(*labels)
 
 
-@lru_cache(maxsize=SERIES)
-def times_of(histogram: Histogram, *labels: str) -> Histogram:
-    """The histogram of these labels."""
+@lru_cache(maxsize=MAX_CACHED_SERIES)
+def cached_histogram(histogram: Histogram, *labels: str) -> Histogram:
+    """The histogram with these labels."""
     return histogram.labels(*labels)

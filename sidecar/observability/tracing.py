@@ -1,8 +1,8 @@
-"""Traces for OpenTelemetry: a span for each request, scan and layer, and W3C context to the upstream.
+"""Traces for OpenTelemetry: a span per request, scan and layer, and W3C context to the upstream.
 
-Off until `telemetry.endpoint` names a collector (OTLP over HTTP); needs the extra `[otel]`. A scan's spans are made
-from its decision, once it is there, so that the scan itself knows nothing of them. Names and figures alone are
-written, never a text of a prompt. Spans wait in a bounded queue and are dropped when the collector does not keep up.
+Off until `telemetry.endpoint` names a collector (OTLP over HTTP); needs the extra `[otel]`. The spans of a scan are
+created from its decision afterwards, so the scan does not depend on tracing. Only names and figures are exported,
+never text of a prompt. Spans wait in a bounded queue and are dropped when the collector does not keep up.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 EXPORT_TIMEOUT = 5.0
-QUEUE = 2048
-CONTEXT = ("traceparent", "tracestate")
-LONGEST_NAME = 100
-_SECOND = 1_000_000_000
+MAX_QUEUE = 2048
+CONTEXT_HEADERS = ("traceparent", "tracestate")
+MAX_NAME = 100
+_NANOSECONDS = 1_000_000_000
 
 
 @dataclass(slots=True)
 class _State:
-    """None: nothing is traced."""
+    """Without a tracer nothing is traced."""
 
     tracer: Tracer | None = None
 
@@ -42,9 +42,9 @@ _state = _State()
 
 
 async def start(settings: Settings) -> Callable[[], Awaitable[None]]:
-    """Begin to trace, if an endpoint is set; returns what ends it. Raises `ConfigError` without the extra."""
+    """Start tracing if an endpoint is set; returns a function that stops it. Raises `ConfigError` without the extra."""
     if settings.endpoint is None:
-        return _nothing
+        return _no_op
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - an extra
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
@@ -57,7 +57,7 @@ async def start(settings: Settings) -> Callable[[], Awaitable[None]]:
         resource=Resource.create({"service.name": settings.service, "service.version": __version__}),
     )
     exporter = OTLPSpanExporter(endpoint=f"{settings.endpoint.rstrip('/')}/v1/traces", timeout=EXPORT_TIMEOUT)
-    provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=QUEUE))
+    provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=MAX_QUEUE))
     _state.tracer = provider.get_tracer("sidecar", __version__)
 
     async def stop() -> None:
@@ -67,34 +67,34 @@ async def start(settings: Settings) -> Callable[[], Awaitable[None]]:
     return stop
 
 
-async def _nothing() -> None:
+async def _no_op() -> None:
     return None
 
 
-def traces() -> bool:
-    """Whether anything is traced at all."""
+def is_enabled() -> bool:
+    """Whether tracing is on."""
     return _state.tracer is not None
 
 
 @contextmanager
 def request(method: str, path: str, headers: Mapping[str, str]) -> Iterator[Callable[[int], None]]:
-    """A span around one request, in the trace of the caller; yields what is told the status of the answer."""
+    """A span around one request, in the caller's trace; yields a function that sets the response status."""
     if _state.tracer is None:
         yield lambda _status: None
         return
     from opentelemetry.trace import SpanKind  # noqa: PLC0415 - an extra
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
 
-    carrier = {name: headers[name] for name in CONTEXT if name in headers}
+    carrier = {name: headers[name] for name in CONTEXT_HEADERS if name in headers}
     context = TraceContextTextMapPropagator().extract(carrier)
-    facts = {"http.request.method": method, "url.path": path[:LONGEST_NAME]}
+    attributes = {"http.request.method": method, "url.path": path[:MAX_NAME]}
     with _state.tracer.start_as_current_span(
-        method, context, SpanKind.SERVER, facts, record_exception=False, set_status_on_exception=False
+        method, context, SpanKind.SERVER, attributes, record_exception=False, set_status_on_exception=False
     ) as span:
-        yield lambda status: _answered(span, status)
+        yield lambda status: _set_status(span, status)
 
 
-def _answered(span: Span, status: int) -> None:
+def _set_status(span: Span, status: int) -> None:
     from opentelemetry.trace import StatusCode  # noqa: PLC0415 - an extra
 
     span.set_attribute("http.response.status_code", status)
@@ -102,68 +102,70 @@ def _answered(span: Span, status: int) -> None:
         span.set_status(StatusCode.ERROR)
 
 
-def upward(headers: CIMultiDict[str]) -> CIMultiDict[str]:
-    """The headers of a forwarded request, in our trace. Without a tracer they are the client's own, untouched."""
+def inject_context(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    """Headers of a forwarded request, in our trace. Without a tracer the client's headers are unchanged."""
     if _state.tracer is None:
         return headers
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415 - an extra
 
-    ours: dict[str, str] = {}
-    TraceContextTextMapPropagator().inject(ours)
-    changed = headers.copy()
-    for name in CONTEXT:
-        changed.popall(name, None)
-    changed.update(ours)
-    return changed
+    context: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(context)
+    merged = headers.copy()
+    for name in CONTEXT_HEADERS:
+        merged.popall(name, None)
+    merged.update(context)
+    return merged
 
 
 def record(decision: Decision) -> None:
-    """The spans of a scan that has just ended: itself, and its layers one behind the other."""
+    """The spans of a finished scan: the scan itself, and its layers one after the other."""
     if _state.tracer is None:
         return
     from opentelemetry.trace import set_span_in_context  # noqa: PLC0415 - an extra
 
     reports = decision.verdict.reports
     end = time.time_ns()
-    begun = end - int(max(decision.verdict.latency_ms / 1000, sum(report.elapsed for report in reports)) * _SECOND)
-    scan = _state.tracer.start_span("prompt scan", attributes=_facts(decision), start_time=begun)
-    context, at = set_span_in_context(scan), begun
+    seconds = max(decision.verdict.latency_ms / 1000, sum(report.elapsed for report in reports))
+    started = end - int(seconds * _NANOSECONDS)
+    scan = _state.tracer.start_span("prompt scan", attributes=_attributes(decision), start_time=started)
+    context, at = set_span_in_context(scan), started
     for report in reports:
-        layer = _state.tracer.start_span(f"layer {report.layer}", context, attributes=_of_layer(report), start_time=at)
-        at += int(report.elapsed * _SECOND)
+        attributes = _layer_attributes(report)
+        layer = _state.tracer.start_span(f"layer {report.layer}", context, attributes=attributes, start_time=at)
+        at += int(report.elapsed * _NANOSECONDS)
         layer.end(at)
     scan.end(end)
 
 
-def _facts(decision: Decision) -> dict[str, Any]:
+def _attributes(decision: Decision) -> dict[str, Any]:
     verdict = decision.verdict
-    facts = {
-        "gen_ai.request.model": _name(decision.model),
+    attributes = {
+        "gen_ai.request.model": _safe_model(decision.model),
         "gen_ai.evaluation.name": "prompt-sidecar",
         "gen_ai.evaluation.score.value": verdict.risk_score,
         "gen_ai.evaluation.score.label": decision.action,
         "sidecar.decision": decision.id,
-        "sidecar.door": decision.door,
+        "sidecar.door": decision.entrypoint,
         "sidecar.threats": [str(label) for label in verdict.threats],
         "sidecar.layer_used": str(verdict.layer_used),
         "sidecar.policy_revision": verdict.revision,
         "sidecar.unscanned": decision.unscanned,
         "error.type": verdict.failure,
     }
-    return {name: value for name, value in facts.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _of_layer(report: LayerReport) -> dict[str, Any]:
-    facts = {
+def _layer_attributes(report: LayerReport) -> dict[str, Any]:
+    attributes = {
         "gen_ai.evaluation.name": str(report.layer),
         "gen_ai.evaluation.score.value": report.score,
         "sidecar.findings": len(report.findings),
         "error.type": report.failure,
     }
-    return {name: value for name, value in facts.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _name(model: str | None) -> str | None:
-    """The model, if it looks like one: in any other form a client could write a prompt into a trace."""
-    known = model is not None and len(model) <= LONGEST_NAME and model.isascii() and model.isprintable()
-    return model if known and " " not in str(model) else None
+def _safe_model(model: str | None) -> str | None:
+    """The model, if it looks like a name: otherwise a client could put a prompt into a trace."""
+    is_name = model is not None and len(model) <= MAX_NAME and model.isascii() and model.isprintable()
+    return model if is_name and " " not in str(model) else None

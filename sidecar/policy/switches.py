@@ -11,14 +11,14 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from sidecar.config import RuleSwitch
+from sidecar.config import RuleOverride
 from sidecar.errors import PolicyError
 from sidecar.policy import Policy, Rule
 
 MAX_SUGGESTIONS = 3
 
 
-def apply_switches(policy: Policy, switches: Mapping[str, RuleSwitch]) -> Policy:
+def apply_switches(policy: Policy, switches: Mapping[str, RuleOverride]) -> Policy:
     """The policy with these changes. Raises `PolicyError` for unknown rules."""
     if not switches:
         return policy
@@ -31,7 +31,7 @@ def apply_switches(policy: Policy, switches: Mapping[str, RuleSwitch]) -> Policy
     return Policy(rules=rules, revision=revision)
 
 
-def _switch_rule(rule: Rule, switch: RuleSwitch) -> Rule:
+def _switch_rule(rule: Rule, switch: RuleOverride) -> Rule:
     """A score set here applies on every channel."""
     update: dict[str, Any] = {}
     if switch.status is not None:

@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
 from sidecar.proxy.request_body import Payload
 from sidecar.response_scan.placeholders import Placeholders
-from sidecar.server.body import LEASE
+from sidecar.server.body import RESERVATION
 from sidecar.server.headers import upward
 from sidecar.server.responses import ENFORCE, KEY_ID, REPLACED, STRIPPED, verdict_headers
 from sidecar.types import Action, Decision, LayerName, Segment, Source, Verdict
-from sidecar.upstream import Outgoing
+from sidecar.upstream import UpstreamRequest
 
 NOTHING_FOUND = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 
@@ -75,13 +75,13 @@ class Call:
         headers |= {ENFORCE: self.enforce} if self.enforce else {}
         return headers | {REPLACED: str(len(self.names))} if self.names else headers
 
-    def decision(self, journal: Journal, status: int) -> Decision:
+    def decision(self, decision_log: DecisionLog, status: int) -> Decision:
         """The record of it."""
         text = "\n".join(segment.text for segment in self.segments)
         return Decision(
             id=self.id,
             at=datetime.now(UTC),
-            door="inline",
+            entrypoint="inline",
             route=self.path,
             verdict=self.verdict,
             action=self.action,
@@ -90,9 +90,9 @@ class Call:
             model=self.model,
             length=len(text),
             segments=len(self.segments),
-            digest=journal.digest(text),
+            digest=decision_log.digest(text),
             unscanned=self.unscanned,
-            text=journal.text_for_log(self.segments, self.verdict),
+            text=decision_log.text_for_log(self.segments, self.verdict),
         )
 
     def lighten(self) -> None:
@@ -102,9 +102,9 @@ class Call:
         if isinstance(self.payload.body, bytes):
             said = [segment.text for segment in (*self.texts.segments, *self.texts.joined)]
             texts = sum(map(sys.getsizeof, said))
-            self.request[LEASE].shrink(2 * len(self.payload.body) + texts)
+            self.request[RESERVATION].shrink(2 * len(self.payload.body) + texts)
 
-    def outgoing(self, route: Route, *, plain: bool) -> Outgoing:
+    def outgoing(self, route: Route, *, plain: bool) -> UpstreamRequest:
         """The request as it goes up; `plain` asks for an answer that can be looked at.
 
         A body that streams keeps the length that the client announced, if it did.
@@ -116,7 +116,7 @@ class Call:
         if plain:
             headers["Accept-Encoding"] = "identity"
         method, body = self.request.method, payload.body or None
-        return Outgoing(method, route.path, headers, body, _credential_header(route), self.model)
+        return UpstreamRequest(method, route.path, headers, body, _credential_header(route), self.model)
 
 
 def _credential_header(route: Route) -> str:

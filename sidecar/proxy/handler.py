@@ -15,7 +15,7 @@ from functools import partial
 from aiohttp import web
 
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
 from sidecar.extraction import routes
@@ -31,7 +31,7 @@ from sidecar.proxy.websockets import Sockets
 from sidecar.response_scan.scanner import ResponseScanner, ResponseScannerFactory
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import select
-from sidecar.server.body import LEASE
+from sidecar.server.body import RESERVATION
 from sidecar.server.caller import caller, monitors
 from sidecar.server.headers import is_websocket, own_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
@@ -40,7 +40,7 @@ from sidecar.server.refusals import refusal
 from sidecar.server.responses import DECISION_ID, DIALECT, KEY_ID, TOO_SUSPICIOUS, blocked_response, error_response
 from sidecar.server.server import ENDING, is_cut
 from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
-from sidecar.upstream import Answer, Upstream
+from sidecar.upstream import Upstream, UpstreamResponse
 from sidecar.util import by_model, logs
 
 CLIENT_CLOSED = 499
@@ -55,7 +55,7 @@ class Proxy:
     def __init__(
         self,
         engine: Engine,
-        journal: Journal,
+        decision_log: DecisionLog,
         upstream: Upstream,
         settings: Settings,
         gatekeeper: Gatekeeper,
@@ -64,7 +64,7 @@ class Proxy:
     ) -> None:
         """`personal`: the rules about personal data, where the settings look for it beside the scan."""
         self._engine = engine
-        self._journal = journal
+        self._decision_log = decision_log
         self._upstream = upstream
         self._settings = settings
         self._gatekeeper = gatekeeper
@@ -125,7 +125,7 @@ class Proxy:
         key = own_key(request.headers)
         if key is not None or self._settings.auth.inline == "required":
             await self._gatekeeper.admit(request, key)
-        if not self._journal.healthy:
+        if not self._decision_log.healthy:
             raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
 
     async def _judge_event(self, call: Call, message: str | bytes) -> None:
@@ -140,7 +140,7 @@ class Proxy:
                 raise BodyError("malformed", "This model is another upstream's than the websocket was opened for.")
             await self._scan(call, call.route)
         finally:
-            call.request[LEASE].shrink(0)
+            call.request[RESERVATION].shrink(0)
 
     def _upstream_of(self, model: str | None) -> int:
         """Which of the settings' upstreams serves a model."""
@@ -260,10 +260,12 @@ class Proxy:
             self._record(call, answer.status)
             # A stream may last for minutes: what the request held need not.
             call.payload, call.segments = Payload(b""), ()
-            call.request[LEASE].shrink(0)
+            call.request[RESERVATION].shrink(0)
             return await self._pass_down(call, answer, screen)
 
-    async def _pass_down(self, call: Call, answer: Answer, screen: ResponseScanner | None) -> web.StreamResponse:
+    async def _pass_down(
+        self, call: Call, answer: UpstreamResponse, screen: ResponseScanner | None
+    ) -> web.StreamResponse:
         """The answer as it comes; or through the screen, which may put another in its place."""
         patience, dialect = min(self._settings.upstream.idle_timeout, CLIENT_PATIENCE), call.dialect
         keepalive = self._settings.answers.keepalive
@@ -315,11 +317,11 @@ class Proxy:
         if call.recorded:
             return
         call.recorded = True
-        self._keep(call.decision(self._journal, status))
+        self._keep(call.decision(self._decision_log, status))
 
     def _keep(self, decision: Decision) -> None:
         """In the order in which they were made, as soon as what is at hand is done: no answer waits for its record."""
-        asyncio.get_running_loop().call_soon(self._journal.record, decision)
+        asyncio.get_running_loop().call_soon(self._decision_log.record, decision)
 
 
 def _unscannable(cause: str) -> RequestError:

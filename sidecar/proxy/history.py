@@ -39,7 +39,7 @@ def without_refused(document: JsonValue, verdict: Verdict, threshold: float) -> 
 
 
 def _written(turn: JsonValue) -> bytes:
-    return json.dumps(turn, json.MUCH, option=json.SORTED)
+    return json.dumps(turn, json.LARGE, option=json.SORTED)
 
 
 def _turns(document: JsonValue) -> tuple[str, list[JsonValue]]:

@@ -20,10 +20,10 @@ from sidecar.response_scan.sse import whole_events
 from sidecar.server.headers import downward
 from sidecar.server.responses import DECISION_ID, error_body
 from sidecar.server.server import ENDING, is_cut
-from sidecar.upstream import Answer
-from sidecar.upstream.replaced import Changed
+from sidecar.upstream import UpstreamResponse
+from sidecar.upstream.replaced import ReplacedBody
 from sidecar.util import json, logs
-from sidecar.util.timeouts import within
+from sidecar.util.timeouts import with_timeout
 
 SMALL = 32 * 1024
 """Bytes of an answer that is awaited, and then written in one go with its headers."""
@@ -33,7 +33,7 @@ _log = logs.get("relay")
 
 async def relay(
     request: web.Request,
-    answer: Answer,
+    answer: UpstreamResponse,
     extra: Mapping[str, str],
     *,
     dialect: str,
@@ -52,7 +52,7 @@ async def relay(
         held, error = await _whole(answer)
         if error is None:
             return web.Response(status=answer.status, reason=answer.reason or None, headers=headers, body=held)
-        answer = Changed(answer, _broken(held, error))
+        answer = ReplacedBody(answer, _broken(held, error))
     response = web.StreamResponse(status=answer.status, reason=answer.reason or None, headers=headers)
     try:
         await response.prepare(request)
@@ -77,7 +77,7 @@ async def relay(
     return response
 
 
-def _is_small(answer: Answer) -> bool:
+def _is_small(answer: UpstreamResponse) -> bool:
     """Whether it says that it is so short that it is not worth passing on in pieces; events are worth it."""
     if is_event_stream(answer):
         return False
@@ -85,7 +85,7 @@ def _is_small(answer: Answer) -> bool:
     return len(length) < 6 and length.isdecimal() and int(length) <= SMALL
 
 
-async def _whole(answer: Answer) -> tuple[bytes, UpstreamError | None]:
+async def _whole(answer: UpstreamResponse) -> tuple[bytes, UpstreamError | None]:
     """The body; or what came of it, and why there is not more."""
     came: list[bytes] = []
     try:
@@ -102,18 +102,18 @@ async def _broken(came: bytes, error: UpstreamError) -> AsyncIterator[bytes]:
     raise error
 
 
-def is_event_stream(answer: Answer) -> bool:
+def is_event_stream(answer: UpstreamResponse) -> bool:
     """Whether the body is server-sent events that can be read: not compressed."""
     content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     return content_type == "text/event-stream" and "Content-Encoding" not in answer.headers
 
 
-def _parts(answer: Answer) -> AsyncIterator[bytes]:
+def _parts(answer: UpstreamResponse) -> AsyncIterator[bytes]:
     return whole_events(answer.chunks()) if is_event_stream(answer) else answer.chunks()
 
 
 async def _pass(
-    response: web.StreamResponse, answer: Answer, patience: float, dialect: str, keepalive: float | None
+    response: web.StreamResponse, answer: UpstreamResponse, patience: float, dialect: str, keepalive: float | None
 ) -> None:
     if keepalive is None or not is_event_stream(answer) or response.content_length is not None:
         async for part in _parts(answer):
@@ -127,11 +127,11 @@ async def _pass(
 
 
 async def _write(response: web.StreamResponse, part: bytes, patience: float) -> None:
-    await within(patience, response.write(part))
+    await with_timeout(patience, response.write(part))
 
 
 async def _say(
-    response: web.StreamResponse, answer: Answer, error: UpstreamError, dialect: str, patience: float
+    response: web.StreamResponse, answer: UpstreamResponse, error: UpstreamError, dialect: str, patience: float
 ) -> None:
     """The error as an event: clients raise it, where a mere end of the stream would look complete to them."""
     if not is_event_stream(answer):

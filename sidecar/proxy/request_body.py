@@ -20,7 +20,7 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.extraction.token_ids import NONE, Vocabularies
-from sidecar.limits import NoRoom
+from sidecar.limits import OverBudget
 from sidecar.server.body import THREAD_BYTES, Oversize, content_coding, make_room, receive, unpack
 from sidecar.server.headers import is_websocket
 from sidecar.util import json
@@ -60,13 +60,13 @@ class Intake:
             payload = await self._receive(request)
             if cause is None and isinstance(payload.body, bytes):
                 return await self._open(request, route, payload.body)
-        except NoRoom:
+        except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
         return payload if cause is None else replace(payload, unscanned=(cause,))
 
     def rewrite(self, route: Route, payload: Payload, document: JsonValue) -> Payload:
         """The payload with this document, no larger than its own, in place of what the client sent."""
-        room = json.room_for(payload.body) if isinstance(payload.body, bytes) else json.MUCH
+        room = json.memory_for(payload.body) if isinstance(payload.body, bytes) else json.LARGE
         return self._read_document(route, json.dumps(document, room), document, decoded=True)
 
     async def read_event(self, request: web.Request, route: Route, message: str | bytes, model: str | None) -> Payload:
@@ -78,7 +78,7 @@ class Intake:
         try:
             await make_room(request, raw)
             return await _aside(len(raw), self._read_event, route, message, raw, model)
-        except NoRoom:
+        except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
         except BodyError as error:
             if not self.opens(error.kind):

@@ -20,7 +20,7 @@ from sidecar.server.headers import KEY_PREFIX, protocols
 from sidecar.server.middleware import new_decision_id
 from sidecar.server.responses import error_body
 from sidecar.server.server import ENDING, is_cut, upgraded
-from sidecar.upstream import Outgoing, Upstream
+from sidecar.upstream import Upstream, UpstreamRequest
 from sidecar.util import json
 
 HEARTBEAT = 30.0
@@ -42,12 +42,12 @@ class Sockets:
     ) -> None:
         self._upstream, self._judge, self._refuse, self._record, self._most = upstream, judge, refuse, record, most
 
-    async def serve(self, call: Call, outgoing: Outgoing) -> web.WebSocketResponse:
+    async def serve(self, call: Call, outgoing: UpstreamRequest) -> web.WebSocketResponse:
         """Until either side closes. Raises `UpstreamError` if the upstream does not take the socket."""
         if not web.WebSocketResponse().can_prepare(call.request):
             raise BodyError("malformed", "The request is no handshake of a websocket (RFC 6455, 4.2.1).")
         spoken = [name for name in protocols(call.request.headers) if KEY_PREFIX not in name]
-        async with self._upstream.dial(outgoing, spoken, self._most) as up:
+        async with self._upstream.connect_websocket(outgoing, spoken, self._most) as up:
             chosen = [up.protocol] if up.protocol else []
             down = web.WebSocketResponse(protocols=chosen, max_msg_size=self._most, heartbeat=HEARTBEAT)
             down.headers.update(call.headers)

@@ -29,11 +29,11 @@ async def decoded(chunks: AsyncIterator[bytes], coding: str) -> AsyncIterator[by
     try:
         async for chunk in chunks:
             begun, waiting = True, chunk
-            while waiting or stream.more:
-                if plain := stream.piece(waiting, PIECE):
+            while waiting or stream.pending:
+                if plain := stream.decompress(waiting, PIECE):
                     yield plain
                 waiting = b""
-    except codings.Damaged:
+    except codings.CodingError:
         raise Unreadable from None
-    if begun and not stream.ended:
+    if begun and not stream.finished:
         raise Unreadable

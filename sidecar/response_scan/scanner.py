@@ -33,10 +33,10 @@ from sidecar.server.body import THREAD_BYTES
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import NO_RETRY, blocked_response, error_response
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
-from sidecar.upstream import Answer
-from sidecar.upstream.replaced import Changed, and_rest
+from sidecar.upstream import UpstreamResponse
+from sidecar.upstream.replaced import ReplacedBody, chain_body
 from sidecar.util import logs
-from sidecar.util.timeouts import paused, within
+from sidecar.util.timeouts import with_heartbeat, with_timeout
 
 UNSCANNED = "The response could not be scanned and was withheld (failure.answer)."
 IDLE_SECONDS = 1.0
@@ -102,7 +102,7 @@ class ResponseScannerFactory:
         if settings.responses != "off":
             creation = ResponseDetector.create(self._personal, settings.answers, texts)
             try:
-                scanner.detector = await within(settings.scan.deadline, creation)
+                scanner.detector = await with_timeout(settings.scan.deadline, creation)
             except TimeoutError:
                 if scanner.fails_closed:
                     raise Unavailable(UNSCANNED, retry_after=1) from None
@@ -152,35 +152,35 @@ class ResponseScanner:
         _log.warning("answer_found", decision=self.call_id, outcome=self.outcome, rules=sorted(self.findings))
         self.record(self._verdict(), self.outcome, status)
 
-    async def process(self, answer: Answer) -> Answer | web.Response:
+    async def process(self, answer: UpstreamResponse) -> UpstreamResponse | web.Response:
         """The response to send: the upstream's, or a replacement. Raises `UpstreamError` if the upstream breaks off."""
         if not 200 <= answer.status < 300 or answer.status == 204 or answer.headers.get("Content-Length") == "0":
             return answer
         kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         coding = answer.headers.get("Content-Encoding", "")
         if kind == "text/event-stream" and is_known(coding):
-            return Changed(answer, self._process_stream(answer, coding), touched=True)
+            return ReplacedBody(answer, self._process_stream(answer, coding), modified=True)
         if (kind == "application/json" or kind.endswith("+json")) and is_known(coding):
             return await self._process_body(answer, coding)
         return self._unscannable(answer)
 
-    async def _process_body(self, answer: Answer, coding: str) -> Answer | web.Response:
+    async def _process_body(self, answer: UpstreamResponse, coding: str) -> UpstreamResponse | web.Response:
         raw: list[bytes] = []
         chunks, size = answer.chunks(), 0
         async for chunk in chunks:
             raw.append(chunk)
             size += len(chunk)
             if size > self.settings.answers.body_bytes:
-                return self._unscannable(Changed(answer, and_rest(raw, chunks)))
+                return self._unscannable(ReplacedBody(answer, chain_body(raw, chunks)))
         try:
-            document, texts = await within(self.settings.scan.deadline, self._scan_body(raw, coding))
+            document, texts = await with_timeout(self.settings.scan.deadline, self._scan_body(raw, coding))
         except (Unreadable, TimeoutError):
-            return self._unscannable(Changed(answer, and_rest(raw)))
+            return self._unscannable(ReplacedBody(answer, chain_body(raw)))
         except AnswerBlocked:
             return self._block_response()
         if self.placeholders and _restore(texts, self.placeholders):
-            return Changed(answer, and_rest([dump_json(document)]), touched=True)
-        return Changed(answer, and_rest(raw))
+            return ReplacedBody(answer, chain_body([dump_json(document)]), modified=True)
+        return ReplacedBody(answer, chain_body(raw))
 
     async def _scan_body(self, raw: Sequence[bytes], coding: str) -> tuple[JsonValue, list[Piece]]:
         """Parse and scan a complete body; returns the document and its texts."""
@@ -190,14 +190,14 @@ class ResponseScanner:
 
     async def _decompress(self, raw: Sequence[bytes], coding: str) -> bytes:
         plain, size = [], 0
-        async for piece in decoded(and_rest(raw), coding):
+        async for piece in decoded(chain_body(raw), coding):
             plain.append(piece)
             size += len(piece)
             if size > self.settings.answers.body_bytes:
                 raise Unreadable
         return b"".join(plain)
 
-    async def _process_stream(self, answer: Answer, coding: str) -> AsyncIterator[bytes]:
+    async def _process_stream(self, answer: UpstreamResponse, coding: str) -> AsyncIterator[bytes]:
         """The stream through the buffer, with a terminator if it is withheld."""
         terminator = StreamTerminator(self.route.operation)
         try:
@@ -214,12 +214,14 @@ class ResponseScanner:
         except _ScanTimeout:  # raised late: an UpstreamError inside `_buffered` would release the held events
             raise UpstreamError(UNSCANNED) from None
 
-    async def _buffered(self, answer: Answer, coding: str, terminator: StreamTerminator) -> AsyncGenerator[bytes]:
+    async def _buffered(
+        self, answer: UpstreamResponse, coding: str, terminator: StreamTerminator
+    ) -> AsyncGenerator[bytes]:
         releasable = await self._releasable(self.detector) if self.detector and self.blocks else None
         buffer = StreamBuffer(self._scan_text, self._hold(), self.placeholders, releasable)
         try:
             events = whole_events(decoded(answer.chunks(), coding), self.settings.answers.body_bytes)
-            async with aclosing(paused(events, IDLE_SECONDS, lambda: buffer.is_holding)) as parts:
+            async with aclosing(with_heartbeat(events, IDLE_SECONDS, lambda: buffer.is_holding)) as parts:
                 async for data in parts:
                     async for released in self._feed(data, buffer, terminator):
                         yield released
@@ -263,13 +265,13 @@ class ResponseScanner:
     async def _releasable(self, detector: ResponseDetector) -> Releasable | None:
         """The look-ahead; None if it is not ready in time, and then every event waits for the full hold."""
         try:
-            return (await within(self.settings.scan.deadline, detector.lookahead())).releasable_prefix
+            return (await with_timeout(self.settings.scan.deadline, detector.lookahead())).releasable_prefix
         except TimeoutError:
             return None
 
     async def _scan_text(self, text: str, path: str) -> None:
         try:
-            await within(self.settings.scan.deadline, self._scan([(text, path)]))
+            await with_timeout(self.settings.scan.deadline, self._scan([(text, path)]))
         except TimeoutError:
             self.unscanned = True
             self.withheld = self.fails_closed
@@ -291,7 +293,7 @@ class ResponseScanner:
         """Whether unscanned responses are withheld."""
         return self.blocks and self.settings.failure.answer == "block"
 
-    def _unscannable(self, answer: Answer) -> Answer | web.Response:
+    def _unscannable(self, answer: UpstreamResponse) -> UpstreamResponse | web.Response:
         """The result for a response that cannot be scanned: an error, or the response itself marked `unscanned`."""
         self.unscanned = True
         self.withheld = self.fails_closed

@@ -126,6 +126,6 @@ def load_json(data: bytes) -> JsonValue:
 def dump_json(document: JsonValue) -> bytes:
     """The value as JSON bytes."""
     try:
-        return jsons.dumps(document, jsons.MUCH)
+        return jsons.dumps(document, jsons.LARGE)
     except jsons.EncodeError:
         return json.dumps(document).encode()

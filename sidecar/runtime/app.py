@@ -21,9 +21,9 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.dashboard import Dashboard, Dependencies
 from sidecar.dashboard.guard import allowed_hosts
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.errors import ConfigError
-from sidecar.limits import Room
+from sidecar.limits import MemoryBudget
 from sidecar.observability import tracing
 from sidecar.observability.metrics import POLICY
 from sidecar.policy import Policy
@@ -76,7 +76,7 @@ class Sidecar:
         self.data_port = 0
         self.admin_port = 0
         self.grpc_port: int | None = None
-        self._body_budget = Room(settings.limits.bodies)
+        self._body_budget = MemoryBudget(settings.limits.bodies)
         self._data_site: Site | None = None
         self._stack = AsyncExitStack()
         self._state = STARTING
@@ -121,19 +121,19 @@ class Sidecar:
         stack.push_async_callback(self.keyring.close)
         limiter = await limits.open(settings.limits.url)
         stack.push_async_callback(limiter.close)
-        journal = Journal(self.store, settings.store, settings.log)
-        await journal.start()
-        stack.push_async_callback(journal.close)
+        decision_log = DecisionLog(self.store, settings.store, settings.log)
+        await decision_log.start()
+        stack.push_async_callback(decision_log.close)
         exceptions = Exemptions(self.store)
         await exceptions.start()
         stack.push_async_callback(exceptions.close)
         server = ServerContext(secret, exceptions, self.store.disagreements)
-        self._shared = SharedResources(self.keyring, limiter, journal, server)
+        self._shared = SharedResources(self.keyring, limiter, decision_log, server)
         await self._install(settings)
         stack.push_async_callback(self._retire_all)
         await self._reloader.start()
         stack.push_async_callback(self._reloader.close)
-        await self._listen(self._data_app(), self._admin_app(journal, limiter, exceptions))
+        await self._listen(self._data_app(), self._admin_app(decision_log, limiter, exceptions))
 
     def _data_app(self) -> web.Application:
         app = web.Application(
@@ -159,7 +159,7 @@ class Sidecar:
         exempt_prefix = f"{ENVOY}/" if self.settings.compat.envoy else None
         return only_for(listen.hosts, listen=listen.host, but=exempt_prefix)
 
-    def _admin_app(self, journal: Journal, limiter: limits.Limiter, exceptions: Exemptions) -> web.Application:
+    def _admin_app(self, decision_log: DecisionLog, limiter: limits.Limiter, exceptions: Exemptions) -> web.Application:
         dependencies = Dependencies(
             self.settings,
             self.store,
@@ -175,7 +175,7 @@ class Sidecar:
         guarded = [only_for(allowed_hosts(admin))] if is_loopback(admin.host) else []
         app = web.Application(middlewares=[boundary(traced=False), *guarded, dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
-        app.add_routes(admin_routes(self._readiness(journal)))
+        app.add_routes(admin_routes(self._readiness(decision_log)))
         app.add_routes(openapi.admin_routes(lambda: switched_on(self.settings)))
         app.add_routes(dashboard.routes())
         if self.settings.admin.quit:
@@ -206,9 +206,9 @@ class Sidecar:
         await self._current.retire()
         await asyncio.gather(*self._retiring, return_exceptions=True)
 
-    def _readiness(self, journal: Journal) -> Readiness:
+    def _readiness(self, decision_log: DecisionLog) -> Readiness:
         return Readiness(
-            lambda: self._problems(journal), self._degradations, lambda: self.policy.revision, self._status_fields
+            lambda: self._problems(decision_log), self._degradations, lambda: self.policy.revision, self._status_fields
         )
 
     def _degradations(self) -> list[str]:
@@ -218,10 +218,10 @@ class Sidecar:
     def _status_fields(self) -> dict[str, object]:
         return {"generation": self._reloader.state.generation, "restart_needed_for": self._waiting}
 
-    def _problems(self, journal: Journal) -> list[str]:
+    def _problems(self, decision_log: DecisionLog) -> list[str]:
         problems = [self._state] if self._state != "serving" else []
         problems += ["no room for connections (limits.connections)"] if self._data_site and self._data_site.full else []
-        return problems if journal.healthy else [*problems, "scan log cannot be written"]
+        return problems if decision_log.healthy else [*problems, "scan log cannot be written"]
 
     async def _listen(self, data: web.Application, admin: web.Application) -> None:
         settings, drain = self.settings, self.settings.drain.timeout

@@ -20,7 +20,7 @@ from sidecar.policy import Policy, Rule
 from sidecar.policy.switches import apply_switches
 from sidecar.scan import cache as verdicts
 from sidecar.scan import shadow
-from sidecar.scan.cache import Remembering, Verdicts
+from sidecar.scan.cache import CachedLayer, ReportCache
 from sidecar.scan.engine import ALWAYS, Engine, Exempting, Stage, Terms
 from sidecar.storage import Disagreements
 from sidecar.types import Action, LayerName
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sidecar.detectors.semantic.layer import SemanticLayer
 
 SHADOW_CONCURRENCY = 4
-JUDGE_RESULTS = verdicts.Form("opinion", cache.memory_size, cache.dump, cache.load)
+JUDGE_RESULTS = verdicts.Codec("opinion", cache.memory_size, cache.dump, cache.load)
 _log = logs.get("pipeline")
 
 
@@ -78,7 +78,7 @@ async def open_scanner(
         await _run_selftests(rules, stages, server, selftests=selftests)
         result_cache = await _open_cache(settings, server, stack)
         stages = [_cached(stage, result_cache, server, rules) for stage in stages]
-        gate = limits.Concurrency(settings.scan.concurrency, settings.scan.queue)
+        gate = limits.counted_bulkhead(settings.scan.concurrency, settings.scan.queue)
         terms = _engine_terms(settings, rules, early=server is not None)
         engine = Engine(stages, terms, gate, server.exceptions if server else None)
         if server is not None and server.disagreements is not None and settings.shadow.policies:
@@ -107,16 +107,16 @@ async def _run_selftests(
     await asyncio.to_thread(selftest_cache.store, passed)
 
 
-async def _open_cache(settings: Settings, server: ServerContext | None, stack: AsyncExitStack) -> Verdicts | None:
+async def _open_cache(settings: Settings, server: ServerContext | None, stack: AsyncExitStack) -> ReportCache | None:
     if server is None or not settings.cache.entries:
         return None
-    result_cache = await verdicts.open(settings.cache, server.secret, verdicts.REPORTS)
+    result_cache = await verdicts.open(settings.cache, server.secret, verdicts.REPORT_CODEC)
     stack.push_async_callback(result_cache.close)
     return result_cache
 
 
 async def _shadow_engine(
-    settings: Settings, engine: Engine, result_cache: Verdicts | None, server: ServerContext
+    settings: Settings, engine: Engine, result_cache: ReportCache | None, server: ServerContext
 ) -> Engine:
     """An engine for the shadow policies; it shares the semantic layer and its cached results with the main one."""
     rules = await asyncio.to_thread(policy.load, settings.shadow.policies)
@@ -125,7 +125,7 @@ async def _shadow_engine(
     await _run_selftests(rules, stages, server, selftests=True)
     stages = [_cached(stage, result_cache, server, rules) for stage in stages]
     stages += [replace(s, on_failure="skip") for s in engine.stages if s.layer.name is LayerName.SEMANTIC]
-    gate = limits.Concurrency(SHADOW_CONCURRENCY, shadow.PENDING)
+    gate = limits.counted_bulkhead(SHADOW_CONCURRENCY, shadow.PENDING)
     return Engine(stages, _engine_terms(settings, rules, early=True), gate, server.exceptions)
 
 
@@ -161,17 +161,17 @@ async def _judge(settings: Settings, rules: Policy, server: ServerContext | None
     return Stage(layer, settings.failure.llm_judge, judge.between, replaces=True, decides=decides)
 
 
-def _cached(stage: Stage, result_cache: Verdicts | None, server: ServerContext | None, rules: Policy) -> Stage:
+def _cached(stage: Stage, result_cache: ReportCache | None, server: ServerContext | None, rules: Policy) -> Stage:
     """The stage with a result cache, if its layer reports per segment; the key covers all that affects the result."""
     layer, code = stage.layer, f"{__version__} {rules.revision}"
     if result_cache is None or server is None:
         return stage
     if isinstance(layer, RulesLayer):
         code = f"{code} unaided" if layer.unaided else code
-        cached = Remembering(layer, result_cache, server.secret, fingerprint=code, reads_system_prompt=True)
+        cached = CachedLayer(layer, result_cache, server.secret, fingerprint=code, reads_system_prompt=True)
         return replace(stage, layer=cached)
     if layer.name is LayerName.SEMANTIC and (model := getattr(layer, "fingerprint", None)):
-        return replace(stage, layer=Remembering(layer, result_cache, server.secret, fingerprint=f"{code} {model}"))
+        return replace(stage, layer=CachedLayer(layer, result_cache, server.secret, fingerprint=f"{code} {model}"))
     return stage
 
 
@@ -199,7 +199,7 @@ def _rules_of(rules: Policy, kind: str) -> list[Rule]:
 
 
 def _engine_terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
-    sources, models = settings.scan.sources.each, settings.models
+    sources, models = settings.scan.sources.by_source, settings.models
     return Terms(
         threshold=settings.scan.threshold,
         deadline=settings.scan.deadline,

@@ -19,7 +19,7 @@ from sidecar.api.compat.envoy import ExtAuthz
 from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
@@ -34,7 +34,7 @@ class SharedResources:
 
     keyring: KeyRing
     limiter: limits.Limiter
-    journal: Journal
+    decision_log: DecisionLog
     server: ServerContext
 
 
@@ -52,16 +52,18 @@ class Snapshot:
         self.settings, self.engine, self.policy = settings, scanner.engine, scanner.policy
         self.degraded = scanner.degraded
         gatekeeper = Gatekeeper(shared.keyring, shared.limiter, settings)
-        api = ScanApi(scanner.engine, shared.journal, gatekeeper, settings)
-        personal = personal_rules(scanner.policy) if settings.looks_for_personal_data else None
-        compat_routes = compat.routes(scanner.engine, shared.journal, gatekeeper, settings, personal)
+        api = ScanApi(scanner.engine, shared.decision_log, gatekeeper, settings)
+        personal = personal_rules(scanner.policy) if settings.scans_for_pii else None
+        compat_routes = compat.routes(scanner.engine, shared.decision_log, gatekeeper, settings, personal)
         described = openapi.routes(lambda: compat.switched_on(settings))
         self._routes = {
             (route.method, route.path): route.handler for route in (*api.routes(), *compat_routes, *described)
         }
-        self._envoy = ExtAuthz(scanner.engine, shared.journal, gatekeeper, settings) if settings.compat.envoy else None
+        self._envoy = (
+            ExtAuthz(scanner.engine, shared.decision_log, gatekeeper, settings) if settings.compat.envoy else None
+        )
         self._proxy = Proxy(
-            scanner.engine, shared.journal, upstream_client, settings, gatekeeper, personal, vocabularies
+            scanner.engine, shared.decision_log, upstream_client, settings, gatekeeper, personal, vocabularies
         )
         self._stack = AsyncExitStack()
         self._requests = 0

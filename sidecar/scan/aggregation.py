@@ -23,7 +23,7 @@ from sidecar.types import (
     SegmentReport,
     Source,
 )
-from sidecar.util.units import Switch
+from sidecar.util.units import RuleChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Caller:
     threshold: float | None = None
     thorough: bool = False
     decision: str = ""
-    switches: Mapping[str, Switch] = field(default_factory=dict)
+    switches: Mapping[str, RuleChange] = field(default_factory=dict)
 
 
 ANYBODY = Caller()
@@ -165,7 +165,7 @@ def _without(report: SegmentReport, rules: frozenset[str]) -> SegmentReport:
     return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
 
 
-def switched(report: LayerReport, switches: Mapping[str, Switch]) -> LayerReport:
+def switched(report: LayerReport, switches: Mapping[str, RuleChange]) -> LayerReport:
     """The report with what the caller's key changes of rules."""
     if not switches or not any(finding.rule in switches for finding in report.findings):
         return report
@@ -173,14 +173,14 @@ def switched(report: LayerReport, switches: Mapping[str, Switch]) -> LayerReport
     return replace(report, score=over.score, findings=over.findings, each=over.each)
 
 
-def _changed(report: SegmentReport, switches: Mapping[str, Switch]) -> SegmentReport:
+def _changed(report: SegmentReport, switches: Mapping[str, RuleChange]) -> SegmentReport:
     if not any(finding.rule in switches for finding in report.findings):
         return report
     findings = tuple(_as_switched(f, switches[f.rule]) if f.rule in switches else f for f in report.findings)
     return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
 
 
-def _as_switched(finding: Finding, switch: Switch) -> Finding:
+def _as_switched(finding: Finding, switch: RuleChange) -> Finding:
     """What was excused by its context blocks for nobody."""
     changed = finding if switch.score is None else replace(finding, score=switch.score)
     if switch.status is None or (switch.status == "block" and not finding.decides and finding.hint):

@@ -19,7 +19,6 @@ from typing import Literal, Protocol
 
 from sidecar.errors import LayerError
 from sidecar.extraction.joining import without
-from sidecar.limits import Concurrency, QueueFull
 from sidecar.scan.aggregation import (
     ANYBODY,
     Caller,
@@ -47,7 +46,8 @@ from sidecar.types import (
     Verdict,
 )
 from sidecar.util import by_model
-from sidecar.util.timeouts import within
+from sidecar.util.bulkhead import Bulkhead, BulkheadFull
+from sidecar.util.timeouts import with_timeout
 
 __all__ = ["ALWAYS", "ANYBODY", "Caller", "Engine", "Exempting", "Stage", "Terms", "Watcher"]
 
@@ -91,14 +91,14 @@ class Exempting(Protocol):
 
 
 class Engine:
-    """Scans requests. `gate` bounds how many run at once; beyond it a scan fails with `overload`."""
+    """Scans requests. `bulkhead` bounds how many run and wait; beyond it a scan fails with `overload`."""
 
     def __init__(
-        self, stages: Sequence[Stage], terms: Terms, gate: Concurrency, exemptions: Exempting | None = None
+        self, stages: Sequence[Stage], terms: Terms, bulkhead: Bulkhead, exemptions: Exempting | None = None
     ) -> None:
         self.stages = tuple(stages)
         self.terms = terms
-        self._gate = gate
+        self._bulkhead = bulkhead
         self._exemptions = exemptions
         # A score below these may still be replaced.
         self._judged_up_to = [stage.between[1] for stage in self.stages if stage.replaces and stage.decides]
@@ -109,9 +109,9 @@ class Engine:
         """One verdict for all segments together. Never raises for the trouble of a layer."""
         case = self._case(request, caller)
         try:
-            async with self._gate:
+            async with self._bulkhead:
                 verdict = await self._run(case)
-        except QueueFull:
+        except BulkheadFull:
             return self._failed("overload", self.terms.overload, (), case.started)
         if self.watcher is not None:
             self.watcher(request, caller, verdict)
@@ -178,7 +178,7 @@ class Engine:
     async def _ask(self, layer: Layer, asked: ScanRequest, case: Case, prior: Sequence[Finding]) -> LayerReport:
         begun = time.monotonic()
         try:
-            report = await within(max(0.0, case.deadline - begun), layer.scan(asked, prior))
+            report = await with_timeout(max(0.0, case.deadline - begun), layer.scan(asked, prior))
         except TimeoutError:
             report = LayerReport(layer.name, None, failure="deadline")
         except LayerError as error:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from sidecar.errors import RequestError, StoreError
-from sidecar.storage import Exemption, Store
+from sidecar.storage import RuleException, Store
 from sidecar.storage.notices import EVERYTHING
 from sidecar.types import Segment
 from sidecar.util import logs
@@ -38,7 +38,7 @@ class Exemptions:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._secret = b""
-        self._live: dict[str, list[Exemption]] = {}
+        self._live: dict[str, list[RuleException]] = {}
         self._known_at = 0.0
         self._changed = asyncio.Event()
         self._background = Background()
@@ -56,8 +56,8 @@ class Exemptions:
 
     async def refresh(self) -> None:
         """Ask the store now. May raise `StoreError`."""
-        live: dict[str, list[Exemption]] = {}
-        for one in await self._store.exceptions.live(datetime.now(UTC)):
+        live: dict[str, list[RuleException]] = {}
+        for one in await self._store.exceptions.valid(datetime.now(UTC)):
             live.setdefault(one.digest, []).append(one)
         self._live, self._known_at = live, time.monotonic()
 
@@ -83,7 +83,7 @@ class Exemptions:
         author: str,
         key_id: str | None = None,
         decision: str | None = None,
-    ) -> Exemption:
+    ) -> RuleException:
         """Except `rule` on the text with this digest, here at once. Raises `RequestError` for a bad argument."""
         if not rule or not digest:
             raise RequestError("An exception needs a rule and the digest of a text.", param="rule")
@@ -92,7 +92,7 @@ class Exemptions:
         if not reason.strip() or len(reason) > LONGEST_REASON:
             raise RequestError(f"An exception needs a reason of 1 to {LONGEST_REASON} characters.", param="reason")
         now, made = datetime.now(UTC), f"exc_{secrets.token_hex(6)}"
-        one = Exemption(made, rule, digest, reason, author, now, now + lasts, key_id, decision)
+        one = RuleException(made, rule, digest, reason, author, now, now + lasts, key_id, decision)
         await self._store.exceptions.add(one)
         await self._tell()
         _log.info("exception_added", exception=made, rule=rule, key_id=key_id)
@@ -112,7 +112,7 @@ class Exemptions:
 
     def _rules(self, text: str, key_id: str | None, now: datetime) -> frozenset[str]:
         known = self._live.get(self.digest(text), ())
-        return frozenset(one.rule for one in known if one.key_id in {None, key_id} and one.holds(now))
+        return frozenset(one.rule for one in known if one.key_id in {None, key_id} and one.is_valid(now))
 
     async def _try_to_refresh(self) -> None:
         """When word comes that something has changed, and from time to time."""

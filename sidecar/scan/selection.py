@@ -35,9 +35,9 @@ def select(settings: Settings, found: Extraction, more: Iterable[Segment] = ()) 
 
 def sources_read(settings: Settings, model: str | None = None) -> frozenset[Source]:
     """The sources that at least one layer in use reads, in requests to this model."""
-    used = {layer: settings.uses(layer) for layer in LayerName}
+    used = {layer: settings.is_enabled(layer) for layer in LayerName}
     stated = {name: one.layers for name, one in settings.models.items() if one.layers is not None}
     if (only := by_model.find(stated, model)) is not None:
         used = {layer: used[layer] and layer in only for layer in used}
-    terms = settings.scan.sources.each
+    terms = settings.scan.sources.by_source
     return frozenset(source for source, one in terms.items() if any(used[layer] for layer in one.layers))

@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.config import Settings
-from sidecar.decision_log.entries import plain_route
+from sidecar.decision_log.rows import mask_route
 from sidecar.server.client_address import address_of
 from sidecar.server.middleware import UNTRACED
 from sidecar.server.responses import DECISION_ID, KEY_ID
@@ -53,7 +53,7 @@ def _facts(request: web.Request, settings: Settings, status: int, seconds: float
     facts = {
         "id": request.get(DECISION_ID),
         "method": request.method,
-        "route": plain_route(request.path),
+        "route": mask_route(request.path),
         "status": status,
         "milliseconds": round(seconds * 1000),
         "client": address_of(request, settings.listen.trusted_proxies),

@@ -10,10 +10,10 @@ from aiohttp import StreamReader, web
 from sidecar.config import Limits
 from sidecar.errors import BodyError
 from sidecar.extraction import json_body
-from sidecar.limits import Lease, NoRoom
-from sidecar.util.timeouts import within
+from sidecar.limits import OverBudget, Reservation
+from sidecar.util.timeouts import with_timeout
 
-LEASE = web.RequestKey("lease", Lease)
+RESERVATION = web.RequestKey("lease", Reservation)
 """What this request holds of the memory for all bodies (`limits.bodies`)."""
 THREAD_BYTES = 128 * 1024
 """Reading a body of this size takes about as long as the event loop may be held (5 ms)."""
@@ -30,34 +30,34 @@ class Oversize(BodyError):
 async def receive(request: web.Request, limits: Limits) -> bytes:
     """The whole body as sent (chunking undone).
 
-    Raises `Oversize` (413), `BodyError` (slow 408, cut off 400), or `NoRoom`.
+    Raises `Oversize` (413), `BodyError` (slow 408, cut off 400), or `OverBudget`.
     """
     if (request.content_length or 0) > limits.body_bytes:
         raise Oversize(limits.body_bytes, [])
-    lease = request[LEASE]
+    reservation = request[RESERVATION]
     try:
-        return await _whole(request.content, limits, lease)
+        return await _whole(request.content, limits, reservation)
     except TimeoutError:
-        if lease.waits:  # no fault of the client's
-            raise NoRoom("no room in time") from None
+        if reservation.waiting:  # no fault of the client's
+            raise OverBudget("no room in time") from None
         raise BodyError("malformed", _slow(limits), status=408) from None
     except web.RequestPayloadError:
         raise BodyError("malformed", "The body broke off before its end.") from None
 
 
-async def _whole(content: StreamReader, limits: Limits, lease: Lease) -> bytes:
+async def _whole(content: StreamReader, limits: Limits, reservation: Reservation) -> bytes:
     """Judged by its progress: a large body on a slow line gets its time, and one that stands still does not."""
     chunks: list[bytes] = []
     size, now = 0, asyncio.get_running_loop().time
     began = now()
     while not content.at_eof():
         until = began + limits.body_timeout + size / limits.body_rate
-        chunk = await within(until - now(), content.readany())
+        chunk = await with_timeout(until - now(), content.readany())
         size += len(chunk)
         chunks.append(chunk)
         if size > limits.body_bytes:
             raise Oversize(limits.body_bytes, chunks)
-        await within(until - now(), lease.hold(2 * size))  # the pieces, and what they are together
+        await with_timeout(until - now(), reservation.resize(2 * size))  # the pieces, and what they are together
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -75,7 +75,7 @@ def content_coding(request: web.Request) -> str | None:
 async def unpack(request: web.Request, raw: bytes, content_type: str | None, limits: Limits) -> bytes:
     """The JSON of a body, without its content coding, once there is room for what reading it takes.
 
-    Raises `BodyError` (encoding 415, malformed 400, oversize 413), or `NoRoom`.
+    Raises `BodyError` (encoding 415, malformed 400, oversize 413), or `OverBudget`.
     """
     coding = content_coding(request)
     if coding is None:
@@ -84,16 +84,16 @@ async def unpack(request: web.Request, raw: bytes, content_type: str | None, lim
         decode = partial(
             json_body.decode, raw, content_type=content_type, content_encoding=coding, limit=limits.body_bytes
         )
-        await request[LEASE].hold(2 * len(raw) + json_body.most_inflated(raw, coding, limits.body_bytes))
+        await request[RESERVATION].resize(2 * len(raw) + json_body.most_inflated(raw, coding, limits.body_bytes))
         plain = await asyncio.to_thread(decode)
     await make_room(request, plain, len(raw))
     return plain
 
 
 async def make_room(request: web.Request, body: bytes, besides: int = 0) -> None:
-    """Room for reading `body` beside `besides` bytes. Raises `BodyError` (413) if there can be none, or `NoRoom`."""
+    """Reserve what parsing `body` takes beside `besides` bytes. Raises `BodyError` (413) or `OverBudget`."""
     large = len(body) > THREAD_BYTES
     size = besides + (await asyncio.to_thread(json_body.footprint, body) if large else json_body.footprint(body))
-    if size > request[LEASE].largest:
+    if size > request[RESERVATION].max_size:
         raise BodyError("oversize", "Reading the body would take too much memory (limits.bodies).", status=413)
-    await request[LEASE].hold(size)
+    await request[RESERVATION].resize(size)

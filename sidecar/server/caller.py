@@ -11,7 +11,7 @@ from sidecar.auth.api_keys import ApiKey
 from sidecar.config import Settings
 from sidecar.scan.engine import Caller
 from sidecar.server.responses import DECISION_ID
-from sidecar.util.units import Switch, parse_switches
+from sidecar.util.units import RuleChange, parse_rule_changes
 
 API_KEY = web.RequestKey("api_key", ApiKey)
 """Set by the gatekeeper once the key is found valid."""
@@ -26,8 +26,8 @@ def caller(request: web.Request, *, thorough: bool = False) -> Caller:
 
 
 @lru_cache
-def _switches(rules: str) -> Mapping[str, Switch]:
-    return parse_switches(rules)
+def _switches(rules: str) -> Mapping[str, RuleChange]:
+    return parse_rule_changes(rules)
 
 
 def monitors(request: web.Request, settings: Settings) -> bool:

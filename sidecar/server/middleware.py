@@ -20,10 +20,10 @@ from aiohttp.typedefs import Handler, Middleware
 from sidecar.auth.api_keys import ApiKey, KeyRing
 from sidecar.config import Limits, Settings
 from sidecar.errors import RateLimited, RequestError, Unauthorized, Unavailable
-from sidecar.limits import Limiter, Room
+from sidecar.limits import Limiter, MemoryBudget
 from sidecar.observability import tracing
 from sidecar.observability.metrics import REFUSED
-from sidecar.server.body import LEASE
+from sidecar.server.body import RESERVATION
 from sidecar.server.caller import API_KEY
 from sidecar.server.client_address import address_of, neighbourhood
 from sidecar.server.responses import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
@@ -52,19 +52,19 @@ def new_decision_id() -> str:
     return f"dec_{secrets.token_hex(13)}"
 
 
-def boundary(room: Room | None = None, *, traced: bool = True) -> Middleware:
+def boundary(budget: MemoryBudget | None = None, *, traced: bool = True) -> Middleware:
     """Every request gets an id and a lease in `room`; every error becomes an answer in the door's dialect.
 
     `traced`: it gets a span, too. Not on the admin port: the paths of its one-time links are secrets.
     """
-    bodies = room or Room(Limits().bodies)
+    bodies = budget or MemoryBudget(Limits().bodies)
 
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[DECISION_ID] = new_decision_id()
-        with bodies.lease() as lease:
-            request[LEASE] = lease
-            if traced and tracing.traces() and request.path not in UNTRACED:
+        with bodies.reserve() as reservation:
+            request[RESERVATION] = reservation
+            if traced and tracing.is_enabled() and request.path not in UNTRACED:
                 return await follow(request, handler)
             return await answer(request, handler)
 
@@ -85,7 +85,7 @@ def boundary(room: Room | None = None, *, traced: bool = True) -> Middleware:
             raise
         except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, the client gets a 500
             if starved := _starved(error):
-                bodies.starve()
+                bodies.release_reserve()
             with suppress(MemoryError):  # the answer is worth more than the line
                 _log.error("memory_short" if starved else "request_failed", kind=type(error).__name__, at=where(error))
             busy = Unavailable("The scanner is busy.", retry_after=1)
@@ -179,7 +179,7 @@ class Gatekeeper:
         return key
 
     async def _authenticate(self, request: web.Request, value: str | None) -> ApiKey:
-        if self._keyring.knows(value):
+        if self._keyring.has_cached(value):
             with suppress(Unauthorized):  # it has ended since: counted below like any other
                 return await self._keyring.authenticate(value)
         budget = (
@@ -187,7 +187,7 @@ class Gatekeeper:
             self._failures,
             self._failures.requests,
         )
-        _pass(await self._limiter.wait(*budget))
+        _pass(await self._limiter.peek(*budget))
         try:
             return await self._keyring.authenticate(value)
         except Unauthorized:

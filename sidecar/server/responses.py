@@ -60,7 +60,7 @@ def advice(error: RequestError) -> dict[str, str]:
     if isinstance(error, UpgradeRefused):
         return {"Upgrade": "HTTP/1.1", "Connection": "upgrade"}
     if error.status == 415:
-        return {"Accept-Encoding": ", ".join(codings.KNOWN)}
+        return {"Accept-Encoding": ", ".join(codings.SUPPORTED)}
     if error.status == 504:
         return dict(NO_RETRY)
     return {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}

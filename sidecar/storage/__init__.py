@@ -1,55 +1,55 @@
-"""Keys, decisions, secrets and the people of the dashboard in one database: SQLite by default, PostgreSQL for replicas.
+"""Database access: keys, decisions, secrets and accounts; SQLite by default, PostgreSQL for replicas.
 
-`schema` names the tables, `database` opens and migrates them; each of the other modules serves one.
+`schema` defines the tables, `database` opens and migrates them; each of the other modules covers one table.
 """
 
 from __future__ import annotations
 
-from sidecar.storage.admins import Admin, Admins, Change, Invitation, Role, valid_name
+from sidecar.storage.admins import Admin, Admins, ChangeResult, Invitation, Role, valid_name
 from sidecar.storage.analytics import Analytics, Bucket, Group, Totals
 from sidecar.storage.audit import Audit, Event
 from sidecar.storage.database import Database
-from sidecar.storage.decisions import Decisions, Entry, Filter
+from sidecar.storage.decisions import DecisionRow, Decisions, Filter
 from sidecar.storage.disagreements import Disagreement, Disagreements
-from sidecar.storage.exceptions import Exceptions, Exemption
+from sidecar.storage.exceptions import Exceptions, RuleException
 from sidecar.storage.exports import export
-from sidecar.storage.keys import ApiKey, Keys, KeyState, Mode, OwnTerms, Terms
+from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyState, Mode
 from sidecar.storage.notices import Notices
-from sidecar.storage.schema import LONGEST_CHANGES, LONGEST_NAME, storable
+from sidecar.storage.schema import MAX_NAME, MAX_RULE_CHANGES, storable
 from sidecar.storage.secrets import Secret, Secrets
 from sidecar.storage.sessions import Session, Sessions
 
 __all__ = [
-    "LONGEST_CHANGES",
-    "LONGEST_NAME",
+    "MAX_NAME",
+    "MAX_RULE_CHANGES",
     "Admin",
     "Admins",
     "Analytics",
     "ApiKey",
     "Audit",
     "Bucket",
-    "Change",
+    "ChangeResult",
+    "DecisionRow",
     "Disagreement",
     "Disagreements",
-    "Entry",
     "Event",
     "Exceptions",
-    "Exemption",
     "Filter",
     "Group",
     "Invitation",
+    "KeyChanges",
+    "KeyOverrides",
     "KeyState",
     "Keys",
     "Mode",
     "Notices",
-    "OwnTerms",
     "Role",
+    "RuleException",
     "Secret",
     "Secrets",
     "Session",
     "Sessions",
     "Store",
-    "Terms",
     "Totals",
     "export",
     "storable",
@@ -58,7 +58,7 @@ __all__ = [
 
 
 class Store:
-    """The open store. Whatever is asked of it may raise `StoreError`, which never shows a password."""
+    """The open database. Any access may raise `StoreError`, which never contains a password."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -75,7 +75,7 @@ class Store:
 
     @classmethod
     async def open(cls, url: str) -> Store:
-        """Connect to `sqlite:///FILE` or `postgresql://...` and bring the tables up to date."""
+        """Connect to `sqlite:///FILE` or `postgresql://...` and migrate the tables."""
         return cls(await Database.open(url))
 
     async def close(self) -> None:
@@ -84,5 +84,5 @@ class Store:
 
     @property
     def name(self) -> str:
-        """Which database it is, without credentials."""
+        """The database, without credentials."""
         return self._database.name

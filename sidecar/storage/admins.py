@@ -1,7 +1,7 @@
-"""People who may enter the dashboard, and the one-time invitations by which they choose a password.
+"""Dashboard accounts, and the one-time invitations by which people choose a password.
 
-An invitation is the only way to a password: the first admin, a new colleague and a forgotten password
-all go through one. Passwords and invitation tokens are known by their digests alone.
+Passwords are only set through invitations: for the first admin, a new colleague and a forgotten password alike.
+Passwords and invitation tokens are stored as digests.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-+@")
 
 
 class Role(StrEnum):
-    """What somebody may do: everything, or look."""
+    """What an account may do: everything, or read only."""
 
     ADMIN = "admin"
     VIEWER = "viewer"
 
 
-class Change(StrEnum):
-    """What became of a change to somebody's account."""
+class ChangeResult(StrEnum):
+    """The result of a change to an account."""
 
     DONE = "done"
     UNKNOWN = "unknown"
@@ -49,7 +49,7 @@ class Admin:
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """A right to choose a password once; without a `name` its bearer chooses that too."""
+    """The right to choose a password once; without a `name` the invited person chooses that, too."""
 
     digest: bytes
     name: str | None
@@ -82,12 +82,12 @@ class Admins:
             return [Admin(**{**row, "role": Role(row["role"])}) for row in rows]
 
     async def any(self) -> bool:
-        """Whether there is an account at all."""
+        """Whether any account exists."""
         async with self._database.read() as connection:
             return (await connection.execute(select(table.c.name).limit(1))).first() is not None
 
     async def invite(self, invitation: Invitation, now: datetime) -> None:
-        """Store an invitation; earlier ones for the same name, and all that have expired, are void."""
+        """Store an invitation; earlier ones for the same name, and expired ones, are deleted."""
         void = invitations.c.expires_at <= now
         if invitation.name is not None:
             void |= invitations.c.name == invitation.name
@@ -96,32 +96,32 @@ class Admins:
             await connection.execute(invitations.insert(), asdict(invitation))
 
     async def invitation(self, digest: bytes, now: datetime) -> Invitation | None:
-        """The invitation with that digest, while it holds."""
+        """The invitation with that digest, if it is valid."""
         async with self._database.read() as connection:
             return await _invitation(connection, digest, now)
 
     async def invited(self, now: datetime) -> Sequence[Invitation]:
-        """The invitations for known names that still hold."""
-        held = select(invitations).where(invitations.c.expires_at > now, invitations.c.name.is_not(None))
+        """The valid invitations that have a name."""
+        valid = select(invitations).where(invitations.c.expires_at > now, invitations.c.name.is_not(None))
         async with self._database.read() as connection:
-            rows = (await connection.execute(held.order_by(invitations.c.name))).mappings()
+            rows = (await connection.execute(valid.order_by(invitations.c.name))).mappings()
             return [Invitation(**{**row, "role": Role(row["role"])}) for row in rows]
 
     async def accept(self, digest: bytes, name: str, password: str, now: datetime) -> Admin | None:
-        """Use an invitation up: its account exists with that password, and all its sessions are closed.
+        """Use an invitation: create or update its account with that password, and close its sessions.
 
-        `name` counts where the invitation has none; such a one makes the first account and no other.
-        None: the invitation does not hold, and nothing has changed.
+        `name` is used if the invitation has none; such an invitation can only create the first account.
+        None: the invitation is not valid, and nothing has changed.
         """
         async with self._database.write() as connection:
-            held = await _invitation(connection, digest, now)
-            if held is None or (held.name is None and await _count(connection)):
+            invitation = await _invitation(connection, digest, now)
+            if invitation is None or (invitation.name is None and await _count(connection)):
                 return None
-            used = await connection.execute(delete(invitations).where(invitations.c.digest == digest))
-            if used.rowcount != 1:
+            deleted = await connection.execute(delete(invitations).where(invitations.c.digest == digest))
+            if deleted.rowcount != 1:
                 return None
             await connection.execute(delete(invitations).where(invitations.c.name.is_(None)))
-            return await _enter(connection, Admin(held.name or name, held.role, password, now))
+            return await _upsert(connection, Admin(invitation.name or name, invitation.role, password, now))
 
     async def set_password(self, name: str, password: str) -> None:
         """Replace the password and close all sessions."""
@@ -129,27 +129,27 @@ class Admins:
             await connection.execute(update(table).where(table.c.name == name).values(password=password))
             await connection.execute(delete(sessions).where(sessions.c.name == name))
 
-    async def set_role(self, name: str, role: Role) -> Change:
-        """Change what somebody may do, at once; one admin always remains."""
+    async def set_role(self, name: str, role: Role) -> ChangeResult:
+        """Change the role of an account, effective at once; one admin always remains."""
         async with self._database.write() as connection:
-            outcome = await _spare(connection, name) if role is not Role.ADMIN else Change.DONE
-            if outcome is not Change.DONE:
+            outcome = await _check_removable(connection, name) if role is not Role.ADMIN else ChangeResult.DONE
+            if outcome is not ChangeResult.DONE:
                 return outcome
-            changed = await connection.execute(update(table).where(table.c.name == name).values(role=role))
-            return Change.DONE if changed.rowcount else Change.UNKNOWN
+            updated = await connection.execute(update(table).where(table.c.name == name).values(role=role))
+            return ChangeResult.DONE if updated.rowcount else ChangeResult.UNKNOWN
 
-    async def remove(self, name: str) -> Change:
+    async def remove(self, name: str) -> ChangeResult:
         """Delete an account with its sessions and invitations; one admin always remains."""
         async with self._database.write() as connection:
             await connection.execute(delete(invitations).where(invitations.c.name == name))
-            if (outcome := await _spare(connection, name)) is Change.DONE:
+            if (outcome := await _check_removable(connection, name)) is ChangeResult.DONE:
                 await connection.execute(delete(table).where(table.c.name == name))
             return outcome
 
 
 async def _invitation(connection: AsyncConnection, digest: bytes, now: datetime) -> Invitation | None:
-    held = select(invitations).where(invitations.c.digest == digest, invitations.c.expires_at > now)
-    row = (await connection.execute(held)).mappings().one_or_none()
+    valid = select(invitations).where(invitations.c.digest == digest, invitations.c.expires_at > now)
+    row = (await connection.execute(valid)).mappings().one_or_none()
     return None if row is None else Invitation(**{**row, "role": Role(row["role"])})
 
 
@@ -157,21 +157,23 @@ async def _count(connection: AsyncConnection) -> int:
     return int((await connection.execute(select(func.count()).select_from(table))).scalar_one())
 
 
-async def _enter(connection: AsyncConnection, admin: Admin) -> Admin:
-    """Insert the account; one that exists keeps its role, gets the new password, and its sessions are closed."""
-    found = (await connection.execute(select(table).where(table.c.name == admin.name).with_for_update())).one_or_none()
-    if found is None:
+async def _upsert(connection: AsyncConnection, admin: Admin) -> Admin:
+    """Insert the account; an existing one keeps its role, gets the new password, and its sessions are closed."""
+    locked = select(table).where(table.c.name == admin.name).with_for_update()
+    existing = (await connection.execute(locked)).one_or_none()
+    if existing is None:
         await connection.execute(table.insert(), asdict(admin))
         return admin
     await connection.execute(update(table).where(table.c.name == admin.name).values(password=admin.password))
     await connection.execute(delete(sessions).where(sessions.c.name == admin.name))
-    return replace(admin, role=Role(found.role), created_at=found.created_at, last_login_at=found.last_login_at)
+    role, last_login_at = Role(existing.role), existing.last_login_at
+    return replace(admin, role=role, created_at=existing.created_at, last_login_at=last_login_at)
 
 
-async def _spare(connection: AsyncConnection, name: str) -> Change:
-    """Whether there is such an account, and an admin would remain without it. Holds the accounts until the end."""
-    found = (await connection.execute(select(table.c.name, table.c.role).with_for_update())).all()
-    if name not in {row.name for row in found}:
-        return Change.UNKNOWN
-    others = [row for row in found if row.role == Role.ADMIN and row.name != name]
-    return Change.DONE if others else Change.LAST_ADMIN
+async def _check_removable(connection: AsyncConnection, name: str) -> ChangeResult:
+    """Whether the account exists and an admin would remain without it. Locks the accounts until commit."""
+    rows = (await connection.execute(select(table.c.name, table.c.role).with_for_update())).all()
+    if name not in {row.name for row in rows}:
+        return ChangeResult.UNKNOWN
+    other_admins = [row for row in rows if row.role == Role.ADMIN and row.name != name]
+    return ChangeResult.DONE if other_admins else ChangeResult.LAST_ADMIN

@@ -1,4 +1,4 @@
-"""The audit trail: who changed what, when and from where. Entries are added and read, never changed."""
+"""The audit trail: who changed what, when and from where. Events are added and read, never changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sidecar.storage.schema import audit as table
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One entry. `action` is a constant `noun_verb`; `target` and `detail` may hold text that people wrote."""
+    """An event. `action` is a constant `noun_verb`; `target` and `detail` may contain text that people entered."""
 
     at: datetime
     actor: str
@@ -31,7 +31,7 @@ class Audit:
         self._database = database
 
     async def add(self, event: Event) -> None:
-        """Write an entry; it is on disk when this returns."""
+        """Add an event; it is on disk when this returns."""
         row = {name: getattr(event, name) for name in ("at", "actor", "address", "action", "target", "detail")}
         async with self._database.write() as connection:
             await connection.execute(table.insert(), row)
@@ -39,7 +39,7 @@ class Audit:
     async def query(
         self, *, actor: str | None = None, action: str | None = None, before: int | None = None, limit: int = 100
     ) -> list[Event]:
-        """The newest entries that match, at most `limit`; `before` is the id of the last one of the page before."""
+        """The newest matching events, at most `limit`; `before` is the id of the last event of the previous page."""
         conditions: list[ColumnElement[bool]] = []
         if actor:
             conditions.append(table.c.actor == actor)
@@ -52,7 +52,7 @@ class Audit:
             return [Event(**row) for row in (await connection.execute(newest)).mappings()]
 
     async def actions(self) -> list[str]:
-        """Which kinds of entries there are."""
+        """The distinct actions."""
         async with self._database.read() as connection:
             rows = await connection.execute(select(table.c.action).distinct().order_by(table.c.action))
             return [row.action for row in rows]

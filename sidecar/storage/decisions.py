@@ -1,4 +1,4 @@
-"""The scan log: decisions as rows, written in batches, queried for people, purged by age."""
+"""The scan log: decisions as rows, written in batches, queried by people, purged by age."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PURGE_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the scan log. `text` and `reasoning` are None unless prompts are kept.
+class DecisionRow:
+    """One row of the scan log. `text` and `reasoning` are None unless prompts are stored.
 
-    `action` is what was done, `recommended` what the verdict said; `threats` are labels with a space
-    between them; `findings` and `layers` are plain lists for analysis.
+    `action` is what was done, `recommended` the action of the verdict; `threats` are labels separated by spaces;
+    `findings` and `layers` are plain lists for analysis. `door` is the entry point.
     """
 
     id: str
@@ -48,12 +48,12 @@ class Entry:
     reasoning: str | None = None
 
 
-_NAMES = tuple(field.name for field in fields(Entry))
+_COLUMNS = tuple(field.name for field in fields(DecisionRow))
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which entries are wanted; `None` means any. `before` is the last entry of the page before."""
+    """Criteria for rows; `None` matches any. `before` is the last row of the previous page."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -62,7 +62,7 @@ class Filter:
     label: str | None = None
     action: str | None = None
     layer_used: str | None = None
-    before: Entry | None = None
+    before: DecisionRow | None = None
 
 
 class Decisions:
@@ -71,43 +71,43 @@ class Decisions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, entries: Sequence[Entry]) -> None:
-        """Write a batch, all or nothing. An entry that is there already is skipped, so a retry is safe."""
-        rows = [{name: getattr(entry, name) for name in _NAMES} for entry in entries]
+    async def add(self, entries: Sequence[DecisionRow]) -> None:
+        """Write a batch, all or nothing. Existing rows are skipped, so a retry is safe."""
+        rows = [{name: getattr(entry, name) for name in _COLUMNS} for entry in entries]
         await self._database.insert_new(table, rows)
 
-    async def query(self, wanted: Filter | None = None, limit: int = 100) -> list[Entry]:
-        """The newest entries that match, at most `limit`."""
-        newest = select(table).where(*conditions(wanted or Filter())).order_by(table.c.at.desc(), table.c.id.desc())
+    async def query(self, criteria: Filter | None = None, limit: int = 100) -> list[DecisionRow]:
+        """The newest matching rows, at most `limit`."""
+        newest = select(table).where(*conditions(criteria or Filter())).order_by(table.c.at.desc(), table.c.id.desc())
         async with self._database.read() as connection:
-            return [Entry(**row) for row in (await connection.execute(newest.limit(limit))).mappings()]
+            return [DecisionRow(**row) for row in (await connection.execute(newest.limit(limit))).mappings()]
 
-    async def get(self, decision_id: str) -> Entry | None:
-        """One entry."""
+    async def get(self, decision_id: str) -> DecisionRow | None:
+        """One row."""
         async with self._database.read() as connection:
             rows = await connection.execute(select(table).where(table.c.id == decision_id))
             row = rows.mappings().one_or_none()
-            return None if row is None else Entry(**row)
+            return None if row is None else DecisionRow(**row)
 
-    async def count(self, wanted: Filter | None = None) -> int:
-        """How many entries match."""
-        counted = select(func.count()).select_from(table).where(*conditions(wanted or Filter()))
+    async def count(self, criteria: Filter | None = None) -> int:
+        """The number of matching rows."""
+        statement = select(func.count()).select_from(table).where(*conditions(criteria or Filter()))
         async with self._database.read() as connection:
-            return int((await connection.execute(counted)).scalar_one())
+            return int((await connection.execute(statement)).scalar_one())
 
     async def purge(self, older_than: datetime) -> int:
-        """Delete entries from before that moment, in short transactions; returns how many."""
+        """Delete rows older than that, in short transactions; returns how many."""
         return await self._delete(table.c.at < older_than)
 
-    async def keep(self, most: int) -> int:
-        """Delete the oldest entries beyond so many, in short transactions; returns how many."""
-        newest = select(table.c.at).order_by(table.c.at.desc()).offset(most).limit(1)
+    async def keep(self, max_rows: int) -> int:
+        """Delete the oldest rows beyond `max_rows`, in short transactions; returns how many."""
+        newest = select(table.c.at).order_by(table.c.at.desc()).offset(max_rows).limit(1)
         async with self._database.read() as connection:
-            beyond = (await connection.execute(newest)).scalar_one_or_none()
-        return 0 if beyond is None else await self._delete(table.c.at <= beyond)
+            cutoff = (await connection.execute(newest)).scalar_one_or_none()
+        return 0 if cutoff is None else await self._delete(table.c.at <= cutoff)
 
     async def bytes(self) -> int | None:
-        """What SQLite's file holds, without pages that are free again; None for another database."""
+        """The used size of SQLite's file, without free pages; None for other databases."""
         if not self._database.is_sqlite:
             return None
         async with self._database.read() as connection:
@@ -122,26 +122,26 @@ class Decisions:
         total = 0
         while True:
             async with self._database.write() as connection:
-                gone = (await connection.execute(delete(table).where(table.c.id.in_(oldest)))).rowcount
-            total += gone
-            if gone < PURGE_BATCH:
+                deleted = (await connection.execute(delete(table).where(table.c.id.in_(oldest)))).rowcount
+            total += deleted
+            if deleted < PURGE_BATCH:
                 return total
 
 
-def conditions(wanted: Filter) -> list[ColumnElement[bool]]:
-    """The filter as conditions on the table."""
-    found: list[ColumnElement[bool]] = [
+def conditions(criteria: Filter) -> list[ColumnElement[bool]]:
+    """The filter as SQL conditions."""
+    clauses: list[ColumnElement[bool]] = [
         getattr(table.c, name) == value
         for name in ("key_id", "model", "action", "layer_used")
-        if (value := getattr(wanted, name)) is not None
+        if (value := getattr(criteria, name)) is not None
     ]
-    if wanted.since is not None:
-        found.append(table.c.at >= wanted.since)
-    if wanted.until is not None:
-        found.append(table.c.at < wanted.until)
-    if wanted.label is not None:
-        found.append(table.c.threats.contains(wanted.label, autoescape=True))
-    if wanted.before is not None:
-        at, last = wanted.before.at, wanted.before.id
-        found.append(or_(table.c.at < at, and_(table.c.at == at, table.c.id < last)))
-    return found
+    if criteria.since is not None:
+        clauses.append(table.c.at >= criteria.since)
+    if criteria.until is not None:
+        clauses.append(table.c.at < criteria.until)
+    if criteria.label is not None:
+        clauses.append(table.c.threats.contains(criteria.label, autoescape=True))
+    if criteria.before is not None:
+        at, last = criteria.before.at, criteria.before.id
+        clauses.append(or_(table.c.at < at, and_(table.c.at == at, table.c.id < last)))
+    return clauses

@@ -1,4 +1,4 @@
-"""Where a second policy set, which decides nothing, would have decided otherwise: the newest, at most so many."""
+"""Decisions on which a shadow policy set, which decides nothing, would differ: the newest, bounded in number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sidecar.storage.schema import disagreements as table
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """One decision, by its id, as it was taken and as the second set sees it. Rules are those that reach the bar."""
+    """A decision's id, its actual and its shadow result. Rules are those that reach the threshold."""
 
     decision: str
     at: datetime
@@ -29,7 +29,7 @@ class Disagreement:
     other_rules: list[str]
 
 
-_NAMES = tuple(field.name for field in fields(Disagreement))
+_COLUMNS = tuple(field.name for field in fields(Disagreement))
 
 
 class Disagreements:
@@ -38,15 +38,15 @@ class Disagreements:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, found: Sequence[Disagreement]) -> None:
-        """Write a batch; one that is there already is skipped."""
-        rows = [{name: getattr(one, name) for name in _NAMES} for one in found]
+    async def add(self, disagreements: Sequence[Disagreement]) -> None:
+        """Write a batch; existing rows are skipped."""
+        rows = [{name: getattr(disagreement, name) for name in _COLUMNS} for disagreement in disagreements]
         await self._database.insert_new(table, rows)
 
     async def query(
         self, *, other_revision: str | None = None, before: Disagreement | None = None, limit: int = 100
     ) -> list[Disagreement]:
-        """The newest, at most `limit`; `before` is the last one of the page before."""
+        """The newest rows, at most `limit`; `before` is the last one of the previous page."""
         newest = select(table).order_by(table.c.at.desc(), table.c.decision.desc()).limit(limit)
         if other_revision is not None:
             newest = newest.where(table.c.other_revision == other_revision)
@@ -57,14 +57,14 @@ class Disagreements:
             return [Disagreement(**row) for row in (await connection.execute(newest)).mappings()]
 
     async def count(self) -> dict[tuple[str, str], int]:
-        """How many, by what was done and what would have been."""
+        """How many, by actual and shadow action."""
         pair = (table.c.action, table.c.other_action)
         async with self._database.read() as connection:
             rows = await connection.execute(select(*pair, func.count()).group_by(*pair))
-            return {(action, other): number for action, other, number in rows}
+            return {(action, other_action): number for action, other_action, number in rows}
 
-    async def keep(self, most: int) -> int:
-        """Delete all but the newest `most`; returns how many went."""
-        newest = select(table.c.decision).order_by(table.c.at.desc(), table.c.decision.desc()).limit(most)
+    async def keep(self, max_rows: int) -> int:
+        """Delete all but the newest `max_rows`; returns how many were deleted."""
+        newest = select(table.c.decision).order_by(table.c.at.desc(), table.c.decision.desc()).limit(max_rows)
         async with self._database.write() as connection:
             return (await connection.execute(delete(table).where(table.c.decision.not_in(newest)))).rowcount

@@ -1,6 +1,6 @@
-"""Exceptions from rules: one rule, one text, one key or all of them, until a day, with a reason and an author.
+"""Exceptions from rules: for one rule, one text, one key or all keys, with an expiry, a reason and an author.
 
-A text is known by its digest alone (`sidecar.scan.exceptions`).
+A text is stored as its digest only (`sidecar.scan.exceptions`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sidecar.storage.schema import exceptions as table
 
 
 @dataclass(frozen=True, slots=True)
-class Exemption:
-    """One exception. `key_id` None: for every caller; `decision` is the one that somebody marked as wrong."""
+class RuleException:
+    """An exception. `key_id` None: for every caller; `decision` is the one that was marked as wrong."""
 
     id: str
     rule: str
@@ -31,8 +31,8 @@ class Exemption:
     revoked_at: datetime | None = None
     revoked_by: str | None = None
 
-    def holds(self, now: datetime) -> bool:
-        """Whether it counts at `now`."""
+    def is_valid(self, now: datetime) -> bool:
+        """Whether it applies at `now`."""
         return self.revoked_at is None and now < self.expires_at
 
 
@@ -42,38 +42,38 @@ class Exceptions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, exemption: Exemption) -> None:
-        """Store a new one."""
+    async def add(self, exception: RuleException) -> None:
+        """Store an exception."""
         async with self._database.write() as connection:
-            await connection.execute(table.insert(), asdict(exemption))
+            await connection.execute(table.insert(), asdict(exception))
 
-    async def query(self, limit: int = 1000) -> list[Exemption]:
-        """All, revoked and expired ones too, the newest first."""
+    async def query(self, limit: int = 1000) -> list[RuleException]:
+        """All exceptions, including revoked and expired ones, the newest first."""
         newest = select(table).order_by(table.c.created_at.desc(), table.c.id).limit(limit)
-        return await self._found(newest)
+        return await self._select(newest)
 
-    async def live(self, now: datetime, limit: int = 10_000) -> list[Exemption]:
-        """Those that hold at `now`, the newest first."""
-        held = select(table).where(table.c.revoked_at.is_(None), table.c.expires_at > now)
-        return await self._found(held.order_by(table.c.created_at.desc(), table.c.id).limit(limit))
+    async def valid(self, now: datetime, limit: int = 10_000) -> list[RuleException]:
+        """The exceptions that apply at `now`, the newest first."""
+        valid = select(table).where(table.c.revoked_at.is_(None), table.c.expires_at > now)
+        return await self._select(valid.order_by(table.c.created_at.desc(), table.c.id).limit(limit))
 
-    async def get(self, exemption_id: str) -> Exemption | None:
-        """One of them."""
-        found = await self._found(select(table).where(table.c.id == exemption_id))
-        return found[0] if found else None
+    async def get(self, exception_id: str) -> RuleException | None:
+        """One exception."""
+        rows = await self._select(select(table).where(table.c.id == exception_id))
+        return rows[0] if rows else None
 
-    async def revoke(self, exemption_id: str, at: datetime, by: str) -> bool:
-        """Revoke from `at` on. False: there is none that could be."""
-        change = update(table).where(table.c.id == exemption_id, table.c.revoked_at.is_(None))
+    async def revoke(self, exception_id: str, at: datetime, by: str) -> bool:
+        """Revoke from `at` on. False: none that could be revoked."""
+        change = update(table).where(table.c.id == exception_id, table.c.revoked_at.is_(None))
         async with self._database.write() as connection:
             return (await connection.execute(change.values(revoked_at=at, revoked_by=by))).rowcount > 0
 
     async def purge(self, older_than: datetime) -> int:
-        """Delete those that ended before that moment; returns how many."""
-        ended = or_(table.c.expires_at < older_than, table.c.revoked_at < older_than)
+        """Delete exceptions that ended before that time; returns how many."""
+        expired = or_(table.c.expires_at < older_than, table.c.revoked_at < older_than)
         async with self._database.write() as connection:
-            return (await connection.execute(delete(table).where(ended))).rowcount
+            return (await connection.execute(delete(table).where(expired))).rowcount
 
-    async def _found(self, wanted: Any) -> list[Exemption]:
+    async def _select(self, statement: Any) -> list[RuleException]:
         async with self._database.read() as connection:
-            return [Exemption(**row) for row in (await connection.execute(wanted)).mappings()]
+            return [RuleException(**row) for row in (await connection.execute(statement)).mappings()]

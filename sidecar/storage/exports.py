@@ -1,7 +1,7 @@
-"""The scan log as a file: CSV that a spreadsheet opens without running anything, or JSON a line.
+"""The scan log as a file: CSV that is safe to open in a spreadsheet, or JSON Lines.
 
-Written page by page, so that any number of decisions passes through little memory. A page is a query of its own:
-decisions made while the export runs are newer than its first page, and left out.
+Written page by page, so that any number of decisions needs little memory. Each page is a query of its own; decisions
+made during the export are newer than its first page and left out.
 """
 
 from __future__ import annotations
@@ -13,53 +13,53 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal
 
-from sidecar.storage.decisions import Decisions, Entry, Filter
+from sidecar.storage.decisions import DecisionRow, Decisions, Filter
 from sidecar.util import json
 
-Form = Literal["csv", "jsonl"]
+ExportFormat = Literal["csv", "jsonl"]
 PAGE = 500
-CONTENT_TYPES: dict[Form, str] = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
-# A terminal takes what follows these for an order to itself: colours, titles, the place of the cursor.
+CONTENT_TYPES: dict[ExportFormat, str] = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+# Control characters, which may start terminal escape sequences: colours, titles, cursor movement.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_NAMES = tuple(field.name for field in fields(Entry))
-# With one of these a spreadsheet takes a cell for a formula.
+_COLUMNS = tuple(field.name for field in fields(DecisionRow))
+# Prefixes by which a spreadsheet recognizes a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠")
 
 
 async def export(
-    decisions: Decisions, form: Form, wanted: Filter | None = None, page: int = PAGE
+    decisions: Decisions, file_format: ExportFormat, criteria: Filter | None = None, page: int = PAGE
 ) -> AsyncIterator[bytes]:
-    """All decisions that match, the newest first, in pieces of UTF-8. May raise `StoreError` between two pieces."""
-    if form == "csv":
-        yield _rows([_NAMES])
-    asked = wanted or Filter()
-    while entries := await decisions.query(asked, page):
-        yield _rows([_cells(entry) for entry in entries]) if form == "csv" else _lines(entries)
+    """All matching decisions, the newest first, in chunks of UTF-8. May raise `StoreError` between two chunks."""
+    if file_format == "csv":
+        yield _rows([_COLUMNS])
+    page_filter = criteria or Filter()
+    while entries := await decisions.query(page_filter, page):
+        yield _rows([_cells(entry) for entry in entries]) if file_format == "csv" else _lines(entries)
         if len(entries) < page:
             return
-        asked = replace(asked, before=entries[-1])
+        page_filter = replace(page_filter, before=entries[-1])
 
 
-def _lines(entries: Sequence[Entry]) -> bytes:
+def _lines(entries: Sequence[DecisionRow]) -> bytes:
     return b"".join(json.dumps(_values(entry)) + b"\n" for entry in entries)
 
 
-def _values(entry: Entry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in _NAMES}
+def _values(entry: DecisionRow) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in _COLUMNS}
 
 
 def _rows(rows: Sequence[Sequence[str]]) -> bytes:
-    written = io.StringIO()
-    csv.writer(written, quoting=csv.QUOTE_ALL).writerows(rows)
-    return written.getvalue().encode("utf-8", "replace")
+    output = io.StringIO()
+    csv.writer(output, quoting=csv.QUOTE_ALL).writerows(rows)
+    return output.getvalue().encode("utf-8", "replace")
 
 
-def _cells(entry: Entry) -> list[str]:
+def _cells(entry: DecisionRow) -> list[str]:
     return [_cell(value) for value in _values(entry).values()]
 
 
 def _cell(value: Any) -> str:
-    """Text that begins like a formula gets an apostrophe before it; numbers and times are what they are."""
+    """Text that starts like a formula is prefixed with an apostrophe; numbers and times are unchanged."""
     if value is None:
         return ""
     if isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""API keys as rows: created, read, revoked, rotated, deleted. Knows digests, never values."""
+"""The table of API keys: created, read, revoked, rotated, deleted. Stores digests, never values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sidecar.util.units import Rate
 
 LOOK_UP_TIMEOUT = 2.0
 Mode = Literal["enforce", "monitor"]
-_CHANGING = ("expires_at", "rate_requests", "rate_period", "burst", "threshold", "mode", "rules")
+_CHANGEABLE = ("expires_at", "rate_requests", "rate_period", "burst", "threshold", "mode", "rules")
 
 
 class KeyState(StrEnum):
-    """The three conditions of the interface specification."""
+    """The three states of the interface specification."""
 
     VALID = "valid"
     REVOKED = "revoked"
@@ -30,7 +30,7 @@ class KeyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What is known of a key beside its value. `None` in the last five means the general setting."""
+    """The record of a key, without its value. `None` in the last five fields means the general setting."""
 
     id: str
     name: str
@@ -45,10 +45,10 @@ class ApiKey:
     threshold: float | None = None
     mode: Mode | None = None
     rules: str | None = None
-    """What it changes of rules, as `sidecar.util.units.parse_switches` reads it."""
+    """Rule changes, as `sidecar.util.units.parse_rule_changes` reads it."""
 
     def state(self, now: datetime) -> KeyState:
-        """Its condition at `now`, by the wall clock."""
+        """Its state at `now`, by the wall clock."""
         if self.revoked_at is not None:
             return KeyState.REVOKED
         if self.expires_at is not None and self.expires_at <= now:
@@ -60,8 +60,8 @@ class ApiKey:
         return {**asdict(self), "rate": self.rate and f"{self.rate.requests} per {self.rate.period:g} s"}
 
 
-class OwnTerms(TypedDict, total=False):
-    """What a key may have of its own; `None` means the general setting."""
+class KeyOverrides(TypedDict, total=False):
+    """Settings that a key may override; `None` means the general setting."""
 
     rate: Rate | None
     burst: int | None
@@ -70,8 +70,8 @@ class OwnTerms(TypedDict, total=False):
     rules: str | None
 
 
-class Terms(OwnTerms, total=False):
-    """What may change in the life of a key; it ends never where `expires_at` is `None`."""
+class KeyChanges(KeyOverrides, total=False):
+    """What may change during the life of a key; it never expires if `expires_at` is `None`."""
 
     expires_at: datetime | None
 
@@ -88,9 +88,9 @@ class Keys:
             await connection.execute(table.insert(), _row(key, digest))
 
     async def get(self, key_id: str) -> tuple[ApiKey, bytes] | None:
-        """The key and its digest; a request waits for it, so it must come soon."""
+        """The key and its digest; requests wait for it, so it has a short time limit."""
         async with self._database.read(LOOK_UP_TIMEOUT) as connection:
-            return _found(await connection.execute(_one(key_id)))
+            return _key_and_digest(await connection.execute(_by_id(key_id)))
 
     async def list(self) -> list[ApiKey]:
         """All keys, the oldest first."""
@@ -99,61 +99,61 @@ class Keys:
             return [_key(row) for row in rows]
 
     async def revoke(self, key_id: str, at: datetime) -> bool:
-        """Revoke from `at` on; a key that is revoked already stays as it is. False: there is no such key."""
+        """Revoke from `at` on; a revoked key is unchanged. False: there is no such key."""
         async with self._database.write() as connection:
-            known = _found(await connection.execute(_one(key_id)))
+            key = _key_and_digest(await connection.execute(_by_id(key_id)))
             await connection.execute(
                 update(table).where(table.c.id == key_id, table.c.revoked_at.is_(None)).values(revoked_at=at)
             )
-        return known is not None
+        return key is not None
 
     async def delete(self, key_id: str) -> bool:
-        """Remove the key for ever. False: there was none."""
+        """Delete the record. False: there was none."""
         async with self._database.write() as connection:
             return (await connection.execute(delete(table).where(table.c.id == key_id))).rowcount > 0
 
     async def rotate(self, key_id: str, successor: ApiKey, digest: bytes, until: datetime) -> ApiKey | None:
         """Store a successor that inherits from the key, which then expires at `until` at the latest.
 
-        All or nothing, and only for a valid key that has no successor yet; else nothing changes and the
-        answer is `None`. Of several rotations at the same moment one wins.
+        All or nothing, and only for a valid key without a successor; else nothing changes and the result is `None`. Of
+        concurrent rotations one succeeds.
         """
         async with self._database.write() as connection:
-            found = _found(await connection.execute(_one(key_id).with_for_update()))
+            row = _key_and_digest(await connection.execute(_by_id(key_id).with_for_update()))
             now = successor.created_at
-            if found is None or found[0].successor or found[0].state(now) is not KeyState.VALID:
+            if row is None or row[0].successor or row[0].state(now) is not KeyState.VALID:
                 return None
-            heir = _inherit(found[0], successor)
-            await connection.execute(table.insert(), _row(heir, digest))
-            await self._retire(connection, found[0], heir.id, until)
-            return heir
+            successor_key = _inherit(row[0], successor)
+            await connection.execute(table.insert(), _row(successor_key, digest))
+            await self._retire(connection, row[0], successor_key.id, until)
+            return successor_key
 
     async def _retire(self, connection: AsyncConnection, key: ApiKey, successor: str, until: datetime) -> None:
         expires = min(until, key.expires_at or until)
         change = update(table).where(table.c.id == key.id).values(expires_at=expires, successor=successor)
         await connection.execute(change)
 
-    async def change(self, key_id: str, terms: Terms, now: datetime) -> tuple[ApiKey, ApiKey] | None:
-        """Give a key other terms; it as it was and as it is. None, and nothing changed, unless it is valid."""
+    async def change(self, key_id: str, changes: KeyChanges, now: datetime) -> tuple[ApiKey, ApiKey] | None:
+        """Change a key; returns it before and after. None, and nothing changed, unless it is valid."""
         async with self._database.write() as connection:
-            found = _found(await connection.execute(_one(key_id).with_for_update()))
-            if found is None or found[0].state(now) is not KeyState.VALID:
+            row = _key_and_digest(await connection.execute(_by_id(key_id).with_for_update()))
+            if row is None or row[0].state(now) is not KeyState.VALID:
                 return None
-            changed = replace(found[0], **terms)
-            row = _row(changed, found[1])
-            values = {name: row[name] for name in _CHANGING}
+            new = replace(row[0], **changes)
+            columns = _row(new, row[1])
+            values = {name: columns[name] for name in _CHANGEABLE}
             await connection.execute(update(table).where(table.c.id == key_id).values(**values))
-            return found[0], changed
+            return row[0], new
 
-    async def touch(self, used: Mapping[str, datetime]) -> None:
-        """Note when keys were last used, many at once."""
+    async def touch(self, last_uses: Mapping[str, datetime]) -> None:
+        """Save when keys were last used, as a batch."""
         async with self._database.write() as connection:
-            for key_id in sorted(used):
-                await connection.execute(update(table).where(table.c.id == key_id).values(last_used_at=used[key_id]))
+            for key_id, used_at in sorted(last_uses.items()):
+                await connection.execute(update(table).where(table.c.id == key_id).values(last_used_at=used_at))
 
 
 def _inherit(old: ApiKey, successor: ApiKey) -> ApiKey:
-    """Name, environment, limits and length of life of the old key; identity and birth of the new one."""
+    """Name, environment, limits and lifetime of the old key; id and creation time of the new one."""
     lifetime = old.expires_at and old.expires_at - old.created_at
     return replace(
         old,
@@ -165,11 +165,11 @@ def _inherit(old: ApiKey, successor: ApiKey) -> ApiKey:
     )
 
 
-def _one(key_id: str) -> Select[Any]:
+def _by_id(key_id: str) -> Select[Any]:
     return select(table).where(table.c.id == key_id)
 
 
-def _found(rows: Any) -> tuple[ApiKey, bytes] | None:
+def _key_and_digest(rows: Any) -> tuple[ApiKey, bytes] | None:
     row = rows.one_or_none()
     return None if row is None else (_key(row), row.digest)
 

@@ -1,7 +1,7 @@
-"""Brings the tables up to date, on the connection and in the transaction that it is given.
+"""Migrates the tables, on a given connection and in its transaction.
 
-A new database gets the tables as the schema has them; one that an older version has made is migrated. That both
-come to the same is tested. Alembic is loaded for a migration alone.
+A new database gets the tables of the schema; an older one is migrated. A test checks that both give the same result.
+Alembic is only loaded for a migration.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _VERSIONS = Table("alembic_version", MetaData(), _VERSION, PrimaryKeyConstraint(
 
 
 def upgrade(connection: Connection, name: str) -> None:
-    """Nothing, where nothing is to be done. Raises `StoreError`."""
-    tables, newest = inspect(connection).get_table_names(), _newest()
+    """Create or migrate the tables if necessary. Raises `StoreError`."""
+    tables, latest = inspect(connection).get_table_names(), _latest_version()
     if not tables:
         schema.metadata.create_all(connection)
         _VERSIONS.create(connection)
-        connection.execute(_VERSIONS.insert().values(version_num=newest))
-    elif _VERSIONS.name not in tables or connection.scalar(select(_VERSION)) != newest:
+        connection.execute(_VERSIONS.insert().values(version_num=latest))
+    elif _VERSIONS.name not in tables or connection.scalar(select(_VERSION)) != latest:
         migrate(connection, name)
 
 
-def _newest() -> str:
+def _latest_version() -> str:
     """The version that the migrations lead to; their files are numbered."""
     return max(path.name for path in (MIGRATIONS / "versions").glob("[0-9]*.py")).partition("_")[0]
 
 
 def migrate(connection: Connection, name: str) -> None:
-    """All migrations that are still to be made. Raises `StoreError` for a version that is not known."""
+    """Run all pending migrations. Raises `StoreError` for an unknown version."""
     from alembic import command  # noqa: PLC0415 - 11 MB and 0.2 s
     from alembic.config import Config  # noqa: PLC0415
     from alembic.util import CommandError  # noqa: PLC0415

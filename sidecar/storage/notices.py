@@ -1,8 +1,8 @@
-"""Word from one replica to the others that something has changed, so that they need not wait for a cache to expire.
+"""Cross-replica change notifications, so that replicas need not wait for a cache to expire.
 
-On PostgreSQL it is LISTEN and NOTIFY over a connection of its own. SQLite has no such thing: there, and whenever
-word is lost, caches expire by themselves (5 s for keys). After each new connection everybody is told to forget
-all, for word may have been missed.
+On PostgreSQL this is LISTEN/NOTIFY over a separate connection. SQLite has no equivalent: there, and whenever a
+notification is lost, caches expire by themselves (5 s for keys). After each new connection every listener is told to
+drop its cache, since notifications may have been missed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from sidecar.util import logs
 from sidecar.util.tasks import Background
 
 CHANNEL = "sidecar"
-PAUSE = 1.0
-CHECK_EVERY = 20.0
-CHECK_WITHIN = 5.0
+RECONNECT_INTERVAL = 1.0
+CHECK_INTERVAL = 20.0
+CHECK_TIMEOUT = 5.0
 EVERYTHING = ""
 Listener = Callable[[str], None]
 _log = logs.get("notices")
 
 
 class Notices:
-    """Tells and hears. `start` to hear; telling needs no start."""
+    """Publishes and receives notifications. `start` is needed only to receive."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -36,26 +36,26 @@ class Notices:
         self._background = Background()
 
     def subscribe(self, topic: str, listener: Listener) -> None:
-        """Call `listener` with what has changed, `EVERYTHING` if that is not known. It must return at once."""
+        """Call `listener` with the changed subject, `EVERYTHING` if unknown. It must not block."""
         self._listeners.setdefault(topic, []).append(listener)
 
     async def start(self) -> None:
-        """Listen from now on, where the database can."""
+        """Start listening, where the database can."""
         if self._database.connect is not None:
-            self._background.repeat("notices_listen", self._listen, PAUSE)
+            self._background.repeat("notices_listen", self._listen, RECONNECT_INTERVAL)
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         await self._background.close()
 
-    async def publish(self, topic: str, what: str) -> None:
-        """Tell the others. Best effort: never raises."""
+    async def publish(self, topic: str, subject: str) -> None:
+        """Notify the other replicas. Best effort: never raises."""
         if self._database.connect is None:
             return
         try:
             async with self._database.write() as connection:
-                said = {"channel": CHANNEL, "said": f"{topic} {what}"}
-                await connection.execute(text("SELECT pg_notify(:channel, :said)"), said)
+                payload = {"channel": CHANNEL, "said": f"{topic} {subject}"}
+                await connection.execute(text("SELECT pg_notify(:channel, :said)"), payload)
         except StoreError as error:
             _log.warning("notice_lost", topic=topic, error=error)
 
@@ -71,18 +71,18 @@ class Notices:
         broken = asyncio.Event()
         try:
             connection.add_termination_listener(lambda *_: broken.set())
-            await connection.add_listener(CHANNEL, lambda *heard: self._hear(str(heard[-1])))
+            await connection.add_listener(CHANNEL, lambda *arguments: self._dispatch(str(arguments[-1])))
             for topic in self._listeners:
-                self._hear(f"{topic} {EVERYTHING}")
+                self._dispatch(f"{topic} {EVERYTHING}")
             while not broken.is_set():
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(broken.wait(), CHECK_EVERY)
+                    await asyncio.wait_for(broken.wait(), CHECK_INTERVAL)
                     break
-                await connection.execute("SELECT 1", timeout=CHECK_WITHIN)
+                await connection.execute("SELECT 1", timeout=CHECK_TIMEOUT)
         finally:
             connection.terminate()
 
-    def _hear(self, said: str) -> None:
-        topic, _, what = said.partition(" ")
+    def _dispatch(self, payload: str) -> None:
+        topic, _, subject = payload.partition(" ")
         for listener in self._listeners.get(topic, ()):
-            listener(what)
+            listener(subject)

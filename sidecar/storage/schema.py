@@ -1,8 +1,8 @@
 """The tables: one schema for SQLite and PostgreSQL.
 
-Two column types keep the databases alike and client-made text harmless: `Moment` is always an aware
-UTC datetime, `Bounded` text is cut to its length and holds nothing that a database refuses.
-`migrations/` builds these tables; a test compares the two.
+Two column types make the databases behave alike and client-supplied text harmless: `Moment` is always an aware UTC
+datetime, `Bounded` text is truncated and contains nothing that a database rejects. `migrations/` builds these tables; a
+test compares the two.
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 
-LONGEST_NAME = 200
-LONGEST_TEXT = 100_000
+MAX_NAME = 200
+MAX_TEXT = 100_000
 
 
 def storable(text: str, length: int) -> str:
-    """The text without NUL and lone surrogates, which PostgreSQL and SQLite refuse, cut to `length`."""
+    """The text without NUL and lone surrogates, which PostgreSQL and SQLite reject, truncated to `length`."""
     if len(text) <= length and text.isascii() and "\x00" not in text:
         return text
     return text[:length].replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
 
 
 class Moment(TypeDecorator[datetime]):
-    """A point in time, in UTC, with its time zone on both databases."""
+    """A point in time in UTC, with its time zone on both databases."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """SQLite keeps no zone: what goes in is UTC."""
+        """SQLite stores no zone, so values are converted to UTC."""
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """What comes out says that it is UTC."""
+        """Mark stored values as UTC."""
         return None if value is None else value.replace(tzinfo=UTC)
 
 
 class Bounded(TypeDecorator[str]):
-    """Text of at most so many code points; longer text is cut, what cannot be stored is replaced."""
+    """Text of a bounded number of code points; longer text is truncated, unstorable characters are replaced."""
 
     impl = String
     cache_ok = True
 
     def __init__(self, longest: int) -> None:
-        super().__init__(longest if longest < LONGEST_TEXT else None)
+        super().__init__(longest if longest < MAX_TEXT else None)
         self.longest = longest
 
     def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:  # noqa: ARG002 - all the same
-        """Cut and clean: called for every value of every row."""
+        """Truncate and clean: called for every value of every row."""
         longest = self.longest
         return lambda value: None if value is None else storable(value, longest)
 
@@ -72,8 +72,8 @@ class Bounded(TypeDecorator[str]):
 metadata = MetaData()
 
 
-LONGEST_CHANGES = 2_000
-"""Characters in which a key may change rules."""
+MAX_RULE_CHANGES = 2_000
+"""Characters of the rule changes of a key."""
 
 
 def _text(name: str, length: int, **options: Any) -> Column[str]:
@@ -84,7 +84,7 @@ keys = Table(
     "api_keys",
     metadata,
     _text("id", 8, primary_key=True),
-    _text("name", LONGEST_NAME),
+    _text("name", MAX_NAME),
     _text("environment", 16),
     Column("digest", LargeBinary(32), nullable=False),
     Column("created_at", Moment, nullable=False),
@@ -97,7 +97,7 @@ keys = Table(
     Column("threshold", Float),
     _text("mode", 16, nullable=True),
     _text("successor", 8, nullable=True),
-    _text("rules", LONGEST_CHANGES, nullable=True),
+    _text("rules", MAX_RULE_CHANGES, nullable=True),
 )
 
 decisions = Table(
@@ -106,7 +106,7 @@ decisions = Table(
     _text("id", 64, primary_key=True),
     Column("at", Moment, nullable=False),
     _text("door", 16),
-    _text("route", LONGEST_NAME),
+    _text("route", MAX_NAME),
     _text("action", 16),
     _text("recommended", 16),
     Column("status", Integer, nullable=False),
@@ -115,7 +115,7 @@ decisions = Table(
     _text("threats", 200),
     Column("latency_ms", Integer, nullable=False),
     _text("key_id", 8, nullable=True),
-    _text("model", LONGEST_NAME, nullable=True),
+    _text("model", MAX_NAME, nullable=True),
     Column("length", Integer, nullable=False),
     Column("segments", Integer, nullable=False),
     _text("digest", 100),
@@ -124,8 +124,8 @@ decisions = Table(
     _text("revision", 64),
     Column("findings", JSON, nullable=False),
     Column("layers", JSON, nullable=False),
-    _text("text", LONGEST_TEXT, nullable=True),
-    _text("reasoning", LONGEST_TEXT, nullable=True),
+    _text("text", MAX_TEXT, nullable=True),
+    _text("reasoning", MAX_TEXT, nullable=True),
     Index("decisions_by_time", "at", "id"),
     Index("decisions_by_key", "key_id", "at"),
 )

@@ -1,4 +1,4 @@
-"""Random secrets that replicas share, in generations: a new one from time to time, old ones deleted."""
+"""Random secrets shared by replicas, in generations: rotated periodically, old ones deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Secret:
 
     @classmethod
     def new(cls, generation: int, now: datetime) -> Secret:
-        """A fresh one."""
+        """A new secret."""
         return cls(generation, secrets.token_bytes(32), now)
 
 
@@ -33,7 +33,7 @@ class Secrets:
         self._database = database
 
     async def current(self, name: str, now: datetime, rotate_after: timedelta) -> Secret:
-        """The newest generation, made now if there is none or if it is too old; the same on all replicas."""
+        """The newest generation, created now if there is none or it is too old; the same on all replicas."""
         newest = await self._newest(name)
         if newest is not None and newest.created_at > now - rotate_after:
             return newest
@@ -43,7 +43,7 @@ class Secrets:
         return await self._newest(name) or fresh
 
     async def purge(self, name: str, older_than: datetime) -> None:
-        """Delete generations from before that moment; what was made with them can no longer be recomputed."""
+        """Delete older generations; HMACs made with them can no longer be recomputed."""
         async with self._database.write() as connection:
             await connection.execute(delete(table).where(table.c.name == name, table.c.created_at < older_than))
 

@@ -1,4 +1,4 @@
-"""Sessions of the dashboard: a digest of the cookie, whose it is, and when it was used."""
+"""Dashboard sessions: a digest of the cookie, the account, and the time of last use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sidecar.storage.schema import sessions as table
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who has logged in, and what they may do now. `digest` is the SHA-256 of the cookie's token."""
+    """A logged-in account and its current role. `digest` is the SHA-256 of the cookie's token."""
 
     digest: bytes
     name: str
@@ -32,29 +32,29 @@ class Sessions:
         self._database = database
 
     async def open(self, digest: bytes, name: str, address: str, now: datetime) -> None:
-        """Begin a session, and note the login."""
+        """Create a session and record the login."""
         row = {"digest": digest, "name": name, "created_at": now, "used_at": now, "address": address}
         async with self._database.write() as connection:
             await connection.execute(table.insert(), row)
             await connection.execute(update(admins).where(admins.c.name == name).values(last_login_at=now))
 
-    async def find(self, digest: bytes, *, used_after: datetime, begun_after: datetime) -> Session | None:
-        """The session with that digest if it was used, and begun, after those moments."""
-        fresh = table.c.digest == digest, table.c.used_at > used_after, table.c.created_at > begun_after
-        found = select(table, admins.c.role).join(admins, admins.c.name == table.c.name).where(*fresh)
+    async def find(self, digest: bytes, *, used_after: datetime, created_after: datetime) -> Session | None:
+        """The session with that digest if it was used, and created, after those times."""
+        fresh = table.c.digest == digest, table.c.used_at > used_after, table.c.created_at > created_after
+        statement = select(table, admins.c.role).join(admins, admins.c.name == table.c.name).where(*fresh)
         async with self._database.read() as connection:
-            row = (await connection.execute(found)).mappings().one_or_none()
+            row = (await connection.execute(statement)).mappings().one_or_none()
         return None if row is None else Session(**{**row, "role": Role(row["role"])})
 
     async def list(self, name: str) -> list[Session]:
-        """All sessions of one account, the latest used first."""
-        found = select(table, admins.c.role).join(admins, admins.c.name == table.c.name).where(table.c.name == name)
+        """All sessions of an account, the most recently used first."""
+        statement = select(table, admins.c.role).join(admins, admins.c.name == table.c.name).where(table.c.name == name)
         async with self._database.read() as connection:
-            rows = (await connection.execute(found.order_by(table.c.used_at.desc()))).mappings()
+            rows = (await connection.execute(statement.order_by(table.c.used_at.desc()))).mappings()
             return [Session(**{**row, "role": Role(row["role"])}) for row in rows]
 
     async def touch(self, digest: bytes, now: datetime) -> None:
-        """Note that the session is used."""
+        """Record a use of the session."""
         async with self._database.write() as connection:
             await connection.execute(update(table).where(table.c.digest == digest).values(used_at=now))
 
@@ -68,8 +68,8 @@ class Sessions:
         async with self._database.write() as connection:
             await connection.execute(delete(table).where(table.c.name == name))
 
-    async def purge(self, *, used_before: datetime, begun_before: datetime) -> None:
-        """Forget sessions that have run out."""
-        over = or_(table.c.used_at <= used_before, table.c.created_at <= begun_before)
+    async def purge(self, *, used_before: datetime, created_before: datetime) -> None:
+        """Delete expired sessions."""
+        expired = or_(table.c.used_at <= used_before, table.c.created_at <= created_before)
         async with self._database.write() as connection:
-            await connection.execute(delete(table).where(over))
+            await connection.execute(delete(table).where(expired))

@@ -1,7 +1,7 @@
-"""Connections to one origin: opened when needed, kept for a while when done with, never more than so many.
+"""A connection pool for one origin: connections are opened on demand, kept alive briefly, and bounded in number.
 
-What passes on a connection is written and read by aiohttp's parts. Its session, which serves every purpose of a
-client, costs more than scanning a prompt does.
+Requests and responses are written and parsed by aiohttp's protocol classes. aiohttp's client session covers far more
+use cases, and costs more than scanning a prompt does.
 """
 
 from __future__ import annotations
@@ -14,49 +14,52 @@ import time
 from aiohappyeyeballs import start_connection
 from aiohttp.client_proto import ResponseHandler
 
-from sidecar.upstream.proxies import Proxy, Refused, tunnel
+from sidecar.upstream.proxies import Proxy, ProxyRefused, open_tunnel
 from sidecar.util import logs
 
 _log = logs.get("upstream")
 
 # Shorter than the idle timeout of common servers (5 s), so that a request seldom meets a connection
-# that the other side is just closing: a POST on such a one could not be repeated.
+# that the server is just closing: a POST on it could not be repeated.
 KEEPALIVE = 4.0
-NEXT_ADDRESS = 0.25
-"""Seconds until the next address of a name is tried beside the one before."""
+HAPPY_EYEBALLS_DELAY = 0.25
+"""Seconds until the next address of a name is tried in parallel (RFC 8305)."""
 
 
-class Wire(ResponseHandler):
+class Connection(ResponseHandler):
     """One connection."""
 
-    kept = False
-    """Whether an answer has come on it before: then the other side may be closing it just now."""
+    reused = False
+    """Whether it carried a response before: then the server may be closing it just now."""
 
     @property
-    def unsent(self) -> int:
-        """Bytes of a request that were not taken: an upstream that has answered all the same may never do."""
+    def unsent_bytes(self) -> int:
+        """Bytes of the request not yet sent; an upstream that has already responded may never read them."""
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """Asked for after every read; where nothing was paused there is nothing to parse again."""
+        """Called after every read; unless reading was paused there is nothing to parse again."""
         if self._reading_paused:
             super().resume_reading(resume_parser)
 
 
-class NotConnected(Exception):
-    """There is no connection, so nothing went up. `again`: trying again may help."""
+class ConnectError(Exception):
+    """No connection could be opened, so nothing was sent. `retryable`: another attempt may succeed."""
 
-    def __init__(self, cause: str, *, again: bool = True) -> None:
+    def __init__(self, cause: str, *, retryable: bool = True) -> None:
         super().__init__(cause)
-        self.again = again
+        self.retryable = retryable
 
 
-class Unreached(TimeoutError):
-    """There was no connection in time."""
+class ConnectTimeout(TimeoutError):
+    """No connection was available in time."""
 
 
-class Wires:
-    """`most` connections at once; getting one takes at most `patience` seconds."""
+class ConnectionPool:
+    """At most `max_connections` at once; acquiring one takes at most `timeout` seconds.
+
+    Invariant: every acquired connection holds one permit of `_slots`; the connections in `_idle` hold none.
+    """
 
     def __init__(
         self,
@@ -64,118 +67,118 @@ class Wires:
         port: int,
         *,
         tls: ssl.SSLContext | None,
-        most: int,
-        patience: float,
+        max_connections: int,
+        timeout: float,
         proxy: Proxy | None = None,
     ) -> None:
         self._host, self._port = host, port
         self.tls, self._proxy = tls, proxy
-        self._free = asyncio.Semaphore(most)
-        self._patience = patience
-        self._kept: list[tuple[Wire, float]] = []
+        self._slots = asyncio.Semaphore(max_connections)
+        self._timeout = timeout
+        self._idle: list[tuple[Connection, float]] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def take(self, *, anew: bool = False) -> Wire:
-        """A connection for one request, to be given back; a new one if asked. Raises `NotConnected` or `Unreached`."""
-        if not anew and self._kept and not self._free.locked() and (kept := self._unused()) is not None:
-            await self._free.acquire()  # at once
-            return kept
+    async def acquire(self, *, fresh: bool = False) -> Connection:
+        """A connection for one request; `fresh`: a new one. Raises `ConnectError` or `ConnectTimeout`."""
+        if not fresh and self._idle and not self._slots.locked() and (connection := self._pop_idle()) is not None:
+            await self._slots.acquire()  # does not wait
+            return connection
         try:
-            async with asyncio.timeout(self._patience):
-                return await self._wait(anew)
+            async with asyncio.timeout(self._timeout):
+                return await self._acquire_slot(fresh)
         except TimeoutError:
-            raise Unreached from None
+            raise ConnectTimeout from None
 
-    async def _wait(self, anew: bool) -> Wire:
-        await self._free.acquire()
+    async def _acquire_slot(self, fresh: bool) -> Connection:
+        await self._slots.acquire()
         try:
-            kept = None if anew else self._unused()  # which is false, being an empty queue
-            return await self._connect() if kept is None else kept
+            connection = None if fresh else self._pop_idle()  # a connection is falsy: it is an empty queue
+            return await self._connect() if connection is None else connection
         except BaseException:
-            self._free.release()
+            self._slots.release()
             raise
 
-    def _unused(self) -> Wire | None:
-        """The one used last, if it is still good. What spoke without being asked is not."""
+    def _pop_idle(self) -> Connection | None:
+        """The most recently used idle connection that is still usable. One that received unexpected data is not."""
         oldest = time.monotonic() - KEEPALIVE
-        while self._kept:
-            wire, since = self._kept.pop()
-            if since >= oldest and wire.is_connected() and not wire.should_close:
-                return wire
-            wire.close()
+        while self._idle:
+            connection, idle_since = self._idle.pop()
+            if idle_since >= oldest and connection.is_connected() and not connection.should_close:
+                return connection
+            connection.close()
         return None
 
-    async def _connect(self) -> Wire:
+    async def _connect(self) -> Connection:
         try:
-            return await self._on(await self._reached())
+            return await self._start(await self._open_socket())
         except socket.gaierror:
-            raise NotConnected("name not resolved") from None
+            raise ConnectError("name not resolved") from None
         except ssl.SSLError as error:
             _log.warning("upstream_tls_failed", host=self._host, reason=_reason(error))
-            raise NotConnected("TLS failed", again=False) from None
-        except Refused as error:
+            raise ConnectError("TLS failed", retryable=False) from None
+        except ProxyRefused as error:
             _log.warning("upstream_proxy_refused", host=self._host, reason=str(error))
-            raise NotConnected(f"the proxy refused, {error}", again=False) from None
+            raise ConnectError(f"the proxy refused, {error}", retryable=False) from None
         except OSError:
-            raise NotConnected("connection refused") from None
+            raise ConnectError("connection refused") from None
 
-    async def _reached(self) -> socket.socket:
+    async def _open_socket(self) -> socket.socket:
         """A socket to the upstream, through the proxy if there is one."""
         host, port = (self._proxy.host, self._proxy.port) if self._proxy else (self._host, self._port)
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        connected = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS)
+        addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        sock = await start_connection(addresses, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY)
         if self._proxy and self.tls:
             try:
-                await tunnel(connected, self._proxy, self._host, self._port)
+                await open_tunnel(sock, self._proxy, self._host, self._port)
             except BaseException:
-                connected.close()
+                sock.close()
                 raise
-        return connected
+        return sock
 
-    async def _on(self, connected: socket.socket) -> Wire:
+    async def _start(self, sock: socket.socket) -> Connection:
         loop = asyncio.get_running_loop()
         name = self._host if self.tls else None
         try:
-            _, wire = await loop.create_connection(
-                lambda: Wire(loop), sock=connected, ssl=self.tls, server_hostname=name
+            _, connection = await loop.create_connection(
+                lambda: Connection(loop), sock=sock, ssl=self.tls, server_hostname=name
             )
         except BaseException:
-            connected.close()
+            sock.close()
             raise
-        return wire
+        return connection
 
-    def give(self, wire: Wire) -> None:
-        """Take back what `take` gave: for the next request, if the last one on it is done with."""
-        self._free.release()
-        if wire.should_close or not wire.is_connected() or wire.unsent:
-            # Closing: unread bytes mean that the client left, and the upstream shall stop.
-            wire.close()
+    def release(self, connection: Connection) -> None:
+        """Return a connection to the pool; it is kept alive if its last exchange is complete, else closed."""
+        self._slots.release()
+        if connection.should_close or not connection.is_connected() or connection.unsent_bytes:
+            # Closing stops the upstream when a client left before the end of the response.
+            connection.close()
             return
-        wire.kept = True
-        self._kept.append((wire, time.monotonic()))
+        connection.reused = True
+        self._idle.append((connection, time.monotonic()))
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().call_later(KEEPALIVE, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what nobody has used for long."""
+        """Close connections that have been idle for too long."""
         oldest = time.monotonic() - KEEPALIVE
-        for wire, since in self._kept:
-            if since < oldest:
-                wire.close()
-        self._kept = [(wire, since) for wire, since in self._kept if since >= oldest]
-        again = bool(self._kept)
-        self._sweeper = asyncio.get_running_loop().call_later(KEEPALIVE / 4, self._sweep) if again else None
+        for connection, idle_since in self._idle:
+            if idle_since < oldest:
+                connection.close()
+        self._idle = [(connection, idle_since) for connection, idle_since in self._idle if idle_since >= oldest]
+        remaining = bool(self._idle)
+        self._sweeper = asyncio.get_running_loop().call_later(KEEPALIVE / 4, self._sweep) if remaining else None
 
     async def close(self) -> None:
-        """Let go of those that are not in use."""
+        """Close the idle connections."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for wire, _ in self._kept:
-            wire.close()
-        self._kept.clear()
-        await asyncio.sleep(0)  # so that they are closed when the loop ends
+        for connection, _ in self._idle:
+            connection.close()
+        self._idle.clear()
+        await asyncio.sleep(0)  # lets the loop run their close callbacks
 
 
 def _reason(error: ssl.SSLError) -> str:
-    """What the library says of a handshake that failed, for the log."""
+    """The library's description of a failed handshake, for the log."""
     return getattr(error, "verify_message", "") or error.reason or type(error).__name__

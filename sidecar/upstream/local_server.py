@@ -1,7 +1,7 @@
 """The child process of `local://`: serves one GGUF model until its standard input is closed.
 
 Run by path, so that none of this program is imported: `python local_server.py MODEL_FILE MODEL_NAME`.
-Writes one line, the address that it listens on.
+Writes one line: the address it listens on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SLOTS = 4
 
 
 def main() -> None:
-    """Serve until the parent closes the pipe or is gone."""
+    """Serve until the parent closes the pipe or dies."""
     import xllamacpp  # noqa: PLC0415 - an optional extra
 
     model, name = sys.argv[1:]
@@ -30,7 +30,7 @@ def main() -> None:
     sys.stdout.write(server.listening_address + "\n")
     sys.stdout.flush()
     sys.stdin.read()
-    # No orderly end: a server in the middle of an answer would hold the process open.
+    # No orderly shutdown: a server in the middle of a response would keep the process alive.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""What goes up and what comes down: one request, one answer, and the protocol between door and upstream."""
+"""The request to an upstream, its response, and the protocol of upstreams."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from multidict import CIMultiDict, MultiMapping
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class UpstreamRequest:
     """A request to forward. `target` is path and query, sent byte for byte.
 
-    `credential` names the header in which this route expects the upstream's API key, `model` the model it is for.
+    `credential` is the header in which this route expects the upstream's API key, `model` the requested model.
     """
 
     method: str
@@ -26,8 +26,8 @@ class Outgoing:
     model: str | None = None
 
 
-class Answer(Protocol):
-    """The beginning of an upstream's answer; the body follows in `chunks`."""
+class UpstreamResponse(Protocol):
+    """The head of an upstream's response; the body follows in `chunks`."""
 
     @property
     def status(self) -> int:
@@ -41,30 +41,30 @@ class Answer(Protocol):
 
     @property
     def headers(self) -> MultiMapping[str]:
-        """All header fields as received, repeated ones too."""
+        """All header fields as received, repeated ones included."""
         ...
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives, still encoded. Raises `UpstreamError` if it breaks off or stalls."""
+        """The body as it arrives, still encoded. Raises `UpstreamError` if it is truncated or stalls."""
         ...
 
 
 class Upstream(Protocol):
-    """Whatever answers forwarded requests."""
+    """A service that answers forwarded requests."""
 
-    def send(self, request: Outgoing) -> AbstractAsyncContextManager[Answer]:
-        """Enter to send and wait for the answer's headers; leave to let go of the call, finished or not.
+    def send(self, request: UpstreamRequest) -> AbstractAsyncContextManager[UpstreamResponse]:
+        """Enter to send and wait for the response headers; exit to release the connection, finished or not.
 
-        Raises `UpstreamError`: 502 when there is no (readable) answer, 504 when there is none in time.
+        Raises `UpstreamError`: 502 without a (readable) response, 504 without one in time.
         """
         ...
 
-    def dial(
-        self, request: Outgoing, protocols: Sequence[str], most: int
+    def connect_websocket(
+        self, request: UpstreamRequest, protocols: Sequence[str], max_message_size: int
     ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
-        """Enter to open a websocket whose messages have `most` bytes; leave to close it. Raises `UpstreamError`."""
+        """Enter to open a websocket with messages of at most `max_message_size` bytes. Raises `UpstreamError`."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections and child processes."""
+        """Close connections and child processes."""
         ...

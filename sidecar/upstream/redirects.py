@@ -1,8 +1,7 @@
 """Redirects of the upstream: none may lead a client's request past the sidecar.
 
-A redirect within the upstream's own origin is rewritten to the path on the sidecar. One to another origin passes if
-clients follow it without the body of their request (files are often served so); if they repeat the body (307, 308),
-it is refused.
+A redirect within the upstream's origin is rewritten to the path on the sidecar. One to another origin passes if clients
+follow it without the request body (files are often served so); if they repeat the body (307, 308), it is rejected.
 """
 
 from __future__ import annotations
@@ -11,24 +10,25 @@ from yarl import URL
 
 from sidecar.errors import UpstreamError
 
-REPEATING = frozenset({307, 308})
-FOLLOWED = frozenset({301, 302, 303, *REPEATING})
+BODY_PRESERVING = frozenset({307, 308})
+REDIRECTS = frozenset({301, 302, 303, *BODY_PRESERVING})
 
 
-def location(status: int, value: str, *, at: URL, base: str, bodiless: bool) -> str:
-    """The `Location` for the client. `at`: what was asked of the upstream; `base`: the path of `upstream.url`.
+def rewrite_location(status: int, value: str, *, request_url: URL, base_path: str, bodiless: bool) -> str:
+    """The `Location` for the client. `base_path` is the path of `upstream.url`.
 
     Raises `UpstreamError` (502) where a client would send its body to another origin.
     """
     try:
-        there = at.join(URL(value, encoded=True))
-        same = (there.scheme, there.host, there.port) == (at.scheme, at.host, at.port)
-    except (ValueError, IndexError):  # yarl's, for what is no address
-        there, same = None, False
-    if there is not None and same:
-        path = there.raw_path_qs
-        path = path.removeprefix(base) if path.startswith(f"{base}/") else path
-        return "/" + path.lstrip("/\\")  # two slashes would begin another host's name
-    if status in REPEATING and not bodiless:
+        target = request_url.join(URL(value, encoded=True))
+        origin = (request_url.scheme, request_url.host, request_url.port)
+        same_origin = (target.scheme, target.host, target.port) == origin
+    except (ValueError, IndexError):  # yarl raises these for invalid URLs
+        target, same_origin = None, False
+    if target is not None and same_origin:
+        path = target.raw_path_qs
+        path = path.removeprefix(base_path) if path.startswith(f"{base_path}/") else path
+        return "/" + path.lstrip("/\\")  # two leading slashes would name another host
+    if status in BODY_PRESERVING and not bodiless:
         raise UpstreamError("The upstream redirects to another host, which upstream.url would have to name.")
     return value

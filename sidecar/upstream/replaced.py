@@ -1,4 +1,4 @@
-"""An upstream's answer whose body comes from elsewhere: read before, or changed on its way."""
+"""An upstream's response with another body: one that was read before, or one that is modified on its way."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ from collections.abc import AsyncIterator, Iterable
 
 from multidict import CIMultiDict, MultiMapping
 
-from sidecar.upstream import Answer
+from sidecar.upstream import UpstreamResponse
 
-# What described the bytes that came, and does not describe others.
-_OF_BYTES = ("Content-Encoding", "Content-Length", "Content-MD5", "Digest", "Content-Digest", "ETag")
+# Headers that describe the original bytes.
+_BODY_HEADERS = ("Content-Encoding", "Content-Length", "Content-MD5", "Digest", "Content-Digest", "ETag")
 
 
-class Changed:
-    """An answer with another body; `touched` if it is not the bytes that came."""
+class ReplacedBody:
+    """A response with another body; `modified` if its bytes differ from those received."""
 
-    def __init__(self, answer: Answer, body: AsyncIterator[bytes], *, touched: bool = False) -> None:
-        self._answer = answer
+    def __init__(self, response: UpstreamResponse, body: AsyncIterator[bytes], *, modified: bool = False) -> None:
+        self._response = response
         self._body = body
-        self._dropped = _OF_BYTES if touched else ()
+        self._dropped = _BODY_HEADERS if modified else ()
 
     @property
     def status(self) -> int:
-        """See `Answer`."""
-        return self._answer.status
+        """See `UpstreamResponse`."""
+        return self._response.status
 
     @property
     def reason(self) -> str:
-        """See `Answer`."""
-        return self._answer.reason
+        """See `UpstreamResponse`."""
+        return self._response.reason
 
     @property
     def headers(self) -> MultiMapping[str]:
-        """See `Answer`."""
-        headers = CIMultiDict(self._answer.headers)
+        """See `UpstreamResponse`."""
+        headers = CIMultiDict(self._response.headers)
         for name in self._dropped:
             headers.popall(name, None)
         return headers
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """See `Answer`."""
+        """See `UpstreamResponse`."""
         return self._body
 
 
-async def and_rest(head: Iterable[bytes], rest: AsyncIterator[bytes] | None = None) -> AsyncIterator[bytes]:
-    """What was read of a body, and then the rest as it arrives."""
+async def chain_body(head: Iterable[bytes], tail: AsyncIterator[bytes] | None = None) -> AsyncIterator[bytes]:
+    """The chunks already read, then the remaining ones as they arrive."""
     for chunk in head:
         yield chunk
-    if rest is not None:
-        async for chunk in rest:
+    if tail is not None:
+        async for chunk in tail:
             yield chunk

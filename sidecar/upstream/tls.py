@@ -1,4 +1,4 @@
-"""How certificates are trusted and shown where the upstream speaks TLS."""
+"""TLS settings of the upstream: trusted authorities and the client certificate."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from sidecar.config.sections import UpstreamTls
 from sidecar.errors import ConfigError
 
 
-def context(settings: UpstreamTls) -> ssl.SSLContext:
-    """Trusts what the system trusts and `ca_file`; shows `certificate_file`.
+def create_context(settings: UpstreamTls) -> ssl.SSLContext:
+    """Trusts the system's authorities and `ca_file`; presents `certificate_file`.
 
     Raises `ConfigError`, which names the setting, when a file cannot be used.
     """
-    made = ssl.create_default_context()
-    made.set_alpn_protocols(["http/1.1"])
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
     if settings.ca_file is not None:
         try:
-            made.load_verify_locations(settings.ca_file)
+            context.load_verify_locations(settings.ca_file)
         except (OSError, ssl.SSLError) as error:
-            raise ConfigError("upstream.tls.ca_file", [_unusable(settings.ca_file, error)]) from None
+            raise ConfigError("upstream.tls.ca_file", [_describe(settings.ca_file, error)]) from None
     if settings.certificate_file is not None:
         try:
-            made.load_cert_chain(settings.certificate_file, settings.key_file, password=_no_password)
+            context.load_cert_chain(settings.certificate_file, settings.key_file, password=_no_password)
         except (OSError, ssl.SSLError, ValueError) as error:
-            raise ConfigError("upstream.tls.certificate_file", [_unusable(settings.certificate_file, error)]) from None
-    return made
+            raise ConfigError("upstream.tls.certificate_file", [_describe(settings.certificate_file, error)]) from None
+    return context
 
 
 def _no_password() -> str:
-    """Asked for when the key is encrypted; without this the process would wait for somebody at the terminal."""
+    """Called when the key is encrypted; without it the process would prompt on the terminal."""
     raise ValueError("the key is encrypted")
 
 
-def _unusable(path: Path, error: Exception) -> str:
+def _describe(path: Path, error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return f"{error.filename or path}: no such file"
     if isinstance(error, ssl.SSLError):

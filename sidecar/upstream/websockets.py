@@ -1,4 +1,4 @@
-"""A websocket to the upstream (RFC 6455), by aiohttp's client: one connection for each of a client's."""
+"""Websockets to the upstream (RFC 6455), by aiohttp's client: one connection per client connection."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from sidecar.errors import UpstreamError
 from sidecar.upstream.proxies import Proxy
 
 HEARTBEAT = 30.0
-"""Seconds between two pings; a peer that does not answer one is gone."""
-_PASSED_ON = frozenset({400, 401, 403, 404, 429})
-"""Refusals that are the client's to know; everything else is a 502."""
-_NOT_OURS = ("User-Agent", "Accept", "Accept-Encoding")
-"""Fields that aiohttp adds by itself."""
+"""Seconds between pings; a peer that does not answer one is considered dead."""
+_FORWARDED_STATUSES = frozenset({400, 401, 403, 404, 429})
+"""Error statuses that are passed to the client; all others become a 502."""
+_SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding")
+"""Headers that aiohttp would add by itself."""
 
 
-class NoSocket(AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]):
-    """What an upstream gives that takes none."""
+class UnsupportedWebSocket(AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]):
+    """Returned by upstreams without websocket support."""
 
     async def __aenter__(self) -> aiohttp.ClientWebSocketResponse:
         """Raises `UpstreamError`."""
         raise UpstreamError("This upstream takes no websockets.")
 
     async def __aexit__(self, *_: object) -> None:
-        """Nothing was opened."""
+        """Nothing to close."""
 
 
 @asynccontextmanager
-async def dial(
+async def connect(
     url: URL,
     headers: CIMultiDict[str],
     protocols: Sequence[str],
     *,
-    most: int,
-    patience: float,
+    max_message_size: int,
+    connect_timeout: float,
     tls: ssl.SSLContext | None,
     proxy: Proxy | None,
 ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    """An open websocket; messages are of `most` bytes, and `patience` is for the whole handshake, in seconds.
+    """An open websocket for messages of at most `max_message_size` bytes. `connect_timeout`: of the handshake, in s.
 
-    Raises `UpstreamError` if the upstream does not take it, or sends the client elsewhere.
+    Raises `UpstreamError` if the upstream rejects it or redirects.
     """
     connector = aiohttp.TCPConnector(ssl=tls if tls is not None else True, limit=1, force_close=True)
     address = None if proxy is None else URL.build(scheme="http", host=proxy.host, port=proxy.port)
@@ -54,22 +54,22 @@ async def dial(
     async with aiohttp.ClientSession(
         connector=connector,
         timeout=aiohttp.ClientTimeout(total=None),
-        skip_auto_headers=_NOT_OURS,
-        trace_configs=[_not_elsewhere()],
+        skip_auto_headers=_SKIPPED_HEADERS,
+        trace_configs=[_reject_redirects()],
     ) as session:
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(connect_timeout):
                 socket = await session.ws_connect(
                     url,
                     headers=headers,
                     protocols=protocols,
                     heartbeat=HEARTBEAT,
-                    max_msg_size=most,
+                    max_msg_size=max_message_size,
                     proxy=address,
                     proxy_headers=fields,
                 )
         except aiohttp.WSServerHandshakeError as error:
-            status = error.status if error.status in _PASSED_ON else 502
+            status = error.status if error.status in _FORWARDED_STATUSES else 502
             raise UpstreamError(f"The upstream refused the websocket ({error.status}).", status=status) from None
         except TimeoutError:
             raise UpstreamError("The upstream did not answer in time.", status=504) from None
@@ -79,12 +79,12 @@ async def dial(
             yield socket
 
 
-def _not_elsewhere() -> aiohttp.TraceConfig:
-    """A redirect is not followed: it could lead credentials and messages to another host."""
+def _reject_redirects() -> aiohttp.TraceConfig:
+    """Do not follow redirects: they could lead credentials and messages to another host."""
 
-    async def refuse(*_: object) -> None:
+    async def reject(*_: object) -> None:
         raise UpstreamError("The upstream redirects the websocket, which is not followed.")
 
-    made = aiohttp.TraceConfig()
-    made.on_request_redirect.append(refuse)
-    return made
+    trace_config = aiohttp.TraceConfig()
+    trace_config.on_request_redirect.append(reject)
+    return trace_config

@@ -1,1 +1,1 @@
-"""Helpers without a domain: JSON, logging, background tasks, timeouts, units."""
+"""Domain-independent helpers: JSON, logging, background tasks, timeouts, units, the bulkhead."""

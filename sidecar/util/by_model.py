@@ -1,6 +1,6 @@
-"""What a table by model name says of a model: its own entry, else that of the first pattern that fits.
+"""Per-model lookup: an exact entry for the model wins, then the first pattern that matches.
 
-Each term has a table of its own, of the entries that state it: an entry that says nothing of it stands in nobody's way.
+Each setting has its own table, built from the entries that set it, so an entry that omits a setting hides no other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def find(table: Mapping[str, T], model: str | None) -> T | None:
-    """Keys are names or patterns (`gpt-4*`), tried in their order; case matters. None without a model or an entry."""
+    """Keys are names or patterns (`gpt-4*`), tried in order, case-sensitive. None without a model or a match."""
     if not table or model is None:
         return None
     if model in table:

@@ -1,6 +1,6 @@
-"""Undoes content codings of HTTP, a bounded piece at a time: gzip, deflate, br (RFC 7932) and zstd (RFC 8878).
+"""Streaming decoders for HTTP content codings: gzip, deflate, br (RFC 7932) and zstd (RFC 8878).
 
-Each piece of what comes out is bounded whatever the compression, so a bomb costs what is read of it and no more.
+The output of each call is bounded whatever the compression ratio, so a decompression bomb costs only what is read.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-KNOWN = ("gzip", "deflate", "br", "zstd")
-"""What clients may send, in the names of `Accept-Encoding`."""
+SUPPORTED = ("gzip", "deflate", "br", "zstd")
+"""Codings that clients may send, as named in `Accept-Encoding`."""
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-_LARGEST_WINDOW = 23
-"""Binary logarithm of the bytes that a decoder of zstd must keep at most, as RFC 8878 has it for HTTP."""
+_MAX_WINDOW_LOG = 23
+"""Largest zstd window, as log2 of its bytes: the limit of RFC 8878 for HTTP."""
 
 
-class Damaged(ValueError):
-    """The bytes are not what their coding says, or go on behind its end."""
+class CodingError(ValueError):
+    """The bytes are not valid in their coding, or continue after its end."""
 
 
 class Decoder(Protocol):
-    """One coding being undone."""
+    """A streaming decoder of one coding."""
 
     @property
-    def more(self) -> bool:
-        """Whether a further piece may come without further bytes."""
+    def pending(self) -> bool:
+        """Whether more output may be available without more input."""
         ...
 
     @property
-    def ended(self) -> bool:
-        """Whether the coded stream is at its end."""
+    def finished(self) -> bool:
+        """Whether the end of the coded stream was reached."""
         ...
 
-    def piece(self, data: bytes, most: int) -> bytes:
-        """The next bytes, about `most` at most (br rounds up, to less than twice that and 32 KiB). Raises `Damaged`."""
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """At most about `max_length` bytes (br: less than twice that, plus 32 KiB). Raises `CodingError`."""
         ...
 
 
 def decoder(coding: str) -> Decoder | None:
-    """A decoder for this one coding, or None if there is none."""
+    """A decoder for this single coding, or None if it is not supported."""
     name = coding.strip().lower()
     if name in _WINDOW_BITS:
         return _Zlib(_WINDOW_BITS[name])
@@ -61,64 +61,65 @@ class _Zlib:
         self._full = False
 
     @property
-    def more(self) -> bool:
+    def pending(self) -> bool:
         return bool(self._stream.unconsumed_tail) or (self._full and not self._stream.eof)
 
     @property
-    def ended(self) -> bool:
+    def finished(self) -> bool:
         return self._stream.eof
 
-    def piece(self, data: bytes, most: int) -> bytes:
+    def decompress(self, data: bytes, max_length: int) -> bytes:
         try:
-            plain = self._stream.decompress(self._stream.unconsumed_tail + data, most)
+            output = self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
         except zlib.error as error:
-            raise Damaged(str(error)) from None
+            raise CodingError(str(error)) from None
         if self._stream.unused_data:
-            raise Damaged("more bytes behind the end")
-        self._full = len(plain) == most
-        return plain
+            raise CodingError("more bytes behind the end")
+        self._full = len(output) == max_length
+        return output
 
 
 class _Brotli:
     def __init__(self) -> None:
         self._stream = brotli.Decompressor()
-        self._some = False
+        self._produced = False
 
     @property
-    def more(self) -> bool:
-        return self._some and not self.ended
+    def pending(self) -> bool:
+        return self._produced and not self.finished
 
     @property
-    def ended(self) -> bool:
+    def finished(self) -> bool:
         return bool(self._stream.is_finished())
 
-    def piece(self, data: bytes, most: int) -> bytes:
+    def decompress(self, data: bytes, max_length: int) -> bytes:
         try:
-            plain = bytes(self._stream.process(data, output_buffer_limit=most)) if data or not self.ended else b""
+            idle = not data and self.finished
+            output = b"" if idle else bytes(self._stream.process(data, output_buffer_limit=max_length))
         except brotli.error as error:
-            raise Damaged(str(error)) from None
-        self._some = bool(plain)
-        return plain
+            raise CodingError(str(error)) from None
+        self._produced = bool(output)
+        return output
 
 
 class _Zstd:
     def __init__(self) -> None:
-        options = {int(zstd.DecompressionParameter.window_log_max): _LARGEST_WINDOW}
+        options = {int(zstd.DecompressionParameter.window_log_max): _MAX_WINDOW_LOG}
         self._stream = zstd.ZstdDecompressor(options=options)
 
     @property
-    def more(self) -> bool:
+    def pending(self) -> bool:
         return not self._stream.eof and not self._stream.needs_input
 
     @property
-    def ended(self) -> bool:
+    def finished(self) -> bool:
         return self._stream.eof
 
-    def piece(self, data: bytes, most: int) -> bytes:
+    def decompress(self, data: bytes, max_length: int) -> bytes:
         try:
-            plain = self._stream.decompress(data, most) if data or not self.ended else b""
+            output = self._stream.decompress(data, max_length) if data or not self.finished else b""
         except (zstd.ZstdError, EOFError) as error:
-            raise Damaged(str(error)) from None
+            raise CodingError(str(error)) from None
         if self._stream.unused_data:
-            raise Damaged("more bytes behind the end")
-        return plain
+            raise CodingError("more bytes behind the end")
+        return output

@@ -1,7 +1,8 @@
-"""JSON through orjson, which uses the memory it is given without a look: where there is none it ends the process.
+"""JSON through orjson, guarded against running out of memory.
 
-So whether there is enough is asked before; if not, `MemoryError` is raised, which costs one request its answer.
-How much it takes was measured with the densest values (`[],[],`) and with one long text.
+orjson does not check its allocations: a failed one ends the process. So the memory is probed first, and `MemoryError`
+is raised if it is missing, which costs only the one request. The estimates were measured with the densest values
+(`[],[],`) and with one long text.
 """
 
 from __future__ import annotations
@@ -16,43 +17,43 @@ DecodeError = orjson.JSONDecodeError
 EncodeError = orjson.JSONEncodeError
 SORTED, INDENTED = orjson.OPT_SORT_KEYS, orjson.OPT_INDENT_2
 
-LEAST = 32 * 1024
-"""For any value, and enough for what is known to be small."""
-MUCH = 4 * 1024 * 1024
-"""For what is bounded, but not small."""
-_MAPPED = 128 * 1024
-"""From here on memory is asked of the system by the page, and costs nothing until it is used."""
-_BYTE, _COMMA, _BRACKET = 20, 350, 150
+SMALL = 32 * 1024
+"""Bytes to probe for a value that is known to be small; the base cost of any value."""
+LARGE = 4 * 1024 * 1024
+"""Bytes to probe for a value that is bounded but not small."""
+_MMAP_THRESHOLD = 128 * 1024
+"""From this size on memory is probed with mmap, which costs nothing until it is used."""
+_PER_BYTE, _PER_COMMA, _PER_BRACKET = 20, 350, 150
 
 
-def room_for(raw: bytes) -> int:
-    """The most bytes that reading `raw` takes beside it, and writing what was read."""
+def memory_for(raw: bytes) -> int:
+    """Upper bound of the bytes needed beside `raw` to parse it, or to serialize the result."""
     brackets = raw.count(b"[") + raw.count(b"{")
-    return LEAST + _BYTE * len(raw) + _COMMA * raw.count(b",") + _BRACKET * brackets
+    return SMALL + _PER_BYTE * len(raw) + _PER_COMMA * raw.count(b",") + _PER_BRACKET * brackets
 
 
-def loads(raw: bytes | str, room: int = 0) -> Any:
-    """The value. `room`: what `room_for` said, if it was asked. Raises `DecodeError`, or `MemoryError`."""
-    ensure(room or room_for(raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")))
+def loads(raw: bytes | str, memory: int = 0) -> Any:
+    """Parse. `memory`: the result of `memory_for`, if already computed. Raises `DecodeError` or `MemoryError`."""
+    ensure_memory(memory or memory_for(raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")))
     try:
         return orjson.loads(raw)
     except DecodeError as error:
-        if "memory" in error.msg:  # of the one kind that orjson notices
+        if "memory" in error.msg:  # the one allocation failure that orjson reports
             raise MemoryError from None
         raise
 
 
 def dumps(
-    value: object, room: int = LEAST, *, default: Callable[[object], object] | None = None, option: int | None = None
+    value: object, memory: int = SMALL, *, default: Callable[[object], object] | None = None, option: int | None = None
 ) -> bytes:
-    """The bytes. `room`: what writing takes, if that may be much. Raises `EncodeError`, or `MemoryError`."""
-    ensure(room)
+    """Serialize. `memory`: bytes that serializing takes, for large values. Raises `EncodeError` or `MemoryError`."""
+    ensure_memory(memory)
     return orjson.dumps(value, default, option)
 
 
-def ensure(size: int) -> None:
-    """Raise `MemoryError` unless so many bytes could be had now."""
-    if size < _MAPPED:
+def ensure_memory(size: int) -> None:
+    """Raise `MemoryError` unless `size` bytes can be allocated now."""
+    if size < _MMAP_THRESHOLD:
         bytearray(size)
         return
     try:

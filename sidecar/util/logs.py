@@ -1,7 +1,7 @@
 """Structured logs on standard error: `event` is a constant noun_verb, facts are keys.
 
-Client-made strings (paths, models, key names) are escaped before they are rendered, so a log line is
-one line and carries no terminal control sequences. Prompt text is never passed to a logger.
+Strings supplied by clients (paths, models, key names) are escaped before rendering, so a log entry is one line
+without terminal control sequences. Prompt text is never passed to a logger.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from sidecar.util import json as jsons
 
-AGAIN = 1.0
-"""Seconds until a library may say the same again: a loop without memory said it thousands of times a second."""
-MOST_SAID = 100
+REPEAT_AFTER = 1.0
+"""Seconds before a library may repeat a line: an event loop out of memory logged thousands of them a second."""
+MAX_REMEMBERED = 100
 
 
-class Libraries(logging.StreamHandler[TextIO]):
-    """What libraries have to say, one line each: no traceback and no text of an exception, which may quote a prompt."""
+class LibraryHandler(logging.StreamHandler[TextIO]):
+    """Library logs, one line each: no traceback and no exception text, since it may quote a prompt."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
-        self._said: dict[str, float] = {}
+        self._last_logged: dict[str, float] = {}
 
     def format(self, record: logging.LogRecord) -> str:
-        """The first line alone: what follows are arguments and states."""
-        said = record.getMessage().partition("\n")[0]
+        """Only the first line of the message: the others hold arguments and state."""
+        message = record.getMessage().partition("\n")[0]
         kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
-        return " ".join(word for word in (record.levelname, record.name, said, kind) if word)
+        return " ".join(part for part in (record.levelname, record.name, message, kind) if part)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Not the same again and again."""
+        """Drop a line that was logged less than `REPEAT_AFTER` seconds ago."""
         try:
             line, now = self.format(record), monotonic()
-            if now - self._said.get(line, -AGAIN) < AGAIN:
+            if now - self._last_logged.get(line, -REPEAT_AFTER) < REPEAT_AFTER:
                 return False
-            if len(self._said) >= MOST_SAID:
-                self._said.clear()
-            self._said[line] = now
+            if len(self._last_logged) >= MAX_REMEMBERED:
+                self._last_logged.clear()
+            self._last_logged[line] = now
         except MemoryError:
             return False
         return True
 
 
 def _escape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Control characters, line separators and lone surrogates become visible escapes."""
+    """Escape control characters, line separators and lone surrogates."""
     for key, value in event.items():
         if isinstance(value, str) and not value.isprintable():
             event[key] = value.encode("unicode_escape", "backslashreplace").decode("ascii")
@@ -58,7 +58,7 @@ def _escape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict
 
 
 def _one_line_errors(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """An exception becomes its type and text: a stack trace is for `level: debug`."""
+    """Log an exception as its type and text, without a stack trace."""
     error = event.pop("error", None)
     if isinstance(error, BaseException):
         event["error"] = f"{type(error).__name__}: {error}"
@@ -68,7 +68,7 @@ def _one_line_errors(_logger: WrappedLogger, _method: str, event: EventDict) -> 
 
 
 def _json(event: EventDict, **_: object) -> str:
-    """Fast for what orjson writes, nearly everything; what JSON has no form for is shown as Python shows it."""
+    """Serialize with orjson, which covers nearly everything; fall back to `json`. Other types are logged as `repr`."""
     try:
         return jsons.dumps(event, default=repr).decode()
     except TypeError:
@@ -76,7 +76,7 @@ def _json(event: EventDict, **_: object) -> str:
 
 
 def configure(style: Literal["console", "json"], level: str) -> None:
-    """Set up structlog and the standard library's logging, once, at start."""
+    """Set up structlog and the standard library's logging, once, at startup."""
     renderer: Processor = (
         structlog.processors.JSONRenderer(serializer=_json)
         if style == "json"
@@ -94,11 +94,11 @@ def configure(style: Literal["console", "json"], level: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(level=logging.WARNING, handlers=[Libraries()])
-    logging.raiseExceptions = False  # what cannot be said is not worth a traceback
+    logging.basicConfig(level=logging.WARNING, handlers=[LibraryHandler()])
+    logging.raiseExceptions = False  # a failure to log is not worth a traceback
 
 
 def get(name: str) -> structlog.typing.FilteringBoundLogger:
-    """A logger that says which module speaks."""
+    """A logger that adds the module's name to each line."""
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
     return logger

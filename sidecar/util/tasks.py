@@ -1,4 +1,4 @@
-"""Background work that is supervised: kept alive, logged when it fails, ended on close."""
+"""Supervised background tasks: kept alive, logged on failure, cancelled on close."""
 
 from __future__ import annotations
 
@@ -9,54 +9,54 @@ from typing import Any, TypeVar
 from sidecar.util import logs
 
 T = TypeVar("T")
-AFTER_ERROR = 1.0
-"""Seconds until what failed is tried again, at least."""
+RETRY_DELAY = 1.0
+"""Minimum seconds before a failed step is retried."""
 _log = logs.get("tasks")
 
 
 class Background:
-    """The tasks of one owner."""
+    """The background tasks of one owner."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run once. Whoever holds the task gets its result or its error; nobody needs to."""
-        task = asyncio.get_running_loop().create_task(work)
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run once. The caller may await the task for its result or error, but need not."""
+        task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_done)
         return task
 
-    def repeat(self, name: str, step: Callable[[], Awaitable[None]], pause: float) -> None:
-        """Run `step`, wait `pause` seconds, again and again; an error is logged and does not end it."""
-        self.spawn(_forever(name, step, pause))
+    def repeat(self, name: str, step: Callable[[], Awaitable[None]], interval: float) -> None:
+        """Run `step` repeatedly, `interval` seconds apart; an error is logged and does not stop it."""
+        self.spawn(_run_forever(name, step, interval))
 
     async def close(self) -> None:
-        """Cancel what still runs, and wait until it has ended."""
+        """Cancel running tasks and wait for them to end."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # seen: an error that nobody waits for is no surprise at exit
+            task.exception()  # marks it as retrieved, so asyncio does not warn at exit
 
 
-async def _forever(name: str, step: Callable[[], Awaitable[None]], pause: float) -> None:
+async def _run_forever(name: str, step: Callable[[], Awaitable[None]], interval: float) -> None:
     while True:
         try:
-            done = await _once(name, step)
-            await asyncio.sleep(pause if done else max(pause, AFTER_ERROR))
-        except MemoryError:  # not enough to tell of the first one, or to wait
+            succeeded = await _run_once(name, step)
+            await asyncio.sleep(interval if succeeded else max(interval, RETRY_DELAY))
+        except MemoryError:  # not enough memory to log the failure, or to sleep
             await asyncio.sleep(0)
 
 
-async def _once(name: str, step: Callable[[], Awaitable[None]]) -> bool:
+async def _run_once(name: str, step: Callable[[], Awaitable[None]]) -> bool:
     try:
         await step()
-    except Exception as error:  # noqa: BLE001 - supervision: whatever fails is tried again
+    except Exception as error:  # noqa: BLE001 - supervision: any failure is retried
         _log.error("task_failed", task=name, kind=type(error).__name__)
         return False
     return True

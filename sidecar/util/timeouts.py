@@ -1,4 +1,4 @@
-"""A bound on waiting that costs nothing where there is nothing to wait for."""
+"""Timeouts that cost nothing when there is nothing to wait for, and heartbeats for idle streams."""
 
 from __future__ import annotations
 
@@ -11,70 +11,73 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` returns. Raises `TimeoutError` if it takes longer; no timer is set if it never waits at all."""
+async def with_timeout(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` for at most `seconds`; else `TimeoutError`. No timer is set if it completes without suspending."""
     try:
         first = work.send(None)
-    except StopIteration as ended:
-        value: T = ended.value
+    except StopIteration as end:
+        value: T = end.value
         return value
     try:
         async with asyncio.timeout(seconds):
-            return await _rest(work, first)
+            return await _resume(work, first)
     finally:
         work.close()
 
 
-async def paused(items: AsyncIterator[T], seconds: float, minds: Callable[[], bool]) -> AsyncGenerator[T | None]:
-    """The same items, and None where none comes for so long while `minds()`. Closing it gives up the item to come.
+async def with_heartbeat(
+    items: AsyncIterator[T], interval: float, enabled: Callable[[], bool]
+) -> AsyncGenerator[T | None]:
+    """Yield the items, and None whenever none arrives for `interval` seconds while `enabled()`.
 
-    One task reads for the whole stream, an item ahead: a task for each would cost half as much as looking at it.
+    One task reads the whole stream, one item ahead: a task per item would add half the cost of scanning it. Closing
+    the generator cancels the pending read. Invariant: the queue holds at most one element, either an item or a None.
     """
     ready: asyncio.Queue[tuple[T | None, BaseException | None]] = asyncio.Queue(1)
-    reader, loop = asyncio.ensure_future(_read_into(ready, items)), asyncio.get_running_loop()
+    reader, loop = asyncio.ensure_future(_pump(ready, items)), asyncio.get_running_loop()
     try:
         while True:
-            silence = loop.call_later(seconds, _say_nothing, ready) if ready.empty() and minds() else None
-            item, ended = await ready.get()
-            if silence is not None:
-                silence.cancel()
-            if isinstance(ended, StopAsyncIteration):
+            heartbeat = loop.call_later(interval, _emit_heartbeat, ready) if ready.empty() and enabled() else None
+            item, end = await ready.get()
+            if heartbeat is not None:
+                heartbeat.cancel()
+            if isinstance(end, StopAsyncIteration):
                 return
-            if ended is not None:
-                raise ended
+            if end is not None:
+                raise end
             yield item
     finally:
         reader.cancel()
         await asyncio.wait({reader})
 
 
-async def _read_into(ready: asyncio.Queue[tuple[T | None, BaseException | None]], items: AsyncIterator[T]) -> None:
-    """Every item, and then how they ended."""
+async def _pump(ready: asyncio.Queue[tuple[T | None, BaseException | None]], items: AsyncIterator[T]) -> None:
+    """Put every item, then the error or `StopAsyncIteration` that ended them."""
     try:
         async for item in items:
             await ready.put((item, None))
-    except Exception as error:  # noqa: BLE001 - it is raised where the items are taken
+    except Exception as error:  # noqa: BLE001 - raised again in the consumer
         await ready.put((None, error))
     else:
         await ready.put((None, StopAsyncIteration()))
 
 
-def _say_nothing(ready: asyncio.Queue[tuple[T | None, BaseException | None]]) -> None:
+def _emit_heartbeat(ready: asyncio.Queue[tuple[T | None, BaseException | None]]) -> None:
     if ready.empty():
         ready.put_nowait((None, None))
 
 
 @coroutine
-def _rest(work: Coroutine[Any, Any, T], waits_for: object) -> Generator[Any, Any, T]:
-    """Go on with a coroutine that has begun and `waits_for` something."""
+def _resume(work: Coroutine[Any, Any, T], awaited: object) -> Generator[Any, Any, T]:
+    """Resume a started coroutine that is suspended on `awaited`."""
     while True:
         step: Callable[[], object]
         try:
-            step = partial(work.send, (yield waits_for))
-        except BaseException as error:  # noqa: BLE001 - it belongs to the work, as does a cancellation
+            step = partial(work.send, (yield awaited))
+        except BaseException as error:  # noqa: BLE001 - passed on to the work, cancellations included
             step = partial(work.throw, error)
         try:
-            waits_for = step()
-        except StopIteration as ended:
-            value: T = ended.value
+            awaited = step()
+        except StopIteration as end:
+            value: T = end.value
             return value

@@ -1,4 +1,4 @@
-"""Durations, sizes and rates as people write them: `30s`, `15m`, `10MiB`, `600/minute`."""
+"""Parsing of durations, sizes, rates and rule changes: `30s`, `15m`, `10MiB`, `600/minute`, `JB-102=hint`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PERIODS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
 
 
 class Rate(NamedTuple):
-    """So many requests per so many seconds."""
+    """`requests` per `period` seconds."""
 
     requests: int
     period: float
@@ -26,16 +26,16 @@ def _split(text: str) -> tuple[float, str]:
     return value, text[len(number) :].strip().lower()
 
 
-def _measure(value: object, table: dict[str, float] | dict[str, int], what: str, example: str) -> float:
+def _measure(value: object, units: dict[str, float] | dict[str, int], quantity: str, example: str) -> float:
     try:
         number, unit = _split(str(value).strip())
-        return number * table[unit]
+        return number * units[unit]
     except (ValueError, KeyError):
-        raise ValueError(f"{value!r} is not a {what}; write it like {example}") from None
+        raise ValueError(f"{value!r} is not a {quantity}; write it like {example}") from None
 
 
 def parse_duration(value: object) -> float:
-    """`30s`, `15m`, `24h`, `90d`, `250ms` -> seconds. Plain numbers are refused: they name no unit."""
+    """`30s`, `15m`, `24h`, `90d`, `250ms` -> seconds. Plain numbers are rejected: they have no unit."""
     if isinstance(value, float) and math.isfinite(value) and value >= 0:
         return value
     return _measure(value, _SECONDS, "duration", "250ms, 30s, 15m, 24h or 90d")
@@ -60,14 +60,14 @@ def parse_rate(value: object) -> Rate:
     return rate
 
 
-def show_rate(rate: Rate) -> str:
-    """As `parse_rate` reads it: 600/minute."""
+def format_rate(rate: Rate) -> str:
+    """The form that `parse_rate` reads: 600/minute."""
     period = next((name for name, seconds in _PERIODS.items() if seconds == rate.period), f"{rate.period:g} s")
     return f"{rate.requests}/{period}"
 
 
-class Switch(NamedTuple):
-    """What is changed of one rule: its status (`off`, `hint`, `block`), its score, or both."""
+class RuleChange(NamedTuple):
+    """An override of one rule: its status (`off`, `hint`, `block`), its score, or both."""
 
     status: str | None = None
     score: float | None = None
@@ -77,18 +77,18 @@ STATUSES = ("off", "hint", "block")
 _SWITCH = "write it like INJ-105=off, JB-102=hint, SMG-130=block 0.8"
 
 
-def parse_switches(text: str) -> dict[str, Switch]:
-    """`INJ-105=off, SMG-130=block 0.8` -> the changes by rule."""
-    found: dict[str, Switch] = {}
+def parse_rule_changes(text: str) -> dict[str, RuleChange]:
+    """`INJ-105=off, SMG-130=block 0.8` -> the changes by rule id."""
+    changes: dict[str, RuleChange] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         rule, _, change = item.partition("=")
         words = change.split()
         status = words.pop(0) if words and words[0] in STATUSES else None
         score = _score(words.pop(0)) if words else None
         if not re.fullmatch(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+", rule.strip()) or words or (status, score) == (None, None):
-            raise ValueError(f"{item!r} is no change of a rule; {_SWITCH}")
-        found[rule.strip()] = Switch(status, score)
-    return found
+            raise ValueError(f"{item!r} is not a rule change; {_SWITCH}")
+        changes[rule.strip()] = RuleChange(status, score)
+    return changes
 
 
 def _score(word: str) -> float:
@@ -97,5 +97,5 @@ def _score(word: str) -> float:
     except ValueError:
         score = math.nan
     if not 0 <= score <= 1:
-        raise ValueError(f"{word!r} is no score from 0 to 1; {_SWITCH}")
+        raise ValueError(f"{word!r} is not a score from 0 to 1; {_SWITCH}")
     return score

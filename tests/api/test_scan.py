@@ -14,13 +14,14 @@ from aiohttp.test_utils import TestServer
 from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.errors import LayerError
-from sidecar.limits import Concurrency, MemoryLimiter
+from sidecar.limits import MemoryLimiter
 from sidecar.scan.engine import Engine, Stage, Terms
 from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
+from sidecar.util.bulkhead import Bulkhead
 
 
 @dataclass
@@ -42,13 +43,13 @@ async def door(folder: Path, engine: Engine) -> AsyncIterator[tuple[TestServer, 
     store = await Store.open(f"sqlite:///{folder}/api.db")
     ring = KeyRing(store, settings.auth)
     _, key = await ring.create("k", environment="development")
-    journal = Journal(store, settings.store, settings.log)
-    await journal.start()
+    decision_log = DecisionLog(store, settings.store, settings.log)
+    await decision_log.start()
     app = web.Application(middlewares=[boundary()])
-    app.add_routes(ScanApi(engine, journal, Gatekeeper(ring, MemoryLimiter(), settings), settings).routes())
+    app.add_routes(ScanApi(engine, decision_log, Gatekeeper(ring, MemoryLimiter(), settings), settings).routes())
     async with TestServer(app) as server:
         yield server, key
-    await journal.close()
+    await decision_log.close()
     await store.close()
 
 
@@ -70,7 +71,7 @@ async def test_a_scan_that_could_not_be_done_is_an_error_when_closed(
     tmp_path: Path, cause: str, status: int, path: str
 ) -> None:
     """Closed: no result is made up; the client learns that there is none."""
-    engine = Engine([Stage(Broken(cause))], Terms(), Concurrency(4, 4))
+    engine = Engine([Stage(Broken(cause))], Terms(), Bulkhead(4, 4))
     async with door(tmp_path, engine) as (server, key):
         found, body, headers = await ask(server, key, path)
     assert found == status
@@ -81,7 +82,7 @@ async def test_a_scan_that_could_not_be_done_is_an_error_when_closed(
 
 async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -> None:
     """Open: the action is allow, and the header says that nothing was scanned."""
-    engine = Engine([Stage(Broken("unavailable"), "skip")], Terms(all_failed=Action.ALLOW), Concurrency(4, 4))
+    engine = Engine([Stage(Broken("unavailable"), "skip")], Terms(all_failed=Action.ALLOW), Bulkhead(4, 4))
     async with door(tmp_path, engine) as (server, key):
         status, body, headers = await ask(server, key)
     assert isinstance(body, dict)
@@ -90,8 +91,8 @@ async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -
 
 async def test_overload_is_429_with_retry_after(tmp_path: Path) -> None:
     """No place to scan is the rate limit's status on this door."""
-    engine = Engine([Stage(Broken("error"))], Terms(), Concurrency(1, 0))
-    async with door(tmp_path, engine) as (server, key), engine._gate:
+    engine = Engine([Stage(Broken("error"))], Terms(), Bulkhead(1, 0))
+    async with door(tmp_path, engine) as (server, key), engine._bulkhead:
         status, body, headers = await ask(server, key)
     assert (status, headers["Retry-After"]) == (429, "1")
     assert isinstance(body, dict)

@@ -109,7 +109,7 @@ def process_settings(folder: Path, upstream: str, /, **sections: Any) -> dict[st
 async def stored(url: str, since: datetime | None = None) -> set[str]:
     """The ids of all decisions in the store, or of those of the last part of a long run."""
     ids = select(decisions.c.id).where(*conditions(Filter(since=since)))
-    database = await Database.open(url, within=300)
+    database = await Database.open(url, time_limit=300)
     try:
         async with database.read() as connection:
             return set(await connection.scalars(ids))

@@ -22,7 +22,7 @@ from tiny_model import TinyEncoder
 from sidecar import config, limits, policy, upstream
 from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.detectors.semantic.artifact import ModelArtifact
 from sidecar.detectors.semantic.batcher import Batcher
@@ -35,6 +35,7 @@ from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
+from sidecar.util.bulkhead import Bulkhead
 
 Policy = Literal["block", "skip"]
 
@@ -70,14 +71,14 @@ async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stag
     """Both doors over these layers, with real keys, journal and store."""
     configured = settings(folder, forward_to.url)
     store = await Store.open(configured.store.url)
-    keyring, journal = KeyRing(store, configured.auth), Journal(store, configured.store, config.Log())
-    await journal.start()
-    engine = Engine(stages, terms, limits.Concurrency(8, 8))
+    keyring, decision_log = KeyRing(store, configured.auth), DecisionLog(store, configured.store, config.Log())
+    await decision_log.start()
+    engine = Engine(stages, terms, Bulkhead(8, 8))
     gatekeeper = Gatekeeper(keyring, limits.MemoryLimiter(), configured)
     forward = await upstream.open(configured.upstream)
     app = web.Application(middlewares=[boundary()])
-    app.add_routes(ScanApi(engine, journal, gatekeeper, configured).routes())
-    app.router.add_route("*", "/{tail:.*}", Proxy(engine, journal, forward, configured, gatekeeper).handle)
+    app.add_routes(ScanApi(engine, decision_log, gatekeeper, configured).routes())
+    app.router.add_route("*", "/{tail:.*}", Proxy(engine, decision_log, forward, configured, gatekeeper).handle)
     site = Site(app, configured.limits, 1)
     port = await site.listen("127.0.0.1", 0)
     _, key = await keyring.create("doors")
@@ -86,7 +87,7 @@ async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stag
             yield World(f"http://127.0.0.1:{port}", session, key)
     finally:
         await site.close()
-        for part in (forward, journal, keyring, store):
+        for part in (forward, decision_log, keyring, store):
             await part.close()
 
 

@@ -17,7 +17,7 @@ from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar, clean_en
 
 from sidecar import policy
 from sidecar.cli import main
-from sidecar.config import RuleSwitch
+from sidecar.config import RuleOverride
 from sidecar.errors import PolicyError
 from sidecar.policy.switches import apply_switches
 
@@ -135,7 +135,7 @@ async def test_an_unproved_pattern_of_a_shipped_rule_is_an_error(tmp_path: Path)
     own_policies(tmp_path)
     rules = policy.load([tmp_path / "p.yaml"])
     with pytest.raises(PolicyError, match="pattern 2 of 2"):
-        await main._unproved(apply_switches(rules, {"X-1": RuleSwitch(status="hint")}), lambda: rules)
+        await main._unproved(apply_switches(rules, {"X-1": RuleOverride(status="hint")}), lambda: rules)
     changed = rules.rules[0].model_copy(update={"match": ("a zebra!",)})
     assert len(await main._unproved(rules.model_copy(update={"rules": (changed,)}), lambda: rules)) == 1
 

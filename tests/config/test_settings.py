@@ -1,4 +1,4 @@
-"""Twin of sidecar/config/settings.py."""
+"""Tests of loading and validating the settings."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_without_a_file_the_defaults_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No config.yaml is no error: everything has a default."""
+def test_without_a_file_the_defaults_apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing config.yaml is not an error: everything has a default."""
     monkeypatch.chdir(tmp_path)
     assert config.load(None, {}) == config.Settings()
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
-    """A file that was asked for and is not there is an error that names it."""
+    """A missing file that was requested is an error that names it."""
     with pytest.raises(ConfigError, match=r"absent\.yaml"):
         config.load(tmp_path / "absent.yaml", {})
 
@@ -41,7 +41,7 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
 
 
 def test_a_secret_comes_from_the_file_that_the_environment_names(tmp_path: Path) -> None:
-    """SIDECAR__STORE__URL_FILE reads the value; UPSTREAM__API_KEY_FILE is a setting of its own and stays a path."""
+    """SIDECAR__STORE__URL_FILE reads the value; UPSTREAM__API_KEY_FILE is a setting itself and stays a path."""
     secret = tmp_path / "url"
     secret.write_text("sqlite:///elsewhere.db\n", "utf-8")
     environ = {"SIDECAR__STORE__URL_FILE": str(secret), "SIDECAR__UPSTREAM__API_KEY_FILE": str(secret)}
@@ -51,7 +51,7 @@ def test_a_secret_comes_from_the_file_that_the_environment_names(tmp_path: Path)
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
-    """Every problem is in one error, each with its place and, from the environment, its variable."""
+    """One error has every problem, each with its place and, from the environment, its variable."""
     path = write(tmp_path, "scan: {threshold: 2, deadlin: 1s}\nlisten: {port: 99999}\nnonsense: 1")
     environ = {"SIDECAR__LIMITS__RATE": "often", "SIDECAR__STORE__URL_FILE": str(tmp_path / "absent")}
     with pytest.raises(ConfigError) as caught:
@@ -65,7 +65,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 399])
 def test_a_block_never_uses_a_status_that_clients_retry(tmp_path: Path, status: int) -> None:
-    """SDKs send 408, 409, 429 and 5xx again, so the settings refuse them for blocks."""
+    """SDKs retry 408, 409, 429 and 5xx, so these are rejected as status of a block."""
     with pytest.raises(ConfigError, match="block"):
         config.load(write(tmp_path, f"block: {{status: {status}}}"), {})
 
@@ -84,21 +84,21 @@ def test_a_block_never_uses_a_status_that_clients_retry(tmp_path: Path, status: 
         "listen: {grpc_port: 9191}",
     ],
 )
-def test_settings_that_contradict_themselves_are_refused(tmp_path: Path, text: str) -> None:
-    """Bands upside down, judges without a model, unknown schemes, wrong shapes: each is an error."""
+def test_inconsistent_settings_are_rejected(tmp_path: Path, text: str) -> None:
+    """Inverted bands, judges without a model, unknown schemes, wrong shapes: each is an error."""
     with pytest.raises(ConfigError):
         config.load(write(tmp_path, text), {})
 
 
 @pytest.mark.parametrize("pii", ["redact", "block"])
-def test_personal_data_is_not_kept_back_by_rules_that_are_off(pii: str) -> None:
-    """Else the setting would promise what nobody does."""
+def test_pii_settings_need_the_rules(pii: str) -> None:
+    """Without the rules layer the setting would have no effect."""
     with pytest.raises(ConfigError, match=f"pii: {pii} needs"):
         config.load(None, {"SIDECAR__PII": pii, "SIDECAR__LAYERS__RULES__ENABLED": "false"})
 
 
 def test_a_bare_off_is_off() -> None:
-    """YAML reads it as false, in a file and in the environment."""
+    """YAML parses it as false, in a file and in the environment."""
     assert config.load(None, {"SIDECAR__RESPONSES": "off"}).responses == "off"
     assert config.load(None, {"SIDECAR__RESPONSES": "flag"}).responses == "flag"
 
@@ -106,8 +106,8 @@ def test_a_bare_off_is_off() -> None:
 SECRET = "hunter2"
 
 
-def begin(path: Path, environ: dict[str, str]) -> HttpUpstream:
-    """As far as a start looks at the upstream's address."""
+def start(path: Path, environ: dict[str, str]) -> HttpUpstream:
+    """Load the settings and create the upstream, as a server does."""
     settings = config.load(path, environ)
     return HttpUpstream(settings.upstream.url, settings.upstream)
 
@@ -123,20 +123,20 @@ def begin(path: Path, environ: dict[str, str]) -> HttpUpstream:
         f"shop:{SECRET}@model.test",
     ],
 )
-def test_no_error_tells_the_credentials_of_a_url(tmp_path: Path, url: str) -> None:
-    """Whichever setting it is of, whatever is wrong with it, and wherever it was set and that is found."""
-    elsewhere = {"telemetry": {"endpoint": url}, "admin": {"url": url}, "store": {"queue": url}}
+def test_no_error_contains_the_credentials_of_a_url(tmp_path: Path, url: str) -> None:
+    """For every setting, every defect, and every source of the setting."""
+    other_settings = {"telemetry": {"endpoint": url}, "admin": {"url": url}, "store": {"queue": url}}
     environ = {"SIDECAR__UPSTREAM__URL": url}
-    for values, given in (({"upstream": {"url": url}}, {}), ({}, environ), (elsewhere, {})):
+    for values, variables in (({"upstream": {"url": url}}, {}), ({}, environ), (other_settings, {})):
         (tmp_path / "c.yaml").write_text(yaml.safe_dump(values), "utf-8")
         with pytest.raises(ConfigError) as caught:
-            begin(tmp_path / "c.yaml", given)
+            start(tmp_path / "c.yaml", variables)
         assert SECRET not in str(caught.value)
         assert SECRET not in "".join(caught.value.problems)
 
 
-def test_a_file_that_is_no_yaml_is_not_quoted(tmp_path: Path) -> None:
-    """The line is named, and what is wrong there."""
+def test_an_invalid_yaml_file_is_not_quoted(tmp_path: Path) -> None:
+    """The message has only the line number and the problem."""
     (tmp_path / "c.yaml").write_text(f"mode: enforce\nupstream: {{url: 'https://shop:{SECRET}\n", "utf-8")
     with pytest.raises(ConfigError, match="line 3, found unexpected end of stream") as caught:
         config.load(tmp_path / "c.yaml")
@@ -144,7 +144,7 @@ def test_a_file_that_is_no_yaml_is_not_quoted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("upstream", "said"),
+    ("upstream", "message"),
     [
         ({"url": "https://me:secret@api.example"}, "holds a user"),
         ({"url": "https://api.example/v1?api-version=2026"}, "query or a fragment"),
@@ -155,7 +155,7 @@ def test_a_file_that_is_no_yaml_is_not_quoted(tmp_path: Path) -> None:
         ({"headers": {"add": {"X-Team": "a\r\nX: y"}}}, "the value of X-Team"),
     ],
 )
-def test_what_would_be_dropped_or_break_a_request_is_refused(upstream: dict[str, object], said: str) -> None:
-    """Parts of the upstream's URL that no request would have, and fields that belong to the message or to a file."""
-    with pytest.raises(ValueError, match=said):
+def test_upstream_settings_that_cannot_take_effect_are_rejected(upstream: dict[str, object], message: str) -> None:
+    """URL parts that no request would have, and headers that belong to the message or to a file."""
+    with pytest.raises(ValueError, match=message):
         config.Settings.model_validate({"upstream": upstream})

@@ -1,4 +1,4 @@
-"""Twin of sidecar/config/sources.py: a file, the environment over it, and secrets from files of their own."""
+"""Tests of the sources of settings: a file, the environment over it, and secret files."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from sidecar.config.sources import override, read_file
 from sidecar.errors import ConfigError
 
 
-class Part(BaseModel):
+class SampleSection(BaseModel):
     """A section."""
 
     word: str = ""
     key_file: str = ""
 
 
-class Whole(BaseModel):
-    """All of it."""
+class SampleSettings(BaseModel):
+    """The settings."""
 
-    part: Part = Part()
+    part: SampleSection = SampleSection()
 
 
 def merged(values: dict[str, Any], **environ: str) -> tuple[dict[str, Any], list[str]]:
-    """Values after the environment, and the problems."""
+    """The values merged with the environment, and the problems."""
     problems: list[str] = []
-    override(values, {f"SIDECAR__{name}": value for name, value in environ.items()}, problems, Whole)
+    override(values, {f"SIDECAR__{name}": value for name, value in environ.items()}, problems, SampleSettings)
     return values, problems
 
 
-def test_the_environment_stands_over_the_file() -> None:
-    """Values are read as YAML reads them."""
+def test_the_environment_overrides_the_file() -> None:
+    """Values are parsed as YAML."""
     assert merged({"part": {"word": "a", "n": 1}}, PART__N="2", PART__LIST="[a, b]") == (
         {"part": {"word": "a", "n": 2, "list": ["a", "b"]}},
         [],
@@ -41,7 +41,7 @@ def test_the_environment_stands_over_the_file() -> None:
 
 
 def test_a_secret_comes_from_a_file_unless_the_setting_is_a_file(tmp_path: Path) -> None:
-    """As it stands there, without the line end, and never read as YAML."""
+    """Its content without the line break, not parsed as YAML."""
     secret = tmp_path / "word"
     secret.write_text("no: 1\n")
     assert merged({}, PART__WORD_FILE=str(secret), PART__KEY_FILE="k.txt") == (
@@ -50,8 +50,8 @@ def test_a_secret_comes_from_a_file_unless_the_setting_is_a_file(tmp_path: Path)
     )
 
 
-def test_what_cannot_be_merged_is_a_problem() -> None:
-    """All are named, by their variables."""
+def test_values_that_cannot_be_merged_are_problems() -> None:
+    """Each is named by its variable."""
     _, problems = merged({"part": 1}, PART__WORD="x", OTHER_FILE="/nowhere/at/all")
     assert [problem.split(":")[0] for problem in problems] == ["SIDECAR__OTHER_FILE", "SIDECAR__PART__WORD"]
 
@@ -65,7 +65,7 @@ def test_a_file_is_a_mapping(tmp_path: Path, text: str, values: dict[str, int]) 
 
 @pytest.mark.parametrize("text", ["[1]", "a: [", "word"])
 def test_anything_else_is_an_error(tmp_path: Path, text: str) -> None:
-    """With the name of the file."""
+    """The message names the file."""
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"c\.yaml"):
         read_file(tmp_path / "c.yaml")

@@ -11,7 +11,7 @@ from dashboard import FINDING, Desk, entry
 
 from sidecar.dashboard.exceptions import exceptable, state, suggestion
 from sidecar.dashboard.pages import visible
-from sidecar.storage import Exemption
+from sidecar.storage import RuleException
 
 MARKED = {**FINDING, "digest": "d1"}
 FORM = {"reason": "Our own <b>docs</b>", "lasts": "7d", "scope": "all"}
@@ -92,7 +92,7 @@ async def test_an_exception_can_be_revoked(desk: Desk) -> None:
 
 def test_states_follow_the_clock() -> None:
     """It holds, has run out, or was taken back."""
-    exception = Exemption("e", "INJ-1", "d", "r", "ada", NOW, NOW + timedelta(days=1))
+    exception = RuleException("e", "INJ-1", "d", "r", "ada", NOW, NOW + timedelta(days=1))
     assert state(exception, NOW) == "holds"
     assert state(exception, exception.expires_at) == "expired"
     assert state(replace(exception, revoked_at=NOW), NOW) == "revoked"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sidecar.dashboard.passwords import AT_ONCE, WAITING, Passwords, problem
+from sidecar.dashboard.passwords import MAX_HASHING, MAX_WAITING, Passwords, problem
 from sidecar.errors import RateLimited
 
 GOOD = "correct horse battery"
@@ -29,9 +29,9 @@ async def test_a_crowd_is_turned_away() -> None:
     passwords = Passwords()
     hashed = await passwords.hash(GOOD)
     await passwords.verify(GOOD, None)
-    crowd = (passwords.verify("x" * 100_000, hashed) for _ in range(AT_ONCE + WAITING + 3))
+    crowd = (passwords.verify("x" * 100_000, hashed) for _ in range(MAX_HASHING + MAX_WAITING + 3))
     outcomes = await asyncio.gather(*crowd, return_exceptions=True)
-    assert [outcome for outcome in outcomes if outcome is False] == [False] * (AT_ONCE + WAITING)
+    assert [outcome for outcome in outcomes if outcome is False] == [False] * (MAX_HASHING + MAX_WAITING)
     assert len([outcome for outcome in outcomes if isinstance(outcome, RateLimited)]) == 3
 
 

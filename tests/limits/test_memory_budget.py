@@ -1,4 +1,4 @@
-"""Twin of sidecar/limits/memory_budget.py."""
+"""Tests of the memory budget."""
 
 from __future__ import annotations
 
@@ -7,100 +7,100 @@ from contextlib import ExitStack
 
 import pytest
 
-from sidecar.limits import NoRoom, Room
-from sidecar.limits.memory_budget import MOST_WAITING
+from sidecar.limits import MemoryBudget, OverBudget
+from sidecar.limits.memory_budget import MAX_WAITING
 
 
-async def test_a_body_holds_at_most_as_much_as_is_then_left() -> None:
-    """Alone half of all; with n that take all they can get, each has a share of 1/(n+1), and so much is left."""
-    room = Room(1000)
-    with room.lease() as first, room.lease() as second:
-        await first.hold(500)
-        await second.hold(250)
-        assert room.fits(125, 125)
-        assert not room.fits(126, 126)
+async def test_a_body_reserves_at_most_what_is_then_left() -> None:
+    """Alone half of the budget; n bodies that take all they can get have 1/(n+1) each, and as much stays free."""
+    budget = MemoryBudget(1000)
+    with budget.reserve() as first, budget.reserve() as second:
+        await first.resize(500)
+        await second.resize(250)
+        assert budget.fits(125, 125)
+        assert not budget.fits(126, 126)
         second.shrink(300)
-        assert room.held == 750
+        assert budget.reserved == 750
         second.shrink(100)
-        assert room.held == 600
-    assert room.held == 0
+        assert budget.reserved == 600
+    assert budget.reserved == 0
 
 
-async def test_what_never_fits_is_told_at_once() -> None:
-    """Nobody waits for what cannot come; what was held is held still."""
-    room = Room(1000)
-    with room.lease() as lease:
-        await lease.hold(10)
+async def test_what_can_never_fit_is_rejected_at_once() -> None:
+    """Without waiting; the reservation is unchanged."""
+    budget = MemoryBudget(1000)
+    with budget.reserve() as reservation:
+        await reservation.resize(10)
         async with asyncio.timeout(0.5):
-            with pytest.raises(NoRoom):
-                await lease.hold(501)
-        assert (lease.size, room.held) == (10, 10)
+            with pytest.raises(OverBudget):
+                await reservation.resize(501)
+        assert (reservation.size, budget.reserved) == (10, 10)
 
 
-async def test_who_waits_goes_on_when_room_is_made() -> None:
-    """All who wait look again, whenever anybody gives back something."""
-    room = Room(1000)
-    with room.lease() as large, room.lease() as one, room.lease() as other:
-        await large.hold(500)
-        await one.hold(250)
-        waiting = asyncio.ensure_future(other.hold(200))
+async def test_a_waiter_continues_when_memory_is_freed() -> None:
+    """All waiters check again whenever memory is freed."""
+    budget = MemoryBudget(1000)
+    with budget.reserve() as large, budget.reserve() as second, budget.reserve() as third:
+        await large.resize(500)
+        await second.resize(250)
+        waiters = asyncio.ensure_future(third.resize(200))
         await asyncio.sleep(0)
-        assert not waiting.done()
+        assert not waiters.done()
         large.shrink(0)
-        await waiting
-        assert room.held == 450
+        await waiters
+        assert budget.reserved == 450
 
 
-async def test_who_gets_no_room_in_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After `PATIENCE`; and nothing of the wait remains."""
-    monkeypatch.setattr("sidecar.limits.memory_budget.PATIENCE", 0.05)
-    room = Room(1000)
-    with room.lease() as large, room.lease() as small:
-        await large.hold(500)
-        with pytest.raises(NoRoom):
-            await small.hold(251)
-        await small.hold(250)
+async def test_waiting_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A waiter fails after `WAIT_TIMEOUT` and leaves no trace in the budget."""
+    monkeypatch.setattr("sidecar.limits.memory_budget.WAIT_TIMEOUT", 0.05)
+    budget = MemoryBudget(1000)
+    with budget.reserve() as large, budget.reserve() as small:
+        await large.resize(500)
+        with pytest.raises(OverBudget):
+            await small.resize(251)
+        await small.resize(250)
 
 
-async def test_only_so_many_may_wait() -> None:
-    """What waits takes memory too, so whoever comes beside many is told at once."""
-    room = Room(1000)
+async def test_the_number_of_waiters_is_bounded() -> None:
+    """Waiting bodies take memory too, so one beyond `MAX_WAITING` fails at once."""
+    budget = MemoryBudget(1000)
     with ExitStack() as stack:
-        leases = [stack.enter_context(room.lease()) for _ in range(MOST_WAITING + 2)]
-        await leases[0].hold(500)
-        waiting = [asyncio.ensure_future(lease.hold(300)) for lease in leases[1:-1]]
+        leases = [stack.enter_context(budget.reserve()) for _ in range(MAX_WAITING + 2)]
+        await leases[0].resize(500)
+        waiters = [asyncio.ensure_future(reservation.resize(300)) for reservation in leases[1:-1]]
         await asyncio.sleep(0)
         async with asyncio.timeout(0.5):
-            with pytest.raises(NoRoom):
-                await leases[-1].hold(300)
-        for task in waiting:
+            with pytest.raises(OverBudget):
+                await leases[-1].resize(300)
+        for task in waiters:
             task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        await leases[-1].hold(250)
+        await asyncio.gather(*waiters, return_exceptions=True)
+        await leases[-1].resize(250)
 
 
-async def test_the_size_of_the_room_may_change() -> None:
-    """What is held stays held; what comes then finds the new room."""
-    room = Room(1000)
-    with room.lease() as lease:
-        await lease.hold(400)
-        room.total = 600
-        assert not room.fits(201, 201)
-        room.total = 4000
-        await lease.hold(2000)
+async def test_the_total_may_change() -> None:
+    """Reservations stay; later ones are checked against the new total."""
+    budget = MemoryBudget(1000)
+    with budget.reserve() as reservation:
+        await reservation.resize(400)
+        budget.total = 600
+        assert not budget.fits(201, 201)
+        budget.total = 4000
+        await reservation.resize(2000)
 
 
-class Untold(Room):
-    """One in which there is no memory to tell anybody what is held."""
+class FailingNotification(MemoryBudget):
+    """A budget that has no memory to notify waiters."""
 
-    def tell(self) -> None:
+    def notify_freed(self) -> None:
         """Fail."""
         raise MemoryError
 
 
-async def test_nothing_is_lost_where_telling_of_it_fails() -> None:
-    """What a body held is given back, once."""
-    room = Untold(1000)
-    with pytest.raises(MemoryError), room.lease() as lease:
-        await lease.hold(10)
-    assert (lease.size, room.held) == (0, 0)
+async def test_counts_stay_right_when_the_notification_fails() -> None:
+    """The reservation is freed exactly once."""
+    budget = FailingNotification(1000)
+    with pytest.raises(MemoryError), budget.reserve() as reservation:
+        await reservation.resize(10)
+    assert (reservation.size, budget.reserved) == (0, 0)

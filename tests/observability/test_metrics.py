@@ -1,4 +1,4 @@
-"""Twin of observability/metrics.py: names by convention, and that dashboard and alerts ask for what exists."""
+"""Tests of the metrics: names by convention, and that dashboard and alerts query existing series."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LABELS = {
     name: set(collector._labelnames)  # type: ignore[attr-defined]
     for name, collector in REGISTRY._names_to_collectors.items()
 }
-OFTEN = {"instance", "job", "le"}
+COMMON_LABELS = {"instance", "job", "le"}
 GRAFANA = """
 import json, sys
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -43,8 +43,8 @@ for expression in json.load(sys.stdin):
 """
 
 
-def test_the_exposition_is_read_by_both_parsers() -> None:
-    """Prometheus' text format and OpenMetrics, with every family that is registered."""
+def test_both_parsers_read_the_exposition() -> None:
+    """Prometheus' text format and OpenMetrics, with every registered family."""
     text = {family.name for family in parse(generate_latest(REGISTRY).decode())}
     assert {name for name in FAMILIES if name in text} == set(FAMILIES)
     assert {family.name for family in parse_openmetrics(generate_openmetrics(REGISTRY).decode())} >= set(FAMILIES)
@@ -52,7 +52,7 @@ def test_the_exposition_is_read_by_both_parsers() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_names_follow_the_conventions(family: Metric) -> None:
-    """One prefix, snake_case, base units, no type in the name, a help text; what promtool's lint asks for."""
+    """One prefix, snake_case, base units, no type in the name, a help text: the rules of promtool's lint."""
     name = family.name
     assert re.fullmatch(r"sidecar(_[a-z0-9]+)+", name)
     assert family.documentation.endswith(".")
@@ -66,46 +66,47 @@ def test_names_follow_the_conventions(family: Metric) -> None:
         assert label not in {"le", "quantile", "instance", "job"}
 
 
-def test_a_running_server_shows_every_series_that_is_asked_for(rules_sidecar: SidecarProcess) -> None:
-    """Before the first request, too: what is empty is so because nothing happened. Each has its help text."""
+def test_a_running_server_exports_every_series_that_is_queried(rules_sidecar: SidecarProcess) -> None:
+    """Before the first request, too, so an empty panel means that nothing happened. Each has its help text."""
     served = {family.name: family for family in parse(httpx.get(f"{rules_sidecar.admin}/metrics").text)}
     expressions = [target["expr"] for panel in panels() for target in panel["targets"]] + [r["expr"] for r in rules()]
-    wanted = {re.sub(r"_(bucket|total)$", "", name) for one in expressions for name, _ in asked(one)}
-    assert wanted <= set(served)
+    queried = (name for expression in expressions for name, _ in series_in(expression))
+    expected = {re.sub(r"_(bucket|total)$", "", name) for name in queried}
+    assert expected <= set(served)
     assert all(family.documentation for family in served.values())
 
 
 def test_the_version_is_a_metric() -> None:
-    """Which versions run is seen where everything else is."""
+    """The running versions are visible in the metrics."""
     assert REGISTRY.get_sample_value("sidecar_build_info", {"version": __version__}) == 1
 
 
-def asked(expression: str) -> Iterator[tuple[str, set[str]]]:
-    """Every series of ours that an expression names, with the labels that it selects or groups by."""
+def series_in(expression: str) -> Iterator[tuple[str, set[str]]]:
+    """Every series of ours in an expression, with the labels that it selects by."""
     for name, selected in re.findall(r"\b(sidecar_[a-z_]+)(?:\{([^}]*)\})?", expression):
         yield name, set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selected))
 
 
 def check(expression: str) -> None:
-    """Every name exists, and so does every label on it; groupings use labels of the expression's own series."""
-    known: set[str] = set(OFTEN)
-    for name, labels in asked(expression):
+    """Every series exists and has the labels used; groupings use labels of the expression's own series."""
+    labels_in_use: set[str] = set(COMMON_LABELS)
+    for name, labels in series_in(expression):
         base = re.sub(r"_bucket$", "", name)
         assert base in LABELS, f"{name} does not exist"
-        assert labels <= LABELS[base] | OFTEN, f"{name} has no {labels - LABELS[base]}"
-        known |= LABELS[base]
+        assert labels <= LABELS[base] | COMMON_LABELS, f"{name} has no {labels - LABELS[base]}"
+        labels_in_use |= LABELS[base]
     grouped = {label.strip() for group in re.findall(r"\bby\s*\(([^)]*)\)", expression) for label in group.split(",")}
-    assert grouped <= known, f"grouped by {grouped - known}"
+    assert grouped <= labels_in_use, f"grouped by {grouped - labels_in_use}"
 
 
 def panels() -> list[dict[str, Any]]:
     """The panels of the dashboard."""
-    found: list[dict[str, Any]] = json.loads((OBSERVABILITY / "dashboard.json").read_text("utf-8"))["panels"]
-    return found
+    loaded: list[dict[str, Any]] = json.loads((OBSERVABILITY / "dashboard.json").read_text("utf-8"))["panels"]
+    return loaded
 
 
-def test_the_dashboard_is_what_grafana_imports() -> None:
-    """A title, a schema version, panels that have ids, places and targets of their own, and no fixed data source."""
+def test_the_dashboard_can_be_imported_by_grafana() -> None:
+    """A title, a schema version, panels with ids, positions and targets of their own, and no fixed data source."""
     board = json.loads((OBSERVABILITY / "dashboard.json").read_text("utf-8"))
     assert {"title", "uid", "schemaVersion", "templating", "time", "panels"} <= set(board)
     assert len({panel["id"] for panel in panels()}) == len(panels())
@@ -119,78 +120,77 @@ def test_the_dashboard_is_what_grafana_imports() -> None:
     assert {variable["name"] for variable in board["templating"]["list"]} == {"source", "instance"}
 
 
-def lost(given: Any, kept: Any, place: str = "") -> Iterator[str]:
-    """Where a value of the first is not the same in the second; that has defaults beside it."""
-    if isinstance(given, dict) and isinstance(kept, dict):
-        for name, value in given.items():
-            yield from lost(value, kept.get(name), f"{place}.{name}")
-    elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
-        for number, (one, other) in enumerate(zip(given, kept, strict=True)):
-            yield from lost(one, other, f"{place}.{number}")
-    elif given != kept:
+def differences(original: Any, returned: Any, place: str = "") -> Iterator[str]:
+    """Where a value of the original differs in the copy; the copy may have additional defaults."""
+    if isinstance(original, dict) and isinstance(returned, dict):
+        for name, value in original.items():
+            yield from differences(value, returned.get(name), f"{place}.{name}")
+    elif isinstance(original, list) and isinstance(returned, list) and len(original) == len(returned):
+        for number, (expression, copy) in enumerate(zip(original, returned, strict=True)):
+            yield from differences(expression, copy, f"{place}.{number}")
+    elif original != returned:
         yield place
 
 
-def beside(program: str, given: str) -> str:
-    """What a program of the neighbours' Python makes of it."""
+def run_neighbour(program: str, original: str) -> str:
+    """The output of a program in the neighbours' Python."""
     command: list[str | Path] = [neighbours.neighbours() / "python", "-c", program]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run(command, input=original, capture_output=True, text=True, check=False, timeout=100)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.mark.neighbours
 @pytest.mark.timeout(1200)
 def test_the_dashboard_loads_in_grafanas_own_schema() -> None:
-    """Read and written by Grafana's types (schema 11.6), all of it is there as it was: no field is unknown to them."""
+    """Grafana's types (schema 11.6) read and write it without losing a field."""
     text = (OBSERVABILITY / "dashboard.json").read_text("utf-8")
-    assert list(lost(json.loads(text), json.loads(beside(GRAFANA, text)))) == []
+    assert list(differences(json.loads(text), json.loads(run_neighbour(GRAFANA, text)))) == []
 
 
 @pytest.mark.neighbours
 @pytest.mark.timeout(1200)
 def test_every_expression_is_promql() -> None:
-    """A parser of the whole language reads those of the dashboard and of the alerts."""
+    """A full PromQL parser reads the expressions of the dashboard and the alerts."""
     expressions = [target["expr"] for panel in panels() for target in panel["targets"]] + [r["expr"] for r in rules()]
-    beside(PROMQL, json.dumps(expressions))
+    run_neighbour(PROMQL, json.dumps(expressions))
 
 
 @pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
-def test_every_panel_asks_for_series_that_exist(panel: dict[str, Any]) -> None:
-    """Names, labels and groupings; and the legend shows labels that the expression keeps."""
+def test_every_panel_queries_existing_series(panel: dict[str, Any]) -> None:
+    """Names, labels and groupings; the legend uses labels that the expression keeps."""
     for target in panel["targets"]:
         check(target["expr"])
-        kept = set(re.findall(r"\bby\s*\(([^)]*)\)", target["expr"]))
-        shown = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-        labels = {label.strip() for group in kept for label in group.split(",")} or OFTEN
-        assert shown <= labels
+        groups = set(re.findall(r"\bby\s*\(([^)]*)\)", target["expr"]))
+        displayed = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+        labels = {label.strip() for group in groups for label in group.split(",")} or COMMON_LABELS
+        assert displayed <= labels
 
 
 def test_the_documentation_names_every_family() -> None:
-    """Under the name that Prometheus shows."""
+    """By the name that Prometheus shows."""
     page = (OBSERVABILITY.parent / "observability.md").read_text("utf-8")
     names = {f"{name}_total" if family.type == "counter" else name for name, family in FAMILIES.items()}
     assert {name for name in names if f"`{name}" not in page} == set()
 
 
-def test_the_dashboard_leaves_no_family_out() -> None:
-    """What is counted is shown; the exceptions are named."""
-    shown = {
-        re.sub(r"_(bucket|total)$", "", name) for p in panels() for t in p["targets"] for name, _ in asked(t["expr"])
-    }
+def test_the_dashboard_shows_every_family() -> None:
+    """Except for the ones listed."""
+    queried = (name for panel in panels() for target in panel["targets"] for name, _ in series_in(target["expr"]))
+    displayed = {re.sub(r"_(bucket|total)$", "", name) for name in queried}
     elsewhere = {"sidecar_policy_info", "sidecar_generation", "sidecar_reloads", "sidecar_shadow"}
-    assert set(FAMILIES) - shown <= elsewhere
+    assert set(FAMILIES) - displayed <= elsewhere
 
 
 def rules() -> list[dict[str, Any]]:
     """The alert rules."""
-    found = yaml.safe_load((OBSERVABILITY / "alerts.yaml").read_text("utf-8"))["groups"]
-    return [rule for group in found for rule in group["rules"]]
+    loaded = yaml.safe_load((OBSERVABILITY / "alerts.yaml").read_text("utf-8"))["groups"]
+    return [rule for group in loaded for rule in group["rules"]]
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
-def test_every_alert_asks_for_series_that_exist(rule: dict[str, Any]) -> None:
-    """Names and labels; a time, a severity, two texts; brackets that close."""
+def test_every_alert_queries_existing_series(rule: dict[str, Any]) -> None:
+    """Names and labels; a duration, a severity, two texts; balanced brackets."""
     check(rule["expr"])
     assert rule["expr"].count("(") == rule["expr"].count(")")
     assert re.fullmatch(r"\d+[mh]", rule["for"])

@@ -1,4 +1,4 @@
-"""Twin of sidecar/observability/tracing.py: a real exporter, and a collector that reads what it sends."""
+"""Tests of tracing with a real exporter and a collector that decodes what it sends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 @dataclass
 class Collector:
-    """What arrived."""
+    """The spans received."""
 
     url: str = ""
     raw: bytes = b""
@@ -44,22 +44,22 @@ class Collector:
             body=ExportTraceServiceResponse().SerializeToString(), content_type="application/x-protobuf"
         )
 
-    def named(self, name: str) -> Span:
-        """The one span of that name."""
-        found = [span for span in self.spans if span.name == name]
-        assert len(found) == 1
-        return found[0]
+    def only_span(self, name: str) -> Span:
+        """The only span of that name."""
+        matches = [span for span in self.spans if span.name == name]
+        assert len(matches) == 1
+        return matches[0]
 
 
-def facts(span: Span) -> dict[str, object]:
-    """The attributes."""
+def attributes_of(span: Span) -> dict[str, object]:
+    """The attributes of a span."""
     kinds = ((a.key, a.value, a.value.WhichOneof("value")) for a in span.attributes)
     return {key: getattr(value, kind) for key, value, kind in kinds}
 
 
 @asynccontextmanager
 async def collecting(**settings: float | str) -> AsyncIterator[Collector]:
-    """Trace to a collector; what was traced is there once this is left."""
+    """Trace to a collector; all spans have arrived when the context exits."""
     collector = Collector()
     app = web.Application()
     app.router.add_post("/v1/traces", collector.receive)
@@ -74,32 +74,32 @@ async def collecting(**settings: float | str) -> AsyncIterator[Collector]:
 
 @pytest.fixture(autouse=True)
 def no_tracer_is_left() -> Iterator[None]:
-    """A test that traces does so for itself alone."""
+    """Each test stops its own tracing."""
     yield
     assert tracing._state.tracer is None
 
 
-async def test_a_request_its_scan_and_its_layers_are_one_trace_of_the_caller() -> None:
-    """Server span in the caller's trace, scan below it, layers below that, in time; with the figures of the verdict."""
+async def test_request_scan_and_layers_form_one_trace() -> None:
+    """Server span in the caller's trace, scan below it, layers below that, in order, with the verdict's figures."""
     async with collecting(service="guard") as collector, door() as inline:
         got = await inline.ask(EVIL, traceparent=CALLER)
-    server, scan, layer = (collector.named(name) for name in ("POST", "prompt scan", "layer rules"))
+    server, scan, layer = (collector.only_span(name) for name in ("POST", "prompt scan", "layer rules"))
     assert {span.trace_id.hex() for span in collector.spans} == {CALLER.split("-")[1]}
     assert server.parent_span_id.hex() == CALLER.split("-")[2]
     assert (scan.parent_span_id, layer.parent_span_id) == (server.span_id, scan.span_id)
     times = [scan.start_time_unix_nano, layer.start_time_unix_nano, layer.end_time_unix_nano, scan.end_time_unix_nano]
     assert times == sorted(times)
-    said = facts(scan)
-    assert said["sidecar.decision"] == got.headers["x-sidecar-decision"]
-    assert (said["gen_ai.evaluation.score.value"], said["gen_ai.evaluation.score.label"]) == (0.9, "block")
-    assert said["gen_ai.request.model"] == "m"
-    assert facts(server)["http.response.status_code"] == 400
-    assert facts(layer)["gen_ai.evaluation.score.value"] == 0.9
+    attributes = attributes_of(scan)
+    assert attributes["sidecar.decision"] == got.headers["x-sidecar-decision"]
+    assert (attributes["gen_ai.evaluation.score.value"], attributes["gen_ai.evaluation.score.label"]) == (0.9, "block")
+    assert attributes["gen_ai.request.model"] == "m"
+    assert attributes_of(server)["http.response.status_code"] == 400
+    assert attributes_of(layer)["gen_ai.evaluation.score.value"] == 0.9
     assert collector.service == "guard"
 
 
 async def test_no_text_of_a_prompt_reaches_the_collector() -> None:
-    """Neither the prompt nor a prompt in the place of a model's name, path or query."""
+    """Neither from a prompt, nor from a model name, path or query that holds one."""
     async with collecting() as collector, door() as inline:
         await inline.ask(EVIL | {"model": ATTACK})
         await inline.ask(CHAT, path="/v1/chat/completions?prompt=EVIL")
@@ -108,17 +108,17 @@ async def test_no_text_of_a_prompt_reaches_the_collector() -> None:
 
 
 async def test_the_upstream_is_called_in_our_trace() -> None:
-    """The context that goes up names our span, in the caller's trace."""
+    """The forwarded context names our span, in the caller's trace."""
     async with recording() as upstream, collecting() as collector, door(upstream.url) as inline:
         await inline.ask(CHAT, traceparent=CALLER, tracestate="a=b")
     version, trace, parent, _ = (upstream.requests[0].header("traceparent") or "").split("-")
     assert (version, trace) == ("00", CALLER.split("-")[1])
-    assert parent == collector.named("POST").span_id.hex()
+    assert parent == collector.only_span("POST").span_id.hex()
     assert upstream.requests[0].header("tracestate") == "a=b"
 
 
-async def test_without_an_endpoint_nothing_is_traced_and_the_context_passes_untouched() -> None:
-    """The caller's own context reaches the upstream as it is."""
+async def test_without_an_endpoint_the_context_passes_unchanged() -> None:
+    """The caller's context reaches the upstream, and nothing is traced."""
     stop = await tracing.start(Telemetry())
     async with recording() as upstream, door(upstream.url) as inline:
         await inline.ask(CHAT, traceparent=CALLER)
@@ -127,7 +127,7 @@ async def test_without_an_endpoint_nothing_is_traced_and_the_context_passes_unto
 
 
 async def test_the_admin_port_is_not_traced() -> None:
-    """The path of a one-time link is a secret, and a collector is not told secrets."""
+    """The path of a one-time link is a secret and must not reach a collector."""
 
     async def page(_request: web.Request) -> web.Response:
         return web.Response()
@@ -139,15 +139,15 @@ async def test_the_admin_port_is_not_traced() -> None:
     assert collector.spans == []
 
 
-async def test_traces_that_begin_here_are_sampled_and_callers_are_followed() -> None:
-    """With a share of nothing, only what the caller wants traced is."""
+async def test_sampling_applies_to_traces_that_start_here() -> None:
+    """With a sample rate of 0 only requests that the caller traces are exported."""
     async with collecting(sample=0.0) as collector, door() as inline:
         await inline.ask(CHAT)
         await inline.ask(CHAT, traceparent=CALLER)
     assert {span.trace_id.hex() for span in collector.spans} == {CALLER.split("-")[1]}
 
 
-async def test_an_endpoint_that_is_no_address_is_a_problem_of_the_settings() -> None:
-    """Told before anything starts."""
+async def test_an_invalid_endpoint_is_a_configuration_error() -> None:
+    """Reported before anything starts."""
     with pytest.raises(ValueError, match="4318"):
         Telemetry(endpoint="localhost:4318")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sidecar import policy
-from sidecar.config import RuleSwitch, Settings
+from sidecar.config import RuleOverride, Settings
 from sidecar.errors import PolicyError
 from sidecar.policy.switches import apply_switches
 from sidecar.runtime.builder import open_scanner
@@ -20,8 +20,8 @@ RULES = policy.load([Path(__file__).parents[1] / "data" / "one_rule.yaml"])
 
 def test_a_rule_is_switched_off_or_made_a_hint() -> None:
     """`off` retires a rule and changes nothing else."""
-    (off,) = apply_switches(RULES, {RULE.id: RuleSwitch(status="off")}).rules
-    (hint,) = apply_switches(RULES, {RULE.id: RuleSwitch(status="hint")}).rules
+    (off,) = apply_switches(RULES, {RULE.id: RuleOverride(status="off")}).rules
+    (hint,) = apply_switches(RULES, {RULE.id: RuleOverride(status="hint")}).rules
     assert (off.status, hint.status) == ("retired", "hint")
     assert hint.patterns == RULE.patterns
 
@@ -29,7 +29,7 @@ def test_a_rule_is_switched_off_or_made_a_hint() -> None:
 def test_a_score_holds_on_every_channel() -> None:
     """A score set here also replaces channel scores."""
     changed = policy.Policy(rules=(RULE.model_copy(update={"indirect_score": 0.9}),), revision="x")
-    (rule,) = apply_switches(changed, {RULE.id: RuleSwitch(score=0.4)}).rules
+    (rule,) = apply_switches(changed, {RULE.id: RuleOverride(score=0.4)}).rules
     assert {rule.score_on(channel) for channel in rule.channels} == {0.4}
     assert rule.score_on(Channel.INDIRECT) == 0.4
 
@@ -37,7 +37,7 @@ def test_a_score_holds_on_every_channel() -> None:
 def test_the_revision_names_the_change() -> None:
     """A change gives a new revision, so cached results are not reused; no change keeps it."""
     assert apply_switches(RULES, {}) is RULES
-    revision, other = (apply_switches(RULES, {RULE.id: RuleSwitch(score=score)}).revision for score in (0.4, 0.5))
+    revision, other = (apply_switches(RULES, {RULE.id: RuleOverride(score=score)}).revision for score in (0.4, 0.5))
     assert len({RULES.revision, revision, other}) == 3
 
 
@@ -45,7 +45,7 @@ def test_an_unknown_rule_is_an_error_with_suggestions() -> None:
     """All of them at once."""
     near = f"{RULE.id[:-1]}X"
     with pytest.raises(PolicyError) as caught:
-        apply_switches(RULES, {near: RuleSwitch(status="off"), "ZZZ-9": RuleSwitch(status="off")})
+        apply_switches(RULES, {near: RuleOverride(status="off"), "ZZZ-9": RuleOverride(status="off")})
     assert caught.value.problems[0] == f"rules.{near}: no rule has this id; did you mean {RULE.id}?"
     assert len(caught.value.problems) == 2
 

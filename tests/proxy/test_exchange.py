@@ -7,11 +7,11 @@ from door import KeptJournal
 
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import classify
-from sidecar.limits import Room
+from sidecar.limits import MemoryBudget
 from sidecar.proxy.exchange import Call
 from sidecar.proxy.request_body import Payload
 from sidecar.response_scan.placeholders import Placeholders, Span
-from sidecar.server.body import LEASE
+from sidecar.server.body import RESERVATION
 from sidecar.types import Segment
 
 PREFIXES = ("/v1", "/openai/deployments/{deployment}")
@@ -79,9 +79,9 @@ async def test_while_the_upstream_thinks_a_request_holds_what_is_left_of_it() ->
     """The document is dropped, and the memory for reading it is given back."""
     made = call()
     made.payload = Payload(b"x" * 1000, Extraction((Segment("y" * 500),)), {"a": 1})
-    with Room(100_000).lease() as lease:
-        made.request[LEASE] = lease
-        await lease.hold(40_000)
+    with MemoryBudget(100_000).reserve() as reservation:
+        made.request[RESERVATION] = reservation
+        await reservation.resize(40_000)
         made.lighten()
-        assert 2_500 < lease.size < 2_700
+        assert 2_500 < reservation.size < 2_700
     assert (made.payload.document, made.payload.body) == (None, b"x" * 1000)

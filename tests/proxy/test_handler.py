@@ -80,7 +80,7 @@ async def test_monitor_forwards_and_says_what_it_would_have_done() -> None:
     assert (reply.status, reply.verdict) == (200, ("monitor", "0.9", "prompt_injection"))
     assert clean.verdict == ALLOWED
     assert [answer.headers["x-sidecar-enforce"] for answer in (reply, clean)] == ["block", "allow"]
-    assert [str(d.verdict.action) for d in made.journal.decisions] == ["block", "allow"]
+    assert [str(d.verdict.action) for d in made.decision_log.decisions] == ["block", "allow"]
     assert len(upstream.requests) == 2
 
 
@@ -246,7 +246,7 @@ async def test_a_client_that_leaves_ends_the_scan() -> None:
         writer.close()
         async with asyncio.timeout(1):
             await made.scanner.cancelled.wait()
-        await eventually(lambda: made.journal.decisions)
+        await eventually(lambda: made.decision_log.decisions)
     assert (made.decision.status, upstream.connections) == (499, 0)
 
 
@@ -264,14 +264,14 @@ async def test_a_client_that_leaves_ends_the_upstream_call(begun: bool) -> None:
         writer.close()
         async with asyncio.timeout(1):
             await upstream.left.wait()
-        await eventually(lambda: made.journal.decisions)
+        await eventually(lambda: made.decision_log.decisions)
     assert made.decision.status == (200 if begun else 499)
 
 
 async def test_a_required_scan_log_that_fails_stops_traffic() -> None:
     """`log.required`: what could not be recorded is not forwarded."""
     async with recording() as upstream, door(upstream.url) as made:
-        made.journal.broken = True
+        made.decision_log.broken = True
         reply = await made.ask(CHAT)
     assert (reply.status, upstream.connections, "Retry-After" in reply.headers) == (503, 0, True)
 
@@ -297,7 +297,7 @@ async def test_a_refusal_is_an_answer_of_the_api_itself() -> None:
         b"data: [DONE]\n\n",
     )
     assert reply.verdict == chunks.verdict == BLOCKED
-    assert [d.action for d in made.journal.decisions] == ["block", "block"]
+    assert [d.action for d in made.decision_log.decisions] == ["block", "block"]
     assert upstream.connections == 0
 
 
@@ -354,7 +354,7 @@ async def test_a_bad_key_is_401_even_where_keys_are_optional(keyring: KeyRing) -
     async with recording() as upstream, door(upstream.url, gatekeeper, mode="monitor") as made:
         reply = await made.ask(CHAT, X_API_Key="psk_wrong")
     assert (reply.status, reply.error["code"], upstream.connections) == (401, "invalid_api_key", 0)
-    assert made.journal.decisions == []
+    assert made.decision_log.decisions == []
 
 
 async def test_keys_can_be_required(keyring: KeyRing) -> None:

@@ -168,7 +168,7 @@ async def test_a_body_that_did_not_arrive_whole_never_goes_up(fault: str) -> Non
         await writer.drain()
         if fault == "cut":
             writer.close()
-        await eventually(lambda: made.journal.decisions)
+        await eventually(lambda: made.decision_log.decisions)
         writer.close()
     assert upstream.connections == 0
     assert made.decision.status in {400, 408, 499}

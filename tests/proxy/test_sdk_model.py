@@ -37,4 +37,4 @@ async def test_a_model_behind_the_door_answers_token_by_token_and_never_sees_an_
     assert len(said) > 3
     assert caught.value.code == "content_filter"
     assert [model.id for model in models.data] == [MODEL_NAME]
-    assert [d.status for d in made.journal.decisions] == [200, 400, 200, 200]
+    assert [d.status for d in made.decision_log.decisions] == [200, 400, 200, 200]

@@ -69,10 +69,10 @@ async def test_a_harmless_message_passes_as_it_is_and_so_does_what_comes_back() 
             await socket.send_str(item("Hello there."))
             assert json.loads(await socket.receive_str()) == {"type": "heard", "count": count}
             assert await socket.receive_bytes() == b"sound"
-        await eventually(lambda: len(made.journal.decisions) == 3)
+        await eventually(lambda: len(made.decision_log.decisions) == 3)
         assert server.heard == [json.loads(item("Hello there."))] * 2
-        assert [one.status for one in made.journal.decisions] == [101, 200, 200]
-        assert [one.model for one in made.journal.decisions[1:]] == ["m", "m"]
+        assert [one.status for one in made.decision_log.decisions] == [101, 200, 200]
+        assert [one.model for one in made.decision_log.decisions[1:]] == ["m", "m"]
 
 
 async def test_an_attack_does_not_go_up_and_the_socket_stays_open() -> None:
@@ -85,7 +85,7 @@ async def test_an_attack_does_not_go_up_and_the_socket_stays_open() -> None:
     assert (event["type"], event["status"], event["error"]["code"]) == ("error", 400, "content_filter")
     assert event["error"]["param"] == "item.content.0.text"
     assert len(server.heard) == 1
-    blocked = made.journal.decisions[1]
+    blocked = made.decision_log.decisions[1]
     assert (blocked.action, event["error"]["sidecar"]["decision"]) == ("block", blocked.id)
 
 
@@ -104,8 +104,8 @@ async def test_binary_messages_are_refused() -> None:
     async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
         await socket.send_bytes(b"EVIL")
         event = json.loads(await socket.receive_str())
-        assert (event["status"], event["event_id"]) == (415, f"event_{made.journal.decisions[1].id}")
-        assert event["error"]["sidecar"]["decision"] == made.journal.decisions[1].id
+        assert (event["status"], event["event_id"]) == (415, f"event_{made.decision_log.decisions[1].id}")
+        assert event["error"]["sidecar"]["decision"] == made.decision_log.decisions[1].id
         assert server.heard == []
 
 
@@ -118,7 +118,7 @@ async def test_what_cannot_be_scanned_goes_up_where_the_operator_says_so() -> No
         await socket.receive_bytes()
         await socket.send_str('{"a": 1, "a": 2}')
         assert json.loads(await socket.receive_str())["type"] == "heard"
-        assert [one.unscanned for one in made.journal.decisions[1:]] == ["encoding", "malformed"]
+        assert [one.unscanned for one in made.decision_log.decisions[1:]] == ["encoding", "malformed"]
 
 
 async def test_monitor_lets_everything_up_and_says_what_it_found() -> None:
@@ -128,7 +128,7 @@ async def test_monitor_lets_everything_up_and_says_what_it_found() -> None:
             await socket.send_str(sent)
             assert json.loads(await socket.receive_str())["type"] == "heard"
             await socket.receive_bytes()
-        assert [one.action for one in made.journal.decisions[1:]] == ["monitor", "monitor"]
+        assert [one.action for one in made.decision_log.decisions[1:]] == ["monitor", "monitor"]
         assert len(server.heard) == 2
 
 
@@ -145,7 +145,7 @@ async def test_many_and_large_messages_pass() -> None:
 async def test_a_message_is_admitted_like_a_request() -> None:
     """While the log that is required cannot be written nothing goes up."""
     async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
-        made.journal.broken = True
+        made.decision_log.broken = True
         await socket.send_str(item("Hello."))
         assert json.loads(await socket.receive_str())["status"] == 503
         assert server.heard == []

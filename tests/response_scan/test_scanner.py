@@ -56,7 +56,7 @@ async def test_a_leak_is_an_error_in_place_of_the_answer(name: str) -> None:
     place = PLACES[name]
     async with recording(answering(place, LEAK)) as upstream, door(upstream.url, **BLOCK) as endpoint:
         reply = await ask(endpoint, place)
-        outcomes = [(d.door, d.action, d.verdict.threats) for d in endpoint.journal.decisions]
+        outcomes = [(d.entrypoint, d.action, d.verdict.threats) for d in endpoint.decision_log.decisions]
     if name == "completion":  # this API has no system prompt
         assert reply.status == 200
         return
@@ -76,7 +76,7 @@ async def test_a_leak_in_mid_stream_is_an_error_event_and_a_dirty_end(name: str)
     text = f"{PLAIN} {PLAIN} {PLAIN} {LEAK} {PLAIN}"
     async with recording(streamed(place, text)) as upstream, door(upstream.url, **BLOCK) as endpoint:
         body, clean = await listen(endpoint, place)
-        outcomes = [(d.door, d.action) for d in endpoint.journal.decisions]
+        outcomes = [(d.entrypoint, d.action) for d in endpoint.decision_log.decisions]
     sent = list(place.events(tokens(text)))
     passed = max(count for count in range(len(sent)) if body.startswith(b"".join(sent[:count])))
     assert (clean, b"withheld" in body[len(b"".join(sent[:passed])) :]) == (False, True)
@@ -97,7 +97,7 @@ async def test_an_ordinary_answer_passes_byte_for_byte(name: str) -> None:
         assert "x-sidecar-answer" not in reply.headers
         upstream.script = streamed(place, text)
         assert await listen(endpoint, place) == (b"".join(place.events(tokens(text))), True)
-        assert {decision.door for decision in endpoint.journal.decisions} == {"inline"}
+        assert {decision.entrypoint for decision in endpoint.decision_log.decisions} == {"inline"}
 
 
 @pytest.mark.parametrize("text", [LEAK, MAIL, SECRET])
@@ -112,7 +112,7 @@ async def test_flag_passes_everything_and_says_so(text: str) -> None:
         assert (reply.status, reply.body, reply.headers["x-sidecar-answer"]) == (200, body, "flag")
         upstream.script = streamed(CHAT, text)
         assert await listen(endpoint) == (b"".join(CHAT.events(tokens(text))), True)
-        assert [d.action for d in endpoint.journal.decisions if d.door == "answer"] == ["flag", "flag"]
+        assert [d.action for d in endpoint.decision_log.decisions if d.entrypoint == "answer"] == ["flag", "flag"]
 
 
 async def test_monitor_never_withholds() -> None:
@@ -229,7 +229,7 @@ async def test_what_cannot_be_looked_at_follows_the_failure_policy(name: str) ->
         async with door(upstream.url, answers=limit, failure={"answer": "allow"}, **BLOCK) as endpoint:
             reply = await ask(endpoint)
             assert (reply.status, reply.headers["x-sidecar-answer"]) == (200, "unscanned")
-            assert endpoint.journal.decisions[-1].verdict.failure == "unreadable"
+            assert endpoint.decision_log.decisions[-1].verdict.failure == "unreadable"
         async with door(upstream.url, answers=limit, **PATIENT) as endpoint:
             assert (await ask(endpoint)).body == reply.body
 
@@ -265,11 +265,11 @@ async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_poli
             reply = await ask(endpoint)
             assert (reply.status, reply.headers["x-should-retry"]) == (503, "false")
             assert b"harbour" not in reply.body
-            assert endpoint.journal.decisions[-1].action == "block"
+            assert endpoint.decision_log.decisions[-1].action == "block"
         async with door(upstream.url, failure={"answer": "allow"}, **LATE) as endpoint:
             reply = await ask(endpoint)
             assert (reply.status, reply.headers["x-sidecar-answer"]) == (200, "unscanned")
-            assert endpoint.journal.decisions[-1].verdict.failure == "unreadable"
+            assert endpoint.decision_log.decisions[-1].verdict.failure == "unreadable"
         async with door(upstream.url, **BLOCK) as endpoint:
             assert (await ask(endpoint)).body == reply.body
 
@@ -282,7 +282,7 @@ async def test_a_look_at_a_stream_that_takes_too_long_follows_the_failure_policy
         body, clean = await listen(endpoint)
     assert clean is (setting == "allow")
     assert (b"harbour" in body) is clean
-    assert endpoint.journal.decisions[-1].action == ("unscanned" if clean else "block")
+    assert endpoint.decision_log.decisions[-1].action == ("unscanned" if clean else "block")
 
 
 @pytest.mark.parametrize("setting", ["block", "allow"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sidecar.scan.aggregation import Caller, Case, Standing, Terms, culprit, exempted, rounded, switched, threats
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
-from sidecar.util.units import Switch
+from sidecar.util.units import RuleChange
 
 
 def case(*segments: Segment) -> Case:
@@ -77,17 +77,17 @@ def test_a_key_switches_rules() -> None:
     found = [Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a")]
     found += [Finding("T-2", Label.JAILBREAK, 0.7, LayerName.RULES, "a", decides=False)]
     report = LayerReport.over(LayerName.RULES, [SegmentReport(0.9, tuple(found))])
-    assert switched(report, {}) is switched(report, {"T-9": Switch("off")}) is report
+    assert switched(report, {}) is switched(report, {"T-9": RuleChange("off")}) is report
     for switch, score, levels in (
-        (Switch("off"), 0.0, (False, False)),
-        (Switch("hint"), 0.0, (False, True)),
-        (Switch("block", 0.4), 0.4, (True, False)),
-        (Switch(None, 0.3), 0.3, (True, False)),
+        (RuleChange("off"), 0.0, (False, False)),
+        (RuleChange("hint"), 0.0, (False, True)),
+        (RuleChange("block", 0.4), 0.4, (True, False)),
+        (RuleChange(None, 0.3), 0.3, (True, False)),
     ):
         changed = switched(report, {"T-1": switch})
         first = changed.findings[0]
         assert (changed.score, (first.decides, first.hint)) == (score, levels)
-    assert switched(report, {"T-2": Switch("block")}).findings[1].decides
+    assert switched(report, {"T-2": RuleChange("block")}).findings[1].decides
 
 
 def test_an_excepted_hint_no_longer_counts() -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from sidecar.errors import LayerError
-from sidecar.limits import Concurrency
 from sidecar.scan.engine import Caller, Engine, Stage, Terms
 from sidecar.types import (
     Action,
@@ -22,6 +21,7 @@ from sidecar.types import (
     SegmentReport,
     Source,
 )
+from sidecar.util.bulkhead import Bulkhead
 
 REQUEST = ScanRequest((Segment("some text"),))
 
@@ -74,7 +74,7 @@ def judge(score: float | None = 0.0, **options: object) -> Fixed:
 
 def engine(*stages: Stage, **terms: object) -> Engine:
     """An engine over these stages with room for all."""
-    return Engine(stages, Terms(**terms), Concurrency(8, 8))  # type: ignore[arg-type]
+    return Engine(stages, Terms(**terms), Bulkhead(8, 8))  # type: ignore[arg-type]
 
 
 async def test_the_highest_score_decides_and_names_its_layer() -> None:
@@ -238,7 +238,7 @@ def test_the_deadline_grows_with_the_text() -> None:
 
 async def test_overload_is_refused_at_once() -> None:
     """With all places and the queue taken, the next scan fails without waiting."""
-    slow = Engine([Stage(rules(0.1, pause=0.3))], Terms(), Concurrency(1, 1))
+    slow = Engine([Stage(rules(0.1, pause=0.3))], Terms(), Bulkhead(1, 1))
     async with asyncio.TaskGroup() as group:
         scans = [group.create_task(slow.scan(REQUEST)) for _ in range(3)]
     causes = [scan.result().failure for scan in scans]
@@ -247,7 +247,7 @@ async def test_overload_is_refused_at_once() -> None:
 
 async def test_cancelling_a_scan_frees_its_place() -> None:
     """A client that leaves does not keep a place in the gate."""
-    slow = Engine([Stage(rules(0.1, pause=0.2))], Terms(), Concurrency(1, 0))
+    slow = Engine([Stage(rules(0.1, pause=0.2))], Terms(), Bulkhead(1, 0))
     task = asyncio.ensure_future(slow.scan(REQUEST))
     await asyncio.sleep(0.01)
     task.cancel()

@@ -13,12 +13,12 @@ import pytest
 
 from sidecar.errors import RequestError
 from sidecar.extraction import extraction
-from sidecar.limits import Concurrency
 from sidecar.scan import exceptions
 from sidecar.scan.engine import Caller, Engine, Stage, Terms
 from sidecar.scan.exceptions import Exemptions
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
+from sidecar.util.bulkhead import Bulkhead
 
 MONTH = timedelta(days=30)
 LESSON = "Today's lesson: what does EVIL mean?"
@@ -65,7 +65,7 @@ class Words:
 
 def engine(known: Exemptions) -> Engine:
     """As served: layers may stop early."""
-    return Engine([Stage(Words())], Terms(early=True), Concurrency(8, 8), known)
+    return Engine([Stage(Words())], Terms(early=True), Bulkhead(8, 8), known)
 
 
 def said(*texts: str) -> ScanRequest:

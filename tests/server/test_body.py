@@ -13,27 +13,27 @@ from aiohttp import ClientSession, web
 
 from sidecar.config import Limits
 from sidecar.errors import BodyError
-from sidecar.limits import Lease, NoRoom, Room
-from sidecar.server.body import LEASE, receive, unpack
+from sidecar.limits import MemoryBudget, OverBudget, Reservation
+from sidecar.server.body import RESERVATION, receive, unpack
 from sidecar.server.server import Site
 
 LIMITS = Limits(body_bytes=1000, body_timeout=0.3, body_rate=100)
 JSON = "application/json"
-ROOM = web.AppKey("room", Room)
+BUDGET = web.AppKey("room", MemoryBudget)
 
 
 async def echo(request: web.Request) -> web.Response:
     """Answers with the body, unpacked where the path asks for it, or with the error's status and text."""
-    room = request.app[ROOM]
+    budget = request.app[BUDGET]
     try:
-        with room.lease() as lease:
-            request[LEASE] = lease
+        with budget.reserve() as reservation:
+            request[RESERVATION] = reservation
             raw = await receive(request, LIMITS)
             body = raw if request.path == "/" else await unpack(request, raw, request.headers["Content-Type"], LIMITS)
-            return web.Response(body=body, headers={"x-held": str(lease.size)})
+            return web.Response(body=body, headers={"x-held": str(reservation.size)})
     except BodyError as error:
         return web.Response(status=error.status, text=f"{error.kind}: {error.detail}")
-    except NoRoom as error:
+    except OverBudget as error:
         return web.Response(status=503, text=str(error))
 
 
@@ -42,7 +42,7 @@ class Server:
     """A real server that receives."""
 
     port: int
-    room: Room
+    budget: MemoryBudget
 
     def url(self, path: str = "/") -> str:
         """Where to post to."""
@@ -53,11 +53,11 @@ class Server:
 async def server() -> AsyncIterator[Server]:
     """With room for 40,000 bytes."""
     app = web.Application()
-    app[ROOM] = Room(40_000)
+    app[BUDGET] = MemoryBudget(40_000)
     app.router.add_post("/", echo)
     app.router.add_post("/unpack", echo)
     site = Site(app, Limits(), drain=1)
-    yield Server(await site.listen("127.0.0.1", 0), app[ROOM])
+    yield Server(await site.listen("127.0.0.1", 0), app[BUDGET])
     await site.close()
 
 
@@ -90,7 +90,7 @@ async def test_a_body_that_drips_is_given_up(server: Server) -> None:
         slow = pieces(*[b"a"] * 20, pause=0.05)
         async with session.post(server.url(), data=slow) as answer:
             assert (answer.status, "0.3 s" in await answer.text()) == (408, True)
-    assert server.room.held == 0
+    assert server.budget.reserved == 0
 
 
 async def test_a_slow_body_that_comes_on_is_taken(server: Server) -> None:
@@ -106,9 +106,9 @@ async def test_room_is_held_for_what_has_arrived_not_for_what_was_announced(serv
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n" + b"a" * 100)
     async with asyncio.timeout(5):
-        while server.room.held == 0:  # noqa: ASYNC110 - there is no event for it
+        while server.budget.reserved == 0:  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(0.01)
-    assert server.room.held == 200
+    assert server.budget.reserved == 200
     writer.close()
     await writer.wait_closed()
 
@@ -137,8 +137,8 @@ async def test_a_packed_body_takes_room_for_what_is_in_it(server: Server) -> Non
 
 async def test_without_room_a_body_is_not_taken(server: Server) -> None:
     """Told within the patience of the room; as soon as there is room it is taken."""
-    room = server.room
-    held = await asyncio.gather(*(_take(room, share) for share in (20_000, 10_000, 5_000, 2_500, 1_250)))
+    budget = server.budget
+    held = await asyncio.gather(*(_take(budget, share) for share in (20_000, 10_000, 5_000, 2_500, 1_250)))
     async with ClientSession() as session:
         async with session.post(server.url(), data=b"a" * 900) as answer:
             assert answer.status == 503
@@ -149,7 +149,7 @@ async def test_without_room_a_body_is_not_taken(server: Server) -> None:
             assert answer.status == 200
 
 
-async def _take(room: Room, size: int) -> Lease:
-    lease = room.lease()
-    await lease.hold(size)
-    return lease
+async def _take(budget: MemoryBudget, size: int) -> Reservation:
+    reservation = budget.reserve()
+    await reservation.resize(size)
+    return reservation

@@ -16,7 +16,7 @@ from sidecar import limits
 from sidecar.auth.api_keys import KeyRing, generate
 from sidecar.config import Settings
 from sidecar.errors import Unavailable
-from sidecar.limits import Limiter, MemoryLimiter, Room
+from sidecar.limits import Limiter, MemoryBudget, MemoryLimiter
 from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.server.responses import KEY_ID
 from sidecar.storage import Store
@@ -75,13 +75,13 @@ async def test_who_finds_no_memory_is_told_to_come_again_and_the_reserve_is_let_
         raise RuntimeError("can't start new thread") if request.path.endswith("thread") else MemoryError
 
     for handler, path, status in ((short, "/v1/short", 503), (short, "/v1/thread", 503), (crash, "/v1/crash", 500)):
-        room = Room(1000)
-        app = web.Application(middlewares=[boundary(room)])
+        budget = MemoryBudget(1000)
+        app = web.Application(middlewares=[boundary(budget)])
         app.router.add_post(path, handler)
         async with TestServer(app) as made:
             got, _, headers = await post(made, path)
         assert (got, headers.get("Retry-After")) == (status, "1" if status == 503 else None)
-        assert room._reserve.kept == (status != 503)
+        assert budget._reserve.held == (status != 503)
 
 
 async def test_the_inline_door_answers_errors_in_openais_envelope(server: TestServer) -> None:

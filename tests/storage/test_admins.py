@@ -1,4 +1,4 @@
-"""Accounts and invitations on every store."""
+"""Tests of accounts and invitations on each database."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sidecar.storage import Admin, Change, Invitation, Role, Store, valid_name
+from sidecar.storage import Admin, ChangeResult, Invitation, Role, Store, valid_name
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(days=1)
@@ -15,20 +15,20 @@ FIRST, SECOND = b"\x01" * 32, b"\x02" * 32
 
 
 async def enter(store: Store, name: str, role: Role = Role.ADMIN) -> None:
-    """An account, by way of an invitation."""
+    """Create an account through an invitation."""
     digest = name.encode().ljust(32, b"\x00")
     await store.admins.invite(Invitation(digest, name, role, "test", LATER), NOW)
     assert await store.admins.accept(digest, "", f"hash of {name}", NOW)
 
 
 async def test_the_first_account_comes_from_an_invitation_without_a_name(store: Store) -> None:
-    """Its bearer chooses the name; afterwards no such invitation makes another account."""
+    """The invited person chooses the name; afterwards no such invitation creates another account."""
     for digest in (FIRST, SECOND):
         await store.admins.invite(Invitation(digest, None, Role.ADMIN, "start", LATER), NOW)
     assert not await store.admins.any()
-    made = await store.admins.accept(FIRST, "ada", "hash", NOW)
-    assert made == Admin("ada", Role.ADMIN, "hash", NOW)
-    assert await store.admins.get("ada") == made
+    account = await store.admins.accept(FIRST, "ada", "hash", NOW)
+    assert account == Admin("ada", Role.ADMIN, "hash", NOW)
+    assert await store.admins.get("ada") == account
     assert await store.admins.any()
     assert await store.admins.accept(SECOND, "eve", "hash", NOW) is None
     await store.admins.invite(Invitation(SECOND, None, Role.ADMIN, "late", LATER), NOW)
@@ -36,30 +36,30 @@ async def test_the_first_account_comes_from_an_invitation_without_a_name(store: 
     assert [admin.name for admin in await store.admins.list()] == ["ada"]
 
 
-async def test_an_invitation_holds_once_and_for_its_time(store: Store) -> None:
-    """Used, expired or replaced by a newer one for the same name, it is worth nothing."""
+async def test_an_invitation_is_valid_once_until_it_expires(store: Store) -> None:
+    """It is invalid once used, expired or replaced by a newer one for the same name."""
     await store.admins.invite(Invitation(FIRST, "ada", Role.VIEWER, "bob", LATER), NOW)
     assert await store.admins.invitation(FIRST, LATER) is None
     assert await store.admins.accept(FIRST, "ada", "hash", LATER) is None
     await store.admins.invite(Invitation(SECOND, "ada", Role.ADMIN, "bob", LATER), NOW)
     assert await store.admins.invitation(FIRST, NOW) is None
-    assert [held.digest for held in await store.admins.invited(NOW)] == [SECOND]
+    assert [valid.digest for valid in await store.admins.invited(NOW)] == [SECOND]
     assert await store.admins.accept(SECOND, "", "hash", NOW)
     assert await store.admins.accept(SECOND, "", "other", NOW) is None
-    found = await store.admins.get("ada")
-    assert found
-    assert (found.role, found.password) == (Role.ADMIN, "hash")
+    invitation = await store.admins.get("ada")
+    assert invitation
+    assert (invitation.role, invitation.password) == (Role.ADMIN, "hash")
 
 
-async def test_of_two_who_use_an_invitation_at_once_one_succeeds(store: Store) -> None:
-    """The row is taken out once."""
+async def test_concurrent_uses_of_an_invitation_succeed_once(store: Store) -> None:
+    """Its row is deleted once."""
     await store.admins.invite(Invitation(FIRST, "ada", Role.ADMIN, "bob", LATER), NOW)
-    made = await asyncio.gather(*(store.admins.accept(FIRST, "ada", f"hash {n}", NOW) for n in range(4)))
-    assert len([admin for admin in made if admin]) == 1
+    account = await asyncio.gather(*(store.admins.accept(FIRST, "ada", f"hash {n}", NOW) for n in range(4)))
+    assert len([admin for admin in account if admin]) == 1
 
 
 async def test_a_new_password_closes_all_sessions(store: Store) -> None:
-    """By a reset link or by the account's own page."""
+    """Whether set by a reset link or on the account's page."""
     await enter(store, "ada")
     for change in (store.admins.set_password("ada", "new"), enter(store, "ada")):
         await store.sessions.open(SECOND, "ada", "::1", NOW)
@@ -67,44 +67,44 @@ async def test_a_new_password_closes_all_sessions(store: Store) -> None:
         assert await store.sessions.list("ada") == []
 
 
-async def test_a_reset_link_brings_no_role_back(store: Store) -> None:
-    """Who was an admin when the link was made, and is none when it is used, is none afterwards."""
+async def test_a_reset_link_does_not_restore_a_role(store: Store) -> None:
+    """A former admin stays a viewer when using a link created before the demotion."""
     await enter(store, "ada")
     await enter(store, "eve")
     await store.admins.invite(Invitation(FIRST, "eve", Role.ADMIN, "ada", LATER), NOW)
     await store.admins.set_role("eve", Role.VIEWER)
-    made = await store.admins.accept(FIRST, "", "new", NOW)
-    assert made
-    assert made.role is Role.VIEWER
-    assert await store.admins.get("eve") == made
+    account = await store.admins.accept(FIRST, "", "new", NOW)
+    assert account
+    assert account.role is Role.VIEWER
+    assert await store.admins.get("eve") == account
 
 
 async def test_one_admin_always_remains(store: Store) -> None:
-    """Neither a demotion nor a removal takes the last one; viewers do not count."""
+    """The last admin can be neither demoted nor removed; viewers do not count."""
     await enter(store, "ada")
     await enter(store, "vic", Role.VIEWER)
-    assert await store.admins.remove("ada") is Change.LAST_ADMIN
-    assert await store.admins.set_role("ada", Role.VIEWER) is Change.LAST_ADMIN
-    assert await store.admins.set_role("vic", Role.ADMIN) is Change.DONE
+    assert await store.admins.remove("ada") is ChangeResult.LAST_ADMIN
+    assert await store.admins.set_role("ada", Role.VIEWER) is ChangeResult.LAST_ADMIN
+    assert await store.admins.set_role("vic", Role.ADMIN) is ChangeResult.DONE
     changes = await asyncio.gather(store.admins.set_role("ada", Role.VIEWER), store.admins.set_role("vic", Role.VIEWER))
-    assert sorted(changes) == [Change.DONE, Change.LAST_ADMIN]
+    assert sorted(changes) == [ChangeResult.DONE, ChangeResult.LAST_ADMIN]
 
 
-async def test_a_removed_account_takes_its_sessions_and_invitations_along(store: Store) -> None:
-    """Nothing of it lets anybody in; an unknown name is told apart."""
+async def test_removing_an_account_deletes_its_sessions_and_invitations(store: Store) -> None:
+    """None of them grants access; an unknown name has its own result."""
     await enter(store, "ada")
     await enter(store, "eve")
     await store.sessions.open(FIRST, "eve", "::1", NOW)
     await store.admins.invite(Invitation(SECOND, "eve", Role.ADMIN, "eve", LATER), NOW)
-    assert await store.admins.remove("eve") is Change.DONE
-    assert await store.sessions.find(FIRST, used_after=NOW - timedelta(1), begun_after=NOW - timedelta(1)) is None
+    assert await store.admins.remove("eve") is ChangeResult.DONE
+    assert await store.sessions.find(FIRST, used_after=NOW - timedelta(1), created_after=NOW - timedelta(1)) is None
     assert await store.admins.invitation(SECOND, NOW) is None
-    assert await store.admins.remove("eve") is Change.UNKNOWN
-    assert await store.admins.set_role("eve", Role.ADMIN) is Change.UNKNOWN
+    assert await store.admins.remove("eve") is ChangeResult.UNKNOWN
+    assert await store.admins.set_role("eve", Role.ADMIN) is ChangeResult.UNKNOWN
 
 
 @pytest.mark.parametrize("name", ["", "A", "a b", "<script>", "a\x00", "é", "x" * 65, "a\n"])
-def test_odd_names_are_no_account_names(name: str) -> None:
-    """Lower-case ASCII only: nobody can look like somebody else."""
+def test_names_are_restricted(name: str) -> None:
+    """Lower-case ASCII only, so that no account can imitate another."""
     assert not valid_name(name)
     assert valid_name("ada.l+1@example-x_y")

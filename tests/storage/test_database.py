@@ -1,4 +1,4 @@
-"""Databases open, migrate, share, fail and recover as promised."""
+"""Tests that databases open, migrate, share, fail and recover as promised."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def run(code: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """The files of a folder and who may do what with them."""
+    """The files of a folder with their permissions."""
     return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
 
 
 async def refusal(url: str) -> str:
-    """The words with which a database refuses to open."""
+    """The message of a failed open."""
     with pytest.raises(StoreError) as caught:
-        await Database.open(url, within=1.0)
+        await Database.open(url, time_limit=1.0)
     return str(caught.value)
 
 
-async def test_opens_again_what_it_has_made(store_url: str) -> None:
-    """Opening a second time changes nothing and loses nothing."""
+async def test_a_database_can_be_reopened(store_url: str) -> None:
+    """Opening a second time changes and loses nothing."""
     first = await Store.open(store_url)
     await first.secrets.current("x", datetime.now(UTC), timedelta(days=1))
     await first.close()
@@ -54,16 +54,16 @@ async def test_opens_again_what_it_has_made(store_url: str) -> None:
     await second.close()
 
 
-def test_replicas_that_start_together_all_start(store_url: str) -> None:
-    """Four processes that migrate one empty database at the same moment all succeed."""
+def test_replicas_can_start_together(store_url: str) -> None:
+    """Four processes that migrate an empty database at the same moment all succeed."""
     code = "import sys; from sidecar.storage import Store; import asyncio\nsys.stdin.read()\n" + OPEN
     started = [run(code, store_url) for _ in range(4)]
-    ended = outcomes(started)
-    assert [(process.returncode, errors) for process, (_, errors) in zip(started, ended, strict=True)] == [(0, b"")] * 4
+    results = outcomes(started)
+    assert [(child.returncode, errors) for child, (_, errors) in zip(started, results, strict=True)] == [(0, b"")] * 4
 
 
-async def test_a_database_of_a_newer_version_is_refused(store_url: str) -> None:
-    """A revision that this program does not know is left alone, and the message says what happened."""
+async def test_a_database_of_a_newer_version_is_rejected(store_url: str) -> None:
+    """An unknown revision is left unchanged, and the message explains it."""
     store = await Store.open(store_url)
     async with store._database.write() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
@@ -71,8 +71,8 @@ async def test_a_database_of_a_newer_version_is_refused(store_url: str) -> None:
     assert "newer version" in await refusal(store_url)
 
 
-async def test_a_failed_write_leaves_nothing_behind(store: Store) -> None:
-    """A transaction that ends in an error is rolled back whole."""
+async def test_a_failed_write_is_rolled_back(store: Store) -> None:
+    """A transaction that ends in an error leaves no changes."""
 
     async def fail() -> None:
         async with store._database.write() as connection:
@@ -86,7 +86,7 @@ async def test_a_failed_write_leaves_nothing_behind(store: Store) -> None:
 
 
 async def test_statements_that_fail_are_store_errors_without_their_parameters(store: Store) -> None:
-    """The message names the database and the driver's reason, never the values that were sent."""
+    """The message has the database and the driver's reason, never the values."""
     with pytest.raises(StoreError) as caught:
         async with store._database.read() as connection:
             await connection.execute(text("SELECT * FROM nowhere WHERE a = :a"), {"a": "canary-4711"})
@@ -96,20 +96,20 @@ async def test_statements_that_fail_are_store_errors_without_their_parameters(st
 
 
 @pytest.mark.parametrize("url", ["", "mysql://h/d", "sqlite://", "sqlite:///", "sqlite:///:memory:", "x.db"])
-async def test_other_urls_are_refused_with_an_example(url: str) -> None:
-    """The message says how to write it."""
+async def test_other_urls_are_rejected_with_an_example(url: str) -> None:
+    """The message shows the correct form."""
     assert "sqlite:///FILE" in await refusal(url)
 
 
 async def test_a_sqlite_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    """A missing folder, a folder, and a file that is no database."""
+    """A missing folder, a folder, and a file that is not a database."""
     (tmp_path / "text").write_text("this is no database, just a long enough text" * 100)
     for name in ("missing/store.db", "", "text"):
         assert str(tmp_path) in await refusal(f"sqlite:///{tmp_path}/{name}")
 
 
-async def test_a_sqlite_file_is_for_its_owner_alone(tmp_path: Path) -> None:
-    """Digests, and prompts where they are kept, are not for other users of the machine."""
+async def test_a_sqlite_file_is_private_to_its_owner(tmp_path: Path) -> None:
+    """Other users of the machine cannot read digests, or prompts where they are stored."""
     store = await Store.open(f"sqlite:///{tmp_path}/100% new.db")
     await store.secrets.current("x", datetime.now(UTC), timedelta(days=1))
     assert modes(tmp_path) == {"100% new.db": 0o600, "100% new.db-wal": 0o600, "100% new.db-shm": 0o600}
@@ -117,18 +117,18 @@ async def test_a_sqlite_file_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 async def test_a_busy_sqlite_file_is_an_error_in_time(tmp_path: Path) -> None:
-    """Another process that holds the write lock stops writes, not reads; afterwards all is well."""
+    """While another process holds the write lock writes time out and reads work; afterwards both work."""
     path = tmp_path / "store.db"
-    database = await Database.open(f"sqlite:///{path}", within=0.5)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    database = await Database.open(f"sqlite:///{path}", time_limit=0.5)
+    other_process = sqlite3.connect(path, isolation_level=None)
+    other_process.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match=r"in time|locked"):
         async with database.write():
             pass
     async with database.read() as connection:
         assert (await connection.execute(text("SELECT count(*) FROM api_keys"))).scalar_one() == 0
-    other.execute("ROLLBACK")
-    other.close()
+    other_process.execute("ROLLBACK")
+    other_process.close()
     async with database.write() as connection:
         await connection.execute(text("DELETE FROM api_keys"))
     await database.close()
@@ -136,25 +136,25 @@ async def test_a_busy_sqlite_file_is_an_error_in_time(tmp_path: Path) -> None:
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """A port that accepts connections and never says a word."""
+    """A port that accepts connections and never replies."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
 
 async def test_messages_about_postgresql_hold_no_password(postgres: servers.PostgreSql, silent_port: int) -> None:
-    """Wrong password, wrong port, nobody there, silence: the place is named, the secret is not."""
+    """Wrong password, wrong port, unreachable, silent: the message has the address, not the secret."""
     secret = "canary:4711@/%25"
     quoted = quote(secret, safe="")
     wrong = postgres.url("postgres", secret)
     closed = f"postgresql://u:{quoted}@127.0.0.1:1/d"
     silent = f"postgresql://u:{quoted}@127.0.0.1:{silent_port}/d"
-    said = [await refusal(url) for url in (wrong, closed, silent, f"postgresql://u:{quoted}@h:notaport/d")]
-    assert not [words for words in said if "canary" in words or "4711" in words]
-    assert f"127.0.0.1:{postgres.port}/postgres: password authentication failed" in said[0]
+    output = [await refusal(url) for url in (wrong, closed, silent, f"postgresql://u:{quoted}@h:notaport/d")]
+    assert not [words for words in output if "canary" in words or "4711" in words]
+    assert f"127.0.0.1:{postgres.port}/postgres: password authentication failed" in output[0]
 
 
-async def test_postgresql_comes_back_after_a_restart() -> None:
-    """While the server is gone there are errors, afterwards the same store works again."""
+async def test_postgresql_recovers_after_a_restart() -> None:
+    """While the server is down there are errors, afterwards the same store works again."""
     with servers.postgresql() as server:
         database = await Database.open(server.new_database())
         server.stop()
@@ -167,11 +167,11 @@ async def test_postgresql_comes_back_after_a_restart() -> None:
         await database.close()
 
 
-async def test_a_slow_statement_is_an_error_in_time(postgres: servers.PostgreSql) -> None:
-    """A statement that takes longer than its timeout is given up, and the store goes on."""
+async def test_a_slow_statement_times_out(postgres: servers.PostgreSql) -> None:
+    """It is cancelled, and the store keeps working."""
     database = await Database.open(postgres.new_database())
     with pytest.raises(StoreError, match="in time"):
-        async with database.read(within=0.2) as connection:
+        async with database.read(time_limit=0.2) as connection:
             await connection.execute(text("SELECT pg_sleep(30)"))
     async with database.read() as connection:
         assert (await connection.execute(text("SELECT 1"))).scalar_one() == 1
@@ -195,21 +195,21 @@ asyncio.run(main())
 
 
 async def test_a_killed_process_loses_no_key_and_leaves_a_clean_file(tmp_path: Path) -> None:
-    """A kill -9 in the middle of writing: each key that was reported is there, and the file is sound."""
+    """After kill -9 during writes every reported key is there and the file is intact."""
     path = tmp_path / "store.db"
     process = run(WRITE_AND_WAIT, f"sqlite:///{path}")
     assert process.stdout is not None
     reported = [await asyncio.to_thread(process.stdout.readline) for _ in range(20)]
     process.send_signal(signal.SIGKILL)
-    rest, _ = process.communicate()
-    reported += rest.splitlines(keepends=True)
+    remaining, _ = process.communicate()
+    reported += remaining.splitlines(keepends=True)
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()
     store = await Store.open(f"sqlite:///{path}")
-    found = {key.id for key in await store.keys.list()}
+    rows = {key.id for key in await store.keys.list()}
     await store.close()
-    assert {line.decode().strip() for line in reported if line.endswith(b"\n")} <= found
+    assert {line.decode().strip() for line in reported if line.endswith(b"\n")} <= rows
 
 
 BUSY = (
@@ -218,26 +218,26 @@ BUSY = (
 )
 
 
-async def test_a_batch_that_is_cancelled_lets_go_of_the_lock(tmp_path: Path) -> None:
-    """The next write need not wait until the garbage collector has found the cursor of the one given up."""
+async def test_a_cancelled_batch_releases_the_lock(tmp_path: Path) -> None:
+    """The next write need not wait for garbage collection of the cancelled cursor."""
     database = await Database.open(f"sqlite:///{tmp_path}/store.db")
     async with database.write() as connection:
         await connection.execute(text("CREATE TABLE slow (x)"))
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def batch() -> None:
         async with database.write() as connection:
-            begun.set()
+            started.set()
             await connection.execute(text(BUSY), [{"row": 1}, {"row": 2}])
 
     gc.disable()
     try:
         writing = asyncio.ensure_future(batch())
-        await begun.wait()
+        await started.wait()
         await asyncio.sleep(0.02)
         writing.cancel()
-        ended = await asyncio.gather(writing, return_exceptions=True)
-        assert isinstance(ended[0], asyncio.CancelledError)
+        process = await asyncio.gather(writing, return_exceptions=True)
+        assert isinstance(process[0], asyncio.CancelledError)
         async with database.write() as connection:
             await connection.execute(text("INSERT INTO slow VALUES (1)"))
     finally:
@@ -247,21 +247,21 @@ async def test_a_batch_that_is_cancelled_lets_go_of_the_lock(tmp_path: Path) -> 
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="the kernel does not list its locks")
 async def test_opening_a_file_again_keeps_the_locks_of_this_process(tmp_path: Path) -> None:
-    """A second store on the same file takes nothing from the first: other processes still see its locks."""
+    """A second store on the same file drops no lock of the first: other processes still observe them."""
     path = tmp_path / "store.db"
     first, second = await Store.open(f"sqlite:///{path}"), None
     try:
         await first.keys.list()
-        before = locks(path)
+        locks_before = locks(path)
         second = await Store.open(f"sqlite:///{path}")
-        assert before
-        assert locks(path) >= before
+        assert locks_before
+        assert locks(path) >= locks_before
     finally:
         for store in filter(None, (first, second)):
             await store.close()
 
 
 def locks(path: Path) -> set[str]:
-    """Advisory locks on a file, as the kernel lists them."""
+    """Advisory locks on a file, as listed by the kernel."""
     lines = Path("/proc/locks").read_text("ascii").splitlines()
     return {line.partition(": ")[2] for line in lines if f":{path.stat().st_ino} " in line}

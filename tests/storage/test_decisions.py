@@ -1,4 +1,4 @@
-"""The scan log on every store: batches, questions, pages, retention."""
+"""Tests of the scan log on each database: batches, queries, pages, retention."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sidecar.errors import StoreError
-from sidecar.storage import Entry, Filter, Store
+from sidecar.storage import DecisionRow, Filter, Store
 from sidecar.storage.decisions import PURGE_BATCH
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-ENTRY = Entry(
+ENTRY = DecisionRow(
     id="dec_0",
     at=NOW,
     door="api",
@@ -37,86 +37,92 @@ ENTRY = Entry(
 )
 
 
-def made(number: int, **changes: object) -> Entry:
-    """An entry of its own, `number` seconds later."""
+def row_at(number: int, **changes: object) -> DecisionRow:
+    """A row of its own, `number` seconds later."""
     return replace(ENTRY, id=f"dec_{number}", at=NOW + timedelta(seconds=number), **changes)
 
 
-async def ids(store: Store, **wanted: object) -> list[str]:
-    """What a question finds."""
-    return [entry.id for entry in await store.decisions.query(Filter(**wanted))]
+async def ids(store: Store, **criteria: object) -> list[str]:
+    """The ids that a query returns."""
+    return [entry.id for entry in await store.decisions.query(Filter(**criteria))]
 
 
-async def test_an_entry_comes_back_as_it_was_written(store: Store) -> None:
-    """All columns, lists included; an unknown id finds nothing."""
-    kept = replace(ENTRY, id="dec_1", text="hello", reasoning="why")
-    await store.decisions.add([ENTRY, kept])
+async def test_a_row_is_returned_as_written(store: Store) -> None:
+    """All columns including lists; an unknown id returns nothing."""
+    remaining = replace(ENTRY, id="dec_1", text="hello", reasoning="why")
+    await store.decisions.add([ENTRY, remaining])
     assert await store.decisions.get("dec_0") == ENTRY
-    assert await store.decisions.get("dec_1") == kept
+    assert await store.decisions.get("dec_1") == remaining
     assert await store.decisions.get("dec_2") is None
 
 
 async def test_writing_a_batch_twice_writes_it_once(store: Store) -> None:
-    """A retry after a commit whose answer was lost makes no second row and is no error."""
-    await store.decisions.add([made(1), made(2)])
-    await store.decisions.add([made(2), made(3)])
+    """A retry after a commit whose reply was lost adds no row and is no error."""
+    await store.decisions.add([row_at(1), row_at(2)])
+    await store.decisions.add([row_at(2), row_at(3)])
     assert await store.decisions.count() == 3
 
 
 async def test_a_batch_is_all_or_nothing(store: Store) -> None:
-    """One row that the database refuses keeps out its whole batch."""
+    """If the database rejects one row, no row of the batch is written."""
     with pytest.raises(StoreError):
-        await store.decisions.add([made(1), made(2, latency_ms=None)])
+        await store.decisions.add([row_at(1), row_at(2, latency_ms=None)])
     assert await store.decisions.count() == 0
 
 
 async def test_hostile_text_is_stored_as_text(store: Store) -> None:
-    """NUL, surrogates, quotes, markup and a megabyte are no trouble; length is bounded."""
+    """NUL, surrogates, quotes, markup and a megabyte of text are stored, with a bounded length."""
     hostile = "'; DROP TABLE decisions; -- <script>=cmd()\r\n\x00\ud800" + "x" * 1_000_000
     await store.decisions.add([replace(ENTRY, model=hostile, route=hostile, text=hostile)])
-    found = (await store.decisions.query())[0]
-    assert found.model is not None
-    assert found.model.startswith("'; DROP TABLE decisions; -- <script>=cmd()\r\n�?")
-    assert len(found.model) == len(found.route) == 200
+    rows = (await store.decisions.query())[0]
+    assert rows.model is not None
+    assert rows.model.startswith("'; DROP TABLE decisions; -- <script>=cmd()\r\n�?")
+    assert len(rows.model) == len(rows.route) == 200
 
 
-async def test_questions_find_what_they_ask_for(store: Store) -> None:
-    """Each field of a filter on its own, newest first."""
-    other = {"key_id": None, "model": None, "action": "allow", "layer_used": "semantic", "threats": "pii_detected"}
-    await store.decisions.add([made(1), made(2, **other), made(3)])
+async def test_each_filter_field_selects_rows(store: Store) -> None:
+    """Each field on its own, newest first."""
+    changes = {
+        "key_id": None,
+        "model": None,
+        "action": "allow",
+        "layer_used": "semantic",
+        "threats": "pii_detected",
+    }
+    await store.decisions.add([row_at(1), row_at(2, **changes), row_at(3)])
     assert await ids(store) == ["dec_3", "dec_2", "dec_1"]
     for name, value in [("key_id", "abcdefgh"), ("model", "gpt"), ("action", "block"), ("layer_used", "rules")]:
         assert await ids(store, **{name: value}) == ["dec_3", "dec_1"], name
     assert await ids(store, label="jailbreak") == ["dec_3", "dec_1"]
     assert await ids(store, label="%") == []
-    assert await ids(store, since=made(2).at) == ["dec_3", "dec_2"]
-    assert await ids(store, until=made(2).at) == ["dec_1"]
+    assert await ids(store, since=row_at(2).at) == ["dec_3", "dec_2"]
+    assert await ids(store, until=row_at(2).at) == ["dec_1"]
     assert await store.decisions.count(Filter(action="allow")) == 1
 
 
 async def test_pages_follow_each_other_without_gap_or_repetition(store: Store) -> None:
-    """Also when many entries share one moment."""
-    await store.decisions.add([replace(made(n), at=NOW) for n in range(25)])
-    seen: list[str] = []
+    """Even if many rows share one timestamp."""
+    await store.decisions.add([replace(row_at(n), at=NOW) for n in range(25)])
+    listed: list[str] = []
     last = None
     while page := await store.decisions.query(Filter(before=last), limit=10):
-        seen += [entry.id for entry in page]
+        listed += [entry.id for entry in page]
         last = page[-1]
-    assert len(seen) == len(set(seen)) == 25
+    assert len(listed) == len(set(listed)) == 25
 
 
-async def test_retention_deletes_what_is_older_and_nothing_else(store: Store) -> None:
-    """Over several transactions when there is much."""
-    many = PURGE_BATCH + 5
-    await store.decisions.add([made(n) for n in range(many + 3)])
-    assert await store.decisions.purge(NOW + timedelta(seconds=many)) == many
+async def test_retention_deletes_exactly_the_older_rows(store: Store) -> None:
+    """In several transactions if there are many."""
+    rows = PURGE_BATCH + 5
+    await store.decisions.add([row_at(n) for n in range(rows + 3)])
+    assert await store.decisions.purge(NOW + timedelta(seconds=rows)) == rows
     assert await store.decisions.count() == 3
 
 
-async def test_beyond_a_bound_the_oldest_go(store: Store) -> None:
-    """Over several transactions when there is much; nothing goes while there is room."""
-    many = PURGE_BATCH + 5
-    await store.decisions.add([made(n) for n in range(many + 3)])
-    assert await store.decisions.keep(many + 3) == 0
-    assert await store.decisions.keep(3) == many
-    assert await ids(store) == [f"dec_{n}" for n in (many + 2, many + 1, many)]
+async def test_beyond_a_bound_the_oldest_rows_are_deleted(store: Store) -> None:
+    """In several transactions if there are many; within the bound none is."""
+    rows = PURGE_BATCH + 5
+    await store.decisions.add([row_at(n) for n in range(rows + 3)])
+    assert await store.decisions.keep(rows + 3) == 0
+    assert await store.decisions.keep(3) == rows
+    assert await ids(store) == [f"dec_{n}" for n in (rows + 2, rows + 1, rows)]

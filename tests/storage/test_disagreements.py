@@ -1,4 +1,4 @@
-"""Twin of sidecar/storage/disagreements.py, on both databases."""
+"""Tests of disagreements, on both databases."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ MANY = [
 ]
 
 
-async def test_the_newest_come_first_page_by_page(store: Store) -> None:
-    """Each once, also where two share a moment; a retry of the same batch adds nothing."""
+async def test_rows_are_listed_newest_first_in_pages(store: Store) -> None:
+    """Each once, even with equal timestamps; retrying a batch adds nothing."""
     for _ in range(2):
         await store.disagreements.add(MANY)
-    found = await store.disagreements.query(limit=3)
-    found += await store.disagreements.query(limit=3, before=found[-1])
-    assert found == MANY[::-1]
+    rows = await store.disagreements.query(limit=3)
+    rows += await store.disagreements.query(limit=3, before=rows[-1])
+    assert rows == MANY[::-1]
 
 
-async def test_they_are_counted_by_what_would_have_changed(store: Store) -> None:
-    """What would be let through, and what would be refused."""
+async def test_rows_are_counted_by_action_pair(store: Store) -> None:
+    """What would be allowed, and what would be blocked."""
     await store.disagreements.add([*MANY, replace(ONE, decision="dec_9", action="allow", other_action="block")])
     assert await store.disagreements.count() == {("block", "allow"): 6, ("allow", "block"): 1}
 
 
-async def test_only_those_of_one_policy_set_are_asked_for(store: Store) -> None:
-    """A set that was changed starts afresh."""
+async def test_rows_are_filtered_by_policy_set(store: Store) -> None:
+    """A changed policy set starts at zero."""
     await store.disagreements.add([ONE, replace(ONE, decision="dec_9", other_revision="r3")])
-    assert [one.decision for one in await store.disagreements.query(other_revision="r3")] == ["dec_9"]
+    assert [row.decision for row in await store.disagreements.query(other_revision="r3")] == ["dec_9"]
 
 
-async def test_no_more_than_the_newest_are_kept(store: Store) -> None:
+async def test_only_the_newest_rows_are_kept(store: Store) -> None:
     """The table is bounded."""
     await store.disagreements.add(MANY)
     assert await store.disagreements.keep(2) == 4

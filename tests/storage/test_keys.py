@@ -1,4 +1,4 @@
-"""Key records on every store: written, read, revoked, rotated by several at once."""
+"""Tests of key records on each database: written, read, revoked, rotated concurrently."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FULL = ApiKey(
 
 
 def heir(key_id: str) -> ApiKey:
-    """What a rotation brings: an identity and a birth, the rest is inherited."""
+    """The successor of a rotation: an id and a creation time, the other fields are inherited."""
     return ApiKey(key_id, "", "", NOW + timedelta(days=1))
 
 
-async def test_a_key_comes_back_as_it_was_stored(store: Store) -> None:
-    """All fields, full and empty, and the digest."""
+async def test_a_key_is_returned_as_stored(store: Store) -> None:
+    """All fields, set and empty, and the digest."""
     bare = ApiKey("12345678", "bare", "staging", NOW - timedelta(days=1))
     await store.keys.add(FULL, b"\x00" * 31 + b"\xff")
     await store.keys.add(bare, bytes(32))
@@ -41,26 +41,26 @@ async def test_a_key_comes_back_as_it_was_stored(store: Store) -> None:
 
 
 @pytest.mark.parametrize("hostile", ["' OR 1=1 --", "a\x00b", "\ud800", "x" * 100_000])
-async def test_hostile_ids_find_nothing(store: Store, hostile: str) -> None:
-    """An id is a value, never a part of a statement."""
+async def test_hostile_ids_match_nothing(store: Store, hostile: str) -> None:
+    """An id is a parameter, never part of a statement."""
     await store.keys.add(FULL, bytes(32))
     assert await store.keys.get(hostile) is None
     assert not await store.keys.delete(hostile)
     assert await store.keys.list() == [FULL]
 
 
-async def test_a_valid_key_takes_other_terms(store: Store) -> None:
-    """Those that are named, and nothing else of it; `None` gives one up."""
+async def test_a_valid_key_can_be_changed(store: Store) -> None:
+    """Only the named fields change; `None` resets one."""
     await store.keys.add(FULL, b"d" * 32)
-    done = await store.keys.change(FULL.id, {"rate": Rate(7, 3600.0), "burst": None, "expires_at": None}, NOW)
-    changed = replace(FULL, rate=Rate(7, 3600.0), burst=None, expires_at=None)
-    assert done == (FULL, changed)
-    assert await store.keys.get(FULL.id) == (changed, b"d" * 32)
-    assert await store.keys.change(FULL.id, {}, NOW) == (changed, changed)
+    result = await store.keys.change(FULL.id, {"rate": Rate(7, 3600.0), "burst": None, "expires_at": None}, NOW)
+    after = replace(FULL, rate=Rate(7, 3600.0), burst=None, expires_at=None)
+    assert result == (FULL, after)
+    assert await store.keys.get(FULL.id) == (after, b"d" * 32)
+    assert await store.keys.change(FULL.id, {}, NOW) == (after, after)
 
 
-async def test_a_key_that_has_ended_takes_no_other_terms(store: Store) -> None:
-    """Expired, revoked or unknown: an end is an end."""
+async def test_an_ended_key_cannot_be_changed(store: Store) -> None:
+    """Whether expired, revoked or unknown."""
     await store.keys.add(FULL, bytes(32))
     await store.keys.add(replace(FULL, id="12345678"), bytes(32))
     await store.keys.revoke("12345678", NOW)
@@ -71,18 +71,18 @@ async def test_a_key_that_has_ended_takes_no_other_terms(store: Store) -> None:
 
 
 async def test_the_first_revocation_stays(store: Store) -> None:
-    """Revoking twice keeps the first moment; an unknown id is told apart."""
+    """Revoking twice keeps the first time; an unknown id has its own result."""
     await store.keys.add(FULL, bytes(32))
     assert await store.keys.revoke(FULL.id, NOW)
     assert await store.keys.revoke(FULL.id, NOW + timedelta(hours=1))
     assert not await store.keys.revoke("unknown", NOW)
-    found = await store.keys.get(FULL.id)
-    assert found is not None
-    assert found[0].revoked_at == NOW
+    row = await store.keys.get(FULL.id)
+    assert row is not None
+    assert row[0].revoked_at == NOW
 
 
 async def test_a_deleted_key_is_gone(store: Store) -> None:
-    """Deleting answers whether there was something."""
+    """Deleting returns whether there was a key."""
     await store.keys.add(FULL, bytes(32))
     assert await store.keys.delete(FULL.id)
     assert not await store.keys.delete(FULL.id)
@@ -90,12 +90,12 @@ async def test_a_deleted_key_is_gone(store: Store) -> None:
 
 
 async def test_a_successor_inherits_and_the_old_key_expires(store: Store) -> None:
-    """Name, limits and length of life go over; the old key ends at the given moment, never later than before."""
+    """Name, limits and lifetime are inherited; the old key expires at the given time, never later than before."""
     await store.keys.add(FULL, bytes(32))
-    made = await store.keys.rotate(FULL.id, heir("ijklmnop"), b"\x01" * 32, NOW + timedelta(days=2))
-    assert made is not None
-    assert (made.name, made.rate, made.burst, made.mode) == (FULL.name, FULL.rate, FULL.burst, FULL.mode)
-    assert made.expires_at == made.created_at + timedelta(days=90)
+    key = await store.keys.rotate(FULL.id, heir("ijklmnop"), b"\x01" * 32, NOW + timedelta(days=2))
+    assert key is not None
+    assert (key.name, key.rate, key.burst, key.mode) == (FULL.name, FULL.rate, FULL.burst, FULL.mode)
+    assert key.expires_at == key.created_at + timedelta(days=90)
     old = await store.keys.get(FULL.id)
     assert old is not None
     assert (old[0].expires_at, old[0].successor) == (NOW + timedelta(days=2), "ijklmnop")
@@ -103,11 +103,11 @@ async def test_a_successor_inherits_and_the_old_key_expires(store: Store) -> Non
     middle = await store.keys.get("ijklmnop")
     assert later is not None
     assert middle is not None
-    assert middle[0].expires_at == made.expires_at
+    assert middle[0].expires_at == key.expires_at
 
 
 async def test_only_a_valid_key_without_successor_is_rotated(store: Store) -> None:
-    """Revoked, expired, rotated and unknown keys stay as they are."""
+    """Revoked, expired, rotated and unknown keys are unchanged."""
     await store.keys.add(FULL, bytes(32))
     expired = ApiKey("expired0", "n", "staging", NOW, expires_at=NOW + timedelta(seconds=1))
     revoked = ApiKey("revoked0", "n", "staging", NOW, revoked_at=NOW)
@@ -119,30 +119,30 @@ async def test_only_a_valid_key_without_successor_is_rotated(store: Store) -> No
     assert len(await store.keys.list()) == 4
 
 
-async def test_of_several_rotations_at_once_one_wins(store_url: str) -> None:
+async def test_concurrent_rotations_succeed_once(store_url: str) -> None:
     """Two stores on one database, ten rotations of one key: exactly one successor."""
     stores = [await Store.open(store_url), await Store.open(store_url)]
     await stores[0].keys.add(FULL, bytes(32))
-    made = await asyncio.gather(
+    key = await asyncio.gather(
         *(stores[n % 2].keys.rotate(FULL.id, heir(f"{n:08}"), bytes(32), NOW + timedelta(days=2)) for n in range(10))
     )
-    assert len([key for key in made if key]) == 1
+    assert len([key for key in key if key]) == 1
     assert len(await stores[1].keys.list()) == 2
     for store in stores:
         await store.close()
 
 
-async def test_last_uses_are_noted_together(store: Store) -> None:
-    """Known keys get their moment; a key deleted in the meantime is no error."""
+async def test_last_uses_are_saved_in_a_batch(store: Store) -> None:
+    """A key deleted in the meantime is no error."""
     await store.keys.add(FULL, bytes(32))
     await store.keys.touch({FULL.id: NOW, "unknown": NOW})
-    found = await store.keys.get(FULL.id)
-    assert found is not None
-    assert found[0].last_used_at == NOW
+    row = await store.keys.get(FULL.id)
+    assert row is not None
+    assert row[0].last_used_at == NOW
 
 
 def test_states_follow_the_wall_clock() -> None:
-    """Expired from the very moment on; revoked weighs more than expired."""
+    """A key is expired from its expiry on; revoked takes precedence over expired."""
     key = ApiKey("12345678", "n", "staging", NOW, expires_at=NOW + timedelta(days=1))
     assert key.state(NOW) is KeyState.VALID
     assert key.state(NOW + timedelta(days=1)) is KeyState.EXPIRED
@@ -150,8 +150,8 @@ def test_states_follow_the_wall_clock() -> None:
     assert revoked.state(NOW) is KeyState.REVOKED
 
 
-def test_the_dictionary_is_for_people() -> None:
-    """The rate is a text, and there is no digest in it."""
-    shown = FULL.as_dict()
-    assert shown["rate"] == "10 per 60 s"
-    assert "digest" not in shown
+def test_the_dictionary_is_readable() -> None:
+    """The rate is text, and the digest is not included."""
+    fields = FULL.as_dict()
+    assert fields["rate"] == "10 per 60 s"
+    assert "digest" not in fields

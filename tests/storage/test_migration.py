@@ -1,4 +1,4 @@
-"""Twin of sidecar/storage/migration.py: new tables are as migrated ones, and up to date is up to date."""
+"""Tests of migrations: new tables equal migrated ones, and a current database is not migrated."""
 
 from __future__ import annotations
 
@@ -26,45 +26,45 @@ print("alembic" in sys.modules)
 
 
 def opened(url: str) -> bool:
-    """Open a store in a process of its own; whether that took alembic."""
+    """Open a store in a process of its own; returns whether alembic was loaded."""
     return subprocess.check_output([sys.executable, "-c", OPEN, url], text=True).strip() == "True"
 
 
 def described(connection: Connection) -> dict[str, object]:
-    """Whatever the database itself knows of its tables."""
-    seen = inspect(connection)
+    """The database's own description of its tables."""
+    output = inspect(connection)
     return {
         name: (
-            [{**column, "type": str(column["type"])} for column in seen.get_columns(name)],
-            seen.get_pk_constraint(name),
-            sorted(map(str, seen.get_foreign_keys(name))),
-            sorted(map(str, seen.get_indexes(name))),
-            sorted(map(str, seen.get_unique_constraints(name))),
+            [{**column, "type": str(column["type"])} for column in output.get_columns(name)],
+            output.get_pk_constraint(name),
+            sorted(map(str, output.get_foreign_keys(name))),
+            sorted(map(str, output.get_indexes(name))),
+            sorted(map(str, output.get_unique_constraints(name))),
         )
-        for name in sorted(seen.get_table_names())
+        for name in sorted(output.get_table_names())
     }
 
 
 def rebuilt(connection: Connection) -> None:
-    """The tables of the schema are dropped, and made by all migrations one after the other."""
+    """Drop the tables and rebuild them by running all migrations."""
     metadata.drop_all(connection)
     connection.execute(text("DELETE FROM alembic_version"))
     migrate(connection, "test")
 
 
-async def test_new_tables_are_exactly_what_migrations_would_have_made(store: Store) -> None:
+async def test_new_tables_equal_migrated_ones(store: Store) -> None:
     """Columns, types, defaults, keys, indexes, and the version."""
     async with store._database.write() as connection:
-        made = await connection.run_sync(described)
+        tables = await connection.run_sync(described)
         version = (await connection.execute(text("SELECT * FROM alembic_version"))).all()
         await connection.run_sync(rebuilt)
-        assert await connection.run_sync(described) == made
+        assert await connection.run_sync(described) == tables
         assert (await connection.execute(text("SELECT * FROM alembic_version"))).all() == version
-    assert {*metadata.tables, "alembic_version"} == set(made)
+    assert {*metadata.tables, "alembic_version"} == set(tables)
 
 
 async def test_an_older_database_is_migrated(store_url: str) -> None:
-    """The table that came last is missing, and the version says so: then it is made, and once is enough."""
+    """The newest table is missing and the version older: it is created, once."""
     store = await Store.open(store_url)
     async with store._database.write() as connection:
         for table in ("disagreements", "exceptions"):
@@ -74,12 +74,12 @@ async def test_an_older_database_is_migrated(store_url: str) -> None:
     await store.close()
     assert opened(store_url)
     assert not opened(store_url)
-    again = await Store.open(store_url)
-    assert await again.disagreements.count() == {}
-    await again.close()
+    second = await Store.open(store_url)
+    assert await second.disagreements.count() == {}
+    await second.close()
 
 
 @pytest.mark.parametrize("times", [2])
-def test_a_new_database_takes_no_migration(tmp_path: Path, times: int) -> None:
-    """Neither at the first start nor at the second: alembic is not even loaded."""
+def test_a_new_database_needs_no_migration(tmp_path: Path, times: int) -> None:
+    """Neither at the first start nor at the second is alembic loaded."""
     assert not any(opened(f"sqlite:///{tmp_path}/new.db") for _ in range(times))

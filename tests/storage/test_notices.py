@@ -1,4 +1,4 @@
-"""Twin of sidecar/storage/notices.py: word between replicas on PostgreSQL, and none on SQLite."""
+"""Tests of notifications between replicas on PostgreSQL, and their absence on SQLite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE = 4.0
 
 
 async def until(true: Callable[[], bool]) -> float:
-    """Seconds until it is true."""
+    """Seconds until the condition holds."""
     began = time.monotonic()
     while not true():
         assert time.monotonic() - began < PATIENCE
@@ -38,13 +38,13 @@ def url(postgres: servers.PostgreSql) -> str:
     return postgres.new_database()
 
 
-async def test_a_revocation_holds_on_another_replica_at_once(url: str) -> None:
-    """Word comes before what the other one believes expires."""
-    here, there = await Store.open(url), await Store.open(url)
-    ours, theirs = KeyRing(here, Auth()), KeyRing(there, Auth())
-    await there.notices.start()
+async def test_a_revocation_reaches_another_replica_at_once(url: str) -> None:
+    """The notification arrives before the cache of the other replica expires."""
+    first, second = await Store.open(url), await Store.open(url)
+    ours, theirs = KeyRing(first, Auth()), KeyRing(second, Auth())
+    await second.notices.start()
     heard: list[str] = []
-    there.notices.subscribe("keys", heard.append)
+    second.notices.subscribe("keys", heard.append)
     await until(lambda: bool(heard))
     key, value = await ours.create("shared")
     await theirs.authenticate(value)
@@ -52,31 +52,29 @@ async def test_a_revocation_holds_on_another_replica_at_once(url: str) -> None:
     assert await until(lambda: key.id in heard) < PATIENCE
     with pytest.raises(Unauthorized):
         await theirs.authenticate(value)
-    await there.notices.close()
-    for store in (here, there):
+    await second.notices.close()
+    for store in (first, second):
         await store.close()
 
 
-async def test_an_exception_holds_on_another_replica_at_once(url: str) -> None:
-    """As soon as it is made, and no longer than until it is revoked."""
-    here, there = await Store.open(url), await Store.open(url)
-    ours, theirs = Exemptions(here), Exemptions(there)
-    await there.notices.start()
-    for one in (ours, theirs):
-        await one.start()
+async def test_an_exception_reaches_another_replica_at_once(url: str) -> None:
+    """As soon as it is created, and until it is revoked."""
+    first, second = await Store.open(url), await Store.open(url)
+    ours, theirs = Exemptions(first), Exemptions(second)
+    await second.notices.start()
+    for ring in (ours, theirs):
+        await ring.start()
     await ours.add("T-1", ours.digest("text"), lasts=_DAY, reason="r", author="anna")
     await until(lambda: theirs.of([Segment("text")], None) == (frozenset({"T-1"}),))
-    for one in (ours, theirs):
-        await one.close()
-    await there.notices.close()
-    for store in (here, there):
+    for ring in (ours, theirs):
+        await ring.close()
+    await second.notices.close()
+    for store in (first, second):
         await store.close()
 
 
-async def test_a_connection_that_breaks_is_made_again_and_everything_forgotten(
-    url: str, postgres: servers.PostgreSql
-) -> None:
-    """What was said in between is lost, so nothing is believed any more."""
+async def test_after_a_reconnection_caches_are_dropped(url: str, postgres: servers.PostgreSql) -> None:
+    """Notifications in between are lost, so no cached value is trusted."""
     store = await Store.open(url)
     heard: list[str] = []
     store.notices.subscribe("keys", heard.append)
@@ -88,8 +86,8 @@ async def test_a_connection_that_breaks_is_made_again_and_everything_forgotten(
     await store.close()
 
 
-async def test_without_a_way_to_tell_nothing_is_told_and_nothing_fails(tmp_path: Path) -> None:
-    """SQLite has no notices: what is cached expires."""
+async def test_without_notifications_caches_expire(tmp_path: Path) -> None:
+    """SQLite has no notifications, and publishing does not fail."""
     store = await Store.open(f"sqlite:///{tmp_path}/store.db")
     heard: list[str] = []
     store.notices.subscribe("keys", heard.append)

@@ -1,4 +1,4 @@
-"""The tables of both databases are the ones the code names, and hold hostile text."""
+"""Tests that the tables of both databases match the schema, and store hostile text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sidecar.storage.schema import metadata
 
 
 def differences(connection: Connection) -> list[object]:
-    """What alembic would still change of the tables that migrations have made."""
+    """What alembic would change in the tables built by migrations."""
     metadata.drop_all(connection)
     connection.exec_driver_sql("DELETE FROM alembic_version")
     migrate(connection, "test")
@@ -23,22 +23,22 @@ def differences(connection: Connection) -> list[object]:
 
 
 async def test_migrations_build_exactly_the_tables_of_the_schema(store: Store) -> None:
-    """After all migrations alembic finds nothing to change."""
+    """After all migrations alembic finds no difference."""
     async with store._database.write() as connection:
         assert await connection.run_sync(differences) == []
 
 
-async def test_moments_come_back_in_utc(store: Store) -> None:
-    """A moment given in any time zone is the same moment when read, and says that it is UTC."""
-    there = datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=5)))
-    await store.keys.add(ApiKey("abcdefgh", "n", "staging", there), bytes(32))
-    found = await store.keys.get("abcdefgh")
-    assert found is not None
-    assert found[0].created_at == there
-    assert found[0].created_at.tzinfo is UTC
+async def test_moments_are_returned_in_utc(store: Store) -> None:
+    """A time in any zone is returned as the same time in UTC, with its zone."""
+    stored = datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=5)))
+    await store.keys.add(ApiKey("abcdefgh", "n", "staging", stored), bytes(32))
+    text = await store.keys.get("abcdefgh")
+    assert text is not None
+    assert text[0].created_at == stored
+    assert text[0].created_at.tzinfo is UTC
 
 
-def test_text_that_databases_refuse_is_replaced() -> None:
-    """NUL and lone surrogates go, everything else stays, and length is bounded."""
+def test_unstorable_text_is_replaced() -> None:
+    """NUL and lone surrogates are replaced, everything else stays, and length is bounded."""
     assert storable("a\x00b\ud800c<script>\u202e", 200) == "a�b?c<script>\u202e"
     assert storable("x" * 300, 200) == "x" * 200

@@ -1,4 +1,4 @@
-"""Shared secrets on every store: the same for all, replaced when old, deleted when unused."""
+"""Tests of shared secrets on each database: common to all replicas, rotated, deleted when unused."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ DAY = timedelta(days=1)
 
 
 async def test_replicas_agree_on_the_first_secret(store_url: str) -> None:
-    """Two stores that ask at the same moment get the same 256 bits."""
+    """Two stores that request it at the same moment get the same 256 bits."""
     stores = [await Store.open(store_url), await Store.open(store_url)]
-    found = await asyncio.gather(*(stores[n % 2].secrets.current("log", NOW, DAY) for n in range(8)))
-    assert len({secret.value for secret in found}) == 1
-    assert len(found[0].value) == 32
+    secret = await asyncio.gather(*(stores[n % 2].secrets.current("log", NOW, DAY) for n in range(8)))
+    assert len({secret.value for secret in secret}) == 1
+    assert len(secret[0].value) == 32
     for store in stores:
         await store.close()
 
 
 async def test_an_old_secret_is_replaced(store: Store) -> None:
-    """The next generation has other bits; names do not share."""
+    """The next generation has other bits; secrets of different names are independent."""
     first = await store.secrets.current("log", NOW, DAY)
     assert await store.secrets.current("log", NOW + DAY / 2, DAY) == first
     second = await store.secrets.current("log", NOW + DAY, DAY)
@@ -32,7 +32,7 @@ async def test_an_old_secret_is_replaced(store: Store) -> None:
 
 
 async def test_purged_generations_do_not_come_back(store: Store) -> None:
-    """What is old is deleted; a generation number is used once while a newer one lives."""
+    """Old generations are deleted; a number is not reused while a newer one exists."""
     await store.secrets.current("log", NOW, DAY)
     second = await store.secrets.current("log", NOW + DAY, DAY)
     await store.secrets.purge("log", NOW + DAY)

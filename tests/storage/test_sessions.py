@@ -1,4 +1,4 @@
-"""Sessions of the dashboard on every store."""
+"""Tests of dashboard sessions on each database."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ async def ada(store: Store) -> None:
 
 
 async def find(store: Store, now: datetime) -> Session | None:
-    """The first session as of `now`: an hour idle, a day in all."""
-    return await store.sessions.find(ONE, used_after=now - HOUR, begun_after=now - 24 * HOUR)
+    """The session as of `now`, with an idle time of an hour and a lifetime of a day."""
+    return await store.sessions.find(ONE, used_after=now - HOUR, created_after=now - 24 * HOUR)
 
 
 async def test_a_session_ends_when_idle_and_when_old(store: Store) -> None:
-    """Use keeps it alive for a while, and for a day at most."""
+    """Use extends it, up to a day in all."""
     await store.sessions.open(ONE, "ada", "127.0.0.1", NOW)
     assert await find(store, NOW) == Session(ONE, "ada", Role.ADMIN, NOW, NOW, "127.0.0.1")
     assert await find(store, NOW + HOUR) is None
@@ -40,32 +40,32 @@ async def test_a_session_ends_when_idle_and_when_old(store: Store) -> None:
     assert await find(store, NOW + 24 * HOUR) is None
 
 
-async def test_the_role_is_the_one_that_holds_now(store: Store) -> None:
-    """A session carries no right of its own."""
+async def test_the_role_is_the_current_one(store: Store) -> None:
+    """A session stores no role of its own."""
     await store.sessions.open(ONE, "ada", "::1", NOW)
     async with store._database.write() as connection:
         await connection.execute(admins.update().values(role="viewer"))
-    found = await find(store, NOW)
-    assert found
-    assert found.role is Role.VIEWER
+    session = await find(store, NOW)
+    assert session
+    assert session.role is Role.VIEWER
 
 
-async def test_a_login_is_noted_and_needs_an_account(store: Store) -> None:
-    """Nobody unknown has a session."""
+async def test_a_login_is_recorded_and_needs_an_account(store: Store) -> None:
+    """An unknown name gets no session."""
     await store.sessions.open(ONE, "ada", "::1", NOW)
-    found = await store.admins.get("ada")
-    assert found
-    assert found.last_login_at == NOW
+    session = await store.admins.get("ada")
+    assert session
+    assert session.last_login_at == NOW
     with pytest.raises(StoreError):
         await store.sessions.open(TWO, "nobody", "::1", NOW)
 
 
-async def test_sessions_are_closed_alone_or_together(store: Store) -> None:
-    """One, all of an account, or all that have run out."""
-    for digest, begun in ((ONE, NOW), (TWO, NOW + HOUR)):
-        await store.sessions.open(digest, "ada", "::1", begun)
+async def test_sessions_are_closed_singly_or_together(store: Store) -> None:
+    """One, all of an account, or all expired ones."""
+    for digest, created in ((ONE, NOW), (TWO, NOW + HOUR)):
+        await store.sessions.open(digest, "ada", "::1", created)
     assert [session.digest for session in await store.sessions.list("ada")] == [TWO, ONE]
-    await store.sessions.purge(used_before=NOW, begun_before=NOW - HOUR)
+    await store.sessions.purge(used_before=NOW, created_before=NOW - HOUR)
     assert [session.digest for session in await store.sessions.list("ada")] == [TWO]
     await store.sessions.open(ONE, "ada", "::1", NOW)
     await store.sessions.close(ONE)

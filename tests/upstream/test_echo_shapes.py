@@ -1,4 +1,4 @@
-"""Twin of sidecar/upstream/echo_shapes.py: the official SDK's own models read every shape, strictly."""
+"""Tests of the echo's shapes: the official SDK's models parse each of them strictly."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ CHAT = {"model": "m", "messages": [{"role": "system", "content": "S"}, {"role": 
 
 
 def events(stream: Iterator[bytes]) -> list[dict[str, Any]]:
-    """The JSON of every event but the end mark."""
-    found = [line[6:] for part in stream for line in part.decode().split("\n") if line.startswith("data: ")]
-    return [json.loads(item) for item in found if item != "[DONE]"]
+    """The JSON of every event except the end marker."""
+    payloads = [line[6:] for part in stream for line in part.decode().split("\n") if line.startswith("data: ")]
+    return [json.loads(item) for item in payloads if item != "[DONE]"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "one", TEXT, "\n\n a\tb  "])
 def test_tokens_joined_are_the_text(text: str) -> None:
-    """Nothing is lost in cutting."""
+    """Tokenizing loses nothing."""
     assert "".join(shapes.tokens(text)) == text
 
 
-def test_a_chat_is_whole_and_in_chunks_the_same() -> None:
-    """Both parse, and say the same."""
-    whole = ChatCompletion.model_validate(shapes.chat(CHAT), strict=True)
+def test_a_chat_is_the_same_complete_and_streamed() -> None:
+    """Both parse, and have the same text."""
+    complete = ChatCompletion.model_validate(shapes.chat(CHAT), strict=True)
     chunks = [ChatCompletionChunk.model_validate(event, strict=True) for event in events(shapes.chat_events(CHAT))]
-    assert whole.choices[0].message.content == TEXT
+    assert complete.choices[0].message.content == TEXT
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == TEXT
     assert [chunk.choices[0].finish_reason for chunk in chunks][-2:] == [None, "stop"]
 
 
-def test_usage_comes_last_where_it_is_asked_for() -> None:
-    """With no choices, as the API has it."""
-    asked = CHAT | {"stream_options": {"include_usage": True}}
-    last = ChatCompletionChunk.model_validate(events(shapes.chat_events(asked))[-1])
+def test_usage_comes_last_when_requested() -> None:
+    """Without choices, as in the API."""
+    request = CHAT | {"stream_options": {"include_usage": True}}
+    last = ChatCompletionChunk.model_validate(events(shapes.chat_events(request))[-1])
     assert (last.choices, last.usage.completion_tokens) == ([], len(shapes.tokens(TEXT)))
 
 
@@ -52,48 +52,48 @@ def test_parts_of_a_message_are_joined() -> None:
 
 
 @pytest.mark.parametrize("messages", [None, [], "x", [None], [{"role": "user"}], [{"role": "user", "content": 1}]])
-def test_a_body_without_text_gives_an_empty_answer(messages: object) -> None:
+def test_a_body_without_text_gives_an_empty_response(messages: object) -> None:
     """No body makes the echo fail."""
     assert shapes.chat({"messages": messages})["choices"][0]["message"]["content"] == ""
 
 
-def test_old_completions() -> None:
-    """Whole and in chunks."""
-    whole = Completion.model_validate(shapes.completion({"prompt": TEXT}), strict=True)
+def test_legacy_completions() -> None:
+    """Complete and streamed."""
+    complete = Completion.model_validate(shapes.completion({"prompt": TEXT}), strict=True)
     chunks = [event["choices"][0] for event in events(shapes.completion_events({"prompt": TEXT}))]
-    assert whole.choices[0].text == TEXT == "".join(chunk["text"] for chunk in chunks)
+    assert complete.choices[0].text == TEXT == "".join(chunk["text"] for chunk in chunks)
     assert [chunk["finish_reason"] for chunk in chunks][-2:] == [None, "stop"]
 
 
-@pytest.mark.parametrize("given", [TEXT, [{"role": "user", "content": [{"type": "input_text", "text": TEXT}]}]])
-def test_responses(given: object) -> None:
-    """Whole, and as numbered events that end with the same."""
-    whole = Response.model_validate(shapes.response({"input": given, "model": "m"}))
-    seen = events(shapes.response_events({"input": given, "model": "m"}))
-    assert whole.output_text == TEXT
-    assert [event["sequence_number"] for event in seen] == list(range(len(seen)))
-    assert "".join(event["delta"] for event in seen if event["type"] == "response.output_text.delta") == TEXT
-    assert Response.model_validate(seen[-1]["response"]).output_text == TEXT
+@pytest.mark.parametrize("source", [TEXT, [{"role": "user", "content": [{"type": "input_text", "text": TEXT}]}]])
+def test_responses(source: object) -> None:
+    """Complete, and as numbered events that end with the complete response."""
+    complete = Response.model_validate(shapes.response({"input": source, "model": "m"}))
+    received = events(shapes.response_events({"input": source, "model": "m"}))
+    assert complete.output_text == TEXT
+    assert [event["sequence_number"] for event in received] == list(range(len(received)))
+    assert "".join(event["delta"] for event in received if event["type"] == "response.output_text.delta") == TEXT
+    assert Response.model_validate(received[-1]["response"]).output_text == TEXT
 
 
-def test_messages_of_the_other_api() -> None:
-    """Whole, and as events between start and stop."""
-    seen = events(shapes.message_events(CHAT))
+def test_messages() -> None:
+    """Complete, and as events between start and stop."""
+    received = events(shapes.message_events(CHAT))
     assert shapes.message(CHAT)["content"] == [{"type": "text", "text": TEXT}]
-    assert "".join(event["delta"]["text"] for event in seen if event["type"] == "content_block_delta") == TEXT
-    assert (seen[0]["type"], seen[-1]["type"]) == ("message_start", "message_stop")
+    assert "".join(event["delta"]["text"] for event in received if event["type"] == "content_block_delta") == TEXT
+    assert (received[0]["type"], received[-1]["type"]) == ("message_start", "message_stop")
 
 
-@pytest.mark.parametrize(("given", "count"), [("a", 1), (["a", "b"], 2), ([1, 2, 3], 1), ([[1], [2]], 2)])
-def test_embeddings_depend_on_the_input_alone(given: object, count: int) -> None:
+@pytest.mark.parametrize(("source", "count"), [("a", 1), (["a", "b"], 2), ([1, 2, 3], 1), ([[1], [2]], 2)])
+def test_embeddings_depend_on_the_input_alone(source: object, count: int) -> None:
     """The same text has the same vector; a list of token ids is one input."""
-    first = CreateEmbeddingResponse.model_validate(shapes.embeddings({"input": given, "model": "m"}), strict=True)
+    first = CreateEmbeddingResponse.model_validate(shapes.embeddings({"input": source, "model": "m"}), strict=True)
     assert len(first.data) == count
-    assert shapes.embeddings({"input": given}) == shapes.embeddings({"input": given})
+    assert shapes.embeddings({"input": source}) == shapes.embeddings({"input": source})
     assert shapes.embeddings({"input": "a"}) != shapes.embeddings({"input": "b"})
 
 
-def test_embeddings_have_the_size_asked_for() -> None:
-    """Bounded, whatever is asked."""
+def test_embeddings_have_the_requested_size() -> None:
+    """Up to a maximum."""
     assert len(shapes.embeddings({"input": "a", "dimensions": 3})["data"][0]["embedding"]) == 3
     assert len(shapes.embeddings({"input": "a", "dimensions": 10**9})["data"][0]["embedding"]) == 4096

@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
 from sidecar.upstream.local import LocalUpstream, model_file
-from sidecar.upstream.message import Outgoing
+from sidecar.upstream.message import UpstreamRequest
 
 PACKAGE = Path(__file__).parents[2] / "sidecar"
 CHAT = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 8, "temperature": 0}
@@ -27,14 +27,14 @@ CHAT = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 8
 
 @pytest.fixture
 async def model() -> AsyncIterator[LocalUpstream]:
-    """The model, up."""
-    made = await LocalUpstream.start(Settings(url="local://"))
-    yield made
-    await made.close()
+    """The running model."""
+    upstream = await LocalUpstream.start(Settings(url="local://"))
+    yield upstream
+    await upstream.close()
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists that is no zombie."""
+    """Whether the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - no file, a view of the kernel
             return file.read().rpartition(")")[2].split()[0] != "Z"
@@ -42,34 +42,34 @@ def alive(pid: int) -> bool:
         return False
 
 
-def post(body: dict[str, object]) -> Outgoing:
+def post(body: dict[str, object]) -> UpstreamRequest:
     """A chat request."""
     headers = CIMultiDict({"Content-Type": "application/json"})
-    return Outgoing("POST", "/v1/chat/completions", headers, json.dumps(body).encode())
+    return UpstreamRequest("POST", "/v1/chat/completions", headers, json.dumps(body).encode())
 
 
-async def test_a_real_model_answers_whole_and_token_by_token(model: LocalUpstream) -> None:
-    """The same words, once in one body and once in several events."""
+async def test_a_real_model_responds_complete_and_streamed(model: LocalUpstream) -> None:
+    """The same text, in one body and in several events."""
     async with model.send(post(CHAT)) as answer:
-        whole = json.loads(b"".join([chunk async for chunk in answer.chunks()]))
+        complete = json.loads(b"".join([chunk async for chunk in answer.chunks()]))
     async with model.send(post(CHAT | {"stream": True})) as answer:
         stream = b"".join([chunk async for chunk in answer.chunks()]).decode()
     events = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
-    said = [event["choices"][0]["delta"].get("content") or "" for event in events]
-    assert whole["choices"][0]["message"]["content"] == "".join(said) != ""
-    assert len([part for part in said if part]) > 2
+    tokens = [event["choices"][0]["delta"].get("content") or "" for event in events]
+    assert complete["choices"][0]["message"]["content"] == "".join(tokens) != ""
+    assert len([part for part in tokens if part]) > 2
     assert stream.rstrip().endswith("data: [DONE]")
 
 
-async def test_closing_ends_the_child(model: LocalUpstream) -> None:
-    """Nothing is left running."""
+async def test_closing_stops_the_child(model: LocalUpstream) -> None:
+    """No process is left running."""
     assert alive(model.pid)
     await model.close()
     assert not alive(model.pid)
 
 
-async def test_a_killed_child_is_an_upstream_that_is_gone(model: LocalUpstream) -> None:
-    """502, as with any other upstream."""
+async def test_a_killed_child_is_a_502(model: LocalUpstream) -> None:
+    """As with any unreachable upstream."""
     os.kill(model.pid, signal.SIGKILL)
     await model._process.wait()
     with pytest.raises(UpstreamError) as caught:
@@ -79,7 +79,7 @@ async def test_a_killed_child_is_an_upstream_that_is_gone(model: LocalUpstream) 
 
 
 def test_the_child_dies_with_its_parent() -> None:
-    """Even when the parent is killed and can do nothing about it."""
+    """Even when the parent is killed."""
     code = (
         "import asyncio, sys\n"
         "from sidecar.config import Upstream\n"
@@ -104,7 +104,7 @@ def test_the_child_dies_with_its_parent() -> None:
 
 
 def test_a_missing_extra_is_named_with_what_to_install(tmp_path: Path) -> None:
-    """Where the package does not exist, the error says how to get the model."""
+    """The error says how to install the model."""
     shutil.copytree(PACKAGE, tmp_path / "sidecar", ignore=shutil.ignore_patterns("__pycache__"))
     needed = (
         "pydantic",
@@ -122,20 +122,20 @@ def test_a_missing_extra_is_named_with_what_to_install(tmp_path: Path) -> None:
         if (site / name).exists() and not (tmp_path / name).exists():
             (tmp_path / name).symlink_to(site / name)
     code = "from sidecar.upstream.local import model_file; model_file()"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "prompt-sidecar[demo]" in done.stderr
+    assert "prompt-sidecar[demo]" in process.stderr
 
 
 def test_the_weights_are_found_without_importing_their_package() -> None:
-    """The package wants others that are not needed here."""
+    """The package has dependencies that are not needed here."""
     code = "import sys; from sidecar.upstream.local import model_file; print(model_file()); print('llm' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(model_file()), "False"]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == [str(model_file()), "False"]
 
 
 async def test_a_model_that_cannot_be_loaded_is_a_configuration_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Twin of sidecar/upstream/local_server.py: the child by itself, as a process."""
+"""Tests of the child process by itself."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sidecar.upstream import local_server
 from sidecar.upstream.local import MODEL_NAME, model_file
 
 
-def test_it_says_where_it_listens_and_ends_with_its_input() -> None:
-    """One line on standard output; a closed standard input is the end, without an error."""
+def test_it_prints_its_address_and_exits_with_its_input() -> None:
+    """One line on standard output; when standard input closes, it exits without an error."""
     command = [sys.executable, str(Path(local_server.__file__)), str(model_file()), MODEL_NAME]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -27,9 +27,9 @@ def test_it_says_where_it_listens_and_ends_with_its_input() -> None:
         assert child.stdout.read() == ""
 
 
-def test_a_model_file_that_is_none_ends_it_with_an_error(tmp_path: Path) -> None:
-    """The parent reads the end of the output as a failed start."""
+def test_an_invalid_model_file_is_an_error(tmp_path: Path) -> None:
+    """The parent treats the end of the output as a failed start."""
     (tmp_path / "x.gguf").write_bytes(b"no model")
     command = [sys.executable, str(Path(local_server.__file__)), str(tmp_path / "x.gguf"), MODEL_NAME]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
-    assert (done.returncode != 0, done.stdout) == (True, b"")
+    process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
+    assert (process.returncode != 0, process.stdout) == (True, b"")

@@ -1,4 +1,4 @@
-"""Twin of sidecar/upstream/message.py, and of the package's `open`: a URL names its upstream."""
+"""Tests of upstream requests, and of the package's `open`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from sidecar import upstream
 from sidecar.config import Upstream as Settings
 from sidecar.upstream.echo import EchoUpstream
 from sidecar.upstream.http import HttpUpstream
-from sidecar.upstream.message import Outgoing
+from sidecar.upstream.message import UpstreamRequest
 
 
-def test_a_request_has_a_body_only_if_it_is_given_one() -> None:
-    """And asks for credentials where OpenAI has them, unless told otherwise."""
-    made = Outgoing("GET", "/v1/models", CIMultiDict())
-    assert (made.body, made.credential) == (None, "Authorization")
+def test_a_request_has_no_body_by_default() -> None:
+    """Its credential goes into `Authorization` by default."""
+    request = UpstreamRequest("GET", "/v1/models", CIMultiDict())
+    assert (request.body, request.credential) == (None, "Authorization")
 
 
-async def test_the_scheme_chooses_the_upstream() -> None:
-    """Local ones are held by their own tests."""
+async def test_the_scheme_selects_the_upstream() -> None:
+    """`local://` is covered by its own tests."""
     assert isinstance(await upstream.open(Settings(url="echo://")), EchoUpstream)
-    found = await upstream.open(Settings(url="https://api.example.com/v1"))
-    assert isinstance(found, HttpUpstream)
-    await found.close()
+    opened = await upstream.open(Settings(url="https://api.example.com/v1"))
+    assert isinstance(opened, HttpUpstream)
+    await opened.close()

@@ -1,4 +1,4 @@
-"""Twin of sidecar/upstream/replaced.py: another body under the same headers."""
+"""Tests of responses with a replaced body."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import AsyncIterator
 
 from multidict import CIMultiDict
 
-from sidecar.upstream.replaced import Changed, and_rest
+from sidecar.upstream.replaced import ReplacedBody, chain_body
 
 HEADERS = CIMultiDict({"Content-Length": "9", "ETag": '"x"', "X-Request-Id": "r"})
 
 
-class Said:
-    """An upstream's answer."""
+class FakeResponse:
+    """An upstream's response."""
 
     status, reason, headers = 201, "Made", HEADERS
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """In two pieces."""
+        """In two chunks."""
         yield b"one"
         yield b"two"
 
 
-async def test_a_body_that_was_read_is_passed_as_it_came() -> None:
-    """With every header."""
-    made = Changed(Said(), and_rest([b"a"], Said().chunks()))
-    assert (made.status, made.reason, made.headers) == (201, "Made", HEADERS)
-    assert [chunk async for chunk in made.chunks()] == [b"a", b"one", b"two"]
+async def test_an_unmodified_body_keeps_all_headers() -> None:
+    """The chunks already read and the remaining ones are passed in order."""
+    replaced = ReplacedBody(FakeResponse(), chain_body([b"a"], FakeResponse().chunks()))
+    assert (replaced.status, replaced.reason, replaced.headers) == (201, "Made", HEADERS)
+    assert [chunk async for chunk in replaced.chunks()] == [b"a", b"one", b"two"]
 
 
-async def test_other_bytes_have_none_of_the_headers_about_bytes() -> None:
-    """Their length and digest are not those of the upstream."""
-    made = Changed(Said(), and_rest([b"a"]), touched=True)
-    assert dict(made.headers) == {"X-Request-Id": "r"}
+async def test_a_modified_body_drops_headers_about_the_bytes() -> None:
+    """Length and digests of the original do not apply."""
+    replaced = ReplacedBody(FakeResponse(), chain_body([b"a"]), modified=True)
+    assert dict(replaced.headers) == {"X-Request-Id": "r"}
     assert HEADERS["ETag"] == '"x"'

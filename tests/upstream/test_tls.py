@@ -1,4 +1,4 @@
-"""Twin of sidecar/upstream/tls.py: a private authority, a certificate of our own, and why a handshake failed."""
+"""Tests of TLS to the upstream: a private authority, a client certificate, failed handshakes."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from sidecar.config.sections import UpstreamTls
 from sidecar.errors import ConfigError, UpstreamError
 from sidecar.upstream import tls
 from sidecar.upstream.http import HttpUpstream
-from sidecar.upstream.message import Outgoing
+from sidecar.upstream.message import UpstreamRequest
 
-GET = Outgoing("GET", "/v1/models", CIMultiDict())
+GET = UpstreamRequest("GET", "/v1/models", CIMultiDict())
 
 
 @pytest.fixture
 def authority(tmp_path: Path) -> trustme.CA:
-    """A private authority, whose certificate is in `ca.pem`; `own.pem` has a certificate of it and its key."""
-    made = trustme.CA()
-    made.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    made.issue_cert("client@sidecar.test").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
-    return made
+    """A private authority with its certificate in `ca.pem`; `own.pem` holds a client certificate and its key."""
+    created = trustme.CA()
+    created.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    created.issue_cert("client@sidecar.test").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+    return created
 
 
 @pytest.fixture
 async def server(authority: trustme.CA) -> AsyncIterator[TestServer]:
-    """Speaks TLS with a certificate of the authority, and wants one of its clients."""
+    """A TLS server with a certificate of the authority, which requires a client certificate of it."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.verify_mode = ssl.CERT_REQUIRED
     authority.configure_trust(context)
@@ -46,14 +46,14 @@ async def server(authority: trustme.CA) -> AsyncIterator[TestServer]:
 
     app = web.Application()
     app.router.add_get("/v1/models", answer)
-    made = TestServer(app, scheme="https", host="localhost")
-    await made.start_server(ssl=context)
-    yield made
-    await made.close()
+    created = TestServer(app, scheme="https", host="localhost")
+    await created.start_server(ssl=context)
+    yield created
+    await created.close()
 
 
 async def ask(server: TestServer, settings: UpstreamTls) -> str:
-    """The answer to one request."""
+    """The body of the response to one request."""
     upstream = HttpUpstream(f"https://localhost:{server.port}", Settings(tls=settings))
     try:
         async with upstream.send(GET) as answer:
@@ -62,42 +62,42 @@ async def ask(server: TestServer, settings: UpstreamTls) -> str:
         await upstream.close()
 
 
-async def test_both_sides_show_what_they_are(server: TestServer, tmp_path: Path) -> None:
-    """The upstream's authority is trusted by setting, and it sees our certificate."""
-    own = UpstreamTls(ca_file=tmp_path / "ca.pem", certificate_file=tmp_path / "own.pem")
-    assert await ask(server, own) == "client@sidecar.test"
+async def test_mutual_tls(server: TestServer, tmp_path: Path) -> None:
+    """The upstream's authority is trusted by setting, and the upstream gets the client certificate."""
+    tls_settings = UpstreamTls(ca_file=tmp_path / "ca.pem", certificate_file=tmp_path / "own.pem")
+    assert await ask(server, tls_settings) == "client@sidecar.test"
 
 
 async def test_the_environment_may_name_the_authorities(
     server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`SSL_CERT_FILE`, as OpenSSL reads it; `REQUESTS_CA_BUNDLE` is for a library that is not here."""
-    own = UpstreamTls(certificate_file=tmp_path / "own.pem")
+    """`SSL_CERT_FILE`, as OpenSSL reads it; `REQUESTS_CA_BUNDLE` belongs to a library not used here."""
+    tls_settings = UpstreamTls(certificate_file=tmp_path / "own.pem")
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "ca.pem"))
     with pytest.raises(UpstreamError, match="TLS failed"):
-        await ask(server, own)
+        await ask(server, tls_settings)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    assert await ask(server, own) == "client@sidecar.test"
+    assert await ask(server, tls_settings) == "client@sidecar.test"
 
 
 async def test_a_failed_handshake_says_why_in_the_log(server: TestServer, capsys: pytest.CaptureFixture[str]) -> None:
     """The client learns that TLS failed, the operator that the authority is unknown."""
     with pytest.raises(UpstreamError, match="TLS failed"):
         await ask(server, UpstreamTls())
-    said = capsys.readouterr()
-    assert "upstream_tls_failed" in said.out + said.err
-    assert "self-signed certificate in certificate chain" in said.out + said.err
+    output = capsys.readouterr()
+    assert "upstream_tls_failed" in output.out + output.err
+    assert "self-signed certificate in certificate chain" in output.out + output.err
 
 
-async def test_an_upstream_that_wants_a_certificate_gets_none(server: TestServer, tmp_path: Path) -> None:
-    """It ends the connection, which is no answer."""
-    with pytest.raises(UpstreamError) as failed:
+async def test_a_missing_client_certificate_is_502(server: TestServer, tmp_path: Path) -> None:
+    """The upstream ends the connection."""
+    with pytest.raises(UpstreamError) as caught:
         await ask(server, UpstreamTls(ca_file=tmp_path / "ca.pem"))
-    assert failed.value.status == 502
+    assert caught.value.status == 502
 
 
 @pytest.mark.parametrize(
-    ("settings", "where"),
+    ("settings", "problem"),
     [
         ({"ca_file": "missing.pem"}, "missing.pem: no such file"),
         ({"ca_file": "text.pem"}, "text.pem: no certificate"),
@@ -107,20 +107,20 @@ async def test_an_upstream_that_wants_a_certificate_gets_none(server: TestServer
         ({"certificate_file": "own.pem", "key_file": "locked.key"}, "the key is encrypted"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(
-    authority: trustme.CA, tmp_path: Path, settings: dict[str, str], where: str
+def test_unusable_files_are_named(
+    authority: trustme.CA, tmp_path: Path, settings: dict[str, str], problem: str
 ) -> None:
-    """At the start, with the setting and the file."""
+    """At startup, with the setting and the file."""
     (tmp_path / "text.pem").write_text("no certificate")
     (tmp_path / "locked.key").write_bytes(_locked())
-    with pytest.raises(ConfigError) as failed:
-        tls.context(UpstreamTls(**{name: tmp_path / value for name, value in settings.items()}))
-    assert f"upstream.tls.{next(iter(settings))}" in str(failed.value)
-    assert where in str(failed.value)
+    with pytest.raises(ConfigError) as caught:
+        tls.create_context(UpstreamTls(**{name: tmp_path / value for name, value in settings.items()}))
+    assert f"upstream.tls.{next(iter(settings))}" in str(caught.value)
+    assert problem in str(caught.value)
 
 
-def test_a_key_alone_is_a_mistake() -> None:
-    """There is nothing to show with it."""
+def test_a_key_without_a_certificate_is_rejected() -> None:
+    """There is no certificate to present with it."""
     with pytest.raises(ValueError, match="certificate_file"):
         UpstreamTls(key_file=Path("own.key"))
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/upstream/websockets.py: against a real server on loopback, with and without a proxy."""
+"""Tests of websockets against a real server on loopback."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sidecar.upstream import websockets
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
-    """Answers what it is told with what it was asked."""
+    """Replies to each message with the request's credentials and the message."""
 
     async def talk(request: web.Request) -> web.StreamResponse:
         if "status" in request.query:
             return web.Response(status=int(request.query["status"]))
-        made = web.WebSocketResponse(protocols=["realtime"])
-        await made.prepare(request)
-        async for message in made:
-            await made.send_str(f"{request.headers.get('Authorization')} {message.data}")
-        return made
+        socket = web.WebSocketResponse(protocols=["realtime"])
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_str(f"{request.headers.get('Authorization')} {message.data}")
+        return socket
 
     app = web.Application()
     app.router.add_get("/v1/realtime", talk)
@@ -34,38 +34,38 @@ async def server() -> AsyncIterator[TestServer]:
         yield running
 
 
-def dialled(url: URL, **changes: object) -> object:
-    """A socket with short patience."""
-    given = {"most": 1000, "patience": 2.0, "tls": None, "proxy": None} | changes
+def connected(url: URL, **changes: object) -> object:
+    """A websocket with a short timeout."""
+    arguments = {"max_message_size": 1000, "connect_timeout": 2.0, "tls": None, "proxy": None} | changes
     headers = CIMultiDict({"Authorization": "Bearer k"})
-    return websockets.dial(url, headers, ["realtime"], **given)  # type: ignore[arg-type]
+    return websockets.connect(url, headers, ["realtime"], **arguments)  # type: ignore[arg-type]
 
 
-async def test_messages_go_and_come(server: TestServer) -> None:
-    """With the fields of the request, and the protocol that both speak."""
-    async with dialled(server.make_url("/v1/realtime")) as socket:  # type: ignore[attr-defined]
+async def test_messages_pass_in_both_directions(server: TestServer) -> None:
+    """With the headers of the request and the common subprotocol."""
+    async with connected(server.make_url("/v1/realtime")) as socket:  # type: ignore[attr-defined]
         await socket.send_str("hello")
         assert (socket.protocol, await socket.receive_str()) == ("realtime", "Bearer k hello")
 
 
 @pytest.mark.parametrize(("status", "expected"), [(401, 401), (429, 429), (500, 502), (200, 502)])
-async def test_a_refusal_is_the_clients_to_know(server: TestServer, status: int, expected: int) -> None:
-    """Who may not, learns it; what is the upstream's own trouble is a 502."""
+async def test_client_errors_are_forwarded(server: TestServer, status: int, expected: int) -> None:
+    """Client errors of the handshake keep their status; other failures are a 502."""
     with pytest.raises(UpstreamError) as raised:
-        async with dialled(server.make_url(f"/v1/realtime?status={status}")):  # type: ignore[attr-defined]
+        async with connected(server.make_url(f"/v1/realtime?status={status}")):  # type: ignore[attr-defined]
             pass
     assert raised.value.status == expected
 
 
-async def test_nobody_there_is_an_error() -> None:
-    """It names no address."""
+async def test_an_unreachable_upstream_is_an_error() -> None:
+    """The message names no address."""
     with pytest.raises(UpstreamError, match="did not take"):
-        async with dialled(URL("http://127.0.0.1:9/v1/realtime")):  # type: ignore[attr-defined]
+        async with connected(URL("http://127.0.0.1:9/v1/realtime")):  # type: ignore[attr-defined]
             pass
 
 
-async def test_an_upstream_without_sockets_says_so() -> None:
-    """The echo and the local model have none."""
+async def test_an_upstream_without_websockets_is_an_error() -> None:
+    """The echo and the local model support none."""
     with pytest.raises(UpstreamError, match="no websockets"):
-        async with websockets.NoSocket() as socket:
+        async with websockets.UnsupportedWebSocket() as socket:
             assert isinstance(socket, aiohttp.ClientWebSocketResponse)

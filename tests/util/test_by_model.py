@@ -1,4 +1,4 @@
-"""Twin of sidecar/util/by_model.py: the table of models, from the settings to upstreams, thresholds and layers."""
+"""Tests of per-model lookup: the `models` table in settings, upstreams, thresholds and layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from door import CHAT
 
 from sidecar.cli.output import warnings
-from sidecar.config import ModelTerms, Settings
+from sidecar.config import ModelOverrides, Settings
 from sidecar.config import Upstream as UpstreamSettings
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.routes import classify
@@ -22,7 +22,7 @@ TABLE = {"gpt-4*": 1, "gpt-4o": 2, "claude-*": 3, "*/*": 4}
 
 
 @pytest.mark.parametrize(
-    ("model", "found"),
+    ("model", "expected"),
     [
         ("gpt-4o", 2),
         ("gpt-4o-mini", 1),
@@ -33,14 +33,14 @@ TABLE = {"gpt-4*": 1, "gpt-4o": 2, "claude-*": 3, "*/*": 4}
         (None, None),
     ],
 )
-def test_a_name_goes_before_patterns_and_these_in_order(model: str | None, found: int | None) -> None:
-    """As the table is written."""
-    assert by_model.find(TABLE, model) == found
+def test_an_exact_name_wins_then_the_first_pattern(model: str | None, expected: int | None) -> None:
+    """Patterns are tried in the order of the table; a lookup without a model or a match returns None."""
+    assert by_model.find(TABLE, model) == expected
     assert by_model.find({}, model) is None
 
 
-def test_a_model_keeps_what_it_does_not_say() -> None:
-    """Timeouts by one line; but no key, no field and no certificate of the default host goes to another."""
+def test_a_model_inherits_what_it_does_not_set() -> None:
+    """Unset fields come from the default upstream, except credentials and added headers if the host differs."""
     default = UpstreamSettings(
         url="https://a.example",
         api_key_file=Path("a.key"),
@@ -48,26 +48,26 @@ def test_a_model_keeps_what_it_does_not_say() -> None:
         idle_timeout="5s",
         headers={"remove": ["x-own"], "add": {"X-A": "1"}},
     )  # type: ignore[arg-type]
-    slow = ModelTerms.model_validate({"upstream": {"first_byte_timeout": "20m"}}).over(default)
+    slow = ModelOverrides.model_validate({"upstream": {"first_byte_timeout": "20m"}}).merged_with(default)
     assert (slow.url, slow.api_key_file, slow.first_byte_timeout) == ("https://a.example", Path("a.key"), 1200)
-    other = ModelTerms.model_validate({"upstream": {"url": "https://b.example"}}).over(default)
-    assert (other.url, other.api_key_file, other.connections, other.idle_timeout) == ("https://b.example", None, 7, 5)
-    assert (other.headers.remove, other.headers.add) == (default.headers.remove, {})
-    assert ModelTerms().over(default) is default
+    moved = ModelOverrides.model_validate({"upstream": {"url": "https://b.example"}}).merged_with(default)
+    assert (moved.url, moved.api_key_file, moved.connections, moved.idle_timeout) == ("https://b.example", None, 7, 5)
+    assert (moved.headers.remove, moved.headers.add) == (default.headers.remove, {})
+    assert ModelOverrides().merged_with(default) is default
 
 
 def test_files_of_the_table_are_watched(tmp_path: Path) -> None:
-    """A key that is renewed is read again."""
+    """The API key file of a model's upstream is watched, so that a renewed key is reloaded."""
     models: Any = {"m": {"upstream": {"url": "https://b.example", "api_key_file": str(tmp_path / "key")}}}
     assert tmp_path / "key" in watched_files(Settings(models=models), None, {})
 
 
-def test_a_model_is_read_by_its_layers_alone() -> None:
-    """What none of them reads is named."""
+def test_only_the_layers_of_a_model_scan_it() -> None:
+    """A source that no configured layer scans is reported as unread."""
     models: Any = {"local": {"layers": []}}
-    said = extract(CHAT | {"model": "local"}, "/chat/completions", "openai")
-    assert select(Settings(models=models), said).unread == (Source.USER,)
-    assert select(Settings(), said).unread == ()
+    selection_input = extract(CHAT | {"model": "local"}, "/chat/completions", "openai")
+    assert select(Settings(models=models), selection_input).unread == (Source.USER,)
+    assert select(Settings(), selection_input).unread == ()
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_a_model_is_read_by_its_layers_alone() -> None:
     ],
 )
 def test_azure_names_the_model_in_the_path(path: str, model: str | None) -> None:
-    """What the path names is what is served."""
+    """The deployment in the path is the model."""
     azure = "/openai/deployments/{deployment}"
     prefixes = ("/v1", azure, f"/proxy{azure}", "/openai/v1")
     assert classify("POST", path, prefixes=prefixes).deployment == model
 
 
-def test_an_entry_stands_in_nobodys_way() -> None:
-    """What it does not state is taken from the next that fits."""
+def test_an_entry_hides_only_the_settings_it_sets() -> None:
+    """A setting missing from the first matching entry is taken from the next one that matches."""
     models: Any = {"claude-*": {"threshold": 0.3}, "claude-opus-*": {"layers": []}}
-    said = extract(CHAT | {"model": "claude-opus-5"}, "/chat/completions", "openai")
-    assert select(Settings(models=models), said).unread == (Source.USER,)
+    selection_input = extract(CHAT | {"model": "claude-opus-5"}, "/chat/completions", "openai")
+    assert select(Settings(models=models), selection_input).unread == (Source.USER,)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_an_entry_stands_in_nobodys_way() -> None:
     ],
 )
 def test_layers_that_read_nothing_are_refused_at_the_start(settings: dict[str, Any]) -> None:
-    """The error names the model; an empty list is meant so, and warned of."""
+    """The error names the model; an empty list is deliberate, and only warned about."""
     with pytest.raises(ValueError, match=r"models\.m\.layers"):
         Settings.model_validate(settings)
     empty = Settings.model_validate({"models": {"m": {"layers": []}}})

@@ -11,66 +11,66 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.util.codings import KNOWN, Damaged, decoder, zstd
+from sidecar.util.codings import SUPPORTED, CodingError, decoder, zstd
 
-PACK: dict[str, Callable[[bytes], bytes]] = {
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
     "br": brotli.compress,
     "zstd": zstd.compress,
 }
-ROUGHLY = 64 * 1024
-"""What one piece is at most: br rounds up."""
+MAX_CHUNK = 64 * 1024
+"""Upper bound of one chunk: br rounds up."""
 
 
-def undone(coding: str, packed: bytes, cut: int, most: int) -> tuple[list[bytes], bool]:
-    """All pieces, with the bytes coming so many at a time, and whether the end was met."""
-    made, found = decoder(coding), []
-    assert made is not None
-    for start in range(0, len(packed), cut):
-        found.append(made.piece(packed[start : start + cut], most))
-        while made.more:
-            found.append(made.piece(b"", most))
-    return found, made.ended
+def decode_all(coding: str, packed: bytes, step: int, max_length: int) -> tuple[list[bytes], bool]:
+    """All output chunks, feeding `step` bytes at a time, and whether the stream finished."""
+    stream, chunks = decoder(coding), []
+    assert stream is not None
+    for start in range(0, len(packed), step):
+        chunks.append(stream.decompress(packed[start : start + step], max_length))
+        while stream.pending:
+            chunks.append(stream.decompress(b"", max_length))
+    return chunks, stream.finished
 
 
-def test_every_known_coding_is_undone() -> None:
-    """In any case of its name; what is no one coding of ours is not known."""
-    assert set(PACK) == set(KNOWN)
-    assert all(decoder(f" {coding.upper()}") for coding in KNOWN)
+def test_every_supported_coding_has_a_decoder() -> None:
+    """Names are case-insensitive; unknown names and lists of codings have no decoder."""
+    assert set(COMPRESS) == set(SUPPORTED)
+    assert all(decoder(f" {coding.upper()}") for coding in SUPPORTED)
     assert [name for name in ("", "identity", "gzip, br", "compress", "*") if decoder(name)] == []
 
 
-@pytest.mark.parametrize("coding", KNOWN)
+@pytest.mark.parametrize("coding", SUPPORTED)
 @given(st.binary(max_size=3000), st.integers(1, 400), st.integers(1, 5000))
-def test_every_cut_gives_the_same_bytes(coding: str, plain: bytes, cut: int, most: int) -> None:
-    """However the bytes come and however few are wanted at once."""
-    found, ended = undone(coding, PACK[coding](plain * 7), cut, most)
-    assert (b"".join(found), ended) == (plain * 7, True)
+def test_chunk_sizes_do_not_change_the_output(coding: str, plain: bytes, step: int, max_length: int) -> None:
+    """Any split of the input and any limit on the output decode to the same bytes."""
+    chunks, finished = decode_all(coding, COMPRESS[coding](plain * 7), step, max_length)
+    assert (b"".join(chunks), finished) == (plain * 7, True)
 
 
-@pytest.mark.parametrize("coding", KNOWN)
-def test_a_bomb_comes_in_pieces(coding: str) -> None:
-    """Fifty megabytes of blanks are never there at once."""
-    made = decoder(coding)
-    assert made is not None
-    first = made.piece(PACK[coding](b" " * 50_000_000), 1000)
-    assert 0 < len(first) <= ROUGHLY
-    assert made.more
+@pytest.mark.parametrize("coding", SUPPORTED)
+def test_a_bomb_is_decoded_in_bounded_chunks(coding: str) -> None:
+    """Fifty megabytes of blanks are never in memory at once."""
+    stream = decoder(coding)
+    assert stream is not None
+    first = stream.decompress(COMPRESS[coding](b" " * 50_000_000), 1000)
+    assert 0 < len(first) <= MAX_CHUNK
+    assert stream.pending
 
 
-@pytest.mark.parametrize("coding", KNOWN)
-def test_what_is_damaged_or_goes_on_is_refused(coding: str) -> None:
-    """No stream at all, and one with something behind it; a cut one has no end."""
-    packed = PACK[coding](b'{"prompt":"hello"}' * 9)
+@pytest.mark.parametrize("coding", SUPPORTED)
+def test_invalid_or_trailing_data_is_an_error(coding: str) -> None:
+    """Invalid streams and trailing data raise `CodingError`; a truncated stream does not finish."""
+    packed = COMPRESS[coding](b'{"prompt":"hello"}' * 9)
     for broken in (b"no stream at all, but text", packed + b"x", packed + packed):
-        with pytest.raises(Damaged):
-            undone(coding, broken, len(broken), 10**6)
-    assert not undone(coding, packed[:-1], len(packed), 10**6)[1]
+        with pytest.raises(CodingError):
+            decode_all(coding, broken, len(broken), 10**6)
+    assert not decode_all(coding, packed[:-1], len(packed), 10**6)[1]
 
 
-def test_a_window_beyond_what_http_allows_is_refused() -> None:
-    """A frame of zstd may ask for gigabytes of memory before a byte comes out."""
+def test_a_zstd_window_above_the_http_limit_is_an_error() -> None:
+    """A zstd frame may request gigabytes of memory before it yields a byte."""
     wide = zstd.compress(bytes(range(256)) * 40_000, options={zstd.CompressionParameter.window_log: 27})
-    with pytest.raises(Damaged):
-        undone("zstd", wide, len(wide), 1000)
+    with pytest.raises(CodingError):
+        decode_all("zstd", wide, len(wide), 1000)

@@ -17,25 +17,25 @@ log.info("thing_happened", path="/v1/\\r\\nforged\\x1b[31m\\u2028", count=3, err
 """
 
 
-def written(style: str) -> str:
+def log_output(style: str) -> str:
     """What a real process writes to standard error."""
-    done = subprocess.run([sys.executable, "-c", SCRIPT, style], capture_output=True, check=True, text=True)
-    assert done.stdout == ""
-    return done.stderr
+    process = subprocess.run([sys.executable, "-c", SCRIPT, style], capture_output=True, check=True, text=True)
+    assert process.stdout == ""
+    return process.stderr
 
 
 def test_a_line_is_one_line_without_control_characters() -> None:
-    """Line breaks, terminal codes and separators made by a client are shown as escapes."""
+    """Line breaks, terminal codes and separators supplied by a client are escaped."""
     for style in ("console", "json"):
-        text = written(style)
+        text = log_output(style)
         assert len(text.splitlines()) == 1
         assert "\x1b[31m" not in text
         assert "forged" in text
 
 
 def test_json_lines_hold_facts_as_keys() -> None:
-    """JSON lines have a constant event, a level, a time and the facts; errors are their type and text."""
-    line = json.loads(written("json"))
+    """JSON lines have a constant event, a level, a timestamp and the facts; errors are logged as type and text."""
+    line = json.loads(log_output("json"))
     assert (line["event"], line["level"], line["count"]) == ("thing_happened", "info", 3)
     assert line["error"] == "ValueError: bad"
     assert line["timestamp"].endswith("Z")
@@ -52,9 +52,9 @@ logging.getLogger("asyncio").error("Something else %d", 7)
 """
 
 
-def test_what_a_library_says_is_one_line_without_a_text_and_not_said_again_at_once() -> None:
-    """A failing event loop wrote a gigabyte of tracebacks in half an hour."""
-    done = subprocess.run([sys.executable, "-c", LIBRARY], capture_output=True, check=True, text=True)
-    assert done.stderr.splitlines()[-1] == "ERROR asyncio Something else 7"
-    assert set(done.stderr.splitlines()[:-1]) == {"ERROR asyncio Fatal error on transport ValueError"}
-    assert len(done.stderr.splitlines()) < 20
+def test_library_logs_are_one_line_without_exception_text_or_repeats() -> None:
+    """A failing event loop once wrote a gigabyte of tracebacks in half an hour."""
+    process = subprocess.run([sys.executable, "-c", LIBRARY], capture_output=True, check=True, text=True)
+    assert process.stderr.splitlines()[-1] == "ERROR asyncio Something else 7"
+    assert set(process.stderr.splitlines()[:-1]) == {"ERROR asyncio Fatal error on transport ValueError"}
+    assert len(process.stderr.splitlines()) < 20

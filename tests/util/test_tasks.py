@@ -1,4 +1,4 @@
-"""Background work goes on after an error and ends when it is told to."""
+"""Tests of background tasks: they continue after an error and end on close."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sidecar.util.tasks import Background
 
 
 async def repeated(error: Exception) -> None:
-    """A step that fails with this each time, until it was run three times."""
+    """Run a step that raises this error each time, until it ran three times."""
     runs, enough = 0, asyncio.Event()
 
     async def step() -> None:
@@ -26,34 +26,34 @@ async def repeated(error: Exception) -> None:
     await background.close()
 
 
-async def test_repeated_work_survives_its_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    """A step that fails is logged by its kind, without its words, and run again."""
+async def test_a_repeated_step_survives_its_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    """A failing step is logged by its error type, without the error's text, and run again."""
     await repeated(ValueError("canary-4711"))
-    said = capsys.readouterr()
-    assert "ValueError" in said.out + said.err
-    assert "canary-4711" not in said.out + said.err
+    output = capsys.readouterr()
+    assert "ValueError" in output.out + output.err
+    assert "canary-4711" not in output.out + output.err
 
 
 class Untellable(type):
-    """Of errors whose very name there is no memory for."""
+    """The metaclass of errors whose name cannot be read for lack of memory."""
 
     @property
     def __name__(cls) -> str:
-        """Nobody will know."""
+        """Always fails."""
         raise MemoryError
 
 
 class Trouble(Exception, metaclass=Untellable):
-    """What a step fails with."""
+    """The error of the step."""
 
 
-async def test_repeated_work_goes_on_where_the_failure_cannot_be_told() -> None:
-    """Without memory for the line in the log there is none, and the step is run again all the same."""
+async def test_a_repeated_step_survives_a_failure_that_cannot_be_logged() -> None:
+    """Without memory for the log line the step is run again all the same."""
     await repeated(Trouble())
 
 
-async def test_close_ends_what_runs_and_waits_for_it() -> None:
-    """After `close` nothing runs any more, and cleaning up was done."""
+async def test_close_cancels_and_awaits_tasks() -> None:
+    """After `close` no task runs, and each has completed its cleanup."""
     cleaned = asyncio.Event()
 
     async def work() -> None:
@@ -70,8 +70,8 @@ async def test_close_ends_what_runs_and_waits_for_it() -> None:
     assert cleaned.is_set()
 
 
-async def test_a_spawned_task_gives_its_result() -> None:
-    """Whoever waits gets it."""
+async def test_a_spawned_task_returns_its_result() -> None:
+    """Awaiting the task gives its result."""
 
     async def work() -> int:
         return 42

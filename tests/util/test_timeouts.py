@@ -1,4 +1,4 @@
-"""Twin of sidecar/util/timeouts.py: a bound that works, is passed on, and sets no timer where nothing waits."""
+"""Tests of timeouts and heartbeats."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from contextlib import aclosing
 
 import pytest
 
-from sidecar.util.timeouts import paused, within
+from sidecar.util.timeouts import with_heartbeat, with_timeout
 
 
-async def test_what_does_not_wait_is_not_timed() -> None:
-    """Even without any time the value comes: nothing was waited for."""
+async def test_a_coroutine_that_never_suspends_has_no_timeout() -> None:
+    """Even with a timeout of 0 s the value is returned."""
 
     async def at_once() -> int:
         return 7
 
-    assert await within(0.0, at_once()) == 7
+    assert await with_timeout(0.0, at_once()) == 7
 
 
-async def test_what_waits_several_times_gets_its_values() -> None:
-    """Each thing that is waited for arrives where it is wanted."""
+async def test_results_reach_a_coroutine_that_suspends_repeatedly() -> None:
+    """Each awaited result arrives where it is awaited."""
 
     async def slow() -> list[int]:
         loop = asyncio.get_running_loop()
-        found = []
+        values = []
         for number in range(3):
             future = loop.create_future()
             loop.call_soon(future.set_result, number)
-            found.append(await future)
+            values.append(await future)
             await asyncio.sleep(0)
-        return found
+        return values
 
-    assert await within(5.0, slow()) == [0, 1, 2]
+    assert await with_timeout(5.0, slow()) == [0, 1, 2]
 
 
-async def test_what_takes_too_long_is_ended() -> None:
-    """The work is cancelled, and can clean up."""
+async def test_a_slow_coroutine_is_cancelled() -> None:
+    """The coroutine is cancelled and can clean up."""
     cleaned = []
 
     async def endless() -> None:
@@ -47,13 +47,13 @@ async def test_what_takes_too_long_is_ended() -> None:
             cleaned.append(True)
 
     with pytest.raises(TimeoutError):
-        await within(0.01, endless())
+        await with_timeout(0.01, endless())
     assert cleaned == [True]
 
 
 @pytest.mark.parametrize("pause", [False, True])
-async def test_an_error_of_the_work_is_its_own(pause: bool) -> None:
-    """Before and after the first wait."""
+async def test_an_error_of_the_coroutine_is_raised(pause: bool) -> None:
+    """Both before and after its first suspension."""
 
     async def broken() -> None:
         if pause:
@@ -61,11 +61,11 @@ async def test_an_error_of_the_work_is_its_own(pause: bool) -> None:
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        await within(5.0, broken())
+        await with_timeout(5.0, broken())
 
 
-async def test_an_error_of_what_is_waited_for_reaches_the_work() -> None:
-    """It may handle it and go on."""
+async def test_an_error_of_an_awaitable_reaches_the_coroutine() -> None:
+    """It can handle the error and continue."""
 
     async def brave() -> str:
         future = asyncio.get_running_loop().create_future()
@@ -77,19 +77,19 @@ async def test_an_error_of_what_is_waited_for_reaches_the_work() -> None:
             return "went on"
         return "no error"
 
-    assert await within(5.0, brave()) == "went on"
+    assert await with_timeout(5.0, brave()) == "went on"
 
 
 async def test_a_cancellation_from_outside_is_no_timeout() -> None:
-    """Whoever is cancelled while waiting sees just that."""
-    begun = asyncio.Event()
+    """A task cancelled while waiting raises `CancelledError`, not `TimeoutError`."""
+    started = asyncio.Event()
 
     async def endless() -> None:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
 
-    task = asyncio.ensure_future(within(30.0, endless()))
-    await begun.wait()
+    task = asyncio.ensure_future(with_timeout(30.0, endless()))
+    await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -101,19 +101,19 @@ async def _slowly(*items: tuple[float, int]) -> AsyncGenerator[int]:
         yield item
 
 
-async def test_a_pause_is_told_where_somebody_minds() -> None:
-    """As often as the time is over, and nothing is lost by it; where nobody minds there is no word of it."""
-    found = [item async for item in paused(_slowly((0, 1), (0.5, 2), (0, 3)), 0.1, lambda: True)]
-    assert [item for item in found if item is not None] == [1, 2, 3]
-    assert found[0] == 1
-    assert found[1] is None
-    assert [item async for item in paused(_slowly((0.2, 1), (0.2, 2)), 0.01, lambda: False)] == [1, 2]
+async def test_heartbeats_are_yielded_while_enabled() -> None:
+    """One None per interval without an item, and no item is lost; disabled, there are no heartbeats."""
+    items = [item async for item in with_heartbeat(_slowly((0, 1), (0.5, 2), (0, 3)), 0.1, lambda: True)]
+    assert [item for item in items if item is not None] == [1, 2, 3]
+    assert items[0] == 1
+    assert items[1] is None
+    assert [item async for item in with_heartbeat(_slowly((0.2, 1), (0.2, 2)), 0.01, lambda: False)] == [1, 2]
 
 
-async def test_who_leaves_while_something_is_to_come_leaves_nothing_behind() -> None:
-    """The item that was waited for is given up, and errors of the source are the reader's."""
+async def test_closing_early_cancels_the_pending_read() -> None:
+    """The pending read is cancelled; errors of the source are raised in the consumer."""
     source = _slowly((0, 1), (60, 2))
-    async with aclosing(paused(source, 0.01, lambda: True)) as items:
+    async with aclosing(with_heartbeat(source, 0.01, lambda: True)) as items:
         async for item in items:
             if item is None:
                 break
@@ -124,4 +124,4 @@ async def test_who_leaves_while_something_is_to_come_leaves_nothing_behind() -> 
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        [item async for item in paused(breaks(), 1.0, lambda: True)]
+        [item async for item in with_heartbeat(breaks(), 1.0, lambda: True)]

@@ -1,59 +1,59 @@
-"""Twin of sidecar/util/units.py."""
+"""Tests of units and rule changes."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar.util.units import Rate, Switch, parse_duration, parse_rate, parse_size, parse_switches, show_rate
+from sidecar.util.units import Rate, RuleChange, format_rate, parse_duration, parse_rate, parse_rule_changes, parse_size
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("30s", 30), ("15m", 900), ("24h", 86400), ("90d", 7776000), ("250ms", 0.25), ("1.5s", 1.5)]
 )
 def test_durations_become_seconds(text: str, seconds: float) -> None:
-    """Durations are written with a unit and become seconds."""
+    """A duration with a unit is converted to seconds."""
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "30", "-1s", "1y", "s", "inf s", None, 5])
-def test_a_duration_without_a_known_unit_is_refused(text: object) -> None:
-    """What names no unit, is negative or endless is refused with an example."""
+def test_an_invalid_duration_is_rejected(text: object) -> None:
+    """Missing units, negative and infinite values are rejected with an example."""
     with pytest.raises(ValueError, match="is not a duration; write it like"):
         parse_duration(text)
 
 
 @pytest.mark.parametrize(("text", "size"), [("10MiB", 10485760), ("500kB", 500000), ("7", 7), (1048576, 1048576)])
 def test_sizes_become_bytes(text: object, size: int) -> None:
-    """Sizes take decimal and binary units and plain bytes."""
+    """Sizes accept decimal and binary units and plain bytes."""
     assert parse_size(text) == size
 
 
 def test_rates_become_count_and_period() -> None:
     """`600/minute` is 600 requests in 60 seconds."""
     assert parse_rate("600/minute") == Rate(600, 60.0)
-    assert [parse_rate(show_rate(Rate(7, period))).period for period in (1.0, 60.0, 3600.0)] == [1.0, 60.0, 3600.0]
+    assert [parse_rate(format_rate(Rate(7, period))).period for period in (1.0, 60.0, 3600.0)] == [1.0, 60.0, 3600.0]
 
 
 @pytest.mark.parametrize("text", ["600", "600/fortnight", "x/minute", "0/minute", "-1/second"])
-def test_a_rate_that_means_nothing_is_refused(text: str) -> None:
+def test_an_invalid_rate_is_rejected(text: str) -> None:
     """A rate needs a positive count and a known period."""
     with pytest.raises(ValueError, match=r"rate|allows nothing"):
         parse_rate(text)
 
 
-def test_changes_of_rules_are_read() -> None:
-    """A status, a score, or both, rule by rule."""
-    assert parse_switches("INJ-105=off, JB-102 = hint,SMG-130=block 0.8, INJ-DE-1=0.5,") == {
-        "INJ-105": Switch("off"),
-        "JB-102": Switch("hint"),
-        "SMG-130": Switch("block", 0.8),
-        "INJ-DE-1": Switch(None, 0.5),
+def test_rule_changes_are_parsed() -> None:
+    """A status, a score, or both, per rule."""
+    assert parse_rule_changes("INJ-105=off, JB-102 = hint,SMG-130=block 0.8, INJ-DE-1=0.5,") == {
+        "INJ-105": RuleChange("off"),
+        "JB-102": RuleChange("hint"),
+        "SMG-130": RuleChange("block", 0.8),
+        "INJ-DE-1": RuleChange(None, 0.5),
     }
-    assert parse_switches("") == {}
+    assert parse_rule_changes("") == {}
 
 
 @pytest.mark.parametrize("text", ["INJ-105", "inj=off", "INJ-105=of", "INJ-105=", "INJ-105=block 2", "A-1=off 0.5 x"])
-def test_a_wrong_change_of_a_rule_is_named(text: str) -> None:
-    """With the way to write it."""
+def test_an_invalid_rule_change_is_rejected(text: str) -> None:
+    """The error shows the correct form."""
     with pytest.raises(ValueError, match="write it like INJ-105=off"):
-        parse_switches(text)
+        parse_rule_changes(text)

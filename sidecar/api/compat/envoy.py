@@ -16,13 +16,13 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.errors import BodyError
 from sidecar.proxy.handler import Proxy
 from sidecar.scan.engine import Engine
 from sidecar.server.middleware import Gatekeeper
-from sidecar.upstream import Answer, Outgoing
-from sidecar.upstream.websockets import NoSocket
+from sidecar.upstream import UpstreamRequest, UpstreamResponse
+from sidecar.upstream.websockets import UnsupportedWebSocket
 
 PREFIX = "/envoy"
 PARTIAL = "x-envoy-auth-partial-body"
@@ -36,16 +36,18 @@ class Checked:
     headers: CIMultiDict[str] = CIMultiDict()
 
     @asynccontextmanager
-    async def send(self, _request: Outgoing) -> AsyncIterator[Answer]:
+    async def send(self, _request: UpstreamRequest) -> AsyncIterator[UpstreamResponse]:
         """See `Upstream`."""
         yield self
 
-    def dial(self, _request: Outgoing, _protocols: Sequence[str], _most: int) -> NoSocket:
+    def connect_websocket(
+        self, _request: UpstreamRequest, _protocols: Sequence[str], _max_size: int
+    ) -> UnsupportedWebSocket:
         """See `Upstream`: what passes on a socket is no request that could be checked."""
-        return NoSocket()
+        return UnsupportedWebSocket()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """See `Answer`: nothing."""
+        """See `UpstreamResponse`: nothing."""
         nothing: tuple[bytes, ...] = ()
         for part in nothing:
             yield part
@@ -57,8 +59,8 @@ class Checked:
 class ExtAuthz:
     """Answers checks under these settings."""
 
-    def __init__(self, engine: Engine, journal: Journal, gatekeeper: Gatekeeper, settings: Settings) -> None:
-        self._proxy = Proxy(engine, journal, Checked(), for_envoy(settings), gatekeeper)
+    def __init__(self, engine: Engine, decision_log: DecisionLog, gatekeeper: Gatekeeper, settings: Settings) -> None:
+        self._proxy = Proxy(engine, decision_log, Checked(), for_envoy(settings), gatekeeper)
 
     def takes(self, request: web.Request) -> bool:
         """Whether this is a check."""

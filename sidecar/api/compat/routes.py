@@ -12,7 +12,7 @@ from aiohttp.typedefs import Handler
 from sidecar.api.compat import agentgateway, lakera, litellm, llm_guard, moderations
 from sidecar.api.service import Desk
 from sidecar.config import Settings
-from sidecar.decision_log import Journal
+from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import RequestError
 from sidecar.extraction.json_body import JsonValue
@@ -23,7 +23,7 @@ from sidecar.server.middleware import Gatekeeper
 from sidecar.server.responses import DECISION, DECISION_ID
 from sidecar.util import json
 
-DOOR = "compat"
+ENTRYPOINT = "compat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,25 @@ def switched_on(settings: Settings) -> frozenset[str]:
 
 
 def routes(
-    engine: Engine, journal: Journal, gatekeeper: Gatekeeper, settings: Settings, personal: RulesLayer | None = None
+    engine: Engine,
+    decision_log: DecisionLog,
+    gatekeeper: Gatekeeper,
+    settings: Settings,
+    personal: RulesLayer | None = None,
 ) -> list[web.RouteDef]:
     """The routes of what is switched on, for the data port. `personal`: the rules by which answers are looked at."""
     on, found = switched_on(settings), []
     for adapter in ADAPTERS:
         if adapter.switch in on:
-            desk = Desk(engine, journal, gatekeeper, settings, door=DOOR, obeyed=adapter.obeyed, personal=personal)
+            desk = Desk(
+                engine,
+                decision_log,
+                gatekeeper,
+                settings,
+                entrypoint=ENTRYPOINT,
+                obeyed=adapter.obeyed,
+                personal=personal,
+            )
             found += [web.post(path, _handler(adapter, desk)) for path in adapter.paths]
     return found
 
@@ -74,7 +86,7 @@ def _handler(adapter: Adapter, desk: Desk) -> Handler:
             asked = await desk.read(request, key, lambda value: adapter.parse(value, desk.settings))
             body, headers = await adapter.answer(desk, request, asked)
         except RequestError as failed:
-            REFUSED.labels(DOOR, str(failed.status)).inc()
+            REFUSED.labels(ENTRYPOINT, str(failed.status)).inc()
             refused = adapter.error(failed)
             refused.headers.setdefault(DECISION, request[DECISION_ID])
             return refused

@@ -20,11 +20,12 @@ import aiohttp
 import tenacity
 
 from sidecar.config import JudgeLayer
-from sidecar.detectors.judge.limits import Budget, Bulkhead, CircuitBreaker, RetryBudget
+from sidecar.detectors.judge.limits import Budget, CircuitBreaker, RetryBudget
 from sidecar.detectors.judge.prompt import Message
 from sidecar.errors import ConfigError, LayerError
 from sidecar.observability import metrics
 from sidecar.util import json
+from sidecar.util.bulkhead import Bulkhead, BulkheadFull
 
 MAX_RESPONSE_BYTES = 1 << 20
 OUTPUT_TOKENS = 400
@@ -106,6 +107,8 @@ class JudgeClient:
                     yield deadline
                 finally:
                     self._breaker.release()
+        except BulkheadFull:
+            raise LayerError("queue_full") from None
         except TimeoutError:
             raise LayerError("deadline") from None
 
@@ -137,7 +140,7 @@ class JudgeClient:
         body: dict[str, Any] = {"model": self._settings.model, "messages": messages}
         for option in sorted(_DIALECTS[dialect]):
             body |= {"response_format": self._schema} if option == "schema" else _DIALECT_OPTIONS[option]
-        return json.dumps(body, json.MUCH)
+        return json.dumps(body, json.LARGE)
 
     async def _with_retries(self, body: bytes, deadline: float) -> Completion:
         """Retry while attempts, time and the retry budget last."""

@@ -5,43 +5,14 @@ All are local to the process and use the monotonic clock; every structure has bo
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
-from types import TracebackType
 
 from sidecar.errors import LayerError
 from sidecar.util import logs
 from sidecar.util.units import Rate
 
 _log = logs.get("llm_judge")
-
-
-class Bulkhead:
-    """Limits concurrent and waiting calls; one more raises `LayerError("queue_full")` at once."""
-
-    def __init__(self, concurrency: int, queue: int) -> None:
-        self._semaphore = asyncio.Semaphore(concurrency)
-        self._capacity = concurrency + queue
-        self._occupied = 0
-
-    async def __aenter__(self) -> None:
-        """Wait for a slot."""
-        if self._occupied >= self._capacity:
-            raise LayerError("queue_full")
-        self._occupied += 1
-        try:
-            await self._semaphore.acquire()
-        except BaseException:
-            self._occupied -= 1
-            raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Release the slot."""
-        self._occupied -= 1
-        self._semaphore.release()
 
 
 class Charge:

@@ -1,4 +1,4 @@
-"""What the layers said of a text before: remembered in memory or in Redis, and asked for before a layer is."""
+"""Cache of what a layer reported on a segment, in memory or in Redis."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import TypeVar
 
 from sidecar import config
 from sidecar.errors import ConfigError
-from sidecar.scan.cache.cached_layer import Remembering
-from sidecar.scan.cache.local import REPORTS, Form, LocalMemory, Memory, Verdicts
+from sidecar.scan.cache.cached_layer import CachedLayer
+from sidecar.scan.cache.local import REPORT_CODEC, Cache, Codec, LocalCache, ReportCache
 
-__all__ = ["REPORTS", "Form", "LocalMemory", "Memory", "Remembering", "Verdicts", "open"]
+__all__ = ["REPORT_CODEC", "Cache", "CachedLayer", "Codec", "LocalCache", "ReportCache", "open"]
 V = TypeVar("V")
 
 
-async def open(settings: config.Cache, secret: bytes, form: Form[V]) -> Memory[V]:  # noqa: A001 - verdicts.open
-    """The memory of one kind, for `memory://` or `redis://...`. A Redis that does not answer now is no error."""
-    local = LocalMemory(settings.entries, settings.bytes, settings.ttl, form)
+async def open(settings: config.Cache, secret: bytes, codec: Codec[V]) -> Cache[V]:  # noqa: A001 - verdicts.open
+    """The cache for one codec, from `memory://` or `redis://...`. An unreachable Redis is not an error."""
+    local = LocalCache(settings.entries, settings.bytes, settings.ttl, codec)
     if settings.url == "memory://":
         return local
     if not settings.url.startswith(("redis://", "rediss://", "unix://")):
         raise ConfigError("cache.url", ["write memory:// or redis://HOST:6379"])
     try:
-        from sidecar.scan.cache.redis import RedisMemory  # noqa: PLC0415 - redis is an optional extra
+        from sidecar.scan.cache.redis import RedisCache  # noqa: PLC0415 - redis is an optional extra
     except ImportError:
         raise ConfigError("cache.url", ["install prompt-sidecar[redis]"]) from None
-    return RedisMemory(settings.url, local, secret, settings.ttl)
+    return RedisCache(settings.url, local, secret, settings.ttl)

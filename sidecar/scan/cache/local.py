@@ -1,7 +1,7 @@
-"""What this process remembers of what layers said: bounded in number, bytes and age.
+"""The cache of this process, bounded in entries, bytes and age.
 
-The one unused for longest goes first. What is remembered is of one kind, a `Form`: reports on segments (kept
-without their path, as the same text may stand elsewhere the next time), or opinions of a judge.
+The least recently used entry is evicted first. A cache holds values of one kind, defined by a `Codec`: reports on
+segments (stored without their path, as the same text may appear elsewhere next time), or the judge's results.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from sidecar.types import Finding, Label, LayerName, SegmentReport
 from sidecar.util import json
 
-ENTRY_BYTES = 350
-"""What an entry costs beside its findings, key and place in the table included."""
-FINDING_BYTES = 300
+ENTRY_OVERHEAD = 350
+"""Bytes of an entry without its findings, including its key and its slot in the table."""
+BYTES_PER_FINDING = 300
 
 
 V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Form(Generic[V]):
-    """How one kind of value is kept: a name that keeps it apart from other kinds, its bytes in memory, and as bytes.
+class Codec(Generic[V]):
+    """How one kind of value is stored: a name that separates it from other kinds, its size in memory, its encoding.
 
-    `load` gets nothing but what `dump` made.
+    `load` is only called with output of `dump`.
     """
 
     name: str
@@ -36,106 +36,109 @@ class Form(Generic[V]):
     load: Callable[[bytes], V]
 
 
-class Memory(Protocol[V]):
-    """Remembers values by keys that nobody can guess."""
+class Cache(Protocol[V]):
+    """Stores values under keys that cannot be guessed."""
 
     async def get(self, keys: Iterable[bytes]) -> dict[bytes, V]:
-        """Those of the keys that are known. Never raises: what cannot be asked for is not known."""
+        """The values that are cached. Never raises: a value that cannot be fetched is a miss."""
         ...
 
     async def put(self, values: Mapping[bytes, V]) -> None:
-        """Remember. Never raises."""
+        """Store. Never raises."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
-Verdicts = Memory[SegmentReport]
+ReportCache = Cache[SegmentReport]
 
 
 class _Entry(NamedTuple):
     value: Any
-    until: float
+    expires_at: float
     size: int
 
 
-class LocalMemory(Generic[V]):
-    """The memory of this process: at most so many entries and bytes, each for `ttl` seconds."""
+class LocalCache(Generic[V]):
+    """The cache of this process: a bounded number of entries and bytes, each kept for `ttl` seconds.
 
-    def __init__(self, entries: int, size: int, ttl: float, form: Form[V]) -> None:
-        self._most, self._most_bytes, self._ttl = entries, size, ttl
-        self.form = form
-        self._known: OrderedDict[bytes, _Entry] = OrderedDict()
+    Invariant: `size` is the sum of the sizes of all entries.
+    """
+
+    def __init__(self, entries: int, size: int, ttl: float, codec: Codec[V]) -> None:
+        self._max_entries, self._max_bytes, self._ttl = entries, size, ttl
+        self.codec = codec
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._size = 0
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """Approximate size in bytes."""
         return self._size
 
     def __len__(self) -> int:
-        """Entries, those past their time included until somebody asks for them."""
-        return len(self._known)
+        """Number of entries, including expired ones that were not requested since."""
+        return len(self._entries)
 
     async def get(self, keys: Iterable[bytes]) -> dict[bytes, V]:
-        """See `Memory`."""
+        """See `Cache`."""
         now = time.monotonic()
-        found: dict[bytes, V] = {}
+        values: dict[bytes, V] = {}
         for key in keys:
-            entry = self._known.get(key)
+            entry = self._entries.get(key)
             if entry is None:
                 continue
-            if entry.until <= now:
-                self._forget(key)
+            if entry.expires_at <= now:
+                self._evict(key)
                 continue
-            self._known.move_to_end(key)
-            found[key] = entry.value
-        return found
+            self._entries.move_to_end(key)
+            values[key] = entry.value
+        return values
 
     async def put(self, values: Mapping[bytes, V]) -> None:
-        """See `Memory`."""
-        until = time.monotonic() + self._ttl
+        """See `Cache`."""
+        expires_at = time.monotonic() + self._ttl
         for key, value in values.items():
-            self._forget(key)
-            size = self.form.size(value)
-            self._known[key] = _Entry(value, until, size)
+            self._evict(key)
+            size = self.codec.size(value)
+            self._entries[key] = _Entry(value, expires_at, size)
             self._size += size
-        while len(self._known) > self._most or self._size > self._most_bytes:
-            self._forget(next(iter(self._known)))
+        while len(self._entries) > self._max_entries or self._size > self._max_bytes:
+            self._evict(next(iter(self._entries)))
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
-    def _forget(self, key: bytes) -> None:
-        entry = self._known.pop(key, None)
+    def _evict(self, key: bytes) -> None:
+        entry = self._entries.pop(key, None)
         if entry is not None:
             self._size -= entry.size
 
 
-def _size(report: SegmentReport) -> int:
-    return ENTRY_BYTES + FINDING_BYTES * len(report.findings)
+def _memory_size(report: SegmentReport) -> int:
+    return ENTRY_OVERHEAD + BYTES_PER_FINDING * len(report.findings)
 
 
 def _dump(report: SegmentReport) -> bytes:
-    return json.dumps([report.score, [_plain(finding) for finding in report.findings]])
+    return json.dumps([report.score, [_to_list(finding) for finding in report.findings]])
 
 
 def _load(body: bytes) -> SegmentReport:
     score, findings = json.loads(body)
-    return SegmentReport(score, tuple(_finding(plain) for plain in findings))
+    return SegmentReport(score, tuple(_from_list(fields) for fields in findings))
 
 
-def _plain(finding: Finding) -> list[Any]:
-    place = [finding.start, finding.end, finding.view, finding.decides, finding.hint]
-    return [finding.rule, finding.label, finding.score, finding.layer, *place]
+def _to_list(finding: Finding) -> list[Any]:
+    position = [finding.start, finding.end, finding.view, finding.decides, finding.hint]
+    return [finding.rule, finding.label, finding.score, finding.layer, *position]
 
 
-def _finding(plain: list[Any]) -> Finding:
-    rule, label, score, layer, start, end, view, decides, hint = plain
+def _from_list(fields: list[Any]) -> Finding:
+    rule, label, score, layer, start, end, view, decides, hint = fields
     return Finding(rule, Label(label), score, LayerName(layer), "", start, end, view, decides=decides, hint=hint)
 
 
-REPORTS = Form("verdict", _size, _dump, _load)
-"""Reports on segments."""
+REPORT_CODEC = Codec("verdict", _memory_size, _dump, _load)
+"""The codec of reports on segments."""

@@ -1,9 +1,8 @@
-"""What all replicas remember together, in Redis, behind the memory of this process.
+"""The cache shared by all replicas, in Redis, behind the cache of this process.
 
-Redis is believed only as far as it can prove itself: every value carries a MAC under the secret that the
-replicas share, bound to its key, so that whoever can write to Redis cannot acquit a text, and whoever reads
-it learns rule ids and scores of texts that it cannot name. A Redis that is slow or gone costs at most `TIMEOUT`
-once a `PAUSE`, and then every text is new.
+Redis is not trusted: every value carries a MAC under a secret shared by the replicas, bound to its key. So write access
+to Redis does not allow marking a text as harmless, and read access reveals only rule ids and scores of unknown texts. A
+slow or unreachable Redis costs at most `TIMEOUT` once per `RETRY_INTERVAL`; meanwhile every lookup is a miss.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from redis.exceptions import RedisError
 
 from sidecar.errors import ConfigError
 from sidecar.observability.metrics import CACHE
-from sidecar.scan.cache.local import LocalMemory
+from sidecar.scan.cache.local import LocalCache
 from sidecar.util import logs
 
 TIMEOUT = 0.1
-PAUSE = 1.0
-CONNECTIONS = 8
+RETRY_INTERVAL = 1.0
+MAX_CONNECTIONS = 8
 PREFIX = b"sidecar:"
 _MAC = 16
 T = TypeVar("T")
@@ -35,37 +34,37 @@ V = TypeVar("V")
 _log = logs.get("verdicts")
 
 
-class RedisMemory(Generic[V]):
-    """The shared memory of one kind of value; `local` answers first and is filled from it."""
+class RedisCache(Generic[V]):
+    """The shared cache of one kind of value; `local` answers first and is filled from Redis."""
 
-    def __init__(self, url: str, local: LocalMemory[V], secret: bytes, ttl: float, timeout: float = TIMEOUT) -> None:
+    def __init__(self, url: str, local: LocalCache[V], secret: bytes, ttl: float, timeout: float = TIMEOUT) -> None:
         self._client: Redis = Redis.from_pool(_pool(url, timeout))
-        self._form, self._prefix = local.form, PREFIX + local.form.name.encode() + b":"
+        self._codec, self._prefix = local.codec, PREFIX + local.codec.name.encode() + b":"
         self._local, self._secret = local, secret[: hashlib.blake2b.MAX_KEY_SIZE]
         self._ttl, self._timeout = max(1, round(ttl)), timeout
-        self._ask_again = 0.0
+        self._retry_at = 0.0
 
     async def get(self, keys: Iterable[bytes]) -> dict[bytes, V]:
-        """See `Memory`."""
-        wanted = list(keys)
-        found = await self._local.get(wanted)
-        missing = [key for key in wanted if key not in found]
+        """See `Cache`."""
+        requested = list(keys)
+        cached = await self._local.get(requested)
+        missing = [key for key in requested if key not in cached]
         if not missing:
-            return found
-        values = await self._try(lambda: self._client.mget([self._prefix + key for key in missing])) or []
+            return cached
+        values = await self._call(lambda: self._client.mget([self._prefix + key for key in missing])) or []
         shared = {
-            key: opened
+            key: verified
             for key, value in zip(missing, values, strict=False)
-            if value is not None and (opened := self._open(key, value)) is not None
+            if value is not None and (verified := self._verify(key, value)) is not None
         }
         await self._local.put(shared)
-        return found | shared
+        return cached | shared
 
     async def put(self, values: Mapping[bytes, V]) -> None:
-        """See `Memory`."""
+        """See `Cache`."""
         await self._local.put(values)
         if values:
-            await self._try(lambda: self._write(values))
+            await self._call(lambda: self._write(values))
 
     async def close(self) -> None:
         """Close the connections to Redis."""
@@ -77,38 +76,38 @@ class RedisMemory(Generic[V]):
                 pipe.set(self._prefix + key, self._seal(key, value), ex=self._ttl)
             await pipe.execute()
 
-    async def _try(self, ask: Any) -> Any:
-        """The answer; None if there is none in time. After that Redis is left alone for a moment."""
-        if time.monotonic() < self._ask_again:
+    async def _call(self, operation: Any) -> Any:
+        """The reply; None without one in time. After a failure Redis is not called for a while."""
+        if time.monotonic() < self._retry_at:
             return None
         try:
             async with asyncio.timeout(self._timeout):
-                return await _awaited(ask())
+                return await _as_coroutine(operation())
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
-            self._ask_again = time.monotonic() + PAUSE
+            self._retry_at = time.monotonic() + RETRY_INTERVAL
             CACHE.labels("redis", "failed").inc()
             _log.warning("redis_unanswered", kind=type(error).__name__)
             return None
 
     def _seal(self, key: bytes, value: V) -> bytes:
-        body = self._form.dump(value)
+        body = self._codec.dump(value)
         return self._mac(key, body) + body
 
-    def _open(self, key: bytes, sealed: bytes) -> V | None:
-        """The value; None for what none of us wrote under this key."""
+    def _verify(self, key: bytes, sealed: bytes) -> V | None:
+        """The value; None if no replica wrote it under this key."""
         mac, body = sealed[:_MAC], sealed[_MAC:]
         if not hmac.compare_digest(mac, self._mac(key, body)):
             CACHE.labels("redis", "forged").inc()
             return None
-        return self._form.load(body)
+        return self._codec.load(body)
 
     def _mac(self, key: bytes, body: bytes) -> bytes:
         return hashlib.blake2b(
-            key + body, digest_size=_MAC, key=self._secret, person=f"{self._form.name} mac".encode()
+            key + body, digest_size=_MAC, key=self._secret, person=f"{self._codec.name} mac".encode()
         ).digest()
 
 
-async def _awaited(answer: Awaitable[T]) -> T:
+async def _as_coroutine(answer: Awaitable[T]) -> T:
     return await answer
 
 
@@ -116,7 +115,7 @@ def _pool(url: str, timeout: float) -> BlockingConnectionPool:
     try:
         return BlockingConnectionPool.from_url(
             url,
-            max_connections=CONNECTIONS,
+            max_connections=MAX_CONNECTIONS,
             timeout=timeout,
             socket_timeout=timeout,
             socket_connect_timeout=timeout,

@@ -34,10 +34,10 @@ async def test_answers_pass_unseen_unless_the_setting_says_so(tmp_path: Path) ->
     body = {"body": {"choices": [choice]}}
     async with counter(tmp_path, "agentgateway") as door:
         _, passed, _ = await door.ask("/response", body)
-        assert door.journal.decisions == []
+        assert door.decision_log.decisions == []
     async with counter(tmp_path, "agentgateway", responses="block") as door:
         _, withheld, _ = await door.ask("/response", body)
     assert passed == {"action": {"reason": "allow"}}
     assert withheld["action"]["status_code"] == 400
     assert "withheld" in json.loads(withheld["action"]["body"])["error"]["message"]
-    assert [decision.door for decision in door.journal.decisions] == ["answer"]
+    assert [decision.entrypoint for decision in door.decision_log.decisions] == ["answer"]

@@ -21,7 +21,7 @@ async def test_a_check_is_the_inline_door_without_an_upstream(tmp_path: Path) ->
         bad, said, refused = await door.ask("/envoy/v1/chat/completions", EVIL)
     assert (good, body, headers["x-sidecar-action"]) == (200, None, "allow")
     assert (bad, said["error"]["code"], refused["x-should-retry"]) == (400, "content_filter", "false")
-    assert [decision.action for decision in door.journal.decisions] == ["allow", "block"]
+    assert [decision.action for decision in door.decision_log.decisions] == ["allow", "block"]
 
 
 async def test_a_body_that_was_cut_off_is_never_allowed(tmp_path: Path) -> None:

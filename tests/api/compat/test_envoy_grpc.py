@@ -71,7 +71,7 @@ async def test_what_may_pass_is_allowed_with_the_verdict(tmp_path: Path) -> None
     assert said.status.code == 0
     assert fields(said.ok_response.response_headers_to_add)["x-sidecar-action"] == "allow"
     assert list(said.ok_response.headers_to_remove) == []
-    assert [decision.action for decision in envoy.door.journal.decisions] == ["allow"]
+    assert [decision.action for decision in envoy.door.decision_log.decisions] == ["allow"]
 
 
 async def test_what_is_refused_is_the_answer_of_the_inline_door(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ async def test_an_attack_is_blocked_with_a_reason_and_a_benign_chat_passes(tmp_p
     assert "prompt_injection" in bad["blocked_reason"]
     assert EVIL not in bad["blocked_reason"]
     assert good == {"action": "NONE"}
-    assert [decision.model for decision in door.journal.decisions] == ["gpt-x", "gpt-x"]
+    assert [decision.model for decision in door.decision_log.decisions] == ["gpt-x", "gpt-x"]
 
 
 async def test_roles_are_those_of_the_messages_and_loose_texts_are_the_users(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ async def test_answers_of_the_model_pass_unseen_by_default(tmp_path: Path) -> No
     async with counter(tmp_path, "litellm") as door:
         _, said, _ = await door.ask(PATH, RECORDED | {"input_type": "response"})
     assert said == {"action": "NONE"}
-    assert (door.scanner.scanned, door.journal.decisions) == ([], [])
+    assert (door.scanner.scanned, door.decision_log.decisions) == ([], [])
 
 
 @pytest.mark.parametrize(("responses", "action"), [("block", "BLOCKED"), ("flag", "NONE")])
@@ -95,7 +95,7 @@ async def test_answers_are_looked_at_where_the_setting_says_so(tmp_path: Path, r
         _, said, _ = await door.ask(PATH, answer)
         _, ordinary, _ = await door.ask(PATH, answer | {"texts": ["Paris."]})
     assert (said["action"], ordinary["action"]) == (action, "NONE")
-    assert [(decision.door, decision.status) for decision in door.journal.decisions] == [("answer", 200)]
+    assert [(decision.entrypoint, decision.status) for decision in door.decision_log.decisions] == [("answer", 200)]
     assert "4111 1111" not in str(said)
 
 
@@ -109,5 +109,5 @@ async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_poli
     async with counter(tmp_path, "litellm", **terms) as door:
         got, _, headers = await door.ask(PATH, answer)
     assert (got, headers.get("x-sidecar-unscanned")) == (status, "deadline" if setting == "allow" else None)
-    (decision,) = door.journal.decisions
-    assert (decision.door, decision.action, decision.verdict.failure) == ("answer", action, "deadline")
+    (decision,) = door.decision_log.decisions
+    assert (decision.entrypoint, decision.action, decision.verdict.failure) == ("answer", action, "deadline")

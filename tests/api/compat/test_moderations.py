@@ -28,7 +28,7 @@ async def test_the_official_client_reads_one_result_for_each_text(tmp_path: Path
     assert second.category_scores.model_extra["prompt_injection"] == 0.9
     assert found.model == "omni-moderation-latest"
     assert found.id.startswith("modr-")
-    assert len({decision.id for decision in door.journal.decisions}) == 2
+    assert len({decision.id for decision in door.decision_log.decisions}) == 2
 
 
 @pytest.mark.parametrize(

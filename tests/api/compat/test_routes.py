@@ -41,11 +41,11 @@ async def test_every_adapter_asks_for_a_key_and_records_what_it_decides(tmp_path
     async with counter(tmp_path, *(name for name in ALL if name != "envoy")) as door:
         refused, _, _ = await door.ask(path, BODIES[path], Authorization="Bearer psk_wrong")
         none, _, _ = await door.ask(path, BODIES[path], Authorization="")
-        assert (refused, none, door.scanner.scanned, door.journal.decisions) == (401, 401, [], [])
+        assert (refused, none, door.scanner.scanned, door.decision_log.decisions) == (401, 401, [], [])
         status, _, headers = await door.ask(path, BODIES[path])
-    decision = door.journal.decisions[0]
+    decision = door.decision_log.decisions[0]
     assert status == 200
-    assert (decision.id, decision.door, decision.route) == (headers["x-sidecar-decision"], "compat", path)
+    assert (decision.id, decision.entrypoint, decision.route) == (headers["x-sidecar-decision"], "compat", path)
     assert (decision.action, decision.status, EVIL in door.scanner.texts) == ("block", 200, True)
 
 
@@ -87,7 +87,7 @@ async def test_gateways_that_obey_are_told_to_pass_in_monitor_mode(
     async with counter(tmp_path, "litellm", "agentgateway", mode="monitor") as door:
         status, said, _ = await door.ask(path, BODIES[path])
     assert (status, said) == (200, passes)
-    assert door.journal.decisions[0].action == "monitor"
+    assert door.decision_log.decisions[0].action == "monitor"
 
 
 async def test_callers_who_decide_themselves_are_told_the_truth_in_monitor_mode(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from support import free_port
 from sidecar.config import Cache, JudgeLayer
 from sidecar.detectors.judge.cache import JudgeResult, dump, load, memory_size
 from sidecar.detectors.judge.layer import LlmJudgeLayer
-from sidecar.runtime.builder import OPINIONS
+from sidecar.runtime.builder import JUDGE_RESULTS
 from sidecar.scan import cache
 from sidecar.types import LayerReport, ScanRequest, Segment
 
@@ -32,7 +32,7 @@ async def url(request: pytest.FixtureRequest) -> AsyncIterator[str]:
         yield "memory://"
         return
     running: servers.RedisServer = request.getfixturevalue("redis")
-    opened: Any = await cache.open(Cache(url=running.url), SECRET, OPINIONS)
+    opened: Any = await cache.open(Cache(url=running.url), SECRET, JUDGE_RESULTS)
     await opened._client.flushdb()
     yield running.url
     await opened.close()
@@ -50,7 +50,7 @@ class Replica:
 
     async def __aenter__(self) -> Replica:
         """Open the cache."""
-        self._cache = await cache.open(self._cache_settings, self._secret, OPINIONS)
+        self._cache = await cache.open(self._cache_settings, self._secret, JUDGE_RESULTS)
         self._layer = LlmJudgeLayer(self._settings, cache=self._cache, secret=self._secret)
         return self
 
@@ -147,7 +147,7 @@ async def test_redis_cannot_acquit(redis: servers.RedisServer) -> None:
         for forged in (sealed, sealed[:16] + b"[1,0,0,0,0]", b"[1,0,0,0,0]", b""):
             await client.set(blocked, forged)
             assert (await second.scan(ATTACK)).score == 1.0
-            second._cache._local._known.clear()  # type: ignore[attr-defined]
+            second._cache._local._entries.clear()  # type: ignore[attr-defined]
 
 
 async def test_other_fleets_on_the_same_redis_know_nothing(redis: servers.RedisServer) -> None:

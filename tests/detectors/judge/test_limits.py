@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pytest
 
-from sidecar.detectors.judge.limits import Budget, Bulkhead, CircuitBreaker, RetryBudget
+from sidecar.detectors.judge.limits import Budget, CircuitBreaker, RetryBudget
 from sidecar.errors import LayerError
 from sidecar.util.units import Rate
-
-
-async def test_places_are_given_back_when_a_waiter_leaves() -> None:
-    """A cancelled waiter frees its place."""
-    places = Bulkhead(1, 1)
-    async with places:
-        for _ in range(3):
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.01), places:
-                    pass
-    async with places:
-        pass
-
-
-async def test_one_too_many_is_refused_at_once() -> None:
-    """Concurrency and queue full: no waiting."""
-    places = Bulkhead(1, 0)
-    async with places:
-        with pytest.raises(LayerError, match="queue_full"):
-            async with places:
-                pass
 
 
 def test_a_budget_is_never_exceeded_in_any_period() -> None:

@@ -1,4 +1,4 @@
-"""Twin of sidecar/scan/cache/cached_layer.py: around small real layers that count what they read."""
+"""Tests of the caching decorator, around small real layers that count what they scan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sidecar.errors import LayerError
-from sidecar.scan.cache import REPORTS, LocalMemory, Remembering, Verdicts
+from sidecar.scan.cache import REPORT_CODEC, CachedLayer, LocalCache, ReportCache
 from sidecar.types import (
     Finding,
     Label,
@@ -23,13 +23,13 @@ from sidecar.types import (
 
 
 @dataclass
-class Counting:
-    """Finds the word "attack", and keeps what it was given to read."""
+class CountingLayer:
+    """Finds the word "attack", and records the texts it scans."""
 
     name: LayerName = LayerName.RULES
     pause: float = 0.0
     failing: bool = False
-    whole: bool = True
+    complete: bool = True
     read: list[str] = field(default_factory=list)
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
@@ -38,49 +38,49 @@ class Counting:
         await asyncio.sleep(self.pause)
         if self.failing:
             raise LayerError("unavailable")
-        return LayerReport.over(self.name, [self._one(s) for s in request.segments], {"read": len(request.segments)})
+        return LayerReport.over(self.name, [self._report(s) for s in request.segments], {"read": len(request.segments)})
 
-    def _one(self, segment: Segment) -> SegmentReport:
+    def _report(self, segment: Segment) -> SegmentReport:
         if "attack" not in segment.text:
-            return SegmentReport(0.0, (), self.whole)
+            return SegmentReport(0.0, (), self.complete)
         at = segment.text.index("attack")
-        found = Finding("T-1", Label.PROMPT_INJECTION, 0.9, self.name, segment.path, at, at + 6)
-        return SegmentReport(0.9, (found,), self.whole)
+        finding = Finding("T-1", Label.PROMPT_INJECTION, 0.9, self.name, segment.path, at, at + 6)
+        return SegmentReport(0.9, (finding,), self.complete)
 
 
-def remembering(layer: Counting, memory: Verdicts | None = None, **options: object) -> Remembering:
-    """A layer with an empty memory."""
-    chosen: dict[str, object] = {"fingerprint": "1", **options}
-    return Remembering(layer, memory or LocalMemory(100, 100_000, 60, REPORTS), b"secret", **chosen)  # type: ignore[arg-type]
+def cached_layer(layer: CountingLayer, cache: ReportCache | None = None, **options: object) -> CachedLayer:
+    """A layer with an empty cache."""
+    arguments: dict[str, object] = {"fingerprint": "1", **options}
+    return CachedLayer(layer, cache or LocalCache(100, 100_000, 60, REPORT_CODEC), b"secret", **arguments)  # type: ignore[arg-type]
 
 
 def request(*texts: str, system_prompt: str | None = None) -> ScanRequest:
-    """Texts of a user, each at its own place."""
+    """User texts, each with its own path."""
     return ScanRequest(tuple(Segment(t, path=f"messages.{i}") for i, t in enumerate(texts)), system_prompt)
 
 
-async def test_only_what_is_new_is_read() -> None:
-    """The second turn of a conversation costs one reading."""
-    layer = Counting()
-    memory = remembering(layer)
-    await memory.scan(request("one", "two"), ())
-    report = await memory.scan(request("one", "two", "three"), ())
+async def test_only_new_segments_are_scanned() -> None:
+    """The second turn of a conversation scans one segment."""
+    layer = CountingLayer()
+    cache = cached_layer(layer)
+    await cache.scan(request("one", "two"), ())
+    report = await cache.scan(request("one", "two", "three"), ())
     assert layer.read == ["one", "two", "three"]
     assert report.detail == {"read": 1, "remembered": 2}
 
 
-async def test_a_remembered_report_says_the_same_at_its_new_place() -> None:
-    """Score and findings are the layer's own; the path is that of the segment in this request."""
-    memory = remembering(Counting())
-    await memory.scan(request("an attack"), ())
-    report = await memory.scan(request("calm", "an attack", "calm"), ())
-    (found,) = report.findings
-    assert (report.score, found.path, found.start) == (0.9, "messages.1", 3)
-    assert [one.score for one in report.each] == [0.0, 0.9, 0.0]
+async def test_a_cached_report_has_the_path_of_the_request() -> None:
+    """Score and findings are those of the layer; the path is that of the segment in this request."""
+    cache = cached_layer(CountingLayer())
+    await cache.scan(request("an attack"), ())
+    report = await cache.scan(request("calm", "an attack", "calm"), ())
+    (finding,) = report.findings
+    assert (report.score, finding.path, finding.start) == (0.9, "messages.1", 3)
+    assert [entry.score for entry in report.each] == [0.0, 0.9, 0.0]
 
 
 @pytest.mark.parametrize(
-    "other",
+    "segment",
     [
         Segment("text", Source.UNTRUSTED),
         Segment("text", Source.MODEL),
@@ -88,92 +88,95 @@ async def test_a_remembered_report_says_the_same_at_its_new_place() -> None:
         Segment("text\ud800"),
     ],
 )
-async def test_another_source_or_text_is_new(other: Segment) -> None:
-    """Whatever the answer depends on is in the key."""
-    layer = Counting()
-    memory = remembering(layer)
-    await memory.scan(ScanRequest((Segment("text"),)), ())
-    await memory.scan(ScanRequest((other,)), ())
+async def test_another_source_or_text_is_a_miss(segment: Segment) -> None:
+    """Everything the report depends on is in the key."""
+    layer = CountingLayer()
+    cache = cached_layer(layer)
+    await cache.scan(ScanRequest((Segment("text"),)), ())
+    await cache.scan(ScanRequest((segment,)), ())
     assert len(layer.read) == 2
 
 
 @pytest.mark.parametrize(("reads", "times"), [(True, 3), (False, 1)])
-async def test_the_system_prompt_counts_where_the_layer_reads_it(*, reads: bool, times: int) -> None:
-    """Another system prompt, or none, is another question to a layer that compares with it."""
-    layer = Counting()
-    memory = remembering(layer, reads_system_prompt=reads)
+async def test_the_system_prompt_is_in_the_key_where_the_layer_reads_it(*, reads: bool, times: int) -> None:
+    """For such a layer another system prompt, or none, is a miss."""
+    layer = CountingLayer()
+    cache = cached_layer(layer, reads_system_prompt=reads)
     for prompt in (None, "You are a pirate.", "", "You are a pirate."):
-        await memory.scan(request("text", system_prompt=prompt), ())
+        await cache.scan(request("text", system_prompt=prompt), ())
     assert len(layer.read) == times
 
 
-async def test_another_fingerprint_or_layer_knows_nothing_of_it() -> None:
-    """A new policy or model reads everything anew, on the same memory."""
-    shared, layers = LocalMemory(100, 100_000, 60, REPORTS), [Counting(), Counting(), Counting(LayerName.SEMANTIC)]
+async def test_another_fingerprint_or_layer_is_a_miss() -> None:
+    """A new policy or model scans everything again, with the same cache."""
+    shared, layers = (
+        LocalCache(100, 100_000, 60, REPORT_CODEC),
+        [CountingLayer(), CountingLayer(), CountingLayer(LayerName.SEMANTIC)],
+    )
     for layer, fingerprint in zip(layers, "121", strict=True):
-        await remembering(layer, shared, fingerprint=fingerprint).scan(request("text"), ())
+        await cached_layer(layer, shared, fingerprint=fingerprint).scan(request("text"), ())
     assert [len(layer.read) for layer in layers] == [1, 1, 1]
 
 
-async def test_many_who_ask_at_once_share_one_reading() -> None:
-    """Sixteen requests with the same text read it once, and all get the answer."""
-    layer = Counting(pause=0.02)
-    memory = remembering(layer)
-    reports = await asyncio.gather(*(memory.scan(request("an attack", f"own {n}"), ()) for n in range(16)))
+async def test_concurrent_requests_share_one_scan() -> None:
+    """Sixteen requests with the same text scan it once, and all get the report."""
+    layer = CountingLayer(pause=0.02)
+    cache = cached_layer(layer)
+    reports = await asyncio.gather(*(cache.scan(request("an attack", f"own {n}"), ()) for n in range(16)))
     assert (layer.read.count("an attack"), {report.score for report in reports}) == (1, {0.9})
-    assert memory._pending == {}
+    assert cache._pending == {}
 
 
-async def test_a_reading_that_failed_is_not_shared() -> None:
-    """Who waited for it asks for itself, and the failure is remembered by nobody."""
-    layer = Counting(pause=0.02, failing=True)
-    memory = remembering(layer)
-    first = asyncio.ensure_future(memory.scan(request("text"), ()))
+async def test_a_failed_scan_is_not_shared() -> None:
+    """A waiter then scans for itself, and the failure is not cached."""
+    layer = CountingLayer(pause=0.02, failing=True)
+    cache = cached_layer(layer)
+    first = asyncio.ensure_future(cache.scan(request("text"), ()))
     await asyncio.sleep(0)
-    second = asyncio.ensure_future(memory.scan(request("text"), ()))
+    second = asyncio.ensure_future(cache.scan(request("text"), ()))
     with pytest.raises(LayerError):
         await first
     layer.failing = False
     assert (await second).score == 0.0
     assert layer.read == ["text", "text"]
-    assert memory._pending == {}
+    assert cache._pending == {}
 
 
-async def test_a_request_given_up_takes_nobody_with_it() -> None:
-    """The one who reads may leave, and the ones who wait may leave: the others still get an answer."""
-    layer = Counting(pause=0.03)
-    memory = remembering(layer)
-    tasks = [asyncio.ensure_future(memory.scan(request("text"), ())) for _ in range(3)]
+async def test_cancelling_a_request_does_not_affect_others() -> None:
+    """Whether the scanning or a waiting request is cancelled, the others still get a report."""
+    layer = CountingLayer(pause=0.03)
+    cache = cached_layer(layer)
+    tasks = [asyncio.ensure_future(cache.scan(request("text"), ())) for _ in range(3)]
     await asyncio.sleep(0.01)
     tasks[1].cancel()
     tasks[0].cancel()
     assert (await tasks[2]).score == 0.0
     assert [task.cancelled() for task in tasks[:2]] == [True, True]
-    assert memory._pending == {}
+    assert cache._pending == {}
 
 
-async def test_what_was_not_read_to_its_end_is_not_remembered_or_shared() -> None:
-    """A reading that ended early says nothing of the rest: the next request reads it again."""
-    layer = Counting(pause=0.01, whole=False)
-    memory = remembering(layer)
-    await asyncio.gather(*(memory.scan(request("text"), ()) for _ in range(2)))
+async def test_an_incomplete_scan_is_not_cached_or_shared() -> None:
+    """The next request scans the segment again."""
+    layer = CountingLayer(pause=0.01, complete=False)
+    cache = cached_layer(layer)
+    await asyncio.gather(*(cache.scan(request("text"), ()) for _ in range(2)))
     assert layer.read == ["text", "text"]
-    layer.whole = True
-    await memory.scan(request("text"), ())
-    await memory.scan(request("text"), ())
+    layer.complete = True
+    await cache.scan(request("text"), ())
+    await cache.scan(request("text"), ())
     assert len(layer.read) == 3
 
 
-async def test_a_text_that_stands_twice_is_read_once() -> None:
-    """Within one request too; each place has its finding."""
-    layer = Counting()
-    report = await remembering(layer).scan(request("an attack", "an attack"), ())
+async def test_a_repeated_text_is_scanned_once() -> None:
+    """Within one request, too; each path has its finding."""
+    layer = CountingLayer()
+    report = await cached_layer(layer).scan(request("an attack", "an attack"), ())
     assert layer.read == ["an attack"]
     assert [finding.path for finding in report.findings] == ["messages.0", "messages.1"]
 
 
-async def test_a_request_without_segments_is_no_question() -> None:
-    """Nothing to read, nothing found."""
-    layer = Counting()
-    assert (await remembering(layer).scan(ScanRequest(()), ())).score == 0.0
+async def test_a_request_without_segments_is_not_scanned() -> None:
+    """The report has no findings."""
+    layer = CountingLayer()
+    assert (await cached_layer(layer).scan(ScanRequest(()), ())).score == 0.0
     assert layer.read == []

@@ -1,4 +1,4 @@
-"""Twin of sidecar/scan/cache/redis.py: between replicas, against forgery, and with Redis gone."""
+"""Tests of the shared cache: between replicas, against forgery, and without Redis."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 import servers
 from support import free_port
 
-from sidecar.scan.cache.local import REPORTS, LocalMemory
-from sidecar.scan.cache.redis import PREFIX, RedisMemory
+from sidecar.scan.cache.local import REPORT_CODEC, LocalCache
+from sidecar.scan.cache.redis import PREFIX, RedisCache
 from sidecar.types import Finding, Label, LayerName, SegmentReport
 
 SECRET = bytes(range(32))
 ATTACK = SegmentReport(0.9, (Finding("T-1", Label.PROMPT_INJECTION, 0.9, LayerName.RULES, ""),))
 CALM = SegmentReport(0.0)
 
-Pair = tuple[RedisMemory[SegmentReport], RedisMemory[SegmentReport]]
+Pair = tuple[RedisCache[SegmentReport], RedisCache[SegmentReport]]
 
 
-def replica(url: str, secret: bytes = SECRET) -> RedisMemory[SegmentReport]:
-    """A memory with nothing of its own yet."""
-    return RedisMemory(url, LocalMemory(100, 100_000, 60, REPORTS), secret, 60, timeout=1.0)
+def replica(url: str, secret: bytes = SECRET) -> RedisCache[SegmentReport]:
+    """A cache with an empty local cache."""
+    return RedisCache(url, LocalCache(100, 100_000, 60, REPORT_CODEC), secret, 60, timeout=1.0)
 
 
 @pytest.fixture
@@ -31,25 +31,25 @@ async def pair(
     redis: servers.RedisServer,
 ) -> AsyncIterator[Pair]:
     """Two replicas on one empty Redis."""
-    made = replica(redis.url), replica(redis.url)
-    await made[0]._client.flushdb()
-    yield made
-    for one in made:
-        await one.close()
+    opened = replica(redis.url), replica(redis.url)
+    await opened[0]._client.flushdb()
+    yield opened
+    for first in opened:
+        await first.close()
 
 
-async def test_one_replica_knows_what_another_has_read(
+async def test_replicas_share_reports(
     pair: Pair,
 ) -> None:
-    """What one puts the other gets, and then has it in its own memory."""
+    """A report stored by one replica is found by another, which then holds it in its local cache."""
     first, second = pair
     await first.put({b"key": ATTACK})
     assert await second.get([b"key"]) == {b"key": ATTACK}
     assert await second._local.get([b"key"]) == {b"key": ATTACK}
 
 
-async def test_redis_cannot_acquit(pair: Pair) -> None:
-    """A value that was made up, changed, cut or moved from another key is not believed."""
+async def test_forged_values_are_rejected(pair: Pair) -> None:
+    """Values that were invented, modified, truncated or copied from another key are misses."""
     first, second = pair
     await first.put({b"calm": CALM, b"attack": ATTACK})
     calm = await first._client.get(PREFIX + b"verdict:calm")
@@ -59,17 +59,17 @@ async def test_redis_cannot_acquit(pair: Pair) -> None:
         assert await second.get([b"attack"]) == {}
 
 
-async def test_another_secret_believes_nothing(redis: servers.RedisServer) -> None:
-    """Fleets that share a Redis by mistake do not share verdicts."""
-    first, other = replica(redis.url), replica(redis.url, b"another secret")
+async def test_another_secret_is_a_miss(redis: servers.RedisServer) -> None:
+    """Fleets that share a Redis by mistake do not share reports."""
+    first, second = replica(redis.url), replica(redis.url, b"another secret")
     await first.put({b"shared": CALM})
-    assert await other.get([b"shared"]) == {}
+    assert await second.get([b"shared"]) == {}
     await first.close()
-    await other.close()
+    await second.close()
 
 
-async def test_without_redis_this_process_still_remembers_and_soon_stops_waiting() -> None:
-    """The first request finds out; those after it do not wait for it."""
+async def test_without_redis_the_local_cache_is_used() -> None:
+    """The first request detects the failure; later ones do not wait."""
     alone = replica(f"redis://127.0.0.1:{free_port()}")
     await alone.put({b"key": ATTACK})
     began = time.monotonic()
@@ -79,21 +79,21 @@ async def test_without_redis_this_process_still_remembers_and_soon_stops_waiting
     await alone.close()
 
 
-async def test_a_redis_that_hangs_costs_its_time_once(unused_tcp_port: int) -> None:
-    """A server that takes connections and says nothing is left alone after the first wait."""
+async def test_a_hanging_redis_costs_one_timeout(unused_tcp_port: int) -> None:
+    """A server that accepts connections but does not reply is not called again after the first timeout."""
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
 
     server = await asyncio.start_server(silent, "127.0.0.1", unused_tcp_port)
-    memory = RedisMemory(
-        f"redis://127.0.0.1:{unused_tcp_port}", LocalMemory(9, 9999, 60, REPORTS), SECRET, 60, timeout=0.2
+    cache = RedisCache(
+        f"redis://127.0.0.1:{unused_tcp_port}", LocalCache(9, 9999, 60, REPORT_CODEC), SECRET, 60, timeout=0.2
     )
     began = time.monotonic()
     for _ in range(20):
-        assert await memory.get([b"key"]) == {}
+        assert await cache.get([b"key"]) == {}
     assert time.monotonic() - began < 2
-    await memory.close()
+    await cache.close()
     server.close()
     await server.wait_closed()
