@@ -12,15 +12,17 @@ from typing import Any
 
 from aiohttp import web
 
-from sidecar.api.compat.texts import Question, chat
-from sidecar.api.service import Desk, Ruling
+from sidecar.api.compat.texts import chat
+from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.errors import BodyError
 from sidecar.extraction import json_body, scan_request
 from sidecar.scan.engine import Engine
+from sidecar.scan.selection import ScanInput
+from sidecar.scan.service import ScanOutcome
 from sidecar.server.middleware import Gatekeeper, new_decision_id
-from sidecar.server.responses import DECISION, DECISION_ID
+from sidecar.server.responses import DECISION, DECISION_ID, scan_headers
 from sidecar.types import Finding, LayerReport, Verdict
 from sidecar.util import json
 
@@ -32,7 +34,7 @@ class ScanApi:
     """Handlers of the scan door."""
 
     def __init__(self, engine: Engine, decision_log: DecisionLog, gatekeeper: Gatekeeper, settings: Settings) -> None:
-        self._desk = Desk(engine, decision_log, gatekeeper, settings)
+        self._endpoint = ScanEndpoint(engine, decision_log, gatekeeper, settings)
 
     def routes(self) -> list[web.RouteDef]:
         """The routes to register on the data port."""
@@ -46,26 +48,26 @@ class ScanApi:
     async def scan(self, request: web.Request) -> web.Response:
         """One prompt in, the six fields out."""
         wanted = await self._read(request, scan_request.parse_scan)
-        return _answer(await self._desk.judge(request, wanted), result)
+        return _answer(request, await self._endpoint.scan(request, ScanInput(wanted)), result)
 
     async def explain(self, request: web.Request) -> web.Response:
         """One prompt in, the six fields and what they rest on out; `?layers=all` asks every layer."""
         wanted = await self._read(request, scan_request.parse_scan)
         thorough = request.query.get("layers") == "all"
-        return _answer(await self._desk.judge(request, wanted, thorough=thorough), explanation)
+        return _answer(request, await self._endpoint.scan(request, ScanInput(wanted), thorough=thorough), explanation)
 
     async def chat(self, request: web.Request) -> web.Response:
         """A list of chat messages in, the six fields for all of them together out."""
-        asked: Question = await self._read(request, self._chat)
-        return _answer(await self._desk.judge(request, asked.wanted, unread=asked.unread), result)
+        asked: ScanInput = await self._read(request, self._chat)
+        return _answer(request, await self._endpoint.scan(request, asked), result)
 
-    def _chat(self, document: json_body.JsonValue) -> Question:
+    def _chat(self, document: json_body.JsonValue) -> ScanInput:
         """Read as on the inline door."""
         said = scan_request.parse_chat(document)
-        asked = chat(self._desk.settings, said.body)
+        asked = chat(self._endpoint.settings, said.body)
         if said.system_prompt is None:
             return asked
-        return replace(asked, wanted=replace(asked.wanted, system_prompt=said.system_prompt))
+        return replace(asked, request=replace(asked.request, system_prompt=said.system_prompt))
 
     async def batch(self, request: web.Request) -> web.Response:
         """A list of scan requests in, a list of results in the same order out."""
@@ -73,12 +75,12 @@ class ScanApi:
         results = []
         for item in wanted:
             request[DECISION_ID] = new_decision_id()
-            results.append(result((await self._desk.judge(request, item)).verdict))
+            results.append(result((await self._endpoint.scan(request, ScanInput(item))).verdict))
         return _json(results, {DECISION: request[DECISION_ID]})
 
     async def _read(self, request: web.Request, parse: Parse) -> Any:
         try:
-            return await self._desk.read(request, request.headers.get(KEY_HEADER), parse)
+            return await self._endpoint.read(request, request.headers.get(KEY_HEADER), parse)
         except BodyError as error:
             error.status = 422
             raise
@@ -131,8 +133,8 @@ def _layer(report: LayerReport) -> dict[str, object]:
     }
 
 
-def _answer(ruling: Ruling, shape: Callable[[Verdict], dict[str, object]]) -> web.Response:
-    return _json(shape(ruling.verdict), ruling.headers)
+def _answer(request: web.Request, outcome: ScanOutcome, shape: Callable[[Verdict], dict[str, object]]) -> web.Response:
+    return _json(shape(outcome.verdict), scan_headers(request[DECISION_ID], outcome.unscanned))
 
 
 def _json(value: object, headers: dict[str, str]) -> web.Response:

@@ -3,45 +3,39 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 
 from aiohttp import web
 
-from sidecar.decision_log import DecisionLog
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
-from sidecar.proxy.request_body import Payload
+from sidecar.proxy.request_body import EMPTY, Payload
 from sidecar.response_scan.placeholders import Placeholders
+from sidecar.scan.service import ScanContext, ScanOutcome
 from sidecar.server.body import RESERVATION
+from sidecar.server.caller import API_KEY
 from sidecar.server.headers import upward
-from sidecar.server.responses import ENFORCE, KEY_ID, REPLACED, STRIPPED, verdict_headers
-from sidecar.types import Action, Decision, LayerName, Segment, Source, Verdict
+from sidecar.server.responses import ENFORCE, REPLACED, STRIPPED, verdict_headers
+from sidecar.types import Segment
 from sidecar.upstream import UpstreamRequest
 
-NOTHING_FOUND = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
+ALLOWED = ScanOutcome()
 
 
 @dataclass(slots=True)
 class Call:
-    """`names` stand for personal data in what goes up; `stripped` counts turns left out of it.
-
-    `enforce`: under `mode: monitor` what would have been done (`allow`, `block`, or the cause of an error).
-    """
+    """`names` are the placeholders for personal data in the request sent upstream; `stripped` counts turns left out."""
 
     request: web.Request
     id: str
     route: Route | None = None
-    payload: Payload = field(default_factory=lambda: Payload(b""))
+    payload: Payload = EMPTY
     segments: tuple[Segment, ...] = ()
-    unread: tuple[Source, ...] = ()
-    verdict: Verdict = NOTHING_FOUND
-    action: str = "allow"
-    unscanned: str | None = None
-    enforce: str | None = None
+    outcome: ScanOutcome = ALLOWED
     stripped: int = 0
     names: Placeholders | None = None
     recorded: bool = False
+    _context: ScanContext | None = None
     sent: bool = False
     """Whether the request has been sent to the upstream, or begun to be."""
     answered: bool = False
@@ -68,32 +62,20 @@ class Call:
         return self.request.raw_path.partition("?")[0]
 
     @property
+    def context(self) -> ScanContext:
+        """Who asks, and where. Read it after the request was admitted."""
+        if self._context is None:
+            self._context = ScanContext(self.id, "inline", self.path, self.request.get(API_KEY))
+        return self._context
+
+    @property
     def headers(self) -> dict[str, str]:
         """The verdict headers, which every answer gets."""
-        headers = verdict_headers(self.id, self.action, self.verdict, self.unscanned)
+        outcome = self.outcome
+        headers = verdict_headers(self.id, outcome.action, outcome.verdict, outcome.unscanned)
         headers |= {STRIPPED: str(self.stripped)} if self.stripped else {}
-        headers |= {ENFORCE: self.enforce} if self.enforce else {}
+        headers |= {ENFORCE: outcome.enforce} if outcome.enforce else {}
         return headers | {REPLACED: str(len(self.names))} if self.names else headers
-
-    def decision(self, decision_log: DecisionLog, status: int) -> Decision:
-        """The record of it."""
-        text = "\n".join(segment.text for segment in self.segments)
-        return Decision(
-            id=self.id,
-            at=datetime.now(UTC),
-            entrypoint="inline",
-            route=self.path,
-            verdict=self.verdict,
-            action=self.action,
-            status=status,
-            key_id=self.request.get(KEY_ID),
-            model=self.model,
-            length=len(text),
-            segments=len(self.segments),
-            digest=decision_log.digest(text),
-            unscanned=self.unscanned,
-            text=decision_log.text_for_log(self.segments, self.verdict),
-        )
 
     def lighten(self) -> None:
         """Keep what is needed until the upstream answers, which may take a minute: the bytes to send, and the texts."""

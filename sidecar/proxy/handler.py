@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 
 from aiohttp import web
@@ -22,24 +21,25 @@ from sidecar.extraction import routes
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.extraction.token_ids import NONE, Vocabularies
 from sidecar.observability.metrics import REDACTED, REFUSED
-from sidecar.proxy.exchange import NOTHING_FOUND, Call
+from sidecar.proxy.exchange import Call
 from sidecar.proxy.history import MOST_PASSES, without_refused
 from sidecar.proxy.redaction import Redactor
 from sidecar.proxy.relay import relay
-from sidecar.proxy.request_body import Intake, Payload
+from sidecar.proxy.request_body import EMPTY, Intake
 from sidecar.proxy.websockets import Sockets
 from sidecar.response_scan.scanner import ResponseScanner, ResponseScannerFactory
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import select
+from sidecar.scan.service import ScanOutcome, ScanService
 from sidecar.server.body import RESERVATION
-from sidecar.server.caller import caller, monitors
+from sidecar.server.caller import API_KEY
 from sidecar.server.headers import is_websocket, own_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.reasons import refusal_message
 from sidecar.server.refusals import refusal
-from sidecar.server.responses import DECISION_ID, DIALECT, KEY_ID, TOO_SUSPICIOUS, blocked_response, error_response
+from sidecar.server.responses import DECISION_ID, DIALECT, TOO_SUSPICIOUS, blocked_response, error_response
 from sidecar.server.server import ENDING, is_cut
-from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
+from sidecar.types import Action, Finding, Label, LayerName, ScanRequest, Verdict
 from sidecar.upstream import Upstream, UpstreamResponse
 from sidecar.util import by_model, logs
 
@@ -63,8 +63,7 @@ class Proxy:
         vocabularies: Vocabularies = NONE,
     ) -> None:
         """`personal`: the rules about personal data, where the settings look for it beside the scan."""
-        self._engine = engine
-        self._decision_log = decision_log
+        self._scans = ScanService(engine, decision_log, settings)
         self._upstream = upstream
         self._settings = settings
         self._gatekeeper = gatekeeper
@@ -110,10 +109,10 @@ class Proxy:
             outgoing = call.outgoing(call.route, plain=False)
             return await self._sockets.serve(call, replace(outgoing, model=call.request.query.get("model")))
         call.payload = await self._intake.read(call.request, call.route)
-        if self._redactor is not None and not monitors(call.request, self._settings):
+        if self._redactor is not None and not self._monitors(call):
             await self._redact(call, call.route, self._redactor)
         await self._scan(call, call.route)
-        if call.action == "block":
+        if call.outcome.blocked:
             return self._blocked(call)
         return await self._forward(call, call.route)
 
@@ -125,8 +124,10 @@ class Proxy:
         key = own_key(request.headers)
         if key is not None or self._settings.auth.inline == "required":
             await self._gatekeeper.admit(request, key)
-        if not self._decision_log.healthy:
-            raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
+        self._scans.admit()
+
+    def _monitors(self, call: Call) -> bool:
+        return self._scans.monitors(call.request.get(API_KEY))
 
     async def _judge_event(self, call: Call, message: str | bytes) -> None:
         """Scan a message of a websocket, and decide. Each is admitted by itself, as a request is."""
@@ -153,9 +154,9 @@ class Proxy:
             return self._refused(call, error)
         block, said = (
             self._settings.block,
-            refusal_message(self._settings.block.message, call.verdict, call.id, call.payload.document),
+            refusal_message(self._settings.block.message, call.outcome.verdict, call.id, call.payload.document),
         )
-        answer = blocked_response(call.verdict, call.id, block, call.dialect, said)
+        answer = blocked_response(call.outcome.verdict, call.id, block, call.dialect, said)
         self._record(call, answer.status)
         return answer
 
@@ -167,26 +168,30 @@ class Proxy:
             REDACTED.inc(len(names))
 
     async def _scan(self, call: Call, route: Route) -> None:
-        """Scan what there is to scan, and decide."""
-        call.verdict = await self._judge(call)
-        is_turns = route.kind is not RouteKind.WEBSOCKET  # of whose turns a message holds the last alone
-        if is_turns and self._settings.history == "strip" and not monitors(call.request, self._settings):
-            await self._strip(call, route)
-        call.unscanned = ",".join((*call.payload.unscanned, *call.unread)) or None
-        if any(self._objectionable(call)):
-            call.verdict = replace(call.verdict, action=Action.BLOCK)
-        self._decide(call)
+        """Scan the texts and decide. Raises `RequestError` if they could not be scanned and the policy is closed."""
+        verdict, unscanned = await self._judge(call)
+        monitored = self._monitors(call)
+        is_turns = route.kind is not RouteKind.WEBSOCKET  # a message of a websocket holds the last turn alone
+        if is_turns and self._settings.history == "strip" and not monitored:
+            verdict = await self._strip(call, route, verdict)
+        if any(self._objectionable(call, verdict)):
+            verdict = replace(verdict, action=Action.BLOCK)
         if call.names:
-            threats = {*call.verdict.threats, Label.PII_DETECTED}
-            call.verdict = replace(call.verdict, threats=tuple(label for label in Label if label in threats))
+            threats = {*verdict.threats, Label.PII_DETECTED}
+            verdict = replace(verdict, threats=tuple(label for label in Label if label in threats))
+        closed = self._intake.closed(call.payload.unscanned) if monitored else None
+        names = (*call.payload.unscanned, *unscanned)
+        call.outcome = self._scans.decide(verdict, names, monitored=monitored, closed=closed)
+        if call.outcome.failure:
+            raise _unscannable(call.outcome.failure)
 
-    def _objectionable(self, call: Call) -> Iterator[Finding]:
-        """Personal data that `pii` does not let up: any, or what stands where it could not be replaced."""
+    def _objectionable(self, call: Call, verdict: Verdict) -> Iterator[Finding]:
+        """Personal data that `pii` does not let through: any, or what stands where it could not be replaced."""
         setting = self._settings.pii
-        if setting == "flag" or call.verdict.failure is not None:
+        if setting == "flag" or verdict.failure is not None:
             return
         places = {path for segment in call.segments for path in segment.paths}
-        for finding in call.verdict.findings:
+        for finding in verdict.findings:
             if (
                 finding.label is Label.PII_DETECTED
                 and finding.decides
@@ -194,49 +199,33 @@ class Proxy:
             ):
                 yield finding
 
-    async def _judge(self, call: Call) -> Verdict:
+    async def _judge(self, call: Call) -> tuple[Verdict, tuple[str, ...]]:
+        """The verdict on the texts, and the sources that no layer reads."""
         chosen = select(self._settings, call.texts)
         call.segments = tuple(segment for segment in chosen.request.segments if not segment.joined)
-        call.unread = chosen.unread
-        if not call.segments:
-            return NOTHING_FOUND
-        return await self._engine.scan(chosen.request, caller(call.request))
+        request = chosen.request if call.segments else ScanRequest(())
+        return await self._scans.scan(request, call.context), chosen.unscanned
 
-    async def _strip(self, call: Call, route: Route) -> None:
+    async def _strip(self, call: Call, route: Route, first: Verdict) -> Verdict:
         """Leave refused turns out until the rest is clean; if that fails, the first verdict stands."""
-        first, removed = replace(call), 0
+        verdict, payload, segments, removed = first, call.payload, call.segments, 0
         for _ in range(MOST_PASSES):
-            if call.verdict.failure is not None or call.verdict.action is Action.ALLOW:
+            if verdict.failure is not None or verdict.action is Action.ALLOW:
                 break
-            shorter = without_refused(call.payload.document, call.verdict, self._settings.scan.threshold)
+            shorter = without_refused(call.payload.document, verdict, self._settings.scan.threshold)
             if shorter is None:
                 break
             call.payload = self._intake.rewrite(route, call.payload, shorter[0])
-            call.verdict, removed = await self._judge(call), removed + shorter[1]
-        if call.verdict.failure is not None or call.verdict.action is Action.BLOCK:
-            call.payload, call.segments, call.verdict = first.payload, first.segments, first.verdict
-        else:
+            (verdict, _), removed = await self._judge(call), removed + shorter[1]
+        if verdict.failure is None and verdict.action is Action.ALLOW:
             call.stripped = removed
-
-    def _decide(self, call: Call) -> None:
-        """From the verdict and the mode to what is done."""
-        verdict, monitor = call.verdict, monitors(call.request, self._settings)
-        closed = self._intake.closed(call.payload.unscanned) if monitor else None
-        if verdict.failure is not None:
-            if verdict.action is Action.BLOCK and not monitor:
-                raise _unscannable(verdict.failure)
-            call.unscanned = verdict.failure
-            closed = closed or (verdict.failure if verdict.action is Action.BLOCK else None)
-        elif verdict.action is Action.BLOCK:
-            call.action = "monitor" if monitor else "block"
-            call.unscanned = call.unscanned if monitor else None  # what is refused does not go up
-        if monitor:
-            call.enforce = closed or ("block" if verdict.action is Action.BLOCK else "allow")
-            call.action = "monitor" if call.enforce != "allow" else "allow"
+            return verdict
+        call.payload, call.segments = payload, segments
+        return first
 
     def _blocked(self, call: Call) -> web.Response:
         block = self._settings.block
-        said = refusal_message(block.message, call.verdict, call.id, call.payload.document)
+        said = refusal_message(block.message, call.outcome.verdict, call.id, call.payload.document)
         answer = None
         if block.style == "refusal" and call.route is not None:
             answer = refusal(
@@ -246,7 +235,7 @@ class Proxy:
                 model=call.model or "",
                 stream=call.texts.stream,
             )
-        answer = answer or blocked_response(call.verdict, call.id, block, call.dialect, said)
+        answer = answer or blocked_response(call.outcome.verdict, call.id, block, call.dialect, said)
         answer.headers.update(call.headers)
         self._record(call, answer.status)
         return answer
@@ -259,7 +248,7 @@ class Proxy:
             call.answered = True
             self._record(call, answer.status)
             # A stream may last for minutes: what the request held need not.
-            call.payload, call.segments = Payload(b""), ()
+            call.payload, call.segments = EMPTY, ()
             call.request[RESERVATION].shrink(0)
             return await self._pass_down(call, answer, screen)
 
@@ -288,22 +277,22 @@ class Proxy:
         """What looks at the answer, if anything is to."""
         if self._screening is None or call.request.method == "HEAD":
             return None
-        key, model, path = call.request.get(KEY_ID), call.model, call.path
+        context, model = replace(call.context, entrypoint="answer"), call.model
 
-        def record(verdict: Verdict, outcome: str, status: int) -> None:
-            now, made = datetime.now(UTC), new_decision_id()
-            self._keep(Decision(made, now, "answer", path, verdict, outcome, status, key, model))
+        def record(verdict: Verdict, action: str, status: int) -> None:
+            own = replace(context, decision=new_decision_id())
+            self._scans.record(own, ScanOutcome(verdict, action), status, model=model)
 
-        monitor = monitors(call.request, self._settings)
+        monitor = self._monitors(call)
         return await self._screening.open(call.id, route, call.texts, call.names, record, monitor=monitor)
 
     def _refused(self, call: Call, error: RequestError) -> web.Response:
         """An error of our own. What the upstream failed at was allowed; everything else was not."""
         if not isinstance(error, UpstreamError):
-            call.action = "block"
-            call.unscanned = None
-            if call.verdict.failure is None:
-                call.verdict = Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=_cause(error))
+            verdict = call.outcome.verdict
+            if verdict.failure is None:
+                verdict = Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=_cause(error))
+            call.outcome = replace(call.outcome, verdict=verdict, action="block", unscanned=None)
         REFUSED.labels("inline", str(error.status)).inc()
         # Who has no valid key could otherwise fill the scan log.
         if not isinstance(error, Unauthorized | RateLimited):
@@ -317,11 +306,7 @@ class Proxy:
         if call.recorded:
             return
         call.recorded = True
-        self._keep(call.decision(self._decision_log, status))
-
-    def _keep(self, decision: Decision) -> None:
-        """In the order in which they were made, as soon as what is at hand is done: no answer waits for its record."""
-        asyncio.get_running_loop().call_soon(self._decision_log.record, decision)
+        self._scans.record(call.context, call.outcome, status, call.segments, call.model)
 
 
 def _unscannable(cause: str) -> RequestError:

@@ -43,6 +43,9 @@ class Payload:
     unscanned: tuple[str, ...] = ()
 
 
+EMPTY = Payload(b"")
+
+
 class Intake:
     """Reads requests under given settings."""
 
@@ -57,12 +60,12 @@ class Intake:
         """The payload. Raises `RouteNotAllowed` or `BodyError` for what is refused, `Unavailable` for want of room."""
         cause = self._admit_route(request, route)
         try:
-            payload = await self._receive(request)
-            if cause is None and isinstance(payload.body, bytes):
-                return await self._open(request, route, payload.body)
+            body = await self._receive(request)
+            if cause is None and isinstance(body, bytes):
+                return await self._open(request, route, body)
         except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
-        return payload if cause is None else replace(payload, unscanned=(cause,))
+        return Payload(body, unscanned=(cause or "oversize",))
 
     def rewrite(self, route: Route, payload: Payload, document: JsonValue) -> Payload:
         """The payload with this document, no larger than its own, in place of what the client sent."""
@@ -117,13 +120,14 @@ class Intake:
             return "files"
         return None
 
-    async def _receive(self, request: web.Request) -> Payload:
+    async def _receive(self, request: web.Request) -> bytes | AsyncIterator[bytes]:
+        """The body; one that is larger than the limit, if policy lets it through, as it arrives."""
         try:
-            return Payload(await receive(request, self._limits))
+            return await receive(request, self._limits)
         except Oversize as error:
             if not self.opens("oversize"):
                 raise
-            return Payload(self._whole(error.head, request), unscanned=("oversize",))
+            return self._whole(error.head, request)
 
     async def _whole(self, head: list[bytes], request: web.Request) -> AsyncIterator[bytes]:
         """What was read of a body, and then the rest as it arrives."""

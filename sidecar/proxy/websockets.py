@@ -86,7 +86,7 @@ class Sockets:
             body = error_body(error, "openai")
             body["error"]["sidecar"] = {"decision": call.id}
             return _event(call, body, answer.status)
-        if call.action == "block":
+        if call.outcome.blocked:
             answer = self._refuse(call, None)
             return _event(call, json.loads(answer.text or ""), answer.status)
         self._record(call, 200)

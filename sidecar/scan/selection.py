@@ -16,21 +16,21 @@ from sidecar.util import by_model
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """What is scanned, and the sources whose texts no layer reads (`x-sidecar-unscanned` names them)."""
+class ScanInput:
+    """What is scanned. `unscanned`: kinds of content and sources that no layer reads (`x-sidecar-unscanned`)."""
 
     request: ScanRequest
-    unread: tuple[Source, ...] = ()
+    unscanned: tuple[str, ...] = ()
 
 
-def select(settings: Settings, found: Extraction, more: Iterable[Segment] = ()) -> Selection:
-    """The texts of an extraction that are to be scanned, and `more` said beside them."""
-    read = sources_read(settings, found.model)
-    said = (*found.segments, *found.joined, *more)
-    left = {segment.source for segment in said} - read
-    segments = tuple(segment for segment in said if segment.source in read) if left else said
-    unread = tuple(source for source in Source if source in left)
-    return Selection(ScanRequest(segments, found.system_prompt, found.model), unread)
+def select(settings: Settings, extraction: Extraction, additional: Iterable[Segment] = ()) -> ScanInput:
+    """The texts of an extraction that are to be scanned, and `additional` ones."""
+    scanned = sources_read(settings, extraction.model)
+    candidates = (*extraction.segments, *extraction.joined, *additional)
+    skipped = {segment.source for segment in candidates} - scanned
+    segments = tuple(segment for segment in candidates if segment.source in scanned) if skipped else candidates
+    unscanned = tuple(str(source) for source in Source if source in skipped)
+    return ScanInput(ScanRequest(segments, extraction.system_prompt, extraction.model), unscanned)
 
 
 def sources_read(settings: Settings, model: str | None = None) -> frozenset[Source]:

@@ -55,6 +55,11 @@ def verdict_headers(decision_id: str, action: str, verdict: Verdict, unscanned: 
     return headers | {UNSCANNED: unscanned} if unscanned else headers
 
 
+def scan_headers(decision_id: str, unscanned: str | None) -> dict[str, str]:
+    """What an answer of the scan API and its adapters carries: the decision, and what was not scanned."""
+    return {DECISION: decision_id} | ({UNSCANNED: unscanned} if unscanned else {})
+
+
 def advice(error: RequestError) -> dict[str, str]:
     """When to try again, or that it is no use: behind a 504 the upstream may well be at work, and cost again."""
     if isinstance(error, UpgradeRefused):

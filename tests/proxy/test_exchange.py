@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from aiohttp.test_utils import make_mocked_request
-from door import KeptJournal
 
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import classify
@@ -11,6 +10,7 @@ from sidecar.limits import MemoryBudget
 from sidecar.proxy.exchange import Call
 from sidecar.proxy.request_body import Payload
 from sidecar.response_scan.placeholders import Placeholders, Span
+from sidecar.scan.service import ScanOutcome
 from sidecar.server.body import RESERVATION
 from sidecar.types import Segment
 
@@ -32,26 +32,11 @@ def test_headers_tell_what_was_done() -> None:
         "x-sidecar-risk-score",
         "x-sidecar-threats",
     }
-    made.names, made.stripped, made.unscanned = Placeholders(), 2, "media"
+    made.names, made.stripped, made.outcome = Placeholders(), 2, ScanOutcome(unscanned="media")
     assert "x-sidecar-redacted" not in made.headers
     made.names.redact("a@b.de", [Span(0, 6, "EMAIL")])
     assert (made.headers["x-sidecar-redacted"], made.headers["x-sidecar-stripped"]) == ("1", "2")
     assert made.headers["x-sidecar-unscanned"] == "media"
-
-
-def test_the_record_names_the_path_without_its_query() -> None:
-    """And lengths instead of texts."""
-    made = call()
-    made.segments = (Segment("hello"), Segment("you"))
-    made.payload = Payload(b"{}", Extraction(model="m"))
-    record = made.decision(KeptJournal(), 200)
-    assert (record.route, record.length, record.segments, record.model, record.text) == (
-        "/v1/chat/completions",
-        9,
-        2,
-        "m",
-        "",
-    )
 
 
 def test_what_goes_up_asks_for_a_plain_answer_only_where_it_is_looked_at() -> None:

@@ -30,7 +30,7 @@ def test_every_source_is_read_by_default() -> None:
         *("be kind", "one", "two", "three"),
         *("one\nthree", "more"),
     ]
-    assert (chosen.request.system_prompt, chosen.request.model, chosen.unread) == ("be kind", "m", ())
+    assert (chosen.request.system_prompt, chosen.request.model, chosen.unscanned) == ("be kind", "m", ())
 
 
 def test_what_no_layer_reads_is_named() -> None:
@@ -38,8 +38,8 @@ def test_what_no_layer_reads_is_named() -> None:
     settings = Settings.model_validate({"scan": {"sources": {"application": OFF, "model": OFF}}})
     chosen = select(settings, extract(BODY, "/chat/completions", "openai"))
     assert {segment.source for segment in chosen.request.segments} == {Source.USER}
-    assert chosen.unread == (Source.APPLICATION, Source.MODEL)
-    assert select(settings, extract({"input": "hi"}, "/embeddings", "openai")).unread == ()
+    assert chosen.unscanned == (Source.APPLICATION, Source.MODEL)
+    assert select(settings, extract({"input": "hi"}, "/embeddings", "openai")).unscanned == ()
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sidecar.api.compat.texts import Question, chat, obj, objects
-from sidecar.api.service import Desk
+from sidecar.api.compat.texts import chat, obj, objects
+from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
+from sidecar.scan.selection import ScanInput
 from sidecar.server.reasons import refusal_message
-from sidecar.server.responses import blocked_response, detail_response
+from sidecar.server.responses import DECISION_ID, blocked_response, detail_response, scan_headers
 
 REQUEST, RESPONSE = "/request", "/response"
 CHAT = "/chat/completions"
@@ -28,7 +29,7 @@ CHAT = "/chat/completions"
 class Asked:
     """What is to be scanned; or, with no question, what the model has written."""
 
-    question: Question | None
+    question: ScanInput | None
     written: tuple[tuple[str, str], ...] = ()
 
 
@@ -44,19 +45,19 @@ def parse(value: JsonValue, settings: Settings) -> Asked:
     return Asked(chat(settings, {"messages": objects(body.get("messages"), "body.messages")}))
 
 
-async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
+async def answer(endpoint: ScanEndpoint, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
     """The body and the headers of the answer."""
     if asked.question is None:
-        ruling = await desk.look(request, asked.written, Extraction())
-        said = desk.settings.answers.message
+        outcome = await endpoint.scan_response(request, asked.written, Extraction())
+        said = endpoint.settings.answers.message
     else:
-        ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
-        said = refusal_message(desk.settings.block.message, ruling.verdict, ruling.decision)
-    if not ruling.blocked:
-        return {"action": {"reason": ruling.action}}, ruling.headers
-    refused = blocked_response(ruling.verdict, ruling.decision, desk.settings.block, "openai", said)
-    reject = {"body": refused.text, "status_code": refused.status, "reason": ", ".join(ruling.verdict.threats)}
-    return {"action": reject}, ruling.headers
+        outcome = await endpoint.scan(request, asked.question)
+        said = refusal_message(endpoint.settings.block.message, outcome.verdict, request[DECISION_ID])
+    if not outcome.blocked:
+        return {"action": {"reason": outcome.action}}, scan_headers(request[DECISION_ID], outcome.unscanned)
+    refused = blocked_response(outcome.verdict, request[DECISION_ID], endpoint.settings.block, "openai", said)
+    reject = {"body": refused.text, "status_code": refused.status, "reason": ", ".join(outcome.verdict.threats)}
+    return {"action": reject}, scan_headers(request[DECISION_ID], outcome.unscanned)
 
 
 def error(failed: RequestError) -> web.Response:

@@ -15,13 +15,14 @@ from uuid import UUID
 from aiohttp import web
 
 from sidecar import __version__
-from sidecar.api.compat.texts import Question, chat, obj, objects
-from sidecar.api.service import Desk
+from sidecar.api.compat.texts import chat, obj, objects
+from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import RequestError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.response_scan.placeholders import kind_of
-from sidecar.server.responses import detail_response
+from sidecar.scan.selection import ScanInput
+from sidecar.server.responses import DECISION_ID, detail_response, scan_headers
 from sidecar.types import Finding, Label, ScanRequest, Verdict
 
 PATH = "/v2/guard"
@@ -34,7 +35,7 @@ _IDS = {"project_id": "prompt-sidecar", "policy_id": "prompt-sidecar"}
 class Asked:
     """A chat, and what is to be told beside the verdict."""
 
-    question: Question
+    question: ScanInput
     breakdown: bool
     payload: bool
     dev_info: bool
@@ -47,18 +48,18 @@ def parse(value: JsonValue, settings: Settings) -> Asked:
     return Asked(question, *(body.get(name) is True for name in ("breakdown", "payload", "dev_info")))
 
 
-async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
+async def answer(endpoint: ScanEndpoint, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
     """The body and the headers of the answer."""
-    ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
-    name = UUID(hex=ruling.decision.removeprefix("dec_").ljust(32, "0"))
-    body: dict[str, object] = {"flagged": ruling.blocked, "metadata": {"request_uuid": str(name)}}
+    outcome = await endpoint.scan(request, asked.question)
+    name = UUID(hex=request[DECISION_ID].removeprefix("dec_").ljust(32, "0"))
+    body: dict[str, object] = {"flagged": outcome.blocked, "metadata": {"request_uuid": str(name)}}
     if asked.breakdown:
-        body["breakdown"] = list(_breakdown(ruling.verdict))
+        body["breakdown"] = list(_breakdown(outcome.verdict))
     if asked.payload:
-        body["payload"] = list(_payload(ruling.verdict, asked.question.wanted))
+        body["payload"] = list(_payload(outcome.verdict, asked.question.request))
     if asked.dev_info:
-        body["dev_info"] = {"version": __version__, "model_version": ruling.verdict.revision}
-    return body, ruling.headers
+        body["dev_info"] = {"version": __version__, "model_version": outcome.verdict.revision}
+    return body, scan_headers(request[DECISION_ID], outcome.unscanned)
 
 
 def _detector(finding: Finding) -> str:

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sidecar.api.compat.texts import Question, chat, obj, objects, refuse_if_closed, said, strings
-from sidecar.api.service import Desk
+from sidecar.api.compat.texts import chat, obj, objects, refuse_if_closed, said, strings
+from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import RequestError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
+from sidecar.scan.selection import ScanInput
 from sidecar.server.reasons import refusal_message
-from sidecar.server.responses import detail_response
+from sidecar.server.responses import DECISION_ID, detail_response, scan_headers
 
 PATH = "/beta/litellm_basic_guardrail_api"
 NOTHING = Extraction()
@@ -29,7 +30,7 @@ NOTHING = Extraction()
 class Asked:
     """What is to be scanned; or, with no question, what the model has written and what it answers to."""
 
-    question: Question | None
+    question: ScanInput | None
     written: tuple[tuple[str, str], ...] = ()
     context: Extraction = NOTHING
 
@@ -46,11 +47,11 @@ def parse(value: JsonValue, settings: Settings) -> Asked:
     known = set(_leaves(messages))
     more = said([text for text in strings(body.get("texts"), "texts") if text not in known], "texts")
     question = chat(settings, {"messages": messages, "tools": tools, "model": body.get("model")}, more)
-    unread = question.unread
+    unscanned = question.unscanned
     if strings(body.get("images"), "images"):
         refuse_if_closed(settings, "media")
-        unread = unread or "media"
-    return Asked(Question(question.wanted, unread))
+        unscanned = (*unscanned, "media") if "media" not in unscanned else unscanned
+    return Asked(ScanInput(question.request, unscanned))
 
 
 def _leaves(value: JsonValue) -> list[str]:
@@ -61,18 +62,21 @@ def _leaves(value: JsonValue) -> list[str]:
     return [text for child in below for text in _leaves(child)]
 
 
-async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
+async def answer(endpoint: ScanEndpoint, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
     """The body and the headers of the answer."""
     if asked.question is None:
-        ruling, said = await desk.look(request, asked.written, asked.context), desk.settings.answers.message
+        outcome, said = (
+            await endpoint.scan_response(request, asked.written, asked.context),
+            endpoint.settings.answers.message,
+        )
     else:
-        ruling = await desk.judge(request, asked.question.wanted, unread=asked.question.unread)
-        said = refusal_message(desk.settings.block.message, ruling.verdict, ruling.decision)
-    if not ruling.blocked:
-        return {"action": "NONE"}, ruling.headers
-    threats = ", ".join(ruling.verdict.threats) or "no label"
+        outcome = await endpoint.scan(request, asked.question)
+        said = refusal_message(endpoint.settings.block.message, outcome.verdict, request[DECISION_ID])
+    if not outcome.blocked:
+        return {"action": "NONE"}, scan_headers(request[DECISION_ID], outcome.unscanned)
+    threats = ", ".join(outcome.verdict.threats) or "no label"
     reason = f"{said} ({threats})"
-    return {"action": "BLOCKED", "blocked_reason": reason}, ruling.headers
+    return {"action": "BLOCKED", "blocked_reason": reason}, scan_headers(request[DECISION_ID], outcome.unscanned)
 
 
 def error(failed: RequestError) -> web.Response:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidecar.api.compat.texts import obj, scores, strings
-from sidecar.api.service import Desk
+from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.extraction.json_body import JsonValue
+from sidecar.scan.selection import ScanInput
+from sidecar.server.responses import DECISION_ID, scan_headers
 from sidecar.types import Label, ScanRequest, Segment
 from sidecar.util import json
 
@@ -44,20 +46,20 @@ def parse(value: JsonValue, _settings: Settings) -> Asked:
     return Asked(prompt, frozenset(strings(body.get("scanners_suppress"), "scanners_suppress")))
 
 
-async def answer(desk: Desk, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
+async def answer(endpoint: ScanEndpoint, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
     """The body and the headers of the answer."""
-    ruling = await desk.judge(request, ScanRequest((Segment(asked.prompt),)))
+    outcome = await endpoint.scan(request, ScanInput(ScanRequest((Segment(asked.prompt),))))
     said: dict[str, float] = {}
-    for label, score in scores(ruling.verdict).items():
+    for label, score in scores(outcome.verdict).items():
         name = SCANNERS[label]
         if name not in asked.suppressed:
             said[name] = max(said.get(name, 0.0), score)
-    threats = {SCANNERS[label] for label in ruling.verdict.threats}
-    valid = not ruling.blocked or bool(threats and threats <= asked.suppressed)
+    threats = {SCANNERS[label] for label in outcome.verdict.threats}
+    valid = not outcome.blocked or bool(threats and threats <= asked.suppressed)
     body: dict[str, object] = {"is_valid": valid, "scanners": said}
     if request.path == ANALYZE:
         body["sanitized_prompt"] = asked.prompt
-    return body, ruling.headers
+    return body, scan_headers(request[DECISION_ID], outcome.unscanned)
 
 
 def error(failed: RequestError) -> web.Response:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from sidecar.api.compat.texts import Question, chat, obj, scores
-from sidecar.api.service import Desk, Ruling
+from sidecar.api.compat.texts import chat, obj, scores
+from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.extraction.json_body import JsonValue
+from sidecar.scan.selection import ScanInput
+from sidecar.scan.service import ScanOutcome
 from sidecar.server.middleware import new_decision_id
-from sidecar.server.responses import DECISION_ID, error_response
+from sidecar.server.responses import DECISION_ID, error_response, scan_headers
 from sidecar.types import ScanRequest, Segment
 
 PATH = "/v1/moderations"
@@ -27,7 +29,7 @@ _THEIRS = """
 THEIRS = tuple(_THEIRS.split())
 
 
-def parse(value: JsonValue, settings: Settings) -> list[Question]:
+def parse(value: JsonValue, settings: Settings) -> list[ScanInput]:
     """A question for each result that is wanted. Raises `BodyError`."""
     body = obj(value)
     given, model = body.get("input"), body.get("model")
@@ -38,32 +40,34 @@ def parse(value: JsonValue, settings: Settings) -> list[Question]:
     if all(isinstance(text, str) for text in texts):
         places = ["input"] if isinstance(given, str) else [f"input.{number}" for number in range(len(texts))]
         pairs = zip(texts, places, strict=True)
-        return [Question(ScanRequest((Segment(str(text), path=place),), model=name)) for text, place in pairs]
+        return [ScanInput(ScanRequest((Segment(str(text), path=place),), model=name)) for text, place in pairs]
     if all(isinstance(part, dict) for part in texts):
         parts: list[JsonValue] = [part for part in texts if not isinstance(part, str)]
         return [chat(settings, {"messages": [{"role": "user", "content": parts}], "model": name})]
     raise BodyError("malformed", "'input' must hold texts alone, or parts alone.", param="input")
 
 
-async def answer(desk: Desk, request: web.Request, questions: list[Question]) -> tuple[object, dict[str, str]]:
+async def answer(
+    endpoint: ScanEndpoint, request: web.Request, questions: list[ScanInput]
+) -> tuple[object, dict[str, str]]:
     """The body and the headers of the answer."""
-    rulings = []
+    outcomes = []
     for question in questions:
         request[DECISION_ID] = new_decision_id()
-        rulings.append(await desk.judge(request, question.wanted, unread=question.unread))
+        outcomes.append(await endpoint.scan(request, question))
     body = {
-        "id": f"modr-{rulings[-1].decision.removeprefix('dec_')}",
-        "model": questions[0].wanted.model or "prompt-sidecar",
-        "results": [_result(ruling) for ruling in rulings],
+        "id": f"modr-{request[DECISION_ID].removeprefix('dec_')}",
+        "model": questions[0].request.model or "prompt-sidecar",
+        "results": [_result(outcome) for outcome in outcomes],
     }
-    return body, rulings[-1].headers
+    return body, scan_headers(request[DECISION_ID], outcomes[-1].unscanned)
 
 
-def _result(ruling: Ruling) -> dict[str, object]:
-    ours = {str(label): score for label, score in scores(ruling.verdict).items()}
+def _result(outcome: ScanOutcome) -> dict[str, object]:
+    ours = {str(label): score for label, score in scores(outcome.verdict).items()}
     return {
-        "flagged": ruling.blocked,
-        "categories": dict.fromkeys(THEIRS, False) | {name: name in ruling.verdict.threats for name in ours},
+        "flagged": outcome.blocked,
+        "categories": dict.fromkeys(THEIRS, False) | {name: name in outcome.verdict.threats for name in ours},
         "category_scores": dict.fromkeys(THEIRS, 0.0) | ours,
         "category_applied_input_types": {name: [] for name in THEIRS} | {name: ["text"] for name in ours},
     }

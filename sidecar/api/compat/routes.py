@@ -1,4 +1,4 @@
-"""The adapters that are switched on, by hand, and what stands around each: the desk, and errors in its own shape."""
+"""The adapters that are switched on, by hand, and what stands around each: the scan, and errors in its own shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from sidecar.api.compat import agentgateway, lakera, litellm, llm_guard, moderations
-from sidecar.api.service import Desk
+from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
@@ -33,7 +33,7 @@ class Adapter:
     switch: str
     paths: tuple[str, ...]
     parse: Callable[[JsonValue, Settings], Any]
-    answer: Callable[[Desk, web.Request, Any], Awaitable[tuple[object, dict[str, str]]]]
+    answer: Callable[[ScanEndpoint, web.Request, Any], Awaitable[tuple[object, dict[str, str]]]]
     error: Callable[[RequestError], web.Response]
     obeyed: bool = False
 
@@ -66,7 +66,7 @@ def routes(
     on, found = switched_on(settings), []
     for adapter in ADAPTERS:
         if adapter.switch in on:
-            desk = Desk(
+            endpoint = ScanEndpoint(
                 engine,
                 decision_log,
                 gatekeeper,
@@ -75,16 +75,16 @@ def routes(
                 obeyed=adapter.obeyed,
                 personal=personal,
             )
-            found += [web.post(path, _handler(adapter, desk)) for path in adapter.paths]
+            found += [web.post(path, _handler(adapter, endpoint)) for path in adapter.paths]
     return found
 
 
-def _handler(adapter: Adapter, desk: Desk) -> Handler:
+def _handler(adapter: Adapter, endpoint: ScanEndpoint) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         try:
             key = own_key(request.headers)
-            asked = await desk.read(request, key, lambda value: adapter.parse(value, desk.settings))
-            body, headers = await adapter.answer(desk, request, asked)
+            asked = await endpoint.read(request, key, lambda value: adapter.parse(value, endpoint.settings))
+            body, headers = await adapter.answer(endpoint, request, asked)
         except RequestError as failed:
             REFUSED.labels(ENTRYPOINT, str(failed.status)).inc()
             refused = adapter.error(failed)

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from sidecar.config import Settings
 from sidecar.errors import BodyError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
-from sidecar.scan.selection import select
-from sidecar.types import Label, ScanRequest, Segment, Source, Verdict
+from sidecar.scan.selection import ScanInput, select
+from sidecar.types import Label, Segment, Source, Verdict
 
 ATTACKS = (Label.PROMPT_INJECTION, Label.JAILBREAK, Label.SYSTEM_PROMPT_EXTRACTION)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is to be scanned; `unread` names what no layer reads and the policy lets pass."""
+def chat(settings: Settings, body: dict[str, JsonValue], more: Iterable[Segment] = ()) -> ScanInput:
+    """The body of a chat completion, or the part of one; `more` stands beside it.
 
-    wanted: ScanRequest
-    unread: str | None = None
-
-
-def chat(settings: Settings, body: dict[str, JsonValue], more: Iterable[Segment] = ()) -> Question:
-    """The body of a chat completion, or the part of one; `more` is said beside it.
-
-    It is read as on the inline door (`sidecar.scan.selection`), and so is what happens to parts that no layer reads
+    It is read as by the inline proxy (`sidecar.scan.selection`), and so are parts that no layer reads
     (`failure.input`): raises `BodyError` where that is `block`.
     """
-    found = extract(body, "/chat/completions", "openai")
-    chosen = select(settings, found, more)
-    return Question(chosen.request, ",".join((*_unread(settings, found), *chosen.unread)) or None)
+    extraction = extract(body, "/chat/completions", "openai")
+    chosen = select(settings, extraction, more)
+    return ScanInput(chosen.request, (*_unscanned(settings, extraction), *chosen.unscanned))
 
 
-def _unread(settings: Settings, found: Extraction) -> list[str]:
+def _unscanned(settings: Settings, found: Extraction) -> list[str]:
     kinds = list(dict.fromkeys(part.kind for part in found.unscannable))
     for kind in kinds:
         refuse_if_closed(settings, kind)

@@ -13,13 +13,16 @@ from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Source
 
 
 def test_the_sources_that_are_scanned_are_those_of_the_inline_door() -> None:
-    """What a setting takes out of the scan is named as unread."""
+    """What a setting takes out of the scan is named as unscanned."""
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
     loose = Settings.model_validate({"scan": {"sources": {"model": {"layers": []}}}})
     every = texts.chat(Settings(), body)
-    assert ({segment.source for segment in every.wanted.segments}, every.unread) == ({Source.USER, Source.MODEL}, None)
+    assert ({segment.source for segment in every.request.segments}, every.unscanned) == (
+        {Source.USER, Source.MODEL},
+        (),
+    )
     some = texts.chat(loose, body)
-    assert ({segment.source for segment in some.wanted.segments}, some.unread) == ({Source.USER}, "model")
+    assert ({segment.source for segment in some.request.segments}, some.unscanned) == ({Source.USER}, ("model",))
 
 
 def test_a_label_has_its_best_deciding_score_or_the_risk_score() -> None:

@@ -1,0 +1,136 @@
+"""The scan use case without HTTP. Every entry point that scans requests does it through one `ScanService`.
+
+An entry point reads what it was sent into a `ScanInput`, and makes its own answer of a `ScanOutcome`. What the mode
+makes of a verdict, and what is recorded of it, is the same everywhere and decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from sidecar.auth.api_keys import ApiKey
+from sidecar.config import Settings
+from sidecar.decision_log import DecisionLog
+from sidecar.errors import Unavailable
+from sidecar.scan.engine import Caller, Engine
+from sidecar.types import Action, Decision, LayerName, ScanRequest, Segment, Verdict
+from sidecar.util.units import RuleChange, parse_rule_changes
+
+NOTHING_SCANNED = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
+"""The verdict on a request without texts to scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanContext:
+    """Who asks, and where. `decision`: the id of the decision; `entrypoint`: `inline`, `api`, `compat` or `answer`."""
+
+    decision: str
+    entrypoint: str
+    route: str
+    key: ApiKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOutcome:
+    """A verdict and what follows from it.
+
+    `action`: `allow`, `block`, or `monitor` for what would have been refused. `unscanned` names what reaches the model
+    unscanned, in the words of `failure`. `enforce`: under `mode: monitor` what would have been done (`allow`, `block`,
+    or the cause of an error).
+    """
+
+    verdict: Verdict = NOTHING_SCANNED
+    action: str = "allow"
+    unscanned: str | None = None
+    enforce: str | None = None
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the request is refused."""
+        return self.action == "block"
+
+    @property
+    def failure(self) -> str | None:
+        """The cause, if the request is refused because it could not be scanned."""
+        return self.verdict.failure if self.blocked else None
+
+
+class ScanService:
+    """Scans, decides and records under given settings."""
+
+    def __init__(self, engine: Engine, decision_log: DecisionLog, settings: Settings) -> None:
+        self._engine, self._log, self._settings = engine, decision_log, settings
+
+    def admit(self) -> None:
+        """Raise `Unavailable` while decisions cannot be recorded and have to be (`log.required`)."""
+        if not self._log.healthy:
+            raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
+
+    def monitors(self, key: ApiKey | None) -> bool:
+        """Whether nothing is refused: by the mode of the key, else by the general one."""
+        return ((key and key.mode) or self._settings.mode) == "monitor"
+
+    async def scan(self, request: ScanRequest, context: ScanContext, *, thorough: bool = False) -> Verdict:
+        """The verdict. `thorough`: every layer reports, although the verdict is settled."""
+        if not request.segments:
+            return NOTHING_SCANNED
+        return await self._engine.scan(request, _caller(context, thorough=thorough))
+
+    def decide(
+        self, verdict: Verdict, unscanned: Sequence[str] = (), *, monitored: bool, closed: str | None = None
+    ) -> ScanOutcome:
+        """What is done. `unscanned`: kinds of content that no layer reads and policy lets through.
+
+        `closed`: under monitor, the first of them that would have been refused. Whoever gets an outcome with a
+        `failure` answers with an error.
+        """
+        blocked = verdict.action is Action.BLOCK
+        passing = verdict.failure or ",".join(unscanned) or None
+        if not monitored:
+            return ScanOutcome(verdict, "block", None) if blocked else ScanOutcome(verdict, "allow", passing)
+        enforce = closed or ((verdict.failure or "block") if blocked else "allow")
+        return ScanOutcome(verdict, "allow" if enforce == "allow" else "monitor", passing, enforce)
+
+    def record(
+        self,
+        context: ScanContext,
+        outcome: ScanOutcome,
+        status: int,
+        segments: Sequence[Segment] = (),
+        model: str | None = None,
+    ) -> None:
+        """Record the decision, in order, after what is running: no response waits for its record."""
+        text = "\n".join(segment.text for segment in segments)
+        decision = Decision(
+            id=context.decision,
+            at=datetime.now(UTC),
+            entrypoint=context.entrypoint,
+            route=context.route,
+            verdict=outcome.verdict,
+            action=outcome.action,
+            status=status,
+            key_id=context.key.id if context.key else None,
+            model=model,
+            length=len(text),
+            segments=len(segments),
+            digest=self._log.digest(text),
+            unscanned=outcome.unscanned,
+            text=self._log.text_for_log(segments, outcome.verdict),
+        )
+        asyncio.get_running_loop().call_soon(self._log.record, decision)
+
+
+def _caller(context: ScanContext, *, thorough: bool) -> Caller:
+    key = context.key
+    if key is None:
+        return Caller(thorough=thorough, decision=context.decision)
+    return Caller(key.id, key.threshold, thorough, context.decision, _rule_changes(key.rules) if key.rules else {})
+
+
+@lru_cache
+def _rule_changes(rules: str) -> Mapping[str, RuleChange]:
+    return parse_rule_changes(rules)

@@ -1,0 +1,106 @@
+"""Twin of sidecar/scan/service.py: what the mode makes of a verdict, and what is recorded of it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from door import KeptJournal, WordScanner
+
+from sidecar.auth.api_keys import ApiKey
+from sidecar.config import Settings
+from sidecar.errors import Unavailable
+from sidecar.scan.service import NOTHING_SCANNED, ScanContext, ScanOutcome, ScanService
+from sidecar.types import Action, LayerName, ScanRequest, Segment, Verdict
+
+ALLOWED = Verdict(0.1, Action.ALLOW, (), 1, LayerName.RULES)
+BLOCKED = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES)
+FAILED = Verdict(0.0, Action.BLOCK, (), 1, LayerName.RULES, failure="deadline")
+PASSED = Verdict(0.0, Action.ALLOW, (), 1, LayerName.RULES, failure="deadline")
+CONTEXT = ScanContext("dec_1", "inline", "/v1/chat/completions")
+
+
+def service(scanner: Any = None, log: KeptJournal | None = None, **settings: Any) -> ScanService:
+    """A service over a scanner made for tests."""
+    return ScanService(scanner or WordScanner(), log or KeptJournal(), Settings.model_validate(settings))
+
+
+def key(**changes: Any) -> ApiKey:
+    """A valid key."""
+    now = datetime.now(UTC)
+    return ApiKey(**({"id": "key_1", "name": "k", "environment": "live", "created_at": now} | changes))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "unscanned", "expected"),
+    [
+        (ALLOWED, (), ("allow", None, None)),
+        (ALLOWED, ("media", "model"), ("allow", "media,model", None)),
+        (PASSED, ("media",), ("allow", "deadline", None)),
+        (BLOCKED, ("media",), ("block", None, None)),
+        (FAILED, (), ("block", None, None)),
+    ],
+)
+def test_a_verdict_is_obeyed(verdict: Verdict, unscanned: tuple[str, ...], expected: tuple[str | None, ...]) -> None:
+    """What is refused reaches nobody, so nothing of it is unscanned; what passes unscanned is named."""
+    outcome = service().decide(verdict, unscanned, monitored=False)
+    assert (outcome.action, outcome.unscanned, outcome.enforce) == expected
+    assert outcome.failure == ("deadline" if verdict is FAILED else None)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "closed", "expected"),
+    [
+        (ALLOWED, None, ("allow", "media", "allow")),
+        (ALLOWED, "media", ("monitor", "media", "media")),
+        (BLOCKED, None, ("monitor", "media", "block")),
+        (FAILED, None, ("monitor", "deadline", "deadline")),
+    ],
+)
+def test_under_monitor_nothing_is_refused(verdict: Verdict, closed: str | None, expected: tuple[str, ...]) -> None:
+    """And the outcome says what would have been."""
+    outcome = service().decide(verdict, ("media",), monitored=True, closed=closed)
+    assert (outcome.action, outcome.unscanned, outcome.enforce) == expected
+    assert (outcome.blocked, outcome.failure) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("general", "own", "expected"),
+    [("enforce", None, False), ("monitor", None, True), ("enforce", "monitor", True), ("monitor", "enforce", False)],
+)
+def test_a_keys_mode_goes_before_the_general_one(general: str, own: str | None, expected: bool) -> None:
+    """Also where it is the stricter one."""
+    scans = service(mode=general)
+    assert scans.monitors(key(mode=own)) is expected
+    assert scans.monitors(None) is (general == "monitor")
+
+
+async def test_a_request_without_texts_is_not_scanned() -> None:
+    """There is nothing to ask the layers."""
+    scanner = WordScanner()
+    assert await service(scanner).scan(ScanRequest(()), CONTEXT) is NOTHING_SCANNED
+    assert (await service(scanner).scan(ScanRequest((Segment("EVIL"),)), CONTEXT)).action is Action.BLOCK
+    assert len(scanner.scanned) == 1
+
+
+async def test_a_record_holds_lengths_and_no_text() -> None:
+    """One row, in order, after what is running."""
+    log = KeptJournal()
+    scans = service(log=log)
+    scans.record(CONTEXT, ScanOutcome(BLOCKED, "block"), 400, (Segment("hello"), Segment("you")), "m")
+    assert log.decisions == []
+    await asyncio.sleep(0)
+    (row,) = log.decisions
+    assert (row.id, row.entrypoint, row.route, row.status) == ("dec_1", "inline", "/v1/chat/completions", 400)
+    assert (row.action, row.length, row.segments, row.model, row.text) == ("block", 9, 2, "m", "")
+
+
+def test_nothing_is_admitted_while_a_required_log_cannot_be_written() -> None:
+    """The caller is told to come back."""
+    log = KeptJournal()
+    service(log=log).admit()
+    log.broken = True
+    with pytest.raises(Unavailable, match=r"log\.required"):
+        service(log=log).admit()
