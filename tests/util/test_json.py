@@ -32,7 +32,7 @@ try:
     }[operation]()
 except MemoryError:
     hoard.clear()
-    sys.exit(json.loads(b"7"))
+    sys.exit(jsons.loads(b"7"))
 """
 
 
