@@ -66,8 +66,8 @@ def test_only_the_layers_of_a_model_scan_it() -> None:
     """A source that no configured layer scans is reported as unread."""
     models: Any = {"local": {"layers": []}}
     selection_input = extract(CHAT | {"model": "local"}, "/chat/completions", "openai")
-    assert select(Settings(models=models), selection_input).unread == (Source.USER,)
-    assert select(Settings(), selection_input).unread == ()
+    assert select(Settings(models=models), selection_input).unscanned == (Source.USER,)
+    assert select(Settings(), selection_input).unscanned == ()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_an_entry_hides_only_the_settings_it_sets() -> None:
     """A setting missing from the first matching entry is taken from the next one that matches."""
     models: Any = {"claude-*": {"threshold": 0.3}, "claude-opus-*": {"layers": []}}
     selection_input = extract(CHAT | {"model": "claude-opus-5"}, "/chat/completions", "openai")
-    assert select(Settings(models=models), selection_input).unread == (Source.USER,)
+    assert select(Settings(models=models), selection_input).unscanned == (Source.USER,)
 
 
 @pytest.mark.parametrize(
