@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 import servers
 import structlog
+from hypothesis import settings
 from support import RULES_ONLY, SidecarProcess, StartSidecar
 
 from sidecar.storage import Store
+
+# A busy machine makes an example slow, not wrong.
+settings.register_profile("sidecar", deadline=None)
+settings.load_profile("sidecar")
 
 
 @pytest.fixture(autouse=True)
