@@ -217,7 +217,7 @@ def scenario_harmless(_: Pools, rng: Random) -> Row:
 
 
 def scenario_request(pools: Pools, rng: Random) -> Row:
-    """An ordinary request in such a scenario: the scenario alone proves nothing."""
+    """An ordinary request in such a scenario: the scenario alone is no evidence."""
     base = rng.choice(pools.requests)
     return replace(base, text=scenarios.templates().around(base.text, rng), transformation="scenario_request")
 

@@ -15,13 +15,13 @@ HOSTILE = Hostile(policy.load().rules)
 @pytest.mark.parametrize("size", [50, 1_000])
 def test_texts_have_the_size_that_was_asked_for(size: int) -> None:
     """Of every kind."""
-    texts = [plain(size), *real(size), HOSTILE.text(size), HOSTILE.needles(size)]
+    texts = [plain(size), *real(size), HOSTILE.text(size), HOSTILE.literals(size)]
     assert {len(text) for text in texts} == {size}
 
 
 def test_hostile_text_is_new_each_time() -> None:
     """Else the second would find what the first has left behind."""
-    assert len({*HOSTILE.fresh(200), HOSTILE.needles(200), HOSTILE.needles(200)}) >= 17
+    assert len({*HOSTILE.fresh(200), HOSTILE.literals(200), HOSTILE.literals(200)}) >= 17
 
 
 def test_thinned_text_has_no_piece_that_a_rule_is_certain_of() -> None:
