@@ -85,7 +85,7 @@ def configured(folder: str, *, semantic: bool) -> Settings:
 
 
 @click.command()
-@click.option("--top", default=0, help="Print the functions that are called most, so many.")
+@click.option("--top", default=0, help="Print this many of the functions that are called most.")
 @click.option("--semantic/--rules-only", default=True, show_default=True, help="Which layers are on.")
 def main(top: int, *, semantic: bool) -> None:
     """Print the counts of one allowed chat request."""

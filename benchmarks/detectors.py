@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     parser.add_argument("--peers", type=Path, help="the interpreter of the peers' environment")
     parser.add_argument("--ours", type=Path, help="rows of `sidecar eval --out`, instead of evaluating now")
-    parser.add_argument("--every", type=int, default=1, help="every so manyth row only")
+    parser.add_argument("--every", type=int, default=1, help="use every n-th row only")
     parser.add_argument("--json", type=Path, dest="out", help="also write the figures to this file")
     arguments = parser.parse_args()
     rows = [row for row in read_rows(arguments.path) if row.attack or row.benign][:: arguments.every]

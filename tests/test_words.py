@@ -41,7 +41,7 @@ TERMS = {
     r"doors?": "endpoint, entry point",
     r"dress": "scenarios",
     r"glances?": "first stage",
-    r"goes (up|down)": "is sent upstream, downstream",
+    r"(go|goes|went) (up|down)": "is forwarded, is sent to the client",
     r"held_back": "holdout",
     r"intake": "request_body",
     r"journal": "decision_log",

@@ -109,7 +109,7 @@ def _semantic(figures: Results) -> Iterator[Goal]:
     yield Goal("semantic, mixed prompts, c=1: p95", 15, take("p95_ms"), unit=" ms")
     yield Goal("semantic, mixed prompts, c=16: prompts a second", 150, take("c16_per_s"), least=True)
     beside = [row["rules_p99_beside_ms"] / row["rules_p99_ms"] for row in rows]
-    yield Goal("p99 of what the rules settle, beside semantic work, to alone", 2, beside)
+    yield Goal("p99 of requests that the rules block, during semantic work, to alone", 2, beside)
     for name, points in figures["conversation"].items():
         ratio = points["200"]["added_ms"] / points["10"]["added_ms"]
         yield Goal(f"{name}: turn 200 of a conversation, to turn 10", 1.5, [ratio])
