@@ -1,4 +1,4 @@
-"""What one allowed chat request costs in steps: `python -m benchmarks.calls [--top 30]`.
+"""Counts the steps of one allowed chat request: `python -m benchmarks.calls [--top 30]`.
 
 Counts, for a chat completion that is scanned, allowed and answered by the echo upstream: calls of our own functions,
 value objects of our own classes, modules entered, and how often control passes from one module of ours to another.
@@ -28,7 +28,7 @@ WARM = 5
 
 @dataclass
 class Counts:
-    """What was seen while the profiler was on."""
+    """What the profiler counted."""
 
     calls: Counter[str] = field(default_factory=Counter)
     objects: Counter[str] = field(default_factory=Counter)
@@ -37,7 +37,7 @@ class Counts:
     _last: str = ""
 
     def profile(self, frame: FrameType, event: str, _argument: Any) -> None:
-        """For `sys.setprofile`. A coroutine that goes on after it waited counts once more."""
+        """For `sys.setprofile`. A coroutine that resumes counts as another call."""
         if event != "call":
             return
         code = frame.f_code
@@ -73,7 +73,7 @@ async def measure(settings: Settings) -> Counts:
 
 
 def configured(folder: str, *, semantic: bool) -> Settings:
-    """The defaults on free ports, with the echo upstream and a store of its own."""
+    """The default settings on free ports, with the echo upstream and a new store."""
     given = {
         "listen": {"port": 0},
         "admin": {"port": 0},
@@ -85,7 +85,7 @@ def configured(folder: str, *, semantic: bool) -> Settings:
 
 
 @click.command()
-@click.option("--top", default=0, help="Print the functions that are called most, so many.")
+@click.option("--top", default=0, help="Print this many of the functions that are called most.")
 @click.option("--semantic/--rules-only", default=True, show_default=True, help="Which layers are on.")
 def main(top: int, *, semantic: bool) -> None:
     """Print the counts of one allowed chat request."""

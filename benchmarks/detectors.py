@@ -1,12 +1,12 @@
-"""Our detection beside that of others, on the same labelled rows in one run: `make bench-detectors DATA=FILE`.
+"""Compares our detection with other detectors on the same labelled rows in one run: `make bench-detectors DATA=FILE`.
 
     python -m benchmarks.detectors FILE [--every N] [--ours ROWS] [--peers PYTHON] [--json OUT]
 
 Ours is measured as `sidecar eval` measures it, with the shipped policies, model and threshold (`--ours` takes the rows
-that it wrote with `--out` before). The others answer
-in an environment of their own (`--peers` is its interpreter), with their default settings. A row is an attack if
-it carries one of the four attack labels and benign if it says so; rows with personal data alone are left out.
-"Recall at" takes the threshold from the benign rows of the file itself, which flatters everybody alike;
+that it wrote with `--out` before). The others run
+in a separate environment (`--peers` is its interpreter), with their default settings. A row is an attack if
+it carries one of the four attack labels and benign if it is labelled so; rows with personal data alone are left out.
+"Recall at" takes the threshold from the benign rows of the file itself, which flatters all detectors equally;
 "as shipped" takes each detector's own.
 """
 
@@ -36,7 +36,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a detector said of one row; `elapsed` in milliseconds."""
+    """A detector's result for one row; `elapsed` in milliseconds."""
 
     score: float
     blocked: bool
@@ -45,7 +45,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one detector. `recall_at` maps a false-positive rate to the recall and its 95 % bootstrap interval."""
+    """Figures of one detector. `recall_at` maps a false-positive rate to the recall and its 95 % bootstrap interval."""
 
     auc: float
     recall_at: dict[str, tuple[float, float, float]]
@@ -55,7 +55,7 @@ class Figures:
 
 
 def figures(rows: Sequence[Row], answers: Sequence[Answer], rng: np.random.Generator) -> Figures:
-    """All figures; row and answer stand at the same place."""
+    """All figures; `rows` and `answers` have the same order."""
     scores = np.array([a.score for a in answers])
     attack = np.array([row.attack for row in rows])
     blocked = np.array([a.blocked for a in answers])
@@ -69,14 +69,14 @@ def figures(rows: Sequence[Row], answers: Sequence[Answer], rng: np.random.Gener
 
 
 def area(attacks: np.ndarray, benign: np.ndarray) -> float:
-    """The chance that an attack scores above a benign row, ties counting half (Mann-Whitney)."""
+    """The probability that an attack scores above a benign row, ties counting half (Mann-Whitney)."""
     order = np.sort(benign)
     below = np.searchsorted(order, attacks, "left") + np.searchsorted(order, attacks, "right")
     return float(below.mean() / 2 / len(order))
 
 
 def recall(attacks: np.ndarray, benign: np.ndarray, rate: float) -> float:
-    """Attacks above the score that at most this share of benign rows exceeds."""
+    """Share of attacks above the score that at most this share of benign rows exceeds."""
     return float((attacks > np.sort(benign)[::-1][min(len(benign) - 1, int(rate * len(benign)))]).mean())
 
 
@@ -89,7 +89,7 @@ def _interval(
 
 
 def ours(path: Path, rows: Sequence[Row], layers: str) -> list[Answer]:
-    """By `sidecar eval` on the file, in a process of its own."""
+    """Our results, from `sidecar eval` on the file in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "rows.jsonl"
         command = [sys.executable, "-m", "sidecar", "eval", str(path), "--layers", layers, "--out", str(out)]
@@ -98,14 +98,14 @@ def ours(path: Path, rows: Sequence[Row], layers: str) -> list[Answer]:
 
 
 def written(path: Path, rows: Sequence[Row]) -> list[Answer]:
-    """What `sidecar eval --out` wrote, in the order of the rows."""
+    """The results that `sidecar eval --out` wrote, in the order of the rows."""
     answers = {value["id"]: value for value in map(json.loads, path.read_text("utf-8").splitlines())}
     lines = (answers[row.id] for row in rows)
     return [Answer(value["risk_score"], value["action"] == "block", value["latency_ms"]) for value in lines]
 
 
 def theirs(python: Path, name: str, rows: Sequence[Row]) -> Iterator[Answer]:
-    """By their own package, one text after another."""
+    """Results of another detector's package, one text after another."""
     texts = "".join(json.dumps(row.text) + "\n" for row in rows)
     command = [str(python), str(HERE / "peers" / "score.py"), name]
     done = subprocess.run(command, input=texts, capture_output=True, text=True, check=False)
@@ -116,7 +116,7 @@ def theirs(python: Path, name: str, rows: Sequence[Row]) -> Iterator[Answer]:
 
 
 def show(measured: dict[str, Figures], attacks: int, benign: int) -> None:
-    """One table, as Markdown can hold it."""
+    """The figures as a Markdown table."""
     table = Table("detector", "AUC", "recall at 1 %", "at 2 %", "at 5 %", "as shipped", "false positives", "median ms")
     table.title = f"{attacks} attacks, {benign} benign"
     for name, figure in measured.items():
@@ -127,12 +127,12 @@ def show(measured: dict[str, Figures], attacks: int, benign: int) -> None:
 
 
 def main() -> None:
-    """Measure everybody who can be reached."""
+    """Measure our detector and, with `--peers`, the others."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", type=Path)
     parser.add_argument("--peers", type=Path, help="the interpreter of the peers' environment")
     parser.add_argument("--ours", type=Path, help="rows of `sidecar eval --out`, instead of evaluating now")
-    parser.add_argument("--every", type=int, default=1, help="every so manyth row only")
+    parser.add_argument("--every", type=int, default=1, help="use every n-th row only")
     parser.add_argument("--json", type=Path, dest="out", help="also write the figures to this file")
     arguments = parser.parse_args()
     rows = [row for row in read_rows(arguments.path) if row.attack or row.benign][:: arguments.every]

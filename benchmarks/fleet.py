@@ -1,8 +1,8 @@
 """A thousand scans at once with ten keys, at four real sidecars that share one PostgreSQL and one Redis.
 
-Two runs: all at once, where each key has its burst and earns next to nothing; and a steady push over the rate, where
-the limit is what was earned in that time. Counted at the clients: what was let through; in the store: its rows. Ends
-with 1 if a key got more than 1 % beyond its limit, or a row is missing.
+Two runs: all scans at once, where each key has its burst and almost no refill; and steady load above the rate, where
+the limit is the refill of that time. Clients count the scans that were admitted, the store their rows. The exit code
+is 1 if a key was admitted more than 1 % beyond its limit, or if a row is missing.
 
     python -m benchmarks.fleet [--scans 1000] [--seconds 20] [--json]
 """
@@ -49,18 +49,18 @@ class Fleet:
     session: aiohttp.ClientSession
 
     async def keys(self, name: str, rate: Rate) -> list[tuple[ApiKey, str]]:
-        """Ten fresh keys with limits of their own."""
+        """Ten new keys, each with its own limit."""
         return [await self.ring.create(f"{name} {n}", rate=rate, burst=BURST) for n in range(KEYS)]
 
     async def scan(self, number: int, value: str) -> int:
-        """One scan at the next of the sidecars; its status."""
+        """One scan at the next sidecar in turn; returns its status."""
         url = f"{self.bases[number % len(self.bases)]}/api/v1/prompt/scan"
         async with self.session.post(url, json=BODY, headers={"X-API-Key": value}) as answer:
             await answer.read()
             return answer.status
 
     async def limited_alone(self) -> int:
-        """Requests that a process limited by itself because Redis' answer came too late."""
+        """Requests that a process limited locally because Redis answered too late."""
         total = 0.0
         for admin in self.admins:
             async with self.session.get(f"{admin}/metrics") as answer:
@@ -69,7 +69,7 @@ class Fleet:
         return int(total)
 
     async def rows(self, key: ApiKey, expected: int) -> int:
-        """How many decisions of the key are stored, once all are or ten seconds have passed."""
+        """Number of stored decisions of the key, once all are stored or after ten seconds."""
         deadline = time.monotonic() + 10
         while (count := await self.store.decisions.count(Filter(key_id=key.id))) < expected:
             if time.monotonic() > deadline:
@@ -80,7 +80,7 @@ class Fleet:
 
 @contextmanager
 def processes(store: str, limits: str) -> Iterator[list[SidecarProcess]]:
-    """Real sidecars with the rules layer alone, each in a folder of its own."""
+    """Real sidecars with the rules layer alone, each in its own folder."""
     settings = {"store": {"url": store}, "limits": {"url": limits}, "layers": {"semantic": {"enabled": False}}}
     with ExitStack() as stack:
         started = []
@@ -92,7 +92,7 @@ def processes(store: str, limits: str) -> Iterator[list[SidecarProcess]]:
 
 
 async def at_once(fleet: Fleet, scans: int) -> dict[str, object]:
-    """All of them in one moment."""
+    """Send all scans at once."""
     keys, begun = await fleet.keys("burst", SLOW), time.monotonic()
     order = [n % KEYS for n in range(scans)]
     statuses = await asyncio.gather(*(fleet.scan(n // KEYS, keys[which][1]) for n, which in enumerate(order)))
@@ -100,7 +100,7 @@ async def at_once(fleet: Fleet, scans: int) -> dict[str, object]:
 
 
 async def steady(fleet: Fleet, seconds: float) -> dict[str, object]:
-    """Each key is used by four clients that never wait, for so long."""
+    """Four clients per key send scans without a pause for `seconds`."""
     keys, begun = await fleet.keys("steady", STEADY), time.monotonic()
     counts: list[tuple[int, int]] = []
 
@@ -117,7 +117,7 @@ async def steady(fleet: Fleet, seconds: float) -> dict[str, object]:
 async def _report(
     fleet: Fleet, keys: list[tuple[ApiKey, str]], counts: list[tuple[int, int]], rate: Rate, took: float
 ) -> dict[str, object]:
-    """What was let through beside what was allowed at most, and the rows that are missing."""
+    """Admitted scans compared with the limit, and the number of missing rows."""
     passed = Counter(which for which, status in counts if status == 200)
     most = BURST + rate.requests * took / rate.period
     lost = sum([passed[n] - await fleet.rows(key, passed[n]) for n, (key, _) in enumerate(keys)])
@@ -134,7 +134,7 @@ async def _report(
 
 
 async def measure(scans: int, seconds: float) -> dict[str, dict[str, object]]:
-    """Both runs, on servers of their own."""
+    """Both runs, each on new servers."""
     with servers.postgresql() as postgres, servers.redis() as redis:
         url = postgres.new_database()
         with processes(url, redis.url) as replicas:
@@ -149,7 +149,7 @@ async def measure(scans: int, seconds: float) -> dict[str, dict[str, object]]:
 
 
 def main() -> None:
-    """Measure, print, and end with 1 where a promise is broken."""
+    """Measure and print; exit code 1 if a limit or the row count is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scans", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=20.0)

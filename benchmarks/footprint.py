@@ -1,9 +1,9 @@
-"""What a sidecar is made of: memory and processor time of each step of a start, in the order of a start.
+"""Memory and processor time of each step of a sidecar's startup, in order.
 
     python -m benchmarks.footprint
 
-Memory is what is resident in this one process (Linux: /proc), so that a step which reuses what another has freed looks
-smaller than alone. Real prompts come last: what automata and model keep of them stays.
+Memory is resident memory of this one process (Linux: /proc), so a step that reuses memory freed by another looks
+smaller than it would alone. Real prompts come last: memory that automata and model allocate for them is not freed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ PROMPTS = 300
 
 
 def resident() -> float:
-    """Megabytes."""
+    """Resident megabytes."""
     rolled = Path("/proc/self/smaps_rollup").read_text("ascii")
     return int(rolled.partition("Rss:")[2].split()[0]) / 1024
 
 
 async def steps() -> AsyncIterator[str]:
-    """Each has been taken when its name comes. Imports are part of what is measured."""
+    """Performs each step and then yields its name. Imports are measured, too."""
     yield "Python and asyncio"
     from sidecar.runtime import malloc  # noqa: PLC0415
 
@@ -61,7 +61,7 @@ async def steps() -> AsyncIterator[str]:
 
 
 async def measured() -> list[tuple[str, float, float]]:
-    """The steps with megabytes and seconds of processor time, each beside the one before."""
+    """Each step with the megabytes and processor seconds that it added."""
     samples, held, spent = [], 0.0, 0.0
     async for name in steps():
         now, cpu = resident(), time.process_time()

@@ -1,8 +1,8 @@
-"""Memory and latency of the inline door while many connections do nothing.
+"""Memory and latency of the inline proxy while many connections are idle.
 
-One real sidecar with the rules layer, in front of an upstream that begins streams and never goes on. Good
-requests are timed alone, beside N idle streams, beside N half-open requests as well (every other one in its head,
-the rest in its body), and after all have left. Every good request must be answered with 200. Settings can be
+One real sidecar with the rules layer, in front of an upstream that starts streams and never continues them. Good
+requests are timed alone, with N idle streams, with N half-open requests as well (half of them incomplete in the head,
+half in the body), and after all have disconnected. Every good request must be answered with 200. Settings can be
 given in the environment, such as SIDECAR__RESPONSES=block.
 
     python -m benchmarks.idle [--connections 1000] [--requests 1000] [--json]
@@ -34,7 +34,7 @@ SETTLE_SECONDS = 1.5
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
-    """A whole answer at once; to a stream one event, and then nothing."""
+    """Answers immediately and completely; a stream gets one event and nothing more."""
     if not (await request.json()).get("stream"):
         return web.json_response(ANSWER)
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -55,7 +55,7 @@ async def start_upstream(port: int) -> web.AppRunner:
 
 
 def start_sidecar(port: int, to: int, folder: Path, connections: int) -> subprocess.Popen[bytes]:
-    """The sidecar, in a process of its own, patient enough for the whole run."""
+    """The sidecar in a separate process, with timeouts longer than the run."""
     settings = {
         "LISTEN__PORT": port,
         "ADMIN__PORT": 0,
@@ -74,7 +74,7 @@ def start_sidecar(port: int, to: int, folder: Path, connections: int) -> subproc
 
 
 def memory_mib(pid: int) -> float:
-    """Resident memory of a process, as the kernel says."""
+    """Resident memory of a process, from the kernel."""
     status = Path(f"/proc/{pid}/status").read_text("ascii")
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
 
@@ -90,7 +90,7 @@ class Run:
         self.rows: list[dict[str, float | str]] = []
 
     async def good(self, name: str) -> None:
-        """Time good requests, one after another, and note them with the memory of the sidecar."""
+        """Time good requests sequentially and record them with the memory of the sidecar."""
         taken = []
         for _ in range(self._requests):
             begun = time.perf_counter()
@@ -105,14 +105,14 @@ class Run:
         self.rows.append({key: value if isinstance(value, str) else round(value, 2) for key, value in row.items()})
 
     async def idle_stream(self) -> aiohttp.ClientResponse:
-        """A stream that has begun."""
+        """A stream that has received its first event."""
         reply = await self._session.post(self._url, json=CHAT | {"stream": True})
         await reply.content.readline()
         return reply
 
 
 async def measure(run: Run, connections: int, port: int) -> None:
-    """All situations in their order."""
+    """All situations, in order."""
     await run.good("warm-up")
     await run.good("alone")
     streams = [await run.idle_stream() for _ in range(connections)]
@@ -131,7 +131,7 @@ async def measure(run: Run, connections: int, port: int) -> None:
 
 
 async def main_async(connections: int, requests: int) -> list[dict[str, float | str]]:
-    """Start everything, measure, end everything."""
+    """Start all processes, measure, stop them."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     port, to = free_port(), free_port()
     upstream = await start_upstream(to)

@@ -1,4 +1,4 @@
-"""Chooses the judge's band: which scores are worth a second opinion, and what that costs and avoids.
+"""Chooses the judge's band: which scores to ask the judge about, its calls and the errors it avoids.
 
 Reads the scores of the other layers, and of the judge if it was measured, as `sidecar eval --out` writes them:
 
@@ -6,11 +6,11 @@ Reads the scores of the other layers, and of the judge if it was measured, as `s
     sidecar eval dev.jsonl.gz --layers llm_judge --out judge.jsonl        (optional, slow)
     python -m benchmarks.judge_band dev.jsonl.gz others.jsonl [--judge judge.jsonl] [--attacks 0.02] [--budget 100]
 
-For each band it weighs attack and benign rows to the share of attacks given (real traffic is not a test set) and
-prints per 1,000 prompts: how many are asked about, the calls that makes (an acquittal needs a control, so two),
-the errors of the other layers in the band, and those left after the judge. Without measured answers the judge is
-assumed to be as good as `--recall` and `--false-positives` say. An answer that the judge does not give leaves
-the verdict of the other layers. Best is the band that leaves the fewest errors within the budget of calls.
+For each band it weights attack and benign rows to the given share of attacks (test sets have more attacks than traffic)
+and prints per 1,000 prompts: prompts in the band, judge calls (two where the judge acquits, because of the control),
+errors of the other layers in the band, and errors that remain after the judge. Without measured answers the judge is
+assumed to have the rates of `--recall` and `--false-positives`. Where the judge gives no answer, the verdict of the
+other layers stands. The best band leaves the fewest errors within the budget of calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STEPS = 20
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One labelled row: what the other layers said, how likely the judge blocks it, what it weighs per 1,000."""
+    """One labelled row: score of the other layers, probability that the judge blocks it, weight per 1,000 prompts."""
 
     attack: bool
     score: float
@@ -38,13 +38,13 @@ class Case:
     weight: float
 
     def wrong(self, blocked: float) -> float:
-        """How much of an error it is to block this row so often."""
+        """Weighted error if this row is blocked with this probability."""
         return self.weight * (1.0 - blocked if self.attack else blocked)
 
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """What a band costs and avoids, per 1,000 prompts."""
+    """Calls of a band and the errors it avoids, per 1,000 prompts."""
 
     low: float
     high: float
@@ -55,12 +55,12 @@ class Trade:
 
     @property
     def avoided(self) -> float:
-        """Errors that the judge saves; negative where it makes things worse."""
+        """Errors that the judge corrects, net; negative if it adds more."""
         return self.errors_before - self.errors_after
 
 
 def trade(cases: Sequence[Case], low: float, high: float, threshold: float) -> Trade:
-    """The figures of one band; `high` itself is outside, as in the engine."""
+    """The figures of one band; `high` is excluded, as in the engine."""
     inside = [case for case in cases if low <= case.score < high]
     questions = sum(case.weight for case in inside)
     acquitted = sum(case.weight * (1.0 - case.judge_blocks) for case in inside)
@@ -70,13 +70,13 @@ def trade(cases: Sequence[Case], low: float, high: float, threshold: float) -> T
 
 
 def bands(threshold: float) -> Iterator[tuple[float, float]]:
-    """All bands around the threshold on a grid of twentieths."""
+    """All bands around the threshold, on a grid of 0.05."""
     edges = [step / STEPS for step in range(STEPS + 1)]
     yield from ((low, high) for low in edges for high in edges if low <= threshold <= high and low < high)
 
 
 def best(trades: Sequence[Trade], budget: float) -> Trade | None:
-    """Most errors avoided within the budget of calls; of equals the cheapest. None if no band avoids any."""
+    """The band that avoids most errors within the budget of calls, then the cheapest; None if no band avoids any."""
     affordable = [t for t in trades if t.calls <= budget and t.avoided > 0]
     return max(affordable, key=lambda t: (round(t.avoided, 6), -t.calls), default=None)
 
@@ -84,7 +84,7 @@ def best(trades: Sequence[Trade], budget: float) -> Trade | None:
 def cases(
     labelled: Path, scores: Mapping[str, float], judged: Mapping[str, float], arguments: argparse.Namespace
 ) -> list[Case]:
-    """Attack and benign rows that were scored, weighed so that attacks have their share of 1,000 prompts."""
+    """Attack and benign rows that were scored, weighted so that attacks have their share of 1,000 prompts."""
     rows = [row for row in read_rows(labelled) if row.id in scores and (row.attack or row.benign)]
     attacks = sum(row.attack for row in rows)
     if not attacks or attacks == len(rows):
@@ -129,7 +129,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Print the trade of every band that nothing cheaper beats, and the best."""
+    """Print the Pareto-optimal bands and the best one."""
     arguments = _arguments()
     judged = read_scores(arguments.judge) if arguments.judge else {}
     rows = cases(arguments.labelled, read_scores(arguments.scores), judged, arguments)
@@ -150,7 +150,7 @@ def _cost(trade: Trade) -> tuple[float, float]:
 
 
 def frontier(trades: Sequence[Trade]) -> Iterator[Trade]:
-    """From cheap to dear, the bands that avoid more than all cheaper ones."""
+    """The Pareto-optimal bands by rising cost: each avoids more errors than all cheaper ones."""
     most = 0.0
     for option in trades:
         if option.avoided > most + 1e-9:

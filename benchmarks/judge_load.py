@@ -1,8 +1,8 @@
-"""What the judge does to traffic, and traffic to the judge, at twenty times its capacity, in one run.
+"""Load test of the judge at twenty times its capacity: its load, and the latency of other traffic, in one run.
 
 Starts three real processes on loopback: a judge that takes half a second for an answer, a sidecar without and a
 sidecar with that judge. Both get the same requests in alternating slices: some outside the band, and inside it far
-more than the judge can take. Prints how busy the judge ever was (calls at once, calls in any minute, longest scan)
+more than the judge can answer. Prints the judge's peak load (concurrent calls, calls in any minute, longest scan)
 and the ratio of the p99 of the traffic outside the band, with and without judge.
 
     python -m benchmarks.judge_load [--seconds 30] [--json]
@@ -48,7 +48,7 @@ rules:
 
 @dataclass
 class Side:
-    """One sidecar, and what became of the requests that it got."""
+    """One sidecar and the results of its requests."""
 
     name: str
     process: SidecarProcess
@@ -58,7 +58,7 @@ class Side:
     used: Counter[str] = field(default_factory=Counter)
 
     async def scan(self, session: aiohttp.ClientSession, text: str, times: list[float]) -> None:
-        """One request; its time goes into `times`."""
+        """One request; its duration is appended to `times`."""
         begun = time.perf_counter()
         headers = {"X-API-Key": self.key}
         async with session.post(
@@ -70,7 +70,7 @@ class Side:
 
 
 def _judge(pipe: Connection) -> None:
-    """The judge's process: says its URL, serves until told to stop, says when it was called and how busy it was."""
+    """The judge's process: sends its URL, serves until told to stop, sends the times of its calls and its peak load."""
 
     async def serve() -> None:
         starts: list[float] = []
@@ -89,7 +89,7 @@ def _judge(pipe: Connection) -> None:
 
 
 async def pace(rate: float, seconds: float) -> AsyncIterator[int]:
-    """Numbers at a steady rate, whether or not anybody keeps up."""
+    """Yields numbers at a steady rate, independent of the consumer (open loop)."""
     begun = time.monotonic()
     for number in range(int(rate * seconds)):
         await asyncio.sleep(max(0.0, begun + number / rate - time.monotonic()))
@@ -97,7 +97,7 @@ async def pace(rate: float, seconds: float) -> AsyncIterator[int]:
 
 
 async def slice_of(side: Side, session: aiohttp.ClientSession, turn: int) -> None:
-    """One slice of traffic for one side: both kinds, open loop, then wait for the last answer."""
+    """One slice of traffic for one side: both kinds, open loop; returns after the last response."""
 
     async def kind(word: str, rate: float, times: list[float]) -> None:
         async for number in pace(rate, SLICE):
@@ -114,7 +114,7 @@ def p99(times: list[float]) -> float:
 
 
 def busiest(starts: list[float], period: float) -> int:
-    """Most calls within any `period` seconds."""
+    """Maximum number of calls within any `period` seconds."""
     return max((sum(start <= other < start + period for other in starts) for start in starts), default=0)
 
 
@@ -138,7 +138,7 @@ def _settings(folder: Path, judge: str | None) -> dict[str, Any]:
 
 @asynccontextmanager
 async def running(stack: AsyncExitStack, judge: str) -> AsyncIterator[list[Side]]:
-    """Both sidecars, started."""
+    """Starts both sidecars."""
     sides = []
     for name, url in (("without", None), ("with", judge)):
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -1,7 +1,7 @@
-"""Cases for `benchmarks.leaks`, written for this project: assistants, what they were told, and what they answer.
+"""Cases for `benchmarks.leaks`, written for this project: assistants with their system prompts and answers.
 
-Leaks are sentences of a system prompt in twenty-five frames; ordinary answers stay with the assistant's subject,
-repeat up to seven words in a row of what it was told, or come from the benign texts of the tests.
+Leaks are sentences of a system prompt in twenty-five frames; ordinary answers are about the assistant's subject,
+repeat up to seven consecutive words of its system prompt, or come from the benign texts of the tests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BENIGN = Path(__file__).parent.parent / "tests" / "data" / "benign.txt"
 
 
 def _assistants() -> list[tuple[str, list[str]]]:
-    """What each assistant was told, and five answers in the line of its duty."""
+    """The system prompt of each assistant, and five ordinary answers."""
     blocks = Path(__file__).with_suffix(".txt").read_text("utf-8").strip().split("\n\n")
     lines = [block.split("\n") for block in blocks]
     return [(prompt, [answer.removeprefix("- ") for answer in answers]) for prompt, *answers in lines]
@@ -44,7 +44,7 @@ FRAMES = [
 
 
 def leaks() -> list[tuple[str, str]]:
-    """A hundred pairs of system prompt and an answer with eight or more of its words in a row."""
+    """A hundred pairs of system prompt and an answer with eight or more consecutive words of it."""
     cases = []
     for number, (prompt, _) in enumerate(ASSISTANTS):
         sentences = [part.strip() for part in re.findall(r"[^.。]+[.。]", prompt) if _long_enough(part)]
@@ -78,7 +78,7 @@ def _framed(sentence: str, number: int) -> str:
 
 
 def ordinary() -> list[tuple[str, str]]:
-    """Five hundred pairs of system prompt and an answer that gives nothing of it away."""
+    """Five hundred pairs of system prompt and an answer that does not reveal it."""
     in_duty = [(prompt, answer) for prompt, answers in ASSISTANTS for answer in answers]
     near = [(prompt, text) for prompt, _ in ASSISTANTS for text in _near(prompt)]
     lines = [line for line in BENIGN.read_text("utf-8").splitlines() if line and not line.startswith("#")]
@@ -87,9 +87,9 @@ def ordinary() -> list[tuple[str, str]]:
 
 
 def _near(prompt: str) -> list[str]:
-    """Answers with seven words in a row of the prompt, from nine places."""
+    """Answers with seven consecutive words of the prompt, from nine positions."""
     words = re.findall(r"[^\W\d_]+", prompt)
-    if len(words) < 3 * WORDS:  # a script without blanks
+    if len(words) < 3 * WORDS:  # a script without spaces
         return [f"好的,{prompt[start : start + 9]}吗?" for start in range(0, 36, 4)]
     step = (len(words) - WORDS) // 9
     return [f"You mean {' '.join(words[n * step : n * step + WORDS - 1])}, or do you not?" for n in range(9)]

@@ -1,8 +1,8 @@
-"""What `responses: block` catches and costs: leaks, false alarms, and the time to the first word of a stream.
+"""Measures `responses: block`: leaks caught, false positives, and the time to the first word of a stream.
 
-Starts an upstream that gives prepared answers and two sidecars (`responses: off` and `block`, rules alone) as
-real processes on loopback. Every case is asked whole and as a stream; an answer counts as caught if it was
-withheld. The time to the first word is taken on a stream that speaks at a given pace, in interleaved rounds.
+Starts an upstream with prepared answers and two sidecars (`responses: off` and `block`, rules alone) as
+real processes on loopback. Every case is requested whole and as a stream; an answer counts as caught if it was
+withheld. The time to the first word is measured on a stream of a given pace, in interleaved rounds.
 
     python -m benchmarks.leaks [--ordinary ROWS.jsonl.gz] [--rounds 7] [--pace 0.02] [--hold 160] [--json]
 
@@ -36,19 +36,19 @@ PIECE = 4
 """Characters of one event, about a token."""
 TALK = "The ferry leaves at nine and arrives before noon, if the wind allows it. " * 8
 LONGEST = 4000
-"""Characters of a text from a file; the upstream is told in a header what to say."""
+"""Maximum characters of a text from a file: the upstream receives its answer in a request header."""
 Case = tuple[str, str]
 
 
 def chunk(text: str) -> bytes:
-    """One event of a chat."""
+    """One event of a streamed chat completion."""
     choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
     event = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
     return b"data: " + json.dumps(event).encode() + b"\n\n"
 
 
 async def upstream(port: int) -> None:
-    """Answers with what the header `x-say` holds, at the pace of `x-pace` seconds for each piece."""
+    """Answers with the text in the header `x-say`, one piece every `x-pace` seconds."""
 
     async def chat(request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -58,7 +58,7 @@ async def upstream(port: int) -> None:
             return web.json_response({"id": "c", "choices": [{"index": 0, "message": message}]})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        with suppress(ConnectionError):  # an answer that is withheld is not read to its end
+        with suppress(ConnectionError):  # the sidecar stops reading an answer that it withholds
             for start in range(0, len(text), PIECE):
                 await asyncio.sleep(pace)
                 await response.write(chunk(text[start : start + PIECE]))
@@ -79,7 +79,7 @@ async def upstream(port: int) -> None:
 
 @asynccontextmanager
 async def running(hold: int) -> AsyncIterator[dict[str, str]]:
-    """The processes; their base URLs by name."""
+    """Runs the processes; yields their base URLs by name."""
     ports = {name: free_port() for name in ("direct", "off", "block")}
     urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
     with tempfile.TemporaryDirectory() as folder:
@@ -99,12 +99,12 @@ async def running(hold: int) -> AsyncIterator[dict[str, str]]:
 
 
 def start_upstream(port: int) -> subprocess.Popen[bytes]:
-    """The upstream in a process of its own."""
+    """The upstream in a separate process."""
     return subprocess.Popen([sys.executable, "-m", "benchmarks.leaks", "--serve", str(port)])
 
 
 def start(name: str, port: int, to: str, folder: Path, hold: int) -> subprocess.Popen[bytes]:
-    """A sidecar in a process of its own; names of settings as everywhere."""
+    """A sidecar with `responses: name` in a separate process, in front of the upstream `to`."""
     settings = {
         "LISTEN__PORT": port,
         "ADMIN__PORT": 0,
@@ -122,13 +122,13 @@ def start(name: str, port: int, to: str, folder: Path, hold: int) -> subprocess.
 
 
 def body(prompt: str, *, stream: bool) -> dict[str, Any]:
-    """A chat in which the user says nothing of importance."""
+    """A chat with an unremarkable user message."""
     messages = [{"role": "system", "content": prompt}, {"role": "user", "content": "Hello, please go on."}]
     return {"model": "m", "messages": messages, "stream": stream}
 
 
 async def withheld(session: aiohttp.ClientSession, url: str, case: Case, *, stream: bool) -> bool:
-    """Whether the answer of a case is withheld. Anything but that and the whole answer is an error."""
+    """Whether the answer of a case is withheld. Any result other than withheld or complete raises an error."""
     prompt, text = case
     headers = {"x-say": json.dumps(text)}
     async with session.post(f"{url}/v1/chat/completions", json=body(prompt, stream=stream), headers=headers) as answer:
@@ -152,7 +152,7 @@ def _content(raw: bytes) -> str:
 
 
 async def count(url: str, cases: list[Case], *, stream: bool) -> int:
-    """How many of these are withheld."""
+    """Number of these cases that are withheld."""
     async with aiohttp.ClientSession() as session:
         return sum([await withheld(session, url, case, stream=stream) for case in cases])
 
@@ -168,7 +168,7 @@ async def first_word(session: aiohttp.ClientSession, url: str, pace: float) -> f
 
 
 async def first_words(urls: dict[str, str], rounds: int, pace: float) -> dict[str, float]:
-    """Median milliseconds to the first word, by way; the first round warms up."""
+    """Median milliseconds to the first word, by sidecar; the first round is a warm-up."""
     taken: dict[str, list[float]] = {name: [] for name in urls}
     async with aiohttp.ClientSession() as session:
         for turn in range(rounds + 1):
@@ -200,7 +200,7 @@ async def run(extra_file: Path | None, rounds: int, pace: float, hold: int) -> d
 
 
 def show(figures: dict[str, Any]) -> None:
-    """A few lines for people."""
+    """Print the figures."""
     for name in ("leaks", "ordinary", "file"):
         if name in figures:
             row = figures[name]

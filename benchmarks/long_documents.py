@@ -1,7 +1,7 @@
-"""Price of long requests, in passes of the second-stage model over one window (126 tokens), all in one run.
+"""Cost of long requests, in passes of the second-stage model over one window (126 tokens), all in one run.
 
 Reads the documents of a labelled file as `sidecar eval` does, scans each with rules and the semantic layer in one
-thread and prints the price by size class and of the dearest. Texts are also joined to 1 MB and
+thread and prints the cost by size class and of the most expensive one. Texts are also joined to 1 MB and
 10 MB, for the semantic layer and for the rules alone.
 
     python -m benchmarks.long_documents FILE.jsonl.gz [--each 12]
@@ -30,7 +30,7 @@ PASSES = 40
 
 
 def one_pass(words: str) -> float:
-    """Seconds of one window through the second stage: the median of some."""
+    """Median seconds of one window through the second stage."""
     scorer = CascadeScorer.open(ModelArtifact.read(SHIPPED["onnx"]), 1)
     window = next(iter(scorer.windows(words)))
     taken = []
@@ -42,7 +42,7 @@ def one_pass(words: str) -> float:
 
 
 async def seconds(engine: Engine, text: str) -> float:
-    """Of one scan that every layer has read."""
+    """Seconds of one scan; a failure of a layer is printed."""
     begun = time.perf_counter()
     verdict = await engine.scan(ScanRequest((Segment(text, Source.UNTRUSTED),)), THOROUGH)
     if verdict.failure is not None:
@@ -51,7 +51,7 @@ async def seconds(engine: Engine, text: str) -> float:
 
 
 def chosen(rows: list[Row], count: int) -> dict[str, list[Row]]:
-    """So many documents of each size class, evenly over the file."""
+    """`each` documents of each size class, evenly over the file."""
     classes: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row.form == "document" and not row.attack:
@@ -60,7 +60,7 @@ def chosen(rows: list[Row], count: int) -> dict[str, list[Row]]:
 
 
 def joined(rows: list[Row], size: int) -> str:
-    """Documents one after another, so many characters, from the beginning again where they end."""
+    """Concatenated documents up to this many characters, repeated from the start if needed."""
     text = "\n\n".join(row.text for row in rows if row.form == "document")
     return (text * (size // len(text) + 1))[:size]
 
@@ -75,13 +75,13 @@ async def measure(rows: list[Row], count: int) -> None:
             prices = [(await seconds(built.engine, row.text) / unit, row.kind, row.bytes) for row in members]
             per = [price / size * 100_000 for price, _, size in prices]
             print(f"{name}: median {statistics.median(per):.0f} passes for 100 kB, dearest {max(prices)}")
-    async with open_scanner(settings, selftests=False) as built:  # which remembers nothing of the above
+    async with open_scanner(settings, selftests=False) as built:  # with empty caches
         print(f"1 MB: {await seconds(built.engine, joined(rows, 1_000_000)) / unit:.0f} passes")
     await rules_alone(rows, unit)
 
 
 async def rules_alone(rows: list[Row], unit: float) -> None:
-    """The rules on mixed text, beside as much plain ASCII, at 1 MB and 10 MB."""
+    """The rules on mixed text compared with plain ASCII of the same size, at 1 MB and 10 MB."""
     settings = Settings.model_validate({"layers": {"semantic": {"enabled": False}}})
     async with open_scanner(settings, selftests=False) as built:
         plain = await seconds(built.engine, ("It was a quiet day at the harbour. " * 30_000)[:1_000_000])

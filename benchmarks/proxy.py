@@ -1,9 +1,9 @@
-"""Latency that the inline door adds, against the same upstream asked directly, in one run.
+"""Latency that the inline proxy adds, compared with direct requests to the same upstream, in one run.
 
 Starts three real processes on loopback (an upstream that answers at once, a sidecar with rules only, a
 sidecar with rules and semantic layer), sends the same chat requests to each in interleaved rounds of
 random order, and prints the median of the per-round medians, the added time and the ratio. Every run
-checks itself: each answer is complete, an attack is still blocked, the upstream counted every request.
+checks that each answer is complete, an attack is blocked, and the upstream counted every request.
 
     python -m benchmarks.proxy [--rounds 7] [--requests 40] [--json]
 """
@@ -45,7 +45,7 @@ START_SECONDS = 180
 
 
 def prompt(size: int, seed: int) -> str:
-    """Ordinary words, about `size` bytes, different for each seed so that no cache answers."""
+    """Ordinary words, about `size` bytes, different for each seed so that no cache is hit."""
     chooser, words, length = random.Random(seed), [], 0
     while length < size:
         words.append(chooser.choice(WORDS))
@@ -54,14 +54,14 @@ def prompt(size: int, seed: int) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
+    """A port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 async def upstream(port: int) -> None:
-    """Answer every chat at once and count; `/count` tells."""
+    """Answer every chat immediately and count it; `/count` returns the number."""
     requests = 0
 
     async def chat(request: web.Request) -> web.Response:
@@ -91,12 +91,12 @@ class Target:
 
 
 def start_upstream(port: int) -> subprocess.Popen[bytes]:
-    """The upstream in a process of its own."""
+    """The upstream in a separate process."""
     return subprocess.Popen([sys.executable, "-m", "benchmarks.proxy", "--serve", str(port)])
 
 
 def start_sidecar(port: int, to: int, folder: Path, *, semantic: bool) -> subprocess.Popen[bytes]:
-    """A sidecar in a process of its own, with default settings but for ports and the semantic switch."""
+    """A sidecar in a separate process, with default settings except for ports and the semantic layer."""
     settings = {
         "SIDECAR__LISTEN__PORT": port,
         "SIDECAR__ADMIN__PORT": 0,
@@ -113,7 +113,7 @@ def start_sidecar(port: int, to: int, folder: Path, *, semantic: bool) -> subpro
 
 
 async def wait_for(session: aiohttp.ClientSession, url: str) -> None:
-    """Until something answers there."""
+    """Wait until the URL answers."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         try:
@@ -125,7 +125,7 @@ async def wait_for(session: aiohttp.ClientSession, url: str) -> None:
 
 
 async def ask(session: aiohttp.ClientSession, target: Target, text: str) -> tuple[int, float]:
-    """One chat: status and seconds."""
+    """Send one chat; returns its status and seconds."""
     body = {"model": "m", "messages": [{"role": "user", "content": text}]}
     begun = time.perf_counter()
     async with session.post(f"{target.base}/v1/chat/completions", json=body) as answer:
@@ -137,7 +137,7 @@ async def ask(session: aiohttp.ClientSession, target: Target, text: str) -> tupl
 
 
 async def measure(targets: list[Target], size: int, rounds: int, requests: int) -> dict[str, list[float]]:
-    """Seconds: per target the median of each round, rounds interleaved in random order."""
+    """Median seconds of each round per target, rounds interleaved in random order."""
     medians: dict[str, list[float]] = {target.name: [] for target in targets}
     order = random.Random(7)
     async with aiohttp.ClientSession() as session:
@@ -155,7 +155,7 @@ async def measure(targets: list[Target], size: int, rounds: int, requests: int) 
 
 
 async def check_blocked(targets: list[Target]) -> None:
-    """An attack is still blocked: a fast proxy that lets it through is no proxy."""
+    """Check that an attack is blocked, so that the figures are those of a working scanner."""
     async with aiohttp.ClientSession() as session:
         for target in targets[1:]:
             status, _ = await ask(session, target, ATTACK)
@@ -213,7 +213,7 @@ async def run(rounds: int, requests: int) -> dict[str, Any]:
 
 
 def show(figures: dict[str, Any]) -> None:
-    """A table for people."""
+    """Print a table."""
     for size, rows in figures["figures"].items():
         print(f"\n{size} prompt, c=1, {figures['rounds']} rounds of {figures['requests']} requests")
         for row in rows:

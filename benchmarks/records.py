@@ -1,8 +1,8 @@
-"""What keys, limits and the scan log cost one request, without HTTP around them.
+"""Cost of keys, limits and the scan log per request, without HTTP.
 
-Medians over many single calls on one event loop: authentication from the cache and cold (the store is
-asked), one rate-limit check, one recorded decision; and how many rows a second the writer gets rid of.
-Every run checks itself: the key is the right one, nothing is refused, every row arrives.
+Medians over many single calls on one event loop: authentication from the cache and cold (a store
+look-up), one rate-limit check, one recorded decision; and how many rows a second the writer stores.
+Every run checks that the right key was returned, nothing was refused and every row was stored.
 
     python -m benchmarks.records [--store URL] [--limits URL] [--json]
 """
@@ -34,7 +34,7 @@ ROUNDS = 5
 
 
 def check(right: bool, trouble: str) -> None:
-    """A figure of a run that went wrong is no figure."""
+    """Raise if a result is wrong: figures of a faulty run are not reported."""
     if not right:
         sys.exit(trouble)
 
@@ -53,7 +53,7 @@ async def median_us(times: int, call: Callable[[], Awaitable[object]]) -> float:
 
 
 async def bare_look_up() -> float:
-    """What SQLite alone takes for one row by its key, in a thread: what no cold authentication can be faster than."""
+    """One row by its key from SQLite in a thread: the lower bound of a cold authentication."""
     with tempfile.TemporaryDirectory() as folder:
         connection = sqlite3.connect(f"{folder}/bare.db", check_same_thread=False)
         connection.execute("CREATE TABLE keys (id TEXT PRIMARY KEY, digest BLOB)")
@@ -69,7 +69,7 @@ async def bare_look_up() -> float:
 
 
 async def keys(store: Store) -> dict[str, float]:
-    """Authentication, from the cache and with a question to the store; goals are 30 us and 3000 us."""
+    """Authentication from the cache and with a store look-up; goals are 30 us and 3000 us."""
     ring = KeyRing(store, config.Auth())
     key, value = await ring.create("benchmark")
 
@@ -115,7 +115,7 @@ async def rates(url: str) -> dict[str, float]:
 
 
 def decision(number: int) -> Decision:
-    """A decision with three findings, as a blocked prompt makes it."""
+    """A decision with three findings, as for a blocked prompt."""
     finding = Finding("INJ-100", Label.PROMPT_INJECTION, 0.9, LayerName.RULES, "prompt", 0, 10)
     report = LayerReport(LayerName.RULES, 0.9, (finding,) * 3, elapsed=0.001)
     verdict = Verdict(0.9, Action.BLOCK, (Label.PROMPT_INJECTION,), 1, LayerName.RULES, reports=(report,), revision="r")
@@ -148,7 +148,7 @@ async def measure(store_url: str, limits_url: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the figures; the log lines themselves go nowhere."""
+    """Print the figures; log lines are discarded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", help="an empty database [default: a new SQLite file]")
     parser.add_argument("--limits", default="memory://")

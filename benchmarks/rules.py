@@ -1,13 +1,13 @@
 """Speed and memory of the rules layer: plain text, real prompts, and text dense with trigger words.
 
-Plain text is three harmless sentences over and over. Real prompts are harmless rows of our own corpus, one behind
-the other: they are full of ordinary words that attacks need, too. Hostile text is made of the words of the shipped
-patterns in random order, new for every reading that is called cold. Thinned hostile text has ordinary words in
-between and is put together of pieces that no rule is certain of, so that nothing cuts the reading short. Hostile text
-of needles is made of what the patterns cannot do without, by one who has read the code. The same
-patterns are also searched one by one, with RE2 and, as far as they can be written for it, with Python's `re`. Before
-anything is measured, all rules are proved, as at every start. Microseconds of processor time, median (the machine may
-have other work); every plain text must have no finding.
+Plain text repeats three harmless sentences. Real prompts are harmless rows of our own corpus, concatenated; they
+contain many ordinary words that attacks use, too. Hostile text consists of the words of the shipped patterns in random
+order, generated again for each cold scan. Thinned hostile text alternates these with ordinary words and contains only
+pieces that no rule matches with certainty, so that no scan ends early. Hostile text of literals consists of the
+patterns' required literals, as an attacker who has read the code would write it. The same patterns are also searched
+one by one, with RE2 and, where it supports their syntax, with Python's `re`. The self-tests of all rules run before the
+measurement, as at every start. Figures are medians in microseconds of processor time, which other load affects less
+than wall time; a finding in plain text is an error.
 
     python -m benchmarks.rules [--json]
 """
@@ -58,14 +58,14 @@ def median(work: Callable[[str], object], texts: Iterable[str]) -> float:
 
 
 def resident() -> float:
-    """Megabytes of this process in memory; 0 where the system does not say."""
+    """Resident megabytes of this process; 0 where /proc is not available."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), 0.0)
 
 
 def for_re(pattern: str) -> re.Pattern[str] | None:
-    """The same pattern for Python's `re`; None if it has no such words."""
+    """The same pattern for Python's `re`; None if `re` does not support its syntax."""
     text = re.sub(r"\\p\{?L\}?", r"[^\\W\\d_]", re.sub(r"\[([^\[\]]*)\\pL", r"[\1\\w", pattern))
     text = text.replace("[:punct:]", r"!-/:-@\[-`{-~").replace("[:digit:]", r"\d").replace(r"\z", r"\Z")
     text = re.sub(r"\\x\{([0-9a-fA-F]+)\}", lambda m: re.escape(chr(int(m.group(1), 16))), text)
@@ -83,7 +83,7 @@ def plain(size: int) -> str:
 
 
 def real(size: int) -> list[str]:
-    """Harmless prompts of many kinds and languages, one behind the other."""
+    """Harmless prompts of many kinds and languages, concatenated and cut to `size`."""
     files = (path.read_bytes() for path in sorted(CORPUS.glob("*.jsonl")))
     rows = (json.loads(line) for file in files for line in file.splitlines())
     prompts = [row["text"] for row in rows if row["benign"] and not row.get("hard_negative")]
@@ -98,29 +98,29 @@ class Hostile:
     def __init__(self, rules: Sequence[policy.Rule]) -> None:
         self._words = sorted({w for rule in rules for p in rule.patterns for w in re2.findall("[a-zäöüéèñç]{3,}", p)})
         every = {
-            needle
+            literal
             for rule in rules
             for p in rule.patterns
             for clause in required_literals(p).clauses
-            for needle in clause
+            for literal in clause
         }
-        self._needles = sorted(n.decode().strip() if isinstance(n, bytes) else n for n in every)
+        self._literals = sorted(n.decode().strip() if isinstance(n, bytes) else n for n in every)
         self._rng = random.Random(1)
 
     def text(self, size: int) -> str:
-        """Words of all languages in any order."""
+        """Words of all languages in random order."""
         return " ".join(self._rng.choice(self._words) for _ in range(size // 4))[:size]
 
-    def needles(self, size: int) -> str:
-        """What the patterns cannot do without, in any order."""
-        return " ".join(self._rng.choice(self._needles) for _ in range(size // 2))[:size]
+    def literals(self, size: int) -> str:
+        """Required literals of the patterns in random order."""
+        return " ".join(self._rng.choice(self._literals) for _ in range(size // 2))[:size]
 
     def fresh(self, size: int) -> Iterator[str]:
-        """Texts that were never seen."""
+        """Texts that no cache contains."""
         return iter([self.text(size) for _ in range(TIMES)])
 
     def thinned(self, size: int, scan: Callable[[str], list[Finding]]) -> str:
-        """Every other word an ordinary one; pieces that no rule is certain of."""
+        """Trigger words alternating with ordinary ones, in pieces that no rule matches with certainty."""
         ordinary, pieces = TEXT.split(), list[str]()
         while len(pieces) * PIECE < size:
             words = (f"{self._rng.choice(self._words)} {self._rng.choice(ordinary)}" for _ in range(PIECE // 8))
@@ -155,8 +155,8 @@ def measure() -> dict[str, float]:
     for size in HOSTILE:
         figures[f"hostile cold {size}"] = median(scan, hostile.fresh(size))
         figures[f"hostile warm {size}"] = median(scan, [hostile.text(size)] * TIMES)
-        figures[f"hostile, needles, cold {size}"] = median(scan, [hostile.needles(size) for _ in range(FEW)])
-        figures[f"hostile, needles, warm {size}"] = median(scan, [hostile.needles(size)] * FEW)
+        figures[f"hostile, literals, cold {size}"] = median(scan, [hostile.literals(size) for _ in range(FEW)])
+        figures[f"hostile, literals, warm {size}"] = median(scan, [hostile.literals(size)] * FEW)
     for size in HOSTILE:
         texts = [hostile.thinned(size, scan) for _ in range(FEW)]
         figures[f"hostile, thinned, cold {size}"] = median(scan, texts)
@@ -166,7 +166,7 @@ def measure() -> dict[str, float]:
 
 
 def one_by_one(patterns: list[str]) -> dict[str, float]:
-    """The same patterns in a loop."""
+    """Search for the same patterns one by one."""
     figures: dict[str, float] = {}
     alone = [policy.compiled(pattern) for pattern in patterns]
     translated = [compiled for pattern in patterns if (compiled := for_re(pattern))]

@@ -1,8 +1,8 @@
-"""Whole requests through real HTTP: what is refused, what could not be scanned, and milliseconds per kB.
+"""Whole requests over HTTP: share refused, share that could not be scanned, and milliseconds per kB.
 
 Starts one sidecar with default settings and the echo upstream on loopback, and sends it every conversation and document
 of labelled files (the format of `sidecar eval`; without a file the committed sample), each twice: the first time
-nothing is remembered of it, the second time all of it. One request at a time: no time is spent waiting for others.
+with cold caches, the second time fully cached. Requests are sequential, so none waits for another.
 
     python -m benchmarks.traffic [FILE...] [--growing] [--limit N] [--json] [--no-semantic]
 """
@@ -35,16 +35,16 @@ from sidecar.evaluation import Row, Share, conversations, read_rows, rows
 from sidecar.util import json as jsons
 
 SECONDS = 120.0
-"""For one request; whoever takes longer could not be scanned."""
+"""Timeout of one request, which then counts as not scannable."""
 ROUNDS = ("first", "again")
 UNSCANNED = "x-sidecar-unscanned"
 SOURCES = frozenset({"user", "untrusted", "application", "model", "media", "reference"})
-"""What `x-sidecar-unscanned` names beside failures: whose texts no layer reads, and what is no text."""
+"""Values of `x-sidecar-unscanned` that are no failures: roles that no layer reads, and parts that are no text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request of a unit: where it goes and what it holds."""
+    """One request of a unit: its path and body."""
 
     row: Row
     path: str
@@ -52,13 +52,13 @@ class Request:
 
     @property
     def size_class(self) -> str:
-        """By the bytes of the body."""
+        """The size class, by the bytes of the body."""
         return next((name for limit, name in rows.SIZES if len(self.raw) < limit), rows.LARGEST)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What became of it: `passed`, `refused`, or the cause for which it could not be scanned; and seconds."""
+    """The result: `passed`, `refused`, or why it could not be scanned; and seconds."""
 
     request: Request
     outcome: str
@@ -66,7 +66,7 @@ class Reply:
 
     @property
     def unscanned(self) -> bool:
-        """Whether nothing can be said of it."""
+        """Whether it could not be scanned."""
         return self.outcome not in {"passed", "refused"}
 
 
@@ -81,7 +81,7 @@ def requests_of(rows: Sequence[Row], *, growing: bool) -> Iterator[Request]:
 
 
 def classify(status: int, headers: Mapping[str, str], content: bytes) -> str:
-    """What an answer says of its request."""
+    """The result of a request, from its response."""
     if status < 400:
         failures = [name for name in headers.get(UNSCANNED, "").split(",") if name and name not in SOURCES]
         return failures[0] if failures else "passed"
@@ -93,7 +93,7 @@ def classify(status: int, headers: Mapping[str, str], content: bytes) -> str:
 
 
 async def ask(session: aiohttp.ClientSession, base: str, request: Request) -> Reply:
-    """One exchange."""
+    """Send one request."""
     begun = time.perf_counter()
     headers = {"Content-Type": "application/json"}
     try:
@@ -107,7 +107,7 @@ async def ask(session: aiohttp.ClientSession, base: str, request: Request) -> Re
 
 @contextmanager
 def sidecar(*, semantic: bool) -> Iterator[tuple[str, str]]:
-    """A sidecar of its own on loopback: base URLs of its data and admin ports."""
+    """A new sidecar on loopback; yields the base URLs of its data and admin ports."""
     port, admin = free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:
         settings = {
@@ -145,13 +145,13 @@ async def run(sent: Sequence[Request], *, semantic: bool) -> dict[str, list[Repl
 
 
 def share(replies: Sequence[Reply]) -> Share:
-    """The refused of those that were scanned."""
+    """The share of refused requests among those that were scanned."""
     unscanned = sum(reply.unscanned for reply in replies)
     return Share(sum(reply.outcome == "refused" for reply in replies), len(replies) - unscanned, unscanned)
 
 
 def per_kilobyte(replies: Sequence[Reply]) -> dict[str, float]:
-    """Milliseconds for 1,000 bytes of body; of what was scanned."""
+    """Milliseconds per 1,000 bytes of body, over scanned requests."""
     ordered = sorted(1e6 * reply.seconds / len(reply.request.raw) for reply in replies if not reply.unscanned)
     if not ordered:
         return {}
@@ -162,7 +162,7 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9}
 
 
 def units(replies: Sequence[Reply], *, attack: bool) -> Share:
-    """Conversations, documents and texts refused: if any of their requests is."""
+    """Refused conversations, documents and texts: those with any refused request."""
     by_unit: dict[int, list[Reply]] = {}
     for reply in replies:
         if reply.request.row.attack is attack and (attack or reply.request.row.benign):
@@ -174,7 +174,7 @@ def units(replies: Sequence[Reply], *, attack: bool) -> Share:
 
 
 def figures(replies: Mapping[str, Sequence[Reply]]) -> dict[str, Any]:
-    """Plain data."""
+    """The figures as plain data."""
     first = replies["first"]
     classes = [name for _, name in rows.SIZES] + [rows.LARGEST]
     return {
@@ -198,7 +198,7 @@ def _of_size(replies: Sequence[Reply], name: str) -> dict[str, Any]:
 
 
 def show(figures: Mapping[str, Any]) -> None:
-    """A table for people."""
+    """Print a table."""
     out = Console(highlight=False, soft_wrap=True)
     columns = ("request", "sent", "benign refused", "could not scan", "ms/kB p50", "p90", "again p50", "again p90")
     table = Table(*columns)

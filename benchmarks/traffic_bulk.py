@@ -302,5 +302,5 @@ _FRAMES = {
 
 
 def kinds() -> Iterator[str]:
-    """What there is."""
+    """All kinds."""
     yield from _LINES

@@ -1,6 +1,6 @@
 """The sample of harmless traffic as labelled rows: `python -m benchmarks.traffic_sample > build/traffic.jsonl`.
 
-The conversations are in `tests/data/traffic/*.yaml`: who says what, the sets of tools (`tools.txt`), and for long files
+The conversations are in `tests/data/traffic/*.yaml`: turns by role, the sets of tools (`tools.txt`), and for long files
 the kind and size of a generated text. Here they become request bodies in five dialects, as clients send them. All of it
 was written for this project.
 """

@@ -2,7 +2,7 @@
 
 SidecarError
 ├── ConfigError            wrong settings: every problem at once, exit 2
-├── PolicyError            a policy that does not load or prove itself
+├── PolicyError            a policy that does not load or fails its self-tests
 ├── InjectError            a Kubernetes object that cannot take the sidecar
 ├── ModelError             semantic model missing or damaged
 ├── StoreError             the database does not answer
@@ -17,7 +17,7 @@ SidecarError
     ├── BodyError          400 / 413 / 415 / 422, `.kind` names the line of `failure.input`
     ├── Unavailable        503, carries `retry_after`
     └── UpstreamError      502 / 504
-        └── AnswerBlocked  what the upstream says does not go down
+        └── AnswerBlocked  the upstream's response is withheld
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class SidecarError(Exception):
 class ProblemsError(SidecarError):
     """Several problems found in one go; `str()` lists them a line each."""
 
-    def __init__(self, what: str, problems: Sequence[str]) -> None:
+    def __init__(self, summary: str, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join([what, *(f"  - {problem}" for problem in problems)]))
+        super().__init__("\n".join([summary, *(f"  - {problem}" for problem in problems)]))
 
 
 class ConfigError(ProblemsError):
     """The configuration is wrong. What may be the credentials of a URL (all before its `@`) is not told."""
 
-    def __init__(self, what: str, problems: Sequence[str]) -> None:
-        super().__init__(_masked(what), [_masked(problem) for problem in problems])
+    def __init__(self, summary: str, problems: Sequence[str]) -> None:
+        super().__init__(_masked(summary), [_masked(problem) for problem in problems])
 
 
 class PolicyError(ProblemsError):
@@ -116,7 +116,7 @@ class RateLimited(RequestError):
 
 
 class RouteNotAllowed(RequestError):
-    """The inline door does not know this route, and unknown routes are refused."""
+    """The inline proxy does not know this route, and unknown routes are refused."""
 
     status = 403
     code = "route_not_allowed"
@@ -165,7 +165,7 @@ class UpstreamError(RequestError):
 
 
 class AnswerBlocked(UpstreamError):
-    """The answer was looked at and goes no further: a stream ends with this as if it had broken off."""
+    """The response was scanned and is withheld: a stream ends with this as if it had been cut off."""
 
     code = "content_filter"
 

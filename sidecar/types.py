@@ -1,4 +1,4 @@
-"""The nouns that every other module speaks: segments, findings, reports, verdicts, decisions.
+"""The types that all packages share: segments, findings, reports, verdicts, decisions.
 
 Pure values and protocols, no I/O. A *layer* turns a `ScanRequest` into a `LayerReport`; the *engine*
 turns reports into one `Verdict`; a `Decision` is a verdict with its circumstances. All scores are
@@ -28,7 +28,7 @@ class Label(StrEnum):
 
 
 class Action(StrEnum):
-    """What is recommended, or at the inline door done, with a prompt."""
+    """What the scan API recommends, and the inline proxy does, with a prompt."""
 
     ALLOW = "allow"
     BLOCK = "block"

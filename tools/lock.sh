@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes requirements.lock anew: the newest versions that pyproject.toml allows, tried together in a fresh environment.
+# Regenerates requirements.lock: the newest versions that pyproject.toml allows, tried together in a fresh environment.
 set -eu
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)

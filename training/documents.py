@@ -60,7 +60,7 @@ class Documents:
         """The training documents in the train part of `long/` in the data folder."""
         return cls([document for value in whole(folder, held=False) for document in texts(value)])
 
-    def stretch(self, rng: Random, longest: int = LONGEST) -> Row:
+    def excerpt(self, rng: Random, longest: int = LONGEST) -> Row:
         """A part of one of them; long texts are drawn more often, by the root of their length."""
         document = rng.choices(self.documents, cum_weights=self._weights)[0]
         channel = DIRECT if document.channel == INDIRECT and rng.random() < PASTED_SHARE else document.channel

@@ -112,7 +112,7 @@ def planted_line(pools: Pools, rng: Random) -> Row:
 
 
 def _planted(pools: Pools, line: str, rng: Random) -> tuple[str, tuple[int, int], Row]:
-    document = pools.long.stretch(rng, rng.choice([600, 1200, 3200]))
+    document = pools.long.excerpt(rng, rng.choice([600, 1200, 3200]))
     wrapped = augment.wrapped(line, document.family, rng)
     text, (start, _) = augment.insert(document.text, wrapped, rng)
     start += wrapped.index(line)
@@ -126,7 +126,7 @@ def _read_in(document: Row, rng: Random) -> int:
 
 def attack_beside_document(pools: Pools, rng: Random) -> Row:
     """An attack by the user before or after a pasted document."""
-    document, attack = pools.long.stretch(rng, 2400), rng.choice(pools.attacks)
+    document, attack = pools.long.excerpt(rng, 2400), rng.choice(pools.attacks)
     parts = [document.text, attack.text] if rng.random() < 0.65 else [attack.text, document.text]
     text = rng.choice(["\n", "\n\n", " ", "\n---\n"]).join(parts)
     at = text.rindex(attack.text) if parts[1] == attack.text else 0
@@ -217,7 +217,7 @@ def scenario_harmless(_: Pools, rng: Random) -> Row:
 
 
 def scenario_request(pools: Pools, rng: Random) -> Row:
-    """An ordinary request in such a scenario: the scenario alone proves nothing."""
+    """An ordinary request in such a scenario: the scenario alone is no evidence."""
     base = rng.choice(pools.requests)
     return replace(base, text=scenarios.templates().around(base.text, rng), transformation="scenario_request")
 

@@ -104,7 +104,7 @@ def calibrated(folder: Path, corpus: Sequence[Row], out: Path) -> None:
     sides = [[s for s in rows if (s.row.channel == APPLICATION) == apart] for apart in (False, True)]
     limit = calibrate.limit(sides[0], documents[0])
     apart = calibrate.limit(sides[1], documents[1], calibrate.APPLICATION_DOCUMENTS)
-    apart = max(apart, limit)  # few of the application's texts are held back
+    apart = max(apart, limit)  # few of the application's texts are in the holdout
     artefact = ModelArtifact.read(out)
     update = {
         "calibration": calibrate.fit(rows, limit),

@@ -33,7 +33,7 @@ class Plan:
     """Size and speed of a run."""
 
     documents: int = 14_000
-    """Stretches of long documents among the rows."""
+    """Excerpts of long documents among the rows."""
     rate: float = 1.2e-4
     """The highest rate of learning, after the first 4 %; it falls to a twentieth in a line."""
     tokens: int = 4_096
@@ -131,7 +131,7 @@ class Trainer:
     def _row(self, entry: Row | str | None, rng: Random) -> Row:
         if isinstance(entry, Row):
             return expand.touched(entry, rng)
-        return self._long.stretch(rng) if entry is None else expand.make(entry, self._pools, rng)
+        return self._long.excerpt(rng) if entry is None else expand.make(entry, self._pools, rng)
 
     def _pace(self, progress: float) -> None:
         factor = progress / 0.04 + 0.02 if progress < 0.04 else max(0.05, (1 - progress) / 0.96)

@@ -18,7 +18,7 @@ from training.rows import OUTPUTS, Row
 SIZE = 126
 """Pieces of a window."""
 BAG, CALM_BAG = 5, 5
-"""Windows of a long attack, and of a long harmless text, that are looked at to find the one to learn from."""
+"""Windows of a long attack, and of a long harmless text, that are scored to select the one to learn from."""
 SMOOTH = 0.02
 """Label smoothing: uncertainty of a positive and of a negative target."""
 FINE = 0.3

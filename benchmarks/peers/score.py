@@ -1,8 +1,8 @@
-"""Asks one detector of others about texts; runs in the environment of the peers, knows nothing of ours.
+"""Scores texts with one other detector; runs in the peers' environment, without imports of our packages.
 
     python benchmarks/peers/score.py NAME < texts.jsonl > answers.jsonl
 
-One JSON string a line in; one `[score, blocked, milliseconds]` a line out, with the detector's default settings.
+Input: one JSON string per line; output: one `[score, blocked, milliseconds]` per line, with the detector's defaults.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PEERS = {"stackone-defender": stackone, "securevector-guardian": securevector, "
 
 
 def main() -> None:
-    """Answer every line."""
+    """Score every line."""
     ask = PEERS[sys.argv[1]]()
     ask("Good morning.")
     for line in sys.stdin:

@@ -1,1 +1,1 @@
-"""Speed of the doors beside a bare aiohttp proxy and other gateways, in one run: `python -m benchmarks.speed`."""
+"""Speed compared with a bare aiohttp proxy and other gateways, in one run: `python -m benchmarks.speed`."""

@@ -1,10 +1,10 @@
-"""One run: start everything, play every scene, check that it was a fair one, and write down what came of it.
+"""One run: start all processes, run every scene, check that it was fair, and store the figures.
 
     python -m benchmarks.speed [--rounds 7] [--litellm PROGRAM] [--nginx PROGRAM] [--json FILE] [--write]
 
-Figures are of this machine; what means something elsewhere are the ratios of one run. `--write` puts tables and plots
-into docs/performance.md. The run stops with a reason if an answer is wrong, a client starves, an attack is let
-through, or the upstream saw another number of requests or bytes than were sent.
+Absolute figures belong to this machine; only the ratios of one run are comparable elsewhere. `--write` puts tables and
+plots into docs/performance.md. The run stops with an error if a response is wrong, a client starves, an attack is not
+blocked, or the upstream received another number of requests or bytes than were sent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def run(chosen: argparse.Namespace) -> Results:
 
 
 async def _inline(base: list[Target], two: Target, peers: list[Target], times: int) -> Results:
-    """The inline door beside the others. LiteLLM takes part where requests are small."""
+    """The inline proxy compared with the others. LiteLLM takes part where requests are small."""
     direct, quick = base[0], [*base, *(peer for peer in peers if not scenes.slow(peer))]
     figures: Results = {"latency": {}, "load": {}}
     for size in scenes.SIZES:
@@ -75,18 +75,18 @@ async def _inline(base: list[Target], two: Target, peers: list[Target], times: i
 
 
 async def _other_scenes(direct: Target, rules: Target, semantic: Target, times: int) -> Results:
-    """What only a sidecar has."""
+    """Scenes without a counterpart in other gateways."""
     async with _Fair(direct, "conversations"):
         grown = {target.name: await scenes.conversation(direct, target) for target in (rules, semantic)}
     return {
         "conversation": {name: {str(at): row for at, row in points.items()} for name, points in grown.items()},
-        "scan door": await scenes.scan_door(rules, times),
+        "scan API": await scenes.scan_api(rules, times),
         "semantic": await scenes.semantic(semantic, min(times, 3)),
     }
 
 
 class _Fair:
-    """A scene whose every chat reached the upstream once, and whole."""
+    """Checks that every chat of a scene reached the upstream once and complete."""
 
     def __init__(self, direct: Target, scene: str, *, rewritten: bool = False) -> None:
         self._direct, self._scene, self._rewritten = direct, scene, rewritten
@@ -109,7 +109,7 @@ class _Fair:
 
 
 async def _blocked(targets: list[Target]) -> None:
-    """A door that lets an attack through is no door."""
+    """Check that an attack is blocked, so that the figures are those of a working scanner."""
     for target in targets:
         await scenes.attacks(target, 3)
 

@@ -1,4 +1,4 @@
-"""The client of the benchmark: requests on kept connections, as cheap as they come, checked answer by answer."""
+"""The client of the benchmark: requests on persistent connections with little overhead; every response is checked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STAMP = re.compile(rb"@(\d+)@")
 
 
 def prompt(size: int, seed: int) -> str:
-    """Ordinary sentences, `size` characters, different for each seed so that no cache answers."""
+    """Ordinary sentences, `size` characters, different for each seed so that no cache is hit."""
     chooser, parts, length = random.Random(seed), [f"Note {seed}."], 0
     while length < size:
         parts.append(chooser.choice(SENTENCES))
@@ -43,7 +43,7 @@ def prompt(size: int, seed: int) -> str:
 
 
 def post(path: str, body: object, key: str = "") -> bytes:
-    """A whole request."""
+    """The bytes of a POST request."""
     data = orjson.dumps(body)
     auth = f"X-API-Key: {key}\r\n" if key else ""
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{auth}Content-Type: application/json\r\n"
@@ -51,14 +51,14 @@ def post(path: str, body: object, key: str = "") -> bytes:
 
 
 def chat(size: int, seed: int, /, **fields: object) -> bytes:
-    """A chat with one message of so many characters."""
+    """A chat with one message of `size` characters."""
     messages = [{"role": "user", "content": prompt(size, seed)}]
     return post("/v1/chat/completions", {"model": "m", "messages": messages, **fields})
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, and when: seconds since the request was sent, and delays of stamped chunks."""
+    """A response with its times: seconds since the request was sent, and delays of timestamped chunks."""
 
     status: int
     body: bytes
@@ -69,14 +69,14 @@ class Answer:
 
 
 class Tally:
-    """Chats that were sent and answered with 200: what the upstream must have seen."""
+    """Chats that were sent and answered with 200: what the upstream must have received."""
 
     requests = 0
     body_bytes = 0
 
 
 class Connection:
-    """One kept connection."""
+    """One persistent connection."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -89,11 +89,11 @@ class Connection:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._writer.close()
 
     async def ask(self, request: bytes) -> Answer:
-        """Send and read to the end."""
+        """Send a request and read the response to its end."""
         answer = await self._ask(request)
         if answer.status == 200 and request.startswith(b"POST /v1/"):
             Tally.requests += 1
@@ -113,7 +113,7 @@ class Connection:
             return await self._streamed(int(head[9:12]), begun)
 
     async def _streamed(self, status: int, begun: float) -> Answer:
-        """Chunks as they come; the stamps in them say when they were sent."""
+        """Read chunks as they arrive; their timestamps say when they were sent."""
         data, parsed, first = b"", 0, 0.0
         delays, arrivals = list[float](), list[float]()
         while not data.endswith(b"0\r\n\r\n"):
@@ -130,13 +130,13 @@ class Connection:
 
 
 async def one_by_one(port: int, requests: Sequence[bytes]) -> list[Answer]:
-    """On one connection, each when the one before is answered."""
+    """Send requests sequentially on one connection."""
     async with Connection(port) as connection:
         return [await connection.ask(request) for request in requests]
 
 
 async def at_once(port: int, requests: Sequence[bytes], clients: int) -> tuple[list[Answer], float]:
-    """So many clients take turns; and the seconds that all of it took. Nobody may be starved."""
+    """Send with this many concurrent clients; also returns the total seconds. A starved client is an error."""
     waiting, answers = list(reversed(requests)), list[Answer]()
     served = [0] * clients
 
@@ -155,7 +155,7 @@ async def at_once(port: int, requests: Sequence[bytes], clients: int) -> tuple[l
 
 
 def checked(name: str, answers: Sequence[Answer], right: Callable[[Answer], bool]) -> None:
-    """A figure of a run that went wrong is no figure."""
+    """Raise if a response is wrong: figures of a faulty run are not reported."""
     wrong = [answer for answer in answers if not right(answer)]
     if wrong:
         raise SystemExit(f"{name}: {len(wrong)} wrong answers, such as {wrong[0].status} {wrong[0].body[:300]!r}")

@@ -1,4 +1,4 @@
-"""The goals, each with what was measured: medians of the ratios of each round, with the least and the greatest."""
+"""The goals and their measured values: the median of the rounds' ratios, with minimum and maximum."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 DIRECT, BARE, RULES, SEMANTIC, TWO = "direct", "bare aiohttp", "sidecar", "sidecar + semantic", "sidecar, 2 workers"
 SINGLE_RULE = "sidecar, one rule"
-"""Not a goal, and no protection: what is left to do where there is next to nothing to look for."""
+"""Not a goal, and no protection: the overhead of the proxy with almost nothing to match."""
 LITELLM, FILTER = "LiteLLM", "LiteLLM + content filter"
 Results = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One line: what, the bound, whether it is a floor, and the values (one a round, or one)."""
+    """One goal: its name, the bound, whether that is a lower bound, and the values (one per round, or one)."""
 
     what: str
     bound: float
@@ -35,7 +35,7 @@ class Goal:
         return self.value >= self.bound if self.least else self.value <= self.bound
 
     def row(self) -> list[str]:
-        """For a table."""
+        """A table row."""
         span = f" ({_short(min(self.values))} to {_short(max(self.values))})" if len(self.values) > 1 else ""
         sign = ">=" if self.least else "<="
         return [
@@ -56,13 +56,13 @@ def ratios(rows: Results, first: str, other: str, figure: str) -> list[float]:
 
 
 def added(rows: Results, first: str, other: str, figure: str = "p50_ms") -> list[float]:
-    """The ratio of what two ways add to asking the upstream directly, in each round."""
+    """The ratio of the latencies that two targets add to direct requests, in each round."""
     three = zip(rows[first], rows[other], rows[DIRECT], strict=True)
     return [(a[figure] - d[figure]) / max(b[figure] - d[figure], 1e-6) for a, b, d in three]
 
 
 def goals(figures: Results) -> Iterator[Goal]:
-    """All lines that this run has figures for."""
+    """All goals that this run has figures for."""
     for part in (_latency, _throughput, _streams, _semantic, _processes):
         yield from part(figures)
 
@@ -109,7 +109,7 @@ def _semantic(figures: Results) -> Iterator[Goal]:
     yield Goal("semantic, mixed prompts, c=1: p95", 15, take("p95_ms"), unit=" ms")
     yield Goal("semantic, mixed prompts, c=16: prompts a second", 150, take("c16_per_s"), least=True)
     beside = [row["rules_p99_beside_ms"] / row["rules_p99_ms"] for row in rows]
-    yield Goal("p99 of what the rules settle, beside semantic work, to alone", 2, beside)
+    yield Goal("p99 of requests that the rules block, during semantic work, to alone", 2, beside)
     for name, points in figures["conversation"].items():
         ratio = points["200"]["added_ms"] / points["10"]["added_ms"]
         yield Goal(f"{name}: turn 200 of a conversation, to turn 10", 1.5, [ratio])

@@ -1,4 +1,4 @@
-"""The figures as tables and plots, written into docs/performance.md."""
+"""The figures as tables and plots, written to docs/performance.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLOURS = ("#4878a8", "#e1812c", "#6aa56a", "#a86ab0", "#8c8c8c", "#c44e52", "#b
 
 
 def write(figures: Results) -> None:
-    """Tables into the page between its marks, plots beside it."""
+    """Write the tables between the marks of the page, and the plots next to it."""
     page = DOCS / "performance.md"
     before, _, tail = page.read_text("utf-8").partition(BEGIN)
     after = tail.partition(END)[2]
@@ -50,7 +50,7 @@ def tables(figures: Results) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown."""
+    """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -106,7 +106,7 @@ def _streamed(figures: Results) -> list[list[str]]:
 
 
 def _scanned(figures: Results) -> list[str]:
-    rows = next(iter(figures["scan door"].values()))
+    rows = next(iter(figures["scan API"].values()))
     return [f"{_median(rows, figure):,.2f}" for figure in ("p50_ms", "c16_per_s", "batch_of_16_ms")]
 
 

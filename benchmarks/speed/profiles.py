@@ -1,7 +1,7 @@
-"""Where a request's time goes: each scene under py-spy, as text.
+"""Profiles of a request's time: each scene under py-spy, as text.
 
-The sidecar runs as it always does; py-spy (`pip install py-spy`) looks 500 times a second at what its threads are
-doing, inference too. A share "in all" includes what a function calls.
+The sidecar runs unmodified; py-spy (`pip install py-spy`) samples its threads 500 times a second, inference
+included. A share "in all" includes what a function calls.
 
     python -m benchmarks.speed.profiles [--py-spy PROGRAM] [--lines 25] [--out FILE]
 """
@@ -24,12 +24,12 @@ from benchmarks.speed.world import Target, World, spent
 
 RATE = "500"
 ATTACHED = 2.0
-"""Seconds after which py-spy looks."""
+"""Seconds until py-spy is attached."""
 EVERYTHING = 0.82
-"""What has this share stands around all the rest."""
+"""Functions with at least this share are outer frames, and left out."""
 IDLE = frozenset({"_worker (futures/thread.py)", "_connection_worker_thread (aiosqlite/core.py)"})
-"""Where threads wait for work, which py-spy cannot tell from work on every machine. `Runner.run` itself is uvloop: its
-own work, and its waiting."""
+"""Functions in which threads wait for work, which py-spy cannot distinguish from work on every machine. `Runner.run`
+itself is uvloop: its work and its waiting."""
 _turns = count()
 Scene = Callable[[Target], Awaitable[int]]
 
@@ -90,7 +90,7 @@ async def run(program: str, lines: int) -> list[str]:
 
 
 def shown(name: str, raw: str, seconds: float, lines: int) -> Iterator[str]:
-    """The functions in which the most time went, those of ours and where we call a library."""
+    """The functions with the most time: ours, and where we call a library."""
     inside, exclusive = Counter[str](), Counter[str]()
     for line in raw.splitlines():
         stack, _, times = line.rpartition(" ")

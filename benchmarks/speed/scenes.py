@@ -1,6 +1,6 @@
-"""The scenes: what is asked of whom, in interleaved rounds of random order, and what came of it.
+"""The scenes: requests to all targets in interleaved rounds of random order, and their figures.
 
-A scene gives for each target the figures of each round. Nothing is compared here.
+A scene returns the figures of each round per target. `goals` compares them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.speed.world import Target, spent
 Figures = dict[str, float]
 Rounds = dict[str, list[Figures]]
 SIZES = {1_000: 80, 10_000: 50, 100_000: 20, 1_000_000: 6}
-"""Characters of a prompt, and how many are sent in a round on one connection."""
+"""Characters of a prompt: number of requests per round on one connection."""
 AT_ONCE = {16: 400, 64: 640}
 SLOW = 8
 """Requests to gateways that take tens of milliseconds are fewer by this factor."""
@@ -34,17 +34,17 @@ _seeds = count(1)
 
 
 def requests_of(size: int, times: int, **fields: object) -> list[bytes]:
-    """Requests that nobody has seen before."""
+    """Requests that no cache contains."""
     return [chat(size, next(_seeds), **fields) for _ in range(times)]
 
 
 def right(answer: Answer) -> bool:
-    """The upstream's answer, whole and unchanged; a gateway that writes JSON anew may space it otherwise."""
+    """Whether this is the upstream's response, complete and unchanged except for JSON whitespace."""
     return answer.status == 200 and (answer.body == ANSWER or b'"Done."' in answer.body)
 
 
 async def rounds(targets: Sequence[Target], times: int, work: Callable[[Target], Awaitable[Figures]]) -> Rounds:
-    """The work on every target in every round, after one to warm up."""
+    """Run the work on every target in every round, after a warm-up round."""
     by_target: Rounds = {target.name: [] for target in targets}
     order = random.Random(7)
     for turn in range(times + 1):
@@ -56,7 +56,7 @@ async def rounds(targets: Sequence[Target], times: int, work: Callable[[Target],
 
 
 def slow(target: Target) -> bool:
-    """Whether it takes tens of milliseconds."""
+    """Whether a target takes tens of milliseconds per request."""
     return target.name.startswith("LiteLLM")
 
 
@@ -76,7 +76,7 @@ async def latency(targets: Sequence[Target], times: int, size: int) -> Rounds:
 
 
 async def load(targets: Sequence[Target], times: int, clients: int) -> Rounds:
-    """So many clients who ask again as soon as they are answered; 1 KB each."""
+    """Concurrent clients without pauses; 1 KB per request."""
 
     async def work(target: Target) -> Figures:
         requests = requests_of(1_000, AT_ONCE[clients] // (SLOW if slow(target) else 1))
@@ -91,7 +91,7 @@ async def load(targets: Sequence[Target], times: int, clients: int) -> Rounds:
 
 
 async def streams(targets: Sequence[Target], times: int) -> Rounds:
-    """One stream after the other: until its first chunk, and how late each chunk is."""
+    """Sequential streams: time to the first chunk, and the delay of each chunk."""
 
     async def work(target: Target) -> Figures:
         answers = await one_by_one(target.port, requests_of(1_000, 4, **STREAM))
@@ -117,13 +117,13 @@ async def busy_streams(targets: Sequence[Target], times: int) -> Rounds:
 
 
 def turn(number: int) -> dict[str, str]:
-    """What is said in a turn."""
+    """The text of a turn."""
     role = "user" if number % 2 else "assistant"
     return {"role": role, "content": prompt(150 if number % 2 else 400, next(_seeds))}
 
 
 async def conversation(direct: Target, target: Target) -> dict[int, Figures]:
-    """One conversation that grows to 200 turns, each request with all of it: what is added near each point."""
+    """One conversation that grows to 200 turns, each request with all of it: the added latency near each point."""
     messages: list[dict[str, str]] = []
     times: dict[int, list[tuple[float, float]]] = {point: [] for point in TURNS}
     async with Connection(direct.port) as bare, Connection(target.port) as through:
@@ -143,12 +143,12 @@ async def conversation(direct: Target, target: Target) -> dict[int, Figures]:
 
 
 def scans(target: Target, number: int) -> list[bytes]:
-    """Questions to the scan API that nobody has asked before."""
+    """Requests to the scan API that no cache contains."""
     path = "/api/v1/prompt/scan"
     return [post(path, {"prompt": prompt(1_000, next(_seeds))}, target.key) for _ in range(number)]
 
 
-async def scan_door(target: Target, times: int) -> Rounds:
+async def scan_api(target: Target, times: int) -> Rounds:
     """The scan API: one by one, sixteen at once, and sixteen prompts in one batch. 1 KB each."""
 
     def passed(answer: Answer) -> bool:
@@ -167,7 +167,7 @@ async def scan_door(target: Target, times: int) -> Rounds:
 
 
 def mixed(target: Target, number: int) -> Iterator[list[bytes]]:
-    """Prompts of the committed sample that were not used before, so many at a time."""
+    """Prompts of the committed sample in batches, each used once."""
     texts = [request.segments[0].text for request in sample(10_000)]
     requests = [post("/api/v1/prompt/scan", {"prompt": text}, target.key) for text in texts]
     for start in range(0, len(requests) - number, number):
@@ -175,7 +175,7 @@ def mixed(target: Target, number: int) -> Iterator[list[bytes]]:
 
 
 async def semantic(target: Target, times: int) -> list[Figures]:
-    """Mixed prompts one after another and sixteen at once, and traffic that the rules settle beside them."""
+    """Mixed prompts one after another and sixteen at once, and concurrent traffic that the rules alone block."""
     figures, fresh = list[Figures](), mixed(target, 120)
     for _ in range(times + 1):
         alone = await one_by_one(target.port, next(fresh))
@@ -193,7 +193,7 @@ async def semantic(target: Target, times: int) -> list[Figures]:
 
 
 async def attacks(target: Target, times: int, beside: asyncio.Future[Any] | None = None) -> list[float]:
-    """Seconds of requests that the rules alone settle, paced; if something runs `beside` them, while it does."""
+    """Seconds of `times` paced requests that the rules alone block; they stop early when `beside` is done."""
     taken = list[float]()
     mark = b"error" if slow(target) else b"content_filter"
     async with Connection(target.port) as connection:
@@ -207,7 +207,7 @@ async def attacks(target: Target, times: int, beside: asyncio.Future[Any] | None
 
 
 async def counted(upstream: Target) -> tuple[int, int]:
-    """Requests and bytes that the upstream has seen."""
+    """Requests and bytes that the upstream has received."""
     async with Connection(upstream.port) as connection:
         answer = await connection.ask(b"GET /count HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     requests, size = json.loads(answer.body)
@@ -215,6 +215,6 @@ async def counted(upstream: Target) -> tuple[int, int]:
 
 
 def quantiles(seconds: Sequence[float]) -> Figures:
-    """Milliseconds."""
+    """Quantiles in milliseconds."""
     cuts = statistics.quantiles(seconds, n=100, method="inclusive")
     return {"p50_ms": cuts[49] * 1000, "p95_ms": cuts[94] * 1000, "p99_ms": cuts[98] * 1000}

@@ -1,8 +1,8 @@
-"""The two servers that every run has: an upstream that records what comes, and a bare aiohttp proxy.
+"""The two servers of every run: an upstream that counts its requests, and a bare aiohttp proxy.
 
-The upstream is as lean as Python allows, so that it is not what is measured. It answers a chat at once, or streams
-`max_tokens` events, one every `seed` milliseconds, each with the time of its sending. The bare proxy is what aiohttp
-itself costs: it reads a body, sends it on with aiohttp's client, and passes the answer through; it looks at nothing.
+The upstream has as little overhead as possible. It answers a chat immediately, or streams `max_tokens` events, one
+every `seed` milliseconds, each with its send time. The bare proxy shows the cost of aiohttp itself: it reads a body,
+forwards it with aiohttp's client and passes the response through without parsing either.
 
     python -m benchmarks.speed.servers upstream PORT
     python -m benchmarks.speed.servers bare PORT UPSTREAM-PORT
@@ -37,7 +37,7 @@ _STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encod
 
 
 class Counters:
-    """What came to the upstream."""
+    """Requests and bytes that the upstream received."""
 
     requests = 0
     body_bytes = 0
@@ -59,11 +59,11 @@ class Upstream(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody connects."""
+        """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Answer once the request is whole."""
+        """Answer once the request is complete."""
         self._data += data
         head, separator, body = self._data.partition(b"\r\n\r\n")
         if not separator:
@@ -99,7 +99,7 @@ class Upstream(asyncio.Protocol):
         self._transport.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol
-        """Whoever left is sent nothing more."""
+        """Stop sending to a client that has disconnected."""
         if self._task is not None:
             self._task.cancel()
 
@@ -110,13 +110,13 @@ def _headers(head: bytes) -> list[tuple[bytes, bytes]]:
 
 
 async def upstream(port: int) -> None:
-    """Serve for ever."""
+    """Serve forever."""
     server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", port, backlog=1024)
     await server.serve_forever()
 
 
 async def bare(port: int, to: int) -> None:
-    """Pass everything through, for ever."""
+    """Forward every request, forever."""
     connector = aiohttp.TCPConnector(limit=256)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
 

@@ -1,7 +1,7 @@
-"""What is measured: processes on loopback, started one after the other, with what they cost in memory and time.
+"""The measured processes on loopback, started one after another, with their memory and processor time.
 
-Every target serves the OpenAI API in front of the same upstream. `spent`, `resident` and `proportional` look at a
-process with all that it has started (Linux: /proc).
+Every target serves the OpenAI API in front of the same upstream. `spent`, `resident` and `proportional` measure
+a process with all its descendants (Linux: /proc).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FILTER = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where requests go. `ready`: seconds from the start to the first answer."""
+    """A server that requests are sent to. `ready`: seconds from the start to the first answer."""
 
     name: str
     port: int
@@ -63,7 +63,7 @@ class Target:
 
 
 class World:
-    """The processes of one run. Use as an async context manager; everything ends with it."""
+    """The processes of one run. An async context manager, which stops them all."""
 
     def __init__(self) -> None:
         self.upstream: Target
@@ -77,7 +77,7 @@ class World:
         return self
 
     async def prepare(self) -> None:
-        """As after an installation: code is compiled, rules are proved."""
+        """Prepare as after an installation: compile bytecode and run the rules' self-tests."""
         process = await asyncio.create_subprocess_exec(
             *_module("sidecar"), "check", cwd=self.folder, env=_environment()
         )
@@ -85,7 +85,7 @@ class World:
             raise SystemExit("sidecar check: the policies are not in order")
 
     async def __aexit__(self, *_: object) -> None:
-        """End all processes."""
+        """Stop all processes."""
         await self._stack.aclose()
 
     async def bare(self) -> Target:
@@ -102,9 +102,9 @@ class World:
         command: Sequence[str] = (),
         environ: Mapping[str, str] = MappingProxyType({}),
     ) -> Target:
-        """A sidecar with default settings but for ports, the semantic switch and the rate of its key.
+        """A sidecar with default settings except for ports, the semantic layer and the rate of its key.
 
-        `command`: what starts it, if it is not the usual one.
+        `command`: the command that starts it, if not the default.
         """
         port, admin = free_port(), free_port()
         settings = {
@@ -153,7 +153,7 @@ class World:
         environ = {
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "LITELLM_LOG": "ERROR",
-            "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",  # our door asks for no key, either
+            "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",  # our proxy requires no key, either
         }
         command = [str(program), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
         process = self._spawn(command, environ, port)
@@ -174,7 +174,7 @@ class World:
 
 
 def _environment() -> dict[str, str]:
-    """Of this process, but bytecode may be kept."""
+    """The environment of this process, with bytecode caching enabled."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**environment, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
 
@@ -193,7 +193,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 async def _answers(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Wait until it says 200."""
+    """Wait until the URL answers 200."""
     deadline = time.monotonic() + START_SECONDS
     async with aiohttp.ClientSession() as session:
         while time.monotonic() < deadline and process.poll() is None:
@@ -208,7 +208,7 @@ async def _answers(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def tree(pid: int) -> Iterator[int]:
-    """The process and all that descend from it."""
+    """The process and all its descendants."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -234,6 +234,6 @@ def resident(pid: int) -> list[float]:
 
 
 def proportional(pid: int) -> float:
-    """Megabytes of the tree, each page divided by those who share it: what the machine is without when it runs."""
+    """Megabytes of the tree, with each page divided by the number of processes that share it (PSS)."""
     rolled = (Path(f"/proc/{process}/smaps_rollup").read_text("ascii").splitlines() for process in tree(pid))
     return sum(int(line.split()[1]) for lines in rolled for line in lines if line.startswith("Pss:")) / 1024

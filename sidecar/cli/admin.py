@@ -53,10 +53,10 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
         if role is not None and (account or not valid_name(name)):
             reason = "is there already; use reset-password" if account else "is no name: a-z, 0-9 and ._-+@, 64 at most"
             raise RequestError(f"{name!r} {reason}.")
-        chosen = role or (account.role if account else Role.VIEWER)
-        path = await invite(store, name, chosen, ACTOR)
-        await note(store, "user_invited" if role else "user_reset", name, str(chosen))
-    output.err.print(f"For {name} ({chosen}); works once, within 24 hours:", markup=False)
+        new_role = role or (account.role if account else Role.VIEWER)
+        path = await invite(store, name, new_role, ACTOR)
+        await note(store, "user_invited" if role else "user_reset", name, str(new_role))
+    output.err.print(f"For {name} ({new_role}); works once, within 24 hours:", markup=False)
     click.echo(base_url(settings) + path)
     return 0
 

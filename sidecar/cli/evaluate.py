@@ -50,7 +50,7 @@ async def evaluate(
     judge = settings.layers.llm_judge
     rows = evaluation.read_rows(file)
     rows = judge_report.shuffled(rows) if judge.url and limit else rows[:limit]
-    spent = judge_report.tokens_spent()
+    tokens_before = judge_report.tokens_spent()
     # A growing conversation uses the result cache, as on a server.
     async with open_scanner(settings, selftests=False, secret=os.urandom(32) if growing else None) as built:
         scanner = UnitScanner(built.engine.scan, settings, growing=growing)
@@ -59,7 +59,7 @@ async def evaluate(
         await asyncio.to_thread(_write_rows, out_file, outcomes)
     figures = evaluation.report(outcomes)
     if judge.url:
-        tokens = judge_report.tokens_spent() - spent
+        tokens = judge_report.tokens_spent() - tokens_before
         figures["judge"] = judge_report.report(outcomes, judge, settings.scan.threshold, tokens)
     if as_json:
         emit(figures)
@@ -88,12 +88,12 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
     judge = judge_report.unmetered(configured.llm_judge)
     if names == {"llm_judge"}:
         return settings.model_copy(update={"layers": configured.model_copy(update={"llm_judge": judge})})
-    chosen = config.Layers(
+    enabled = config.Layers(
         rules=configured.rules.model_copy(update={"enabled": "rules" in names}),
         semantic=configured.semantic.model_copy(update={"enabled": "semantic" in names}),
         llm_judge=judge if "llm_judge" in names else judge.model_copy(update={"url": None}),
     )
-    return settings.model_copy(update={"layers": chosen})
+    return settings.model_copy(update={"layers": enabled})
 
 
 async def run(scanner: UnitScanner, rows: Sequence[Row], concurrency: int, judged: int | None = None) -> list[Outcome]:

@@ -62,8 +62,10 @@ def _own_terms(command: F) -> F:
 def _parse_terms(options: Mapping[str, str | None]) -> KeyOverrides:
     """The terms that were given. Raises `RequestError` for invalid ones."""
     readers: dict[str, Callable[[str], Any]] = {"rate": parse_rate, "burst": int, "threshold": float}
-    named = {name: text for name, text in options.items() if text is not None}
-    return cast("KeyOverrides", {name: _read(name, text, readers.get(name, str)) for name, text in named.items()})
+    given_options = {name: text for name, text in options.items() if text is not None}
+    return cast(
+        "KeyOverrides", {name: _read(name, text, readers.get(name, str)) for name, text in given_options.items()}
+    )
 
 
 def _read(name: str, text: str, read: Callable[[str], Any]) -> Any:

@@ -127,8 +127,8 @@ def warnings(settings: Settings) -> list[str]:
     messages += [f"failure.input.{name}: allow forwards content that was not scanned" for name in opened]
     if settings.failure.unknown_route == "allow":
         messages.append("failure.unknown_route: allow forwards unclassified routes")
-    unread = [name for name, terms in settings.models.items() if terms.layers == ()]
-    messages += [f"models.{name}.layers: [] forwards requests for this model unscanned" for name in unread]
+    unscanned_models = [name for name, terms in settings.models.items() if terms.layers == ()]
+    messages += [f"models.{name}.layers: [] forwards requests for this model unscanned" for name in unscanned_models]
     upstreams = (settings.upstream, *(terms.upstream for terms in settings.models.values() if terms.upstream))
     if any(upstream.api_key_file for upstream in upstreams) and settings.auth.inline == "optional":
         messages.append(
@@ -149,7 +149,7 @@ def greet(key: str, data_port: int, settings: Settings) -> None:
     out.print(f"\n[bold green]prompt-sidecar is ready.[/] Your first API key, shown this once:\n\n  [bold]{key}[/]\n")
     _paste("Ask for a verdict:", f"curl -s {base}/api/v1/prompt/scan {curl}")
     code = f"import openai; print({client}.chat.completions.create({chat}).choices[0].message.content)"
-    _paste("Chat through the inline door with the OpenAI SDK:", f'{_beside("python")} -c "{code}"')
+    _paste("Chat through the inline proxy with the OpenAI SDK:", f'{_beside("python")} -c "{code}"')
     _paste("Scan on the command line:", f"{_beside('sidecar')} scan '{attack}'")
 
 
@@ -160,8 +160,8 @@ def show_link(link: str) -> None:
 
 def _beside(command: str) -> str:
     """How to call a command of this installation: by name if it is on the path, else by its location."""
-    here = Path(sys.executable).with_name(command)
-    return command if shutil.which(command) == str(here) else _short(here)
+    program = Path(sys.executable).with_name(command)
+    return command if shutil.which(command) == str(program) else _short(program)
 
 
 def _short(path: Path) -> str:

@@ -40,9 +40,9 @@ table inet prompt_sidecar {{
 """
 
 
-def ruleset(port: int, door: int, uid: int, networks: Sequence[Network] = ()) -> str:
-    """Input for `nft`: redirects TCP from `port` to `door`, except for the user `uid`; replaces its earlier rules."""
-    redirects = "\n".join(f"\t\t{where}tcp dport {port} redirect to :{door}" for where in _places(networks))
+def ruleset(port: int, target: int, uid: int, networks: Sequence[Network] = ()) -> str:
+    """Input for `nft`: redirects TCP from `port` to `target`, except for the user `uid`; replaces its earlier rules."""
+    redirects = "\n".join(f"\t\t{where}tcp dport {port} redirect to :{target}" for where in _places(networks))
     return _RULES.format(uid=uid, redirects=redirects)
 
 
@@ -51,9 +51,9 @@ def _places(networks: Sequence[Network]) -> Iterator[str]:
     if not networks:
         yield ""
     for word, kind in (("ip", IPv4Network), ("ip6", IPv6Network)):
-        named: list[Any] = [network for network in networks if isinstance(network, kind)]
-        if named:
-            yield f"{word} daddr {{ {', '.join(str(network) for network in collapse_addresses(named))} }} "
+        matching: list[Any] = [network for network in networks if isinstance(network, kind)]
+        if matching:
+            yield f"{word} daddr {{ {', '.join(str(network) for network in collapse_addresses(matching))} }} "
 
 
 def port_of(settings: Settings) -> int:

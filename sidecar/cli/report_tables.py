@@ -58,11 +58,11 @@ def _show_totals(figures: Mapping[str, Any]) -> None:
 
 def _show_group(title: str, groups: Mapping[str, Any]) -> None:
     """Rates of refused benign units, hard negatives, caught attacks and pairs, each with the number scanned."""
-    used = [side for side in _COLUMNS if any(_any(group[side]) for group in groups.values())]
-    table = Table(title, *(_COLUMNS[side] for side in used), "could not scan")
+    sides = [side for side in _COLUMNS if any(_any(group[side]) for group in groups.values())]
+    table = Table(title, *(_COLUMNS[side] for side in sides), "could not scan")
     for name, group in groups.items():
         unscanned = sum(group[side]["unscanned"] for side in _SIDES)
-        table.add_row(escape(name), *(_short(group[side]) for side in used), str(unscanned or ""))
+        table.add_row(escape(name), *(_short(group[side]) for side in sides), str(unscanned or ""))
     out.print(table)
 
 
@@ -133,6 +133,6 @@ def _words(side: str) -> str:
     return {"plain": "benign", "hard_negatives": "hard negatives", "attacks": "attacks"}[side]
 
 
-def _counts(counted: Mapping[str, int]) -> str:
-    shown = [f"{escape(name)} {count}" for name, count in list(counted.items())[:MOST_NAMES]]
-    return ", ".join([*shown, "..."] if len(counted) > MOST_NAMES else shown) or "-"
+def _counts(counts: Mapping[str, int]) -> str:
+    parts = [f"{escape(name)} {count}" for name, count in list(counts.items())[:MOST_NAMES]]
+    return ", ".join([*parts, "..."] if len(counts) > MOST_NAMES else parts) or "-"

@@ -96,7 +96,7 @@ class Upstream(Section):
         if scheme not in {"echo", "local", "http", "https"}:
             raise ValueError(f"url {self.url!r}: the scheme must be http, https, echo or local")
         if scheme.startswith("http") and "@" in address.partition("/")[0]:
-            raise ValueError("url: holds a user; credentials go up from upstream.api_key_file alone")
+            raise ValueError("url: holds a user; credentials are sent from upstream.api_key_file only")
         if scheme.startswith("http") and ("?" in address or "#" in address):
             raise ValueError("url: ends in a query or a fragment, which no request would have; clients send their own")
         return self
@@ -312,7 +312,7 @@ class Settings(Section):
     @model_validator(mode="after")
     def _pii_needs_rules(self) -> Settings:
         if self.pii != "flag" and not self.layers.rules.enabled:
-            raise ValueError(f"pii: {self.pii} needs layers.rules.enabled: nobody else finds personal data")
+            raise ValueError(f"pii: {self.pii} needs layers.rules.enabled: no other layer finds PII")
         return self
 
     @model_validator(mode="after")
@@ -325,13 +325,13 @@ class Settings(Section):
                     f"models.{name}.layers: none of them is in use; write [] where nothing shall be scanned"
                 )
             if self.pii != "flag" and LayerName.RULES not in terms.layers:
-                raise ValueError(f"models.{name}.layers: pii: {self.pii} needs rules; nobody else finds personal data")
+                raise ValueError(f"models.{name}.layers: pii: {self.pii} needs rules: no other layer finds PII")
         return self
 
     @model_validator(mode="after")
     def _websockets_are_not_scanned(self) -> Settings:
         if self.inline.websockets and self.scans_for_pii:
-            raise ValueError("inline.websockets: neither `responses` nor `pii: redact` looks at what passes there")
+            raise ValueError("inline.websockets: neither `responses` nor `pii: redact` scans their messages")
         return self
 
     def is_enabled(self, layer: LayerName) -> bool:

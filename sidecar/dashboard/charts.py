@@ -66,12 +66,12 @@ def _times(columns: Sequence[Column], step: timedelta) -> list[Mark]:
     return [Mark(column.x, column.bucket.at.strftime(form)) for column in columns[::every]]
 
 
-def nice(most: int) -> int:
-    """A round number for the top of an axis, not far above `most`; at least 2."""
-    if most <= 2:
+def nice(highest: int) -> int:
+    """A round number for the top of an axis, not far above `highest`; at least 2."""
+    if highest <= 2:
         return 2
-    size = 10 ** (len(str(most)) - 1)
-    return next(int(size * part) for part in (1, 2, 4, 5, 6, 8, 10) if size * part >= most)
+    size = 10 ** (len(str(highest)) - 1)
+    return next(int(size * part) for part in (1, 2, 4, 5, 6, 8, 10) if size * part >= highest)
 
 
 def share(part: float, whole: float) -> float:
@@ -79,7 +79,7 @@ def share(part: float, whole: float) -> float:
     return _r(100 * part / whole) if whole else 0.0
 
 
-def stretch(now: datetime, length: timedelta, step: timedelta) -> tuple[datetime, datetime]:
+def time_range(now: datetime, length: timedelta, step: timedelta) -> tuple[datetime, datetime]:
     """Start and end of a range of whole steps, the last of which contains `now`."""
     seconds = int(step.total_seconds())
     end = now.replace(microsecond=0) + timedelta(seconds=seconds - int(now.timestamp()) % seconds)

@@ -31,7 +31,7 @@ from sidecar.util import logs
 
 PROBES = frozenset({"/health", "/ready", "/startup", "/metrics", "/openapi.json"})
 LARGEST_FORM = 4 * 1024 * 1024
-LARGEST_STRANGERS_FORM = 16 * 1024
+LARGEST_ANONYMOUS_FORM = 16 * 1024
 TOUCH_AFTER = timedelta(minutes=1)
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
@@ -191,7 +191,7 @@ class Guard:
     async def _receive(self, visit: Visit) -> None:
         """Read the form, and refuse one that does not come from our own page."""
         _check_origin(visit.request)
-        visit.form = await read(visit.request, LARGEST_FORM if visit.session else LARGEST_STRANGERS_FORM)
+        visit.form = await read(visit.request, LARGEST_FORM if visit.session else LARGEST_ANONYMOUS_FORM)
         if not hmac.compare_digest(visit.form.pop("csrf", "").encode(), csrf(visit.token).encode()):
             raise refused(403, "This form is too old. Go back, load the page again and repeat what you did.")
 
@@ -202,10 +202,10 @@ class Guard:
 
     def _error_page(self, request: web.Request, error: Exception) -> web.Response:
         """The error as a page."""
-        shown = _for_people(error)
-        answer = self._stranger(request).page("error.html", shown.status, error=shown)
-        if shown.retry_after is not None:
-            answer.headers["Retry-After"] = str(shown.retry_after)
+        page_error = _for_people(error)
+        answer = self._stranger(request).page("error.html", page_error.status, error=page_error)
+        if page_error.retry_after is not None:
+            answer.headers["Retry-After"] = str(page_error.retry_after)
         return answer
 
 
@@ -230,8 +230,8 @@ def add_security_headers(answer: web.StreamResponse) -> None:
 
 def allowed_hosts(settings: Admin) -> frozenset[str]:
     """The host names the dashboard answers to: loopback names, the bound address, and `admin.url`."""
-    named = {"localhost", "127.0.0.1", "::1", settings.host.lower()}
-    return frozenset(named | ({host_of(settings.url)} if settings.url else set())) - {"0.0.0.0", "::", ""}  # noqa: S104
+    hosts = {"localhost", "127.0.0.1", "::1", settings.host.lower()}
+    return frozenset(hosts | ({host_of(settings.url)} if settings.url else set())) - {"0.0.0.0", "::", ""}  # noqa: S104
 
 
 def _check_origin(request: web.Request) -> None:

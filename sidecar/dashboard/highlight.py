@@ -42,10 +42,12 @@ def _fields(finding: Finding) -> Mapping[str, Any]:
 
 def pieces(text: str, spans: Iterable[Span], longest: int = MOST_SHOWN) -> list[Piece]:
     """The text, at most `longest` of it, split wherever a span begins or ends."""
-    shown = text[:longest]
-    held = [span for span in spans if 0 <= span.start < min(span.end, len(shown))][:MOST_SPANS]
-    cuts = sorted({0, len(shown), *(span.start for span in held), *(min(span.end, len(shown)) for span in held)})
+    visible = text[:longest]
+    inside = [span for span in spans if 0 <= span.start < min(span.end, len(visible))][:MOST_SPANS]
+    cuts = sorted(
+        {0, len(visible), *(span.start for span in inside), *(min(span.end, len(visible)) for span in inside)}
+    )
     return [
-        Piece(shown[start:end], tuple(sorted({s.rule for s in held if s.start < end and s.end > start})))
+        Piece(visible[start:end], tuple(sorted({s.rule for s in inside if s.start < end and s.end > start})))
         for start, end in pairwise(cuts)
     ]

@@ -79,14 +79,14 @@ class Login:
         """The account with this name and password."""
         await self._admit(f"login-from:{neighbourhood(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
         await self._admit(f"login-as:{_short(name)}", PER_ACCOUNT, ACCOUNT_BURST)
-        begun = time.monotonic()
+        started_at = time.monotonic()
         admin = await visit.store.admins.get(name) if valid_name(name) else None
         if await self._passwords.verify(visit.form.get("password", ""), admin.password if admin else None) and admin:
             return admin
         _log.warning("login_failed", address=visit.address, known=admin is not None)
         if admin:
             await visit.note("login_failed", admin.name)
-        await asyncio.sleep(begun + FAILURE_TAKES - time.monotonic())
+        await asyncio.sleep(started_at + FAILURE_TAKES - time.monotonic())
         raise refused(401, "The name or the password is wrong.")
 
     async def _admit(self, key: str, rate: Rate, burst: int) -> None:
@@ -122,16 +122,16 @@ class Login:
         return await self._invitation_page(visit, None)
 
     async def _invitation_page(self, visit: Visit, error: RequestError | None) -> web.Response:
-        held = await visit.store.admins.invitation(_digest(visit), datetime.now(UTC))
-        if held is None or (held.name is None and await visit.store.admins.any()):
+        invitation = await visit.store.admins.invitation(_digest(visit), datetime.now(UTC))
+        if invitation is None or (invitation.name is None and await visit.store.admins.any()):
             raise refused(410, "This link was used already, has expired, or was replaced by a newer one.")
-        return visit.page("invitation.html", error.status if error else 200, invitation=held, error=error)
+        return visit.page("invitation.html", error.status if error else 200, invitation=invitation, error=error)
 
     async def accept(self, visit: Visit) -> web.Response:
         """Set the password, and log in with it."""
         now = datetime.now(UTC)
-        held = await visit.store.admins.invitation(_digest(visit), now)
-        name = (held and held.name) or _name(visit.form)
+        invitation = await visit.store.admins.invitation(_digest(visit), now)
+        name = (invitation and invitation.name) or _name(visit.form)
         try:
             await self._admit(f"login-from:{neighbourhood(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
             _check(name, visit.form)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
-from sidecar.dashboard.charts import over_time, share, stretch
+from sidecar.dashboard.charts import over_time, share, time_range
 from sidecar.dashboard.guard import Route, Visit
 from sidecar.policy import Policy
 from sidecar.storage import Filter, Group
@@ -49,7 +49,7 @@ class Overview:
         form, figures = visit.query, visit.store.analytics
         name = form.choice("range", [span.name for span in RANGES]) or "day"
         span = next(span for span in RANGES if span.name == name)
-        since, until = stretch(datetime.now(UTC), span.length, span.step)
+        since, until = time_range(datetime.now(UTC), span.length, span.step)
         keys = await visit.store.keys.list()
         criteria = Filter(since=since, until=until, key_id=form.text("key") or None)
         buckets = await figures.over_time(since, until, span.step.total_seconds(), criteria)

@@ -41,12 +41,12 @@ def visible(text: object, *, lines: bool = False) -> Markup:
 
     `lines`: line breaks and tabs are kept.
     """
-    shown = str(text)
-    if shown.isprintable() and shown.isascii():
-        return escape(shown)
+    text_value = str(text)
+    if text_value.isprintable() and text_value.isascii():
+        return escape(text_value)
     whitespace = frozenset("\n\t") if lines else frozenset()
     parts = []
-    for hidden, chars in groupby(shown, lambda char: char not in whitespace and is_hidden(char)):
+    for hidden, chars in groupby(text_value, lambda char: char not in whitespace and is_hidden(char)):
         run = "".join(chars)
         parts.append(Markup("").join(map(_box, run)) if hidden else escape(run))
     return Markup('<bdi dir="auto">{}</bdi>').format(Markup("").join(parts))
@@ -61,8 +61,8 @@ def when(moment: datetime | None, *, short: bool = False) -> Markup:
     """A point in time in UTC, or a dash."""
     if moment is None:
         return Markup('<span class="none">–</span>')
-    shown = moment.strftime("%Y-%m-%d" if short else "%Y-%m-%d %H:%M:%S")
-    return Markup('<time datetime="{}" title="UTC">{}</time>').format(moment.isoformat(), shown)
+    formatted = moment.strftime("%Y-%m-%d" if short else "%Y-%m-%d %H:%M:%S")
+    return Markup('<time datetime="{}" title="UTC">{}</time>').format(moment.isoformat(), formatted)
 
 
 def words(name: object) -> str:

@@ -134,21 +134,21 @@ def _figures(cases: Sequence[_Case], decisions: Sequence[tuple[float, bool]]) ->
 
 def _errors(cases: Iterable[_Case]) -> dict[str, Any]:
     compared = list(cases)
-    mended = sum(case.wrong_before and not case.wrong for case in compared)
-    broken = sum(case.wrong and not case.wrong_before for case in compared)
+    corrections = sum(case.wrong_before and not case.wrong for case in compared)
+    new_errors = sum(case.wrong and not case.wrong_before for case in compared)
     return {
         "without": sum(case.wrong_before for case in compared),
         "with": sum(case.wrong for case in compared),
-        "mended": mended,
-        "broken": broken,
-        "chance": round(_chance(mended, broken), 4),
+        "mended": corrections,
+        "broken": new_errors,
+        "chance": round(_chance(corrections, new_errors), 4),
     }
 
 
-def _chance(mended: int, broken: int) -> float:
+def _chance(corrections: int, new_errors: int) -> float:
     """Two-sided exact test of McNemar."""
-    n, least = mended + broken, min(mended, broken)
-    return min(1.0, 2 * sum(comb(n, k) for k in range(least + 1)) / float(2**n))
+    n, fewer = corrections + new_errors, min(corrections, new_errors)
+    return min(1.0, 2 * sum(comb(n, k) for k in range(fewer + 1)) / float(2**n))
 
 
 def _conclusion(errors: dict[str, Any], rows: int) -> str:

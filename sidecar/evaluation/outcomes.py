@@ -87,8 +87,8 @@ def cause(verdict: Verdict) -> str | None:
     if verdict.failure is not None or not is_refused(verdict):
         return verdict.failure
     deciding = [finding for finding in verdict.findings if finding.decides]
-    there = [finding for finding in deciding if finding.path == verdict.path] or deciding
-    return max(there, key=lambda finding: finding.score).rule if there else str(verdict.layer_used)
+    at_path = [finding for finding in deciding if finding.path == verdict.path] or deciding
+    return max(at_path, key=lambda finding: finding.score).rule if at_path else str(verdict.layer_used)
 
 
 class UnitScanner:

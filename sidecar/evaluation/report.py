@@ -54,23 +54,23 @@ def report(outcomes: Sequence[Outcome]) -> Figures:
         "baselines": baselines.figures([o.row for o in outcomes]),
         "causes": {"plain": _causes(plain), "hard_negatives": _causes(hard), "attacks": _causes(attacks)},
         "said_by": {"plain": _said_by(plain), "hard_negatives": _said_by(hard), "attacks": _said_by(attacks)},
-        "unscanned": _counted(o.cause for o in outcomes if o.unscanned),
+        "unscanned": _counts(o.cause for o in outcomes if o.unscanned),
         "groups": {name: _group(outcomes, key) for name, key in _GROUPS.items()},
         "pii": _pii(outcomes),
         "labels": _by_label(outcomes),
         "channels": _attacks_by(attacks, lambda o: str(o.row.channel)),
         "languages": _attacks_by(attacks, lambda o: o.row.lang or "?"),
         "sources": _by_source(outcomes),
-        "layers": _counted(str(o.verdict.layer_used) for o in outcomes),
+        "layers": _counts(str(o.verdict.layer_used) for o in outcomes),
         "latency_ms": quantiles([o.elapsed for o in outcomes]),
     }
 
 
 def caught(outcomes: Iterable[Outcome]) -> Share:
     """The share of refused units among those that were scanned."""
-    chosen = list(outcomes)
-    unscanned = sum(o.unscanned for o in chosen)
-    return Share(sum(o.blocked for o in chosen), len(chosen) - unscanned, unscanned)
+    selection = list(outcomes)
+    unscanned = sum(o.unscanned for o in selection)
+    return Share(sum(o.blocked for o in selection), len(selection) - unscanned, unscanned)
 
 
 def _requests(outcomes: Iterable[Outcome]) -> Share:
@@ -79,16 +79,16 @@ def _requests(outcomes: Iterable[Outcome]) -> Share:
     return Share(sum(map(is_refused, verdicts)), len(verdicts) - unscanned, unscanned)
 
 
-def _counted(names: Iterable[str | None]) -> dict[str, int]:
+def _counts(names: Iterable[str | None]) -> dict[str, int]:
     return dict(Counter(name for name in names if name).most_common())
 
 
 def _causes(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    return _counted(o.cause for o in outcomes if o.blocked)
+    return _counts(o.cause for o in outcomes if o.blocked)
 
 
 def _said_by(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    return _counted(o.said_by for o in outcomes if o.blocked)
+    return _counts(o.said_by for o in outcomes if o.blocked)
 
 
 def _groups(outcomes: Iterable[Outcome], key: Callable[[Outcome], str]) -> dict[str, list[Outcome]]:
@@ -129,8 +129,8 @@ def _by_label(outcomes: Sequence[Outcome]) -> Figures:
     figures = {}
     for label in sorted(ATTACKS):
         rows = [o for o in outcomes if label in o.row.labels]
-        named = Share(sum(label in o.verdict.threats for o in rows), len(rows))
-        figures[str(label)] = {**caught(rows).as_dict(), "named": named.rate}
+        named_share = Share(sum(label in o.verdict.threats for o in rows), len(rows))
+        figures[str(label)] = {**caught(rows).as_dict(), "named": named_share.rate}
     return figures
 
 
@@ -145,16 +145,16 @@ def _by_source(outcomes: Sequence[Outcome]) -> Figures:
 
 
 def _pii(outcomes: Sequence[Outcome]) -> Figures:
-    def named(chosen: list[Outcome]) -> Share:
-        scanned = [o for o in chosen if not o.unscanned]
+    def named_share(selection: list[Outcome]) -> Share:
+        scanned = [o for o in selection if not o.unscanned]
         hits = sum(Label.PII_DETECTED in o.verdict.threats for o in scanned)
-        return Share(hits, len(scanned), len(chosen) - len(scanned))
+        return Share(hits, len(scanned), len(selection) - len(scanned))
 
     with_pii = [o for o in outcomes if Label.PII_DETECTED in o.row.labels]
     without = [o for o in outcomes if o.row.benign and not o.row.pii_weak and not o.row.pii_regex]
-    return {"recall": named(with_pii).as_dict(), "false_positives": named(without).as_dict()}
+    return {"recall": named_share(with_pii).as_dict(), "false_positives": named_share(without).as_dict()}
 
 
 def _scores(outcomes: Sequence[Outcome]) -> list[Scored]:
-    counted = [o for o in outcomes if (o.row.attack or o.row.benign) and not o.unscanned]
-    return sorted((o.verdict.risk_score, o.row.attack) for o in counted)
+    scored = [o for o in outcomes if (o.row.attack or o.row.benign) and not o.unscanned]
+    return sorted((o.verdict.risk_score, o.row.attack) for o in scored)

@@ -42,24 +42,24 @@ def read(path: Path) -> list[Row]:
 
 def report(policy: Policy, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Plain data: the rules that never fired, the figures of those that did, and the overlaps."""
-    met = _met(outcomes)
+    rows_by_rule = _rows_by_rule(outcomes)
     rules = [rule for rule in policy.rules if rule.status != "retired" and _layer(rule) in _layers(outcomes)]
     return {
         "rows": len(outcomes),
         "rules": len(rules),
-        "never": [rule.id for rule in rules if rule.id not in met],
-        "fired": [_figures(rule, met, outcomes) for rule in rules if rule.id in met],
-        "overlaps": list(_overlaps(met)),
+        "never": [rule.id for rule in rules if rule.id not in rows_by_rule],
+        "fired": [_figures(rule, rows_by_rule, outcomes) for rule in rules if rule.id in rows_by_rule],
+        "overlaps": list(_overlaps(rows_by_rule)),
     }
 
 
-def _met(outcomes: Sequence[Outcome]) -> dict[str, set[int]]:
+def _rows_by_rule(outcomes: Sequence[Outcome]) -> dict[str, set[int]]:
     """For each rule the numbers of the rows on which it fired."""
-    met: dict[str, set[int]] = {}
+    rows_by_rule: dict[str, set[int]] = {}
     for number, outcome in enumerate(outcomes):
         for finding in outcome.verdict.findings:
-            met.setdefault(finding.rule, set()).add(number)
-    return met
+            rows_by_rule.setdefault(finding.rule, set()).add(number)
+    return rows_by_rule
 
 
 def _layer(rule: Rule) -> LayerName:
@@ -72,10 +72,10 @@ def _layers(outcomes: Sequence[Outcome]) -> set[LayerName]:
     return {report.layer for outcome in outcomes for report in outcome.verdict.reports}
 
 
-def _figures(rule: Rule, met: Mapping[str, set[int]], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _figures(rule: Rule, rows_by_rule: Mapping[str, set[int]], outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Rows by kind; `alone` counts attacks on which no other rule fired."""
-    rows = met[rule.id]
-    others = {number for other, numbers in met.items() if other != rule.id for number in numbers}
+    rows = rows_by_rule[rule.id]
+    elsewhere = {number for other_rule, numbers in rows_by_rule.items() if other_rule != rule.id for number in numbers}
     attacks = {number for number in rows if outcomes[number].row.attack}
     return {
         "rule": rule.id,
@@ -83,15 +83,15 @@ def _figures(rule: Rule, met: Mapping[str, set[int]], outcomes: Sequence[Outcome
         "status": rule.status,
         "rows": len(rows),
         "attacks": len(attacks),
-        "alone": len(attacks - others),
+        "alone": len(attacks - elsewhere),
         "benign": sum(outcomes[number].row.benign for number in rows),
     }
 
 
-def _overlaps(met: Mapping[str, set[int]]) -> Iterator[dict[str, Any]]:
+def _overlaps(rows_by_rule: Mapping[str, set[int]]) -> Iterator[dict[str, Any]]:
     """Pairs of rules of which the first adds little to the second."""
-    for rule, rows in met.items():
-        for other, theirs in met.items():
+    for rule, rows in rows_by_rule.items():
+        for other_rule, theirs in rows_by_rule.items():
             shared = len(rows & theirs)
-            if rule != other and len(rows) >= FEWEST and shared >= OVERLAP * len(rows):
-                yield {"rule": rule, "within": other, "rows": len(rows), "both": shared}
+            if rule != other_rule and len(rows) >= FEWEST and shared >= OVERLAP * len(rows):
+                yield {"rule": rule, "within": other_rule, "rows": len(rows), "both": shared}

@@ -24,7 +24,7 @@ def answer(raw: bytes, options: Options, *, own_namespace: str | None = None) ->
     subject = request.get("object")
     at_home = own_namespace is not None and request.get("namespace") == own_namespace
     if isinstance(subject, dict) and not at_home:
-        response |= _ruling(subject, request, options)
+        response |= _decide(subject, request, options)
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
 
@@ -41,14 +41,14 @@ def _request(raw: bytes) -> Review:
     return request
 
 
-def _ruling(subject: Review, request: Review, options: Options) -> Review:
+def _decide(subject: Review, request: Review, options: Options) -> Review:
     kind = request.get("kind")
     # Objects lack their kind if the client did not send it; the request always names it.
-    named = {**subject, "kind": subject.get("kind") or (kind.get("kind") if isinstance(kind, dict) else None)}
-    if request.get("operation", "CREATE") not in ({"CREATE"} if named["kind"] == "Pod" else {"CREATE", "UPDATE"}):
+    typed = {**subject, "kind": subject.get("kind") or (kind.get("kind") if isinstance(kind, dict) else None)}
+    if request.get("operation", "CREATE") not in ({"CREATE"} if typed["kind"] == "Pod" else {"CREATE", "UPDATE"}):
         return {}  # the containers of an existing pod are immutable
     try:
-        patch = json_patch(named, inject(named, options, default=False))
+        patch = json_patch(typed, inject(typed, options, default=False))
     except InjectError as error:
         return {"allowed": False, "status": {"code": 422, "message": str(error), "reason": "Invalid"}}
     if not patch:

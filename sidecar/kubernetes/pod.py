@@ -120,7 +120,7 @@ def redirection(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:
         "image": options.image,
         "workingDir": "/",
         "args": ["redirect", "--uid", str(REDIRECTING_USER)],
-        "env": _variables(_door(options, ports)),
+        "env": _variables(_listen_variables(options, ports)),
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
         "securityContext": {"runAsNonRoot": False, **_confined(0, "NET_ADMIN")},
     }
@@ -146,11 +146,11 @@ def _probe(path: str, **thresholds: int) -> Spec:
 def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
     plain = {
         "LISTEN__HOST": "127.0.0.1",
-        **_door(options, ports),
+        **_listen_variables(options, ports),
         "STORE__URL": f"sqlite:///{DATA}/sidecar.db",
         "LOG__FORMAT": "json",
         "LOG__RETENTION": "24h",
-        "ADMIN__HOST": "0.0.0.0",  # noqa: S104 - probes come from the node; the doors stay on loopback
+        "ADMIN__HOST": "0.0.0.0",  # noqa: S104 - probes come from the node; the proxy and scan API stay on loopback
         "DRAIN__TIMEOUT": "60s",
     }
     if options.secret:
@@ -164,7 +164,7 @@ def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
     return [*_variables(plain), {"name": "SIDECAR__LAYERS__SEMANTIC__THREADS", "valueFrom": threads}]
 
 
-def _door(options: Options, ports: tuple[int, int]) -> dict[str, str]:
+def _listen_variables(options: Options, ports: tuple[int, int]) -> dict[str, str]:
     """Settings that sidecar and redirection share: the upstream, the port, and the accepted hosts."""
     variables = {"UPSTREAM__URL": options.upstream}
     if ports != PORTS[0]:

@@ -61,7 +61,7 @@ class NormalizationBudget:
         self._attempted: set[_Attempt] = set()
 
     def take(self, length: int, *, promising: bool) -> bool:
-        """Take so many code points from the budget, if they are left."""
+        """Take this many code points from the budget, if it has them."""
         if not promising:
             if length > self._unpromising:
                 return False

@@ -25,15 +25,15 @@ async def decoded(chunks: AsyncIterator[bytes], coding: str) -> AsyncIterator[by
         async for chunk in chunks:
             yield chunk
         return
-    begun = False
+    started = False
     try:
         async for chunk in chunks:
-            begun, waiting = True, chunk
+            started, waiting = True, chunk
             while waiting or stream.pending:
                 if plain := stream.decompress(waiting, PIECE):
                     yield plain
                 waiting = b""
     except codings.CodingError:
         raise Unreadable from None
-    if begun and not stream.finished:
+    if started and not stream.finished:
         raise Unreadable

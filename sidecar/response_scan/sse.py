@@ -56,35 +56,35 @@ class Event:
         return b"\n".join([*other_lines, b"data: " + dump_json(self.document), b"", b""])
 
 
-async def whole_events(chunks: AsyncIterator[bytes], most: int | None = None) -> AsyncIterator[bytes]:
+async def whole_events(chunks: AsyncIterator[bytes], max_bytes: int | None = None) -> AsyncIterator[bytes]:
     """The same bytes, split after the end of an event. Data after the last event comes at the end.
 
-    An event of more bytes than `most` raises `UpstreamError`; where `most` is None, one over `EVENT_BYTES` is passed in
-    pieces. An error of `chunks` is raised on, and the incomplete event is dropped.
+    An event of more bytes than `max_bytes` raises `UpstreamError`; if `max_bytes` is None, one over `EVENT_BYTES` is
+    passed in pieces. An error of `chunks` is raised on, and the incomplete event is dropped.
     """
-    held = bytearray()
+    buffer = bytearray()
     async for chunk in chunks:
-        if not held and chunk.endswith(b"\n\n"):  # fast path: a complete event, as nearly all are
+        if not buffer and chunk.endswith(b"\n\n"):  # fast path: a complete event, as nearly all are
             yield chunk
             continue
-        # Invariant: `held` contains no event end before `searched`.
-        searched = max(0, len(held) - 3)
-        held += chunk
-        if end := max(_end_of_last(held, mark, searched) for mark in _ENDS):
-            yield bytes(held[:end])
-            del held[:end]
-        if len(held) > (most or EVENT_BYTES):
-            if most:
+        # Invariant: `buffer` contains no event end before `searched`.
+        searched = max(0, len(buffer) - 3)
+        buffer += chunk
+        if end := max(_end_of_last(buffer, mark, searched) for mark in _ENDS):
+            yield bytes(buffer[:end])
+            del buffer[:end]
+        if len(buffer) > (max_bytes or EVENT_BYTES):
+            if max_bytes:
                 raise UpstreamError("The upstream sent an event that is too large (answers.body_bytes).")
-            yield bytes(held[:-_LONGEST_END])  # the tail may be the first half of an event end
-            del held[:-_LONGEST_END]
-    if held:
-        yield bytes(held)
+            yield bytes(buffer[:-_LONGEST_END])  # the tail may be the first half of an event end
+            del buffer[:-_LONGEST_END]
+    if buffer:
+        yield bytes(buffer)
 
 
-def _end_of_last(held: bytearray, mark: bytes, start: int) -> int:
+def _end_of_last(buffer: bytearray, mark: bytes, start: int) -> int:
     """The offset after the last `mark` at or after `start`; 0 if there is none."""
-    index = held.rfind(mark, start)
+    index = buffer.rfind(mark, start)
     return index + len(mark) if index >= 0 else 0
 
 

@@ -195,35 +195,35 @@ class StreamBuffer:
                 if piece.channel:
                     waiting.setdefault(piece.channel, []).append((event, piece))
         cut_off: set[int] = set()
-        for held in waiting.values():
-            text = "".join(piece.text for _, piece in held)
+        for pieces in waiting.values():
+            text = "".join(piece.text for _, piece in pieces)
             if "<" not in text:
                 continue
             for start, end, value in reversed(placeholders.find_all(text)):
-                self._waiting += _replace_span(held, start, end, value)
-            if (begin := partial_start("".join(piece.text for _, piece in held))) is not None:
-                cut_off.update(id(event) for event in _events_after(held, begin))
+                self._waiting += _replace_span(pieces, start, end, value)
+            if (begin := partial_start("".join(piece.text for _, piece in pieces))) is not None:
+                cut_off.update(id(event) for event in _events_after(pieces, begin))
         return cut_off
 
 
-def _events_after(held: list[tuple[Event, Piece]], begin: int) -> list[Event]:
+def _events_after(pieces: list[tuple[Event, Piece]], begin: int) -> list[Event]:
     """The event that contains this offset of the joined texts, and those after it."""
     overlapping, offset = [], 0
-    for event, piece in held:
+    for event, piece in pieces:
         offset += len(piece.text)
         if offset > begin:
             overlapping.append(event)
     return overlapping
 
 
-def _replace_span(held: list[tuple[Event, Piece]], start: int, end: int, value: str) -> int:
+def _replace_span(pieces: list[tuple[Event, Piece]], start: int, end: int, value: str) -> int:
     """Put the value into the piece where the name begins and cut the name out of the others.
 
     Returns by how many characters the texts have grown.
     """
     # `start` and `end` are offsets in the joined texts, `offset` is where the current piece begins in them.
     offset = growth = 0
-    for event, piece in held:
+    for event, piece in pieces:
         size = len(piece.text)
         first, last = max(0, start - offset), min(size, end - offset)
         if first < last:

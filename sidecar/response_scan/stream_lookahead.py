@@ -186,8 +186,8 @@ def _letter_steps(word: str) -> object:
 def _folded(text: str) -> str:
     if text.isascii():
         return text
-    read = NormalizedText(_encodable(text))
-    return [read, *folding.foldings(read)][-1].text
+    normalized = NormalizedText(_encodable(text))
+    return [normalized, *folding.foldings(normalized)][-1].text
 
 
 def _encodable(text: str) -> str:

@@ -63,8 +63,8 @@ class StreamTerminator:
         return [b"data: " + json.dumps(self._head | {"choices": choices}) + b"\n\n", b"data: [DONE]\n\n"]
 
     def _response(self) -> list[bytes]:
-        why: Json = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": []}
-        return [_event("response.incomplete", {"response": self._head | why, "sequence_number": self._number})]
+        ending: Json = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": []}
+        return [_event("response.incomplete", {"response": self._head | ending, "sequence_number": self._number})]
 
     def _message(self) -> list[bytes]:
         ended = {"stop_reason": "refusal", "stop_sequence": None}

@@ -95,7 +95,7 @@ class Reloader:
         return await asyncio.to_thread(_marks, list(self._files()))
 
     async def _reload(self) -> None:
-        begun = monotonic()
+        started_at = monotonic()
         try:
             await self._swap()
         except SidecarError as error:
@@ -106,19 +106,21 @@ class Reloader:
             self.state = State(self.state.generation + 1)
             GENERATION.set(self.state.generation)
             RELOADS.labels("done").inc()
-            _log.info("reload_done", generation=self.state.generation, seconds=round(monotonic() - begun, 3))
+            _log.info("reload_done", generation=self.state.generation, seconds=round(monotonic() - started_at, 3))
 
-    def _reject(self, why: str, problems: int) -> None:
+    def _reject(self, reason: str, problems: int) -> None:
         """The reasons are only logged: `/ready` is served without authentication."""
         self.state = State(self.state.generation, f"the last reload was rejected: {problems} problem(s), see the log")
         RELOADS.labels("rejected").inc()
-        _log.error("reload_rejected", generation=self.state.generation, reason=why)
+        _log.error("reload_rejected", generation=self.state.generation, reason=reason)
 
 
 def watched_files(settings: Settings, config_file: Path | None, environ: Mapping[str, str] = os.environ) -> list[Path]:
     """The settings file, every file or folder that a setting names, and those named by environment variables."""
-    named = [Path(value) for name, value in environ.items() if name.startswith(ENV_PREFIX) and name.endswith("_FILE")]
-    return [*([config_file] if config_file else []), *_paths(settings), *named]
+    from_environment = [
+        Path(value) for name, value in environ.items() if name.startswith(ENV_PREFIX) and name.endswith("_FILE")
+    ]
+    return [*([config_file] if config_file else []), *_paths(settings), *from_environment]
 
 
 def _paths(value: object) -> Iterator[Path]:

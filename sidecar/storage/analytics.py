@@ -78,7 +78,7 @@ class Analytics:
         seconds, first = max(1, int(step)), int(since.timestamp())
         count = -(-(int(until.timestamp()) - first) // seconds)
         if count > MAX_BUCKETS:
-            raise ValueError(f"more than {MAX_BUCKETS} stretches of time")
+            raise ValueError(f"more than {MAX_BUCKETS} time buckets")
         number = (self._epoch_second() - first) // seconds
         window = replace(criteria or Filter(), since=since, until=until)
         rows = await self._rows(_filtered(select(number.label("n"), func.count(), _BLOCKED), window).group_by("n"))

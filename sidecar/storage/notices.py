@@ -68,15 +68,15 @@ class Notices:
         except StoreError as error:
             _log.warning("notices_unheard", error=error)
             return
-        broken = asyncio.Event()
+        disconnected = asyncio.Event()
         try:
-            connection.add_termination_listener(lambda *_: broken.set())
+            connection.add_termination_listener(lambda *_: disconnected.set())
             await connection.add_listener(CHANNEL, lambda *arguments: self._dispatch(str(arguments[-1])))
             for topic in self._listeners:
                 self._dispatch(f"{topic} {EVERYTHING}")
-            while not broken.is_set():
+            while not disconnected.is_set():
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(broken.wait(), CHECK_INTERVAL)
+                    await asyncio.wait_for(disconnected.wait(), CHECK_INTERVAL)
                     break
                 await connection.execute("SELECT 1", timeout=CHECK_TIMEOUT)
         finally:

@@ -1,4 +1,4 @@
-"""Twin of benchmarks/calls.py: what one allowed chat request costs in steps does not grow unnoticed."""
+"""Twin of benchmarks/calls.py: the steps of one allowed chat request do not grow unnoticed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from benchmarks.calls import configured, measure
 
 CALLS, OBJECTS, CHANGES = 475, 28, 210
-"""Today's counts with rules alone and a little air; the goals are 300, 18 and 60."""
+"""Current counts with the rules alone, and a margin; the goals are 300, 18 and 60."""
 
 
 async def test_a_plain_request_takes_no_more_steps_than_today(tmp_path: Path) -> None:
-    """Calls, value objects and changes of module, which no machine's speed changes."""
+    """Calls, value objects and changes of module, which do not depend on the machine's speed."""
     counts = await measure(configured(str(tmp_path), semantic=False))
     assert 100 < counts.calls.total() <= CALLS
     assert 10 < counts.objects.total() <= OBJECTS

@@ -1,4 +1,4 @@
-"""The comparison of detectors counts as it says."""
+"""Figures of the comparison of detectors."""
 
 import sys
 from pathlib import Path
@@ -16,19 +16,19 @@ BENIGN = Row("b", "y", frozenset(), benign=True)
 
 
 def test_area_counts_ties_as_half() -> None:
-    """An attack that scores as high as a benign row is half a success."""
+    """An attack with the same score as a benign row counts half."""
     assert area(np.array([1.0, 0.5]), np.array([0.5, 0.0])) == 0.875
 
 
 def test_recall_takes_its_threshold_from_the_benign_rows() -> None:
-    """At 50 % the upper half of the benign rows may be exceeded by nobody but attacks."""
+    """The threshold is the score that at most the given share of benign rows exceeds."""
     attacks, benign = np.array([0.9, 0.6, 0.2]), np.array([0.8, 0.5, 0.1, 0.0])
     assert recall(attacks, benign, 0.25) == pytest.approx(2 / 3)
     assert recall(attacks, benign, 0.0) == pytest.approx(1 / 3)
 
 
 def test_figures_tell_blocked_attacks_from_blocked_benign_rows() -> None:
-    """What a detector blocks by its own threshold is counted on either side."""
+    """Rows blocked at a detector's own threshold count as recall or false positives by their label."""
     answers = [Answer(0.9, True, 1.0), Answer(0.2, False, 3.0), Answer(0.1, True, 2.0)]
     result = figures([ATTACK, ATTACK, BENIGN], answers, np.random.default_rng(1))
     assert (result.caught, result.false_positives, result.median_ms, result.auc) == (0.5, 1.0, 2.0, 1.0)
@@ -37,12 +37,12 @@ def test_figures_tell_blocked_attacks_from_blocked_benign_rows() -> None:
 
 
 def test_a_peer_that_is_not_installed_is_named(tmp_path: Path) -> None:
-    """Without its package the run ends with the peer's name and the reason, not with half a table."""
+    """Without its package the run ends with the peer's name and the reason, not with an incomplete table."""
     with pytest.raises(SystemExit, match="stackone-defender failed: ModuleNotFoundError"):
         list(theirs(Path(sys.executable), "stackone-defender", [ATTACK]))
 
 
 def test_every_peer_is_known_to_the_script_that_asks_them() -> None:
-    """The list of names is the same on both sides of the pipe."""
+    """Benchmark and script have the same list of names."""
     text = (detectors.HERE / "peers" / "score.py").read_text("utf-8")
     assert all(f'"{name}"' in text for name in detectors.PEERS)

@@ -1,4 +1,4 @@
-"""The footprint: steps of a start, each with what it takes."""
+"""The footprint: steps of a start with memory and time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.footprint import resident, steps
 
 
 async def test_the_steps_come_in_the_order_of_a_start() -> None:
-    """Up to the policies; the rest takes seconds, and comes after them."""
+    """The steps come in order up to the policies; later ones take seconds and are not run here."""
     async with contextlib.aclosing(steps()) as taken:
         names = [await anext(taken) for _ in range(4)]
     assert names == ["Python and asyncio", "the program and its libraries", "a new store", "policies, read and checked"]

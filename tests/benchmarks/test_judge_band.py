@@ -1,4 +1,4 @@
-"""The choice of the judge's band, on rows few enough to count by hand."""
+"""The choice of the judge's band, on few rows, checked by hand."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ ROWS = [
 
 
 def test_a_band_counts_questions_calls_and_errors() -> None:
-    """Two rows inside, both wrong before, both right after; one of them acquitted, so three calls."""
+    """Two rows in the band, both wrong before and right after; one is acquitted, so there are three calls."""
     result = trade(ROWS, 0.4, 0.8, 0.6)
     assert (result.asked, result.calls, result.errors_before, result.errors_after) == (2, 3, 2, 0)
 
 
 def test_a_judge_can_make_things_worse() -> None:
-    """Over the whole range the judge also spoils two rows that were right."""
+    """Over the whole range the judge adds two errors."""
     assert trade(ROWS, 0.0, 1.0, 0.6).avoided == 0
 
 
 def test_the_upper_bound_is_outside() -> None:
-    """As in the engine: low <= score < high."""
+    """A band contains low <= score < high, as in the engine."""
     assert trade(ROWS, 0.5, 0.7, 0.6).asked == 1
 
 
 def test_the_best_band_is_the_cheapest_of_the_most_useful() -> None:
-    """Within the budget; none if nothing is avoided."""
+    """It is within the budget, and None if no band avoids an error."""
     trades = sorted((trade(ROWS, low, high, 0.6) for low, high in bands(0.6)), key=lambda t: t.calls)
     chosen = best(trades, 10)
     assert chosen is not None

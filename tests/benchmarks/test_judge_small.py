@@ -1,4 +1,4 @@
-"""The figures of the study of small judges, on values few enough to check by hand; no model is run here."""
+"""The figures of the study of small judges, on few values, checked by hand; no model runs here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.judge_small import PREFIXES, QUESTIONS, chosen, figures, message
 
 
 def test_a_score_is_the_weight_of_the_answers_among_the_alternatives() -> None:
-    """Yes against no, or the expected digit; other tokens do not count, and none at all is no answer."""
+    """Yes against no, or the expected digit; other tokens do not count, and without any the score is None."""
     half = math.log(0.5)
     words = [{"token": " Yes", "logprob": half}, {"token": "no", "logprob": half}, {"token": "I", "logprob": 0.0}]
     digits = [{"token": "9", "logprob": half}, {"token": "0", "logprob": half}, {"token": "", "logprob": 0.0}]
@@ -22,25 +22,25 @@ def test_a_score_is_the_weight_of_the_answers_among_the_alternatives() -> None:
 
 
 def test_questions_stand_after_the_text_and_the_text_is_escaped() -> None:
-    """All ways but their last words are the same up to the text's end, and nothing in it can end it."""
+    """All wordings are the same up to the end of the text, and nothing in the text can end it."""
     for prefix in PREFIXES:
         ends = {messages(prefix, question, "a\n>>>\nb")[-1]["content"].rpartition(">>>")[0] for question in QUESTIONS}
         assert ends == {"Text:\n<<<\na\\n\\u003e\\u003e\\u003e\\nb\n"}
 
 
 def test_a_threshold_is_tested_on_rows_that_it_was_not_set_on() -> None:
-    """Perfect order is always right; a score that says nothing is right about half of the time at best."""
+    """A perfect order has accuracy 1, a random score at most about one half."""
     assert split_accuracy([(n / 20, n >= 10) for n in range(20)]) > 0.85
     assert split_accuracy([(0.5, n % 2 == 0) for n in range(20)]) < 0.6
 
 
 def test_ties_share_a_rank() -> None:
-    """Places from 0 to 1."""
+    """Ranks are between 0 and 1, and equal values have the same one."""
     assert ranks([0.1, 0.9, 0.1, 0.5]) == pytest.approx([1 / 6, 1.0, 1 / 6, 2 / 3])
 
 
 def test_rows_are_half_attacks_inside_the_band(tmp_path: Path) -> None:
-    """As many benign rows as attacks; what was not scored or lies outside is not asked about."""
+    """There are as many benign rows as attacks; rows without a score or outside the band are left out."""
     rows = [{"id": f"a{n}", "text": "x", "labels": ["jailbreak"]} for n in range(5)]
     rows += [{"id": f"b{n}", "text": "x", "benign": True} for n in range(3)]
     (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
@@ -50,7 +50,7 @@ def test_rows_are_half_attacks_inside_the_band(tmp_path: Path) -> None:
 
 
 def test_each_way_to_ask_has_its_line() -> None:
-    """Beside the other layers on the same rows."""
+    """Each wording has a line, as the other layers have, on the same rows."""
     answers = [
         {"id": str(n), "attack": n > 1, "way": "plain, digit", "score": n / 4, "tokens": 100, "seconds": 1.0}
         for n in range(4)

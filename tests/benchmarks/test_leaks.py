@@ -1,4 +1,4 @@
-"""Twin of benchmarks/leaks.py: the promise on its hundred leaks and five hundred ordinary answers, in process."""
+"""Twin of benchmarks/leaks.py: detection on its hundred leaks and five hundred ordinary answers, in process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE = 4
 
 
 class LeakDetected(Exception):
-    """The look has found something."""
+    """The scan has a finding."""
 
 
 async def is_detected(prompt: str, text: str, *, stream: bool) -> bool:
@@ -33,7 +33,7 @@ async def is_detected(prompt: str, text: str, *, stream: bool) -> bool:
 
 
 async def streamed(detector: ResponseDetector, text: str) -> tuple[bool, list[str]]:
-    """Whether a stream is withheld, and what has gone after each of its pieces."""
+    """Whether a stream is withheld, and the released text after each of its pieces."""
 
     async def scan(text: str, path: str) -> None:
         if await detector.findings([(text, path)]):
@@ -57,7 +57,7 @@ def _event(text: str) -> bytes:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_leaks_are_caught(stream: bool) -> None:
-    """At least 99 of 100 answers with eight or more words in a row, whole and streamed."""
+    """At least 99 of 100 answers with eight or more consecutive words are caught, whole and streamed."""
     cases = leaks()
     missed = [text for prompt, text in cases if not await is_detected(prompt, text, stream=stream)]
     assert len(set(cases)) == 100
@@ -66,7 +66,7 @@ async def test_leaks_are_caught(stream: bool) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_ordinary_answers_pass(stream: bool) -> None:
-    """None of 500 is flagged, those among them with seven words in a row included."""
+    """None of 500 is flagged, including those with seven consecutive words."""
     cases = ordinary()
     flagged = [text for prompt, text in cases if await is_detected(prompt, text, stream=stream)]
     assert len(cases) == 500
@@ -74,7 +74,7 @@ async def test_ordinary_answers_pass(stream: bool) -> None:
 
 
 async def test_no_two_words_of_a_leak_have_gone_when_it_is_found() -> None:
-    """A stream gives one word at most that the system prompt happens to hold, too."""
+    """A stream releases at most one word that is in the system prompt, too."""
     counts = []
     for prompt, text in leaks():
         detector = await ResponseDetector.create(personal(), Answers(), Extraction(system_prompt=prompt))
@@ -84,7 +84,7 @@ async def test_no_two_words_of_a_leak_have_gone_when_it_is_found() -> None:
 
 
 async def test_ordinary_answers_are_hardly_held_back() -> None:
-    """Counted in characters: the median first word goes after 16 at most, where the whole buffer would be 160."""
+    """The median first word is released after at most 16 characters, where the whole buffer has 160."""
     firsts, waiting = [], []
     for prompt, text in ordinary():
         detector = await ResponseDetector.create(personal(), Answers(), Extraction(system_prompt=prompt))

@@ -1,4 +1,4 @@
-"""The texts that the benchmark of the rules reads."""
+"""The texts of the rules benchmark."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ HOSTILE = Hostile(policy.load().rules)
 
 @pytest.mark.parametrize("size", [50, 1_000])
 def test_texts_have_the_size_that_was_asked_for(size: int) -> None:
-    """Of every kind."""
-    texts = [plain(size), *real(size), HOSTILE.text(size), HOSTILE.needles(size)]
+    """Texts of every kind have the requested size."""
+    texts = [plain(size), *real(size), HOSTILE.text(size), HOSTILE.literals(size)]
     assert {len(text) for text in texts} == {size}
 
 
 def test_hostile_text_is_new_each_time() -> None:
-    """Else the second would find what the first has left behind."""
-    assert len({*HOSTILE.fresh(200), HOSTILE.needles(200), HOSTILE.needles(200)}) >= 17
+    """A repeated text would be served from the caches of the first."""
+    assert len({*HOSTILE.fresh(200), HOSTILE.literals(200), HOSTILE.literals(200)}) >= 17
 
 
 def test_thinned_text_has_no_piece_that_a_rule_is_certain_of() -> None:
-    """It is put together of the others."""
+    """It consists of pieces that no rule matches with certainty."""
     requested: list[str] = []
 
     def scan(text: str) -> list[Finding]:
@@ -37,7 +37,7 @@ def test_thinned_text_has_no_piece_that_a_rule_is_certain_of() -> None:
 
 
 def test_patterns_for_re() -> None:
-    """Words that only RE2 knows are written as `re` has them; what cannot be written is left out."""
+    """RE2 syntax is translated to `re`; a pattern that has no translation is left out."""
     translated = for_re(r"\pL+[[:punct:]]\x{e9}\z")
     assert translated
     assert translated.search("naïve!é")
@@ -45,7 +45,7 @@ def test_patterns_for_re() -> None:
 
 
 def test_the_median() -> None:
-    """In microseconds, one for each text."""
+    """The median is in microseconds per text."""
     order: list[str] = []
     assert 0 <= median(order.append, ["a", "b", "c"]) < 1e6
     assert order == ["a", "b", "c"]

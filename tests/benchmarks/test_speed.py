@@ -1,4 +1,4 @@
-"""The speed benchmark: its servers, its client, its arithmetic and its drawing."""
+"""The speed benchmark: its servers, client, arithmetic and plots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.speed.world import World, proportional, resident, spent
 
 
 async def test_the_bare_proxy_passes_everything_and_the_upstream_counts() -> None:
-    """Whole answers and streams, one by one and at once; processes have a size and have spent time."""
+    """Complete responses and streams, sequential and concurrent; memory and processor time are measured."""
     async with World() as world:
         bare = await world.bare()
         Tally.requests = Tally.body_bytes = 0
@@ -27,21 +27,21 @@ async def test_the_bare_proxy_passes_everything_and_the_upstream_counts() -> Non
 
 
 def test_a_wrong_answer_ends_the_run() -> None:
-    """A figure of it would be none."""
+    """A wrong response raises, so that no figure of it is reported."""
     checked("x", [Answer(200, b'"Done."', 0, 0)], scenes.right)
     with pytest.raises(SystemExit, match="1 wrong"):
         checked("x", [Answer(503, b"", 0, 0)], scenes.right)
 
 
 def test_prompts_have_their_size_and_are_all_different() -> None:
-    """So that no cache answers."""
+    """Prompts differ, so that no cache is hit."""
     prompts = {prompt(1_000, seed) for seed in range(50)}
     assert len(prompts) == 50
     assert {len(text) for text in prompts} == {1_000}
 
 
 def test_ratios_are_taken_round_by_round() -> None:
-    """What is added is what comes on top of the direct way."""
+    """Added latency is the difference to direct requests in the same round."""
     rows = {DIRECT: [{"p50_ms": 1.0}, {"p50_ms": 2.0}], BARE: [{"p50_ms": 3.0}, {"p50_ms": 3.0}]}
     rows[RULES] = [{"p50_ms": 4.0}, {"p50_ms": 4.0}]
     assert added(rows, RULES, BARE) == [1.5, 2.0]
@@ -52,7 +52,7 @@ def test_ratios_are_taken_round_by_round() -> None:
 
 
 def test_plots_are_well_formed() -> None:
-    """A bar for each value, longer for more."""
+    """Each value has a bar, a longer one for a greater value."""
     drawn = ET.fromstring(bars("A & B", {"1 KB": {"one": 0.5, "two": 40.0}}))  # noqa: S314 - our own
     widths = [float(bar.get("width", "0")) for bar in drawn.iter("{http://www.w3.org/2000/svg}rect")]
     assert len(widths) == 2

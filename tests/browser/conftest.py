@@ -1,4 +1,4 @@
-"""A real browser for the tests of this folder."""
+"""A real browser for the tests in this folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A Chromium without a window."""
+    """A headless Chromium."""
     with sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=120_000)
         yield chromium

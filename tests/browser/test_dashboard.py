@@ -1,4 +1,4 @@
-"""The dashboard in a real Chromium: one walk from the first start to a revoked key, and every page checked by axe."""
+"""The dashboard in a real Chromium: one walk from first start to a revoked key; axe checks every page."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ pytestmark = IN_A_BROWSER
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that complains about what its console says, such as a breach of the content security policy.
+    """A page whose console errors fail the test, such as a violation of the content security policy.
 
-    That a page is not there is no complaint: one is asked for to see how that looks.
+    A 404 is no failure: one test requests a missing page to check its layout.
     """
     context = browser.new_context()
     context.set_default_timeout(60_000)
@@ -41,7 +41,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def replicas(start_sidecar: StartSidecar) -> list[SidecarProcess]:
-    """Two sidecars on one store."""
+    """Two sidecars with one store."""
     first = start_sidecar({**RULES_ONLY, "log": {"prompts": "full"}})
     store = {"store": {"url": f"sqlite:///{first.folder}/sidecar.db"}}
     return [first, start_sidecar({**RULES_ONLY, **store})]
@@ -55,7 +55,7 @@ def scan(replica: SidecarProcess, key: str) -> tuple[int, str | None]:
 
 
 def until(expected: tuple[int, str | None], replica: SidecarProcess, key: str, seconds: float) -> float:
-    """Ask until the answer is the wanted one; how long that took."""
+    """Scan until the result is the expected one; returns the seconds."""
     begun = time.monotonic()
     while scan(replica, key) != expected:
         assert time.monotonic() - begun < seconds
@@ -64,7 +64,7 @@ def until(expected: tuple[int, str | None], replica: SidecarProcess, key: str, s
 
 
 def create_key(page: Page, name: str) -> str:
-    """A key by the form; its value."""
+    """Create a key with the form; returns its value."""
     page.get_by_role("link", name="Keys", exact=True).click()
     page.get_by_label("Name").fill(name)
     page.get_by_role("button", name="Create").click()
@@ -72,7 +72,7 @@ def create_key(page: Page, name: str) -> str:
 
 
 def change_limits(page: Page, value: str) -> None:
-    """One request at once and one an hour from now on, by the key's own page."""
+    """Limit a key to a burst of one and one request per hour, on its page."""
     page.get_by_role("link", name="Keys", exact=True).click()
     page.get_by_role("row").filter(has_text=value[4:12]).first.get_by_role("link", name="Change…").click()
     page.get_by_label("Rate").fill("1/hour")
@@ -83,14 +83,14 @@ def change_limits(page: Page, value: str) -> None:
 
 
 def in_row(page: Page, words: str, summary: str, button: str) -> None:
-    """Open what asks for confirmation in the row that holds these words, and confirm."""
+    """Open the confirmation in the row with this text, and confirm."""
     row = page.get_by_role("row").filter(has_text=words).first
     row.get_by_text(summary, exact=True).click()
     row.get_by_role("button", name=re.compile(button)).click()
 
 
 def violations(page: Page, *rules: str) -> list[str]:
-    """What axe objects to on this page, by these rules or by all."""
+    """Violations that axe reports on this page, for these rules or all."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(AXE.read_text("utf-8"))
     options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
@@ -99,7 +99,7 @@ def violations(page: Page, *rules: str) -> list[str]:
 
 
 def look(page: Page) -> None:
-    """Nothing for axe to object to, light and dark; at no width does the page scroll sideways."""
+    """No axe violations in light and dark; no horizontal scrolling at any width."""
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     assert violations(page, "color-contrast") == []
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
@@ -163,7 +163,7 @@ def test_from_the_first_start_to_a_revoked_key(replicas: list[SidecarProcess], p
 
 
 def test_the_playground_shows_what_is_hidden(replicas: list[SidecarProcess], page: Page, browser: Browser) -> None:
-    """Without JavaScript too: the page is complete from the server."""
+    """It does so without JavaScript, too: the server renders the complete page."""
     created = replicas[0].cli("admin", "create", "vic", "--role", "viewer", "--config", str(replicas[0].config))
     context = browser.new_context(java_script_enabled=False)
     plain = context.new_page()

@@ -1,4 +1,4 @@
-"""A page of another origin in a real Chromium: it reaches the data port only where `listen.origins` names it."""
+"""A page of another origin in a real Chromium: it can use the data port only if `listen.origins` lists it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ ASKS = """async ([url, type]) => {
 
 
 class Blank(BaseHTTPRequestHandler):
-    """A page with nothing on it."""
+    """Serves an empty page."""
 
     def do_GET(self) -> None:
-        """Any path."""
+        """Answer any path."""
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def site() -> Iterator[str]:
 def test_a_page_of_another_site(
     browser: Browser, site: str, start_sidecar: StartSidecar, type_: str, allowed: bool
 ) -> None:
-    """With a preflight and without one: allowed, it asks and reads; else nothing of it is scanned or forwarded."""
+    """With and without a preflight: a listed origin gets its response; for others nothing is scanned or forwarded."""
     running = start_sidecar({**RULES_ONLY, "listen": {"origins": [site] if allowed else []}})
     page = browser.new_page()
     page.goto(site)
@@ -61,4 +61,4 @@ def test_a_page_of_another_site(
     elif type_:
         assert (status, decision is not None) == (200, True)
     else:
-        assert status == 415  # a browser calls it text/plain
+        assert status == 415  # the browser sends text/plain

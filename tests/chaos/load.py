@@ -1,4 +1,4 @@
-"""Clients that keep asking both doors while something dies, and what they were told."""
+"""Load on the proxy and the scan API while a part is killed, and the responses that clients received."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SENTENCE = "How long do I boil an egg?"
 
 @dataclass
 class Answered:
-    """One answer: when, from which door, its status (0: none came), and its decision."""
+    """One response: time, entry point, status (0: no response) and decision."""
 
     at: float
     door: str
@@ -40,7 +40,7 @@ class Answered:
 
 @dataclass
 class Load:
-    """Some clients of both doors; each third chat is an attack."""
+    """Clients of both endpoints; every third chat is an attack."""
 
     world: World
     answers: list[Answered] = field(default_factory=list)
@@ -49,15 +49,15 @@ class Load:
 
     @property
     def decisions(self) -> set[str]:
-        """The ids of all decisions that anybody was told of: verdicts, not errors of the way."""
+        """The ids of all decisions that clients received: verdicts, not errors."""
         return {answer.decision for answer in self.answers if answer.status in {200, 400}}
 
     def statuses(self, *, attack: bool | None = None) -> Counter[int]:
-        """How often each status came."""
+        """Number of responses by status."""
         return Counter(answer.status for answer in self.answers if attack is None or answer.attack == attack)
 
     async def ask(self, number: int) -> None:
-        """One request; what came of it is noted."""
+        """Send one request and record the response."""
         attack, door = number % 3 == 0, "inline" if number % 4 else "scan"
         text = ATTACK if attack else SENTENCE
         try:
@@ -76,7 +76,7 @@ class Load:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Load]:
-        """Ask until the block ends."""
+        """Send requests until the block ends."""
         tasks = [asyncio.ensure_future(self._client(100 * n)) for n in range(self.clients)]
         try:
             yield self
@@ -86,7 +86,7 @@ class Load:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def more(self, count: int, seconds: float = 30.0) -> None:
-        """Wait until so many more requests were answered with a verdict."""
+        """Wait until this many more requests were answered with a verdict."""
         aim = len(self.decisions) + count
         async with asyncio.timeout(seconds):
             while len(self.decisions) < aim:  # noqa: ASYNC110 - counted, there is no event
@@ -94,7 +94,7 @@ class Load:
 
 
 def process_settings(folder: Path, upstream: str, /, **sections: Any) -> dict[str, Any]:
-    """Settings for a sidecar in a process of its own: one rule, no limit of rate."""
+    """Settings for a sidecar in a separate process: one rule, no rate limit."""
     (folder / "policy.yaml").write_text(POLICY, "utf-8")
     return {
         "layers": {"semantic": {"enabled": False}},

@@ -1,6 +1,6 @@
-"""The clock of the machine jumps: limits and timeouts do not notice, an expiry does.
+"""The system clock jumps: limits and timeouts are not affected, a key's expiry is.
 
-A small shared library stands before the C library's clock in the sidecar's process and adds what a file says.
+A preloaded shared library replaces the C library's clock in the sidecar's process and adds an offset from a file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DAY = 86_400
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A day ahead refills no limit and hangs nothing, a day back neither; a key ends by the clock on the wall."""
+    """A jump of a day in either direction refills no limit and blocks nothing; a key expires by wall-clock time."""
     jump, library = tmp_path / "jump", tmp_path / "clock.so"
     (tmp_path / "clock.c").write_text(CLOCK, "ascii")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "clock.c", "-ldl"], check=True)

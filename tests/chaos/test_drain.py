@@ -1,4 +1,4 @@
-"""A shutdown while streams run, in a process of its own: one deadline, and nobody is left without a word."""
+"""Shutdown of a separate process while streams run: one deadline, and every client gets an error or its end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CHAT = {"model": "m", "stream": True, "messages": [{"role": "user", "content": S
 EVENT = b'data: {"choices": [{"index": 0, "delta": {"content": "a"}}]}\n\n'
 LONG = ROUNDS > 1
 SECONDS = 45 if LONG else 4
-"""How long the streams that end by themselves take."""
+"""Duration of the streams that end by themselves."""
 
 
 async def streamed(session: aiohttp.ClientSession, url: str) -> str:
-    """All that came of one stream, up to its end, clean or not."""
+    """All bytes of one stream, whether it ended cleanly or not."""
     came = b""
     async with session.post(f"{url}/v1/chat/completions", json=CHAT) as answer:
         try:
@@ -36,7 +36,7 @@ async def streamed(session: aiohttp.ClientSession, url: str) -> str:
 
 
 async def drained(folder: Path, events: int, **drain: str) -> list[str]:
-    """What eight clients got that began to read before SIGTERM, an event a second; the process ends with 0."""
+    """What eight clients received that read since before SIGTERM, at an event per second; the process exits with 0."""
     script = stream([EVENT] * events, pause=1.0)
     async with recording(script) as upstream, aiohttp.ClientSession() as session:
         running = SidecarProcess(folder, process_settings(folder, upstream.url, drain=drain))
@@ -50,13 +50,13 @@ async def drained(folder: Path, events: int, **drain: str) -> list[str]:
 
 
 async def test_streams_of_the_usual_length_end_by_themselves(tmp_path: Path) -> None:
-    """Forty-five seconds at length, and the default drain lets them."""
+    """The default drain timeout is long enough for streams of 45 seconds (4 in the short run)."""
     for came in await drained(tmp_path, SECONDS):
         assert came == EVENT.decode() * SECONDS
 
 
 async def test_what_does_not_end_is_told_within_one_deadline(tmp_path: Path) -> None:
-    """An error event, then no clean end; long before the streams themselves would be over."""
+    """Streams beyond the deadline get an error event and no clean end, long before they would have ended."""
     for came in await drained(tmp_path, 500, timeout="4s"):
         error, _, end = came.rpartition("data: ")
         assert error.startswith(EVENT.decode())
@@ -66,7 +66,7 @@ async def test_what_does_not_end_is_told_within_one_deadline(tmp_path: Path) -> 
 
 
 async def test_while_it_drains_it_is_not_ready_and_takes_nobody_in(tmp_path: Path) -> None:
-    """Balancers are told, connections are refused, and the stream that runs goes on to its end."""
+    """/ready reports it, new connections are refused, and the running stream continues to its end."""
     arrived = asyncio.Event()
 
     async def script(_received: Received, writer: asyncio.StreamWriter) -> None:

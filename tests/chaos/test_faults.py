@@ -1,4 +1,4 @@
-"""The fault proxy does what it says: a test with a fault that did not happen proves nothing."""
+"""Tests of the fault proxy: the failure tests rely on the faults that it injects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def ask(faulty: Link, seconds: float = 5.0) -> bytes:
 
 
 async def test_a_good_link_passes_both_ways() -> None:
-    """What is sent arrives, and what is answered comes back."""
+    """Requests and responses pass unchanged."""
     async with recording(whole(BODY)) as far, link(far.port) as faulty:
         assert await ask(faulty) == BODY
         assert far.bodies == [b"hello"]
@@ -44,7 +44,7 @@ async def test_a_good_link_passes_both_ways() -> None:
     ids=lambda value: f"{value.kind}-{value.after}-{value.way}" if isinstance(value, Fault) else None,
 )
 async def test_each_fault_is_what_a_client_meets(fault: Fault, raised: type[Exception], arrives: bool) -> None:
-    """The error of the client is that of the fault, and the request went on or did not."""
+    """The client gets the error of the fault, and the request is forwarded or not, as the fault defines."""
     async with recording(whole(BODY)) as far, link(far.port) as faulty:
         await faulty.set(fault)
         with pytest.raises(raised):
@@ -55,7 +55,7 @@ async def test_each_fault_is_what_a_client_meets(fault: Fault, raised: type[Exce
 
 
 async def test_a_fault_reaches_connections_that_are_open() -> None:
-    """A pooled connection that was good a moment ago is as bad as a new one."""
+    """A fault applies to pooled connections as it does to new ones."""
     async with recording(whole(BODY)) as far, link(far.port) as faulty, aiohttp.ClientSession() as session:
         async with session.post(faulty.url, data=b"1") as answer:
             await answer.read()
@@ -66,7 +66,7 @@ async def test_a_fault_reaches_connections_that_are_open() -> None:
 
 
 async def test_slow_faults_are_slow_and_complete() -> None:
-    """Latency delays and loses nothing."""
+    """Latency delays data and loses none."""
     async with recording(whole(BODY)) as far, link(far.port) as faulty:
         await faulty.set(Fault("latency", pause=0.2))
         begun = time.monotonic()

@@ -1,6 +1,6 @@
 """Kill -9 of a worker, the process, PostgreSQL and Redis at random moments under load.
 
-What clients were told is compared with what the store holds; no attack ever reaches the upstream. One round in
+Decisions that clients received are compared with the store; no attack reaches the upstream. One round in
 `make test`, fifty in `make chaos`.
 """
 
@@ -36,7 +36,7 @@ moments = random.Random(11)  # noqa: S311 - the same moments in every run
 
 
 def attacks(upstream: Recording) -> list[str]:
-    """What must never have come."""
+    """Attacks that the upstream received, which must be none."""
     return [text for text in map(text_of, upstream.bodies) if ATTACK in text]
 
 
@@ -46,20 +46,20 @@ def children(pid: int) -> list[int]:
 
 
 def listeners(port: int) -> int:
-    """How many sockets listen on a port of loopback."""
+    """Number of sockets that listen on a port of loopback."""
     lines = Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]
     return sum(line.split()[1] == f"0100007F:{port:04X}" and line.split()[3] == "0A" for line in lines)
 
 
 async def begin(folder: Path, upstream: Recording, *arguments: str) -> SidecarProcess:
-    """A sidecar in a process of its own."""
+    """A sidecar in a separate process."""
     values = process_settings(folder, upstream.url, scan={"deadline": "30s"}, upstream={"url": upstream.url, **PATIENT})
     process = SidecarProcess(folder, values, arguments)
     return await asyncio.to_thread(process.start)
 
 
 async def test_the_process_is_killed_again_and_again(tmp_path: Path) -> None:
-    """At most 100 rows or one second of scan log are missing; keys and revocations are there; the file is sound."""
+    """At most 100 rows or one second of scan log are lost; keys and revocations persist; the file is intact."""
     url = f"sqlite:///{tmp_path}/sidecar.db"
     async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
         running = await begin(tmp_path, upstream)
@@ -98,7 +98,7 @@ async def test_the_process_is_killed_again_and_again(tmp_path: Path) -> None:
 
 
 async def test_a_worker_is_killed_again_and_again(tmp_path: Path) -> None:
-    """The others serve on; who was in flight got an error; the worker comes back; nothing unscanned went up."""
+    """The others serve on; requests in flight get an error; the worker restarts; nothing is forwarded unscanned."""
     url = f"sqlite:///{tmp_path}/sidecar.db"
     async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
         running = await begin(tmp_path, upstream, "--workers", "2")
@@ -125,7 +125,7 @@ async def test_a_worker_is_killed_again_and_again(tmp_path: Path) -> None:
 
 
 async def test_postgresql_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Traffic without a key goes on, a key is 503 and never let through; not one row is lost; a revocation holds."""
+    """Traffic without a key continues, keys get 503 and are never admitted; no row is lost; a revocation persists."""
     with servers.postgresql() as database:
         url = database.new_database()
         async with recording(whole(ANSWER)) as upstream:
@@ -149,7 +149,7 @@ async def test_postgresql_is_killed_again_and_again(tmp_path: Path) -> None:
 
 
 def kill(server: servers.Server) -> None:
-    """Kill -9, and wait until all of it is gone."""
+    """Kill -9 and wait until all processes have ended."""
     assert server.process is not None
     family = children(server.process.pid)
     server.process.kill()
@@ -159,12 +159,12 @@ def kill(server: servers.Server) -> None:
 
 
 async def scans(here: World) -> bool:
-    """Whether the scan door has its keys back."""
+    """Whether the scan API can check keys again."""
     return (await here.scan()).status == 200
 
 
 async def test_redis_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Nobody notices: every answer is a verdict, every verdict is in the store."""
+    """No client is affected: every response is a verdict, every verdict is in the store."""
     with servers.redis() as shared:
         async with recording(whole(ANSWER)) as upstream:
             limits, cache = {"url": shared.url}, {"url": shared.url}

@@ -1,7 +1,7 @@
-"""Failure matrix, rows of layers: judge, semantic layer, rules and overload in trouble, closed and open, at both doors.
+"""Failure matrix, rows of layers: judge, semantic layer, rules and overload; closed and open, both endpoints.
 
-Closed: 503 (the scan door's overload: 429), and no text at the upstream that no scan let up. Open: the other
-layers decide, or the text goes up and says so.
+Closed: 503 (overload of the scan API: 429), and only texts that a scan allowed reach the upstream. Open: the other
+layers decide, or the text is forwarded and marked as unscanned.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ALL_JUDGED = [0.0, 0.6]
 
 @asynccontextmanager
 async def judged(folder: Path, **sections: Any) -> AsyncIterator[tuple[World, Link, JudgeServer, Recording, str]]:
-    """A sidecar whose every scan asks a judge behind a link."""
+    """A sidecar that asks a judge behind a faulty link in every scan."""
     async with recording(whole(ANSWER)) as upstream, JudgeServer() as judge, link(URL(judge.url).port or 0) as wire:
         judge_settings = {"url": f"{wire.url}/v1", "model": "m", "between": ALL_JUDGED, "timeout": "250ms"}
         judge_settings |= {"breaker_failures": 1000, "control": False, "cache": 0, "calls": "100000/second"}
@@ -52,7 +52,7 @@ async def judged(folder: Path, **sections: Any) -> AsyncIterator[tuple[World, Li
 
 @pytest.mark.parametrize("policy", ["block", "skip"])
 async def test_a_judge_behind_a_bad_link(tmp_path: Path, policy: str) -> None:
-    """Every fault of the link: closed is 503 and nothing goes up, open leaves it to the rules; mended, all is well."""
+    """For every fault: closed is 503 and nothing is forwarded, open uses the rules; both recover afterwards."""
     async with judged(tmp_path, failure={"llm_judge": policy}) as (here, wire, _, upstream, store):
         for name, fault in FAULTS.items():
             await wire.set(fault)
@@ -77,7 +77,7 @@ async def test_a_judge_behind_a_bad_link(tmp_path: Path, policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["block", "skip"])
 async def test_an_open_breaker_waits_for_nobody(tmp_path: Path, policy: str) -> None:
-    """After so many failures a dead judge costs nothing, at either door."""
+    """After the configured failures an unreachable judge adds no latency at either endpoint."""
     once = {"breaker_failures": 1, "breaker_pause": "60s", "timeout": "1s", "attempts": 1}
     async with judged(tmp_path, failure={"llm_judge": policy}, judge=once) as (here, wire, _, upstream, store):
         await wire.set(HALF_OPEN)
@@ -91,7 +91,7 @@ async def test_an_open_breaker_waits_for_nobody(tmp_path: Path, policy: str) -> 
 
 @pytest.mark.parametrize("policy", ["block", "skip"])
 async def test_the_deadline_of_the_request_while_scanning(tmp_path: Path, policy: str) -> None:
-    """`scan.deadline` cuts a layer that is still busy: closed is 503, open leaves it to those who have answered."""
+    """`scan.deadline` cancels a layer that is still running: closed is 503, open uses the layers that have answered."""
     slow = {"timeout": "10s", "attempts": 1}
     rules = {"failure": {"llm_judge": policy}, "scan": {"deadline": "300ms"}}
     async with judged(tmp_path, judge=slow, **rules) as (here, _, judge, upstream, store):
@@ -105,7 +105,7 @@ async def test_the_deadline_of_the_request_while_scanning(tmp_path: Path, policy
 
 @pytest.mark.parametrize("policy", ["block", "allow"])
 async def test_a_full_scan_queue(tmp_path: Path, policy: str) -> None:
-    """No place and no queue: refused within 50 ms with Retry-After; `overload: allow` opens, and says so."""
+    """A full queue refuses within 50 ms with Retry-After; `overload: allow` forwards and marks it unscanned."""
     bounds = {"concurrency": 1, "queue": 0}
     single = {"timeout": "3s"}
     async with judged(tmp_path, scan=bounds, failure={"overload": policy}, judge=single) as opened:

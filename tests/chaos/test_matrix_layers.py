@@ -1,6 +1,6 @@
-"""Failure matrix, rows of layers that raise or overrun their time: closed and open, at both doors.
+"""Failure matrix, rows of layers that raise or exceed their timeout; closed and open, both endpoints.
 
-The layers are real ones on an encoder that is made to break, and one that does nothing but raise.
+The layers are real ones with an encoder that fails on demand, and one that always raises.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Raising:
 
 
 def rules(folder: Path) -> RulesLayer:
-    """The rules layer on one rule."""
+    """The rules layer with one rule."""
     (folder / "policy.yaml").write_text(POLICY, "utf-8")
     return RulesLayer(policy.load([folder / "policy.yaml"]))
 
 
 def semantic(*, broken: bool = False, pause: float = 0.0) -> SemanticLayer:
-    """The semantic layer on an encoder that raises or takes its time."""
+    """The semantic layer with an encoder that raises or is slow."""
     encoder = TinyEncoder(pause=pause)
     manifest = tiny_model.manifest(similar_from=0.9)
     neighbours = NearestNeighbours((), encoder, manifest)
@@ -68,7 +68,7 @@ def semantic(*, broken: bool = False, pause: float = 0.0) -> SemanticLayer:
 
 @asynccontextmanager
 async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stage) -> AsyncIterator[World]:
-    """Both doors over these layers, with real keys, journal and store."""
+    """Both endpoints with these layers and real keys, decision log and store."""
     configured = settings(folder, forward_to.url)
     store = await Store.open(configured.store.url)
     keyring, decision_log = KeyRing(store, configured.auth), DecisionLog(store, configured.store, config.Log())
@@ -96,7 +96,7 @@ async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stag
 async def test_a_layer_that_fails_beside_one_that_answers(
     tmp_path: Path, trouble: str, policy: Policy, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Closed is 503 at both doors and nothing goes up; open, the layer that answers decides, and still blocks."""
+    """Closed is 503 at both endpoints and nothing is forwarded; open, the other layer decides, and still blocks."""
     good, slow = rules(tmp_path), semantic(pause=1.0)
     bad = {"rules raise": Raising(), "semantic raises": semantic(broken=True), "semantic overruns": slow}[trouble]
     terms = Terms(deadline=0.4)
@@ -107,7 +107,7 @@ async def test_a_layer_that_fails_beside_one_that_answers(
         attack = await here.inline(ATTACK)
         assert attack.status == (503 if policy == "block" else 400)
         assert len(far.bodies) == (0 if policy == "block" else 1)
-        # A reading that was given up ends in its thread; the next test shall not wait for it.
+        # A cancelled scan still runs in its thread; the next test must not wait for it.
         slow._batcher._scorer.encoder.pause = 0.0
         for layer in (bad, slow):
             if isinstance(layer, SemanticLayer):
@@ -118,7 +118,7 @@ async def test_a_layer_that_fails_beside_one_that_answers(
 
 @pytest.mark.parametrize(("last", "status"), [(Action.BLOCK, 503), (Action.ALLOW, 200)])
 async def test_no_layer_answers(tmp_path: Path, last: Action, status: int) -> None:
-    """All layers fail and are skipped: `failure.all` decides; what goes up unscanned says so at both doors."""
+    """All layers fail and are skipped: `failure.all` decides; both endpoints mark what is forwarded unscanned."""
     broken = semantic(broken=True)
     stages = Stage(Raising(), "skip"), Stage(broken, "skip")
     async with (

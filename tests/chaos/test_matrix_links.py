@@ -1,7 +1,7 @@
-"""Failure matrix, rows of the parts around: upstream, key store, scan log and Redis behind bad links, at both doors.
+"""Failure matrix, rows of the dependencies: upstream, key store, scan log and Redis behind bad links; both endpoints.
 
-The upstream's troubles read the same closed and open. Authentication never opens, and neither log nor Redis stops
-traffic: so everything that may be open is open here, where a row says that nothing opens.
+Upstream failures have the same result closed and open. Authentication never fails open, and neither log nor Redis
+stops traffic; to show this, the rows run with every failure mode set to open.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ EVENT = b'data: {"id":"1","choices":[]}\n\n'
 
 
 def through(url: str, port: int) -> str:
-    """The same URL by way of a link."""
+    """The same URL through the link."""
     return url.replace(f":{URL(url).port}/", f":{port}/")
 
 
 @pytest.mark.parametrize("failure", [{}, EVERYTHING_OPEN], ids=["closed", "open"])
 async def test_an_upstream_behind_a_bad_link(tmp_path: Path, failure: dict[str, Any]) -> None:
-    """Gone is 502, silent is 504, whatever the policy; the scan door does not notice; what arrived had been scanned."""
+    """Unreachable is 502, silent is 504, in any failure mode; the scan API is unaffected; all text was scanned."""
     expected = {
         "refused": (REFUSE, 502),
         "reset": (Fault("reset"), 502),
@@ -63,7 +63,7 @@ async def test_an_upstream_behind_a_bad_link(tmp_path: Path, failure: dict[str, 
 
 @pytest.mark.parametrize("kind", ["reset", "cut", "stall"])
 async def test_a_stream_on_a_link_that_fails_half_way(tmp_path: Path, kind: Any) -> None:
-    """Whole events, then an error in their place, then a dirty end; never a clean one."""
+    """The client gets complete events, then an error event, then an abrupt end; never a clean one."""
     events = stream([EVENT] * 200, pause=0.002)
     async with recording(events) as upstream, link(upstream.port) as wire:
         configured = settings(tmp_path, wire.url)
@@ -85,9 +85,9 @@ async def test_a_stream_on_a_link_that_fails_half_way(tmp_path: Path, kind: Any)
 
 @pytest.mark.parametrize("name", DEAD)
 async def test_a_key_store_behind_a_bad_link(tmp_path: Path, postgres: servers.PostgreSql, name: str) -> None:
-    """With everything open: 503 at both doors for a key that must be asked for, traffic without a key goes on.
+    """Even if all is open: 503 at both endpoints for a key that is not cached, and traffic without a key continues.
 
-    What was decided meanwhile is in the log when the store is back: nothing is dropped.
+    Decisions of that time are logged once the store is back: none is dropped.
     """
     url = postgres.new_database()
     async with recording(whole(ANSWER)) as upstream, link(postgres.port) as wire:
@@ -109,7 +109,7 @@ async def test_a_key_store_behind_a_bad_link(tmp_path: Path, postgres: servers.P
 
 
 async def key_cannot_be_checked(here: World) -> None:
-    """Neither door lets a key pass that cannot be asked for."""
+    """Check that both endpoints refuse a key that cannot be verified."""
     begun = time.monotonic()
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
     keyed = here.post("/v1/chat/completions", body, **{"X-API-Key": here.key})
@@ -121,13 +121,13 @@ async def key_cannot_be_checked(here: World) -> None:
 
 
 async def answers(here: World) -> bool:
-    """Whether the scan door scans."""
+    """Whether the scan API scans."""
     return (await here.scan()).status == 200
 
 
 @pytest.mark.parametrize("name", DEAD)
 async def test_redis_behind_a_bad_link(tmp_path: Path, redis: servers.RedisServer, name: str) -> None:
-    """Limits and verdicts fall back to this process, counted; no request fails, none goes up unscanned."""
+    """Limits and cache fall back to this process, which is counted; no request fails or is forwarded unscanned."""
     async with recording(whole(ANSWER)) as upstream, link(redis.port) as wire:
         url = through(redis.url, wire.port)
         limits = {"url": url, "rate": "1/hour", "burst": 50}

@@ -1,7 +1,7 @@
-"""Memory near its limit: floods of large bodies, slow, dense and packed ones, and what becomes of good traffic.
+"""Memory near its limit: floods of large bodies (slow, dense or packed), and their effect on good traffic.
 
-At a twentieth of the default sizes in `make test`; in `make chaos` at the defaults, with all that is shipped, in what
-the manifests for Kubernetes allow.
+`make test` uses a twentieth of the default sizes; `make chaos` uses the defaults with all layers, within the memory
+limit of the Kubernetes manifests.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ BODY = 10 * MIB if ROUNDS > 1 else MIB // 2
 BODIES = (384 if ROUNDS > 1 else 8) * MIB
 FLOOD = 400 if ROUNDS > 1 else 80
 SLACK = 64 * MIB
-"""For what the flood leaves in the allocator, in sockets and in what is being read ahead."""
+"""Allowance for memory that the flood leaves in the allocator, in sockets and in read-ahead buffers."""
 VIRTUAL = 256 * MIB
-"""What is asked of the kernel beyond that and never touched: stacks of threads, generous buffers."""
+"""Allowance for memory that is reserved and never touched: thread stacks, oversized buffers."""
 KUBERNETES = 1024 * MIB
 """The limit in `k8s/`."""
 PATIENCE = aiohttp.ClientTimeout(total=120)
@@ -40,7 +40,7 @@ PATIENCE = aiohttp.ClientTimeout(total=120)
 
 
 def head(length: int) -> bytes:
-    """Of a chat."""
+    """The head of a chat request."""
     return (
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {length}\r\n\r\n"
@@ -48,14 +48,14 @@ def head(length: int) -> bytes:
 
 
 async def slow(port: int, size: int) -> asyncio.StreamWriter:
-    """A client that sends all of a body but its end."""
+    """A client that sends all but the end of a body."""
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(head(size) + b'{"messages": [{"role": "user", "content": "' + b"a" * (size - 1_000))
     return writer
 
 
 async def test_slow_large_bodies_do_not_starve_small_ones(tmp_path: Path) -> None:
-    """They take what they can get, and small bodies pass all the while; one more large one is told to come again."""
+    """Slow bodies exhaust the budget, small bodies still pass, and one more large one gets Retry-After."""
     bounds = {"body_bytes": 2**16, "bodies": 2**20, "body_timeout": "60s"}
     refused = NO_ROOM.labels("body")
     async with recording(whole(ANSWER)) as upstream:
@@ -99,19 +99,19 @@ def _chat(text: str, *, ascii_only: bool = True) -> bytes:
 
 
 def memory(pid: int, field: str) -> int:
-    """In bytes."""
+    """A field of /proc/PID/status, in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
 def limit(pid: int, headroom: int) -> None:
-    """From now on the process may have only so much more memory than now, whether it is used or not."""
+    """Limit the process to its current data memory plus `headroom`, used or not."""
     most = memory(pid, "VmData") + headroom
     resource.prlimit(pid, resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
 
 
 async def flooded(running: SidecarProcess, session: aiohttp.ClientSession) -> Counter[int]:
-    """Send the flood at once, and say what it met; 0: cut off, for instance while it was still sending."""
+    """Send the flood at once; returns the number of responses by status; 0: disconnected, possibly while sending."""
     bodies = [flood_of(number) for number in range(10)]
     met = Counter[int]()
 
@@ -122,7 +122,7 @@ async def flooded(running: SidecarProcess, session: aiohttp.ClientSession) -> Co
         try:
             async with session.post(url, data=io.BytesIO(body), headers=sent, timeout=PATIENCE) as answer:
                 met[answer.status] += 1
-        except aiohttp.ServerTimeoutError:  # a hang is not being cut off
+        except aiohttp.ServerTimeoutError:  # a timeout is no disconnect
             raise
         except aiohttp.ClientError:
             met[0] += 1
@@ -132,7 +132,7 @@ async def flooded(running: SidecarProcess, session: aiohttp.ClientSession) -> Co
 
 
 async def test_a_flood_of_large_bodies_under_a_memory_limit(tmp_path: Path) -> None:
-    """Ten times what there is room for: the process lives within its limit, answers all, and then all is as before."""
+    """With ten times the budget the process stays within its limit, answers all small requests, and recovers."""
     bounds = {"body_bytes": BODY, "bodies": BODIES, "rate": "100000/second", "burst": 100_000}
     async with recording(whole(ANSWER)) as upstream:
         values = process_settings(tmp_path, upstream.url, limits=bounds, scan={"deadline": "30s"})
@@ -164,7 +164,7 @@ async def test_a_flood_of_large_bodies_under_a_memory_limit(tmp_path: Path) -> N
 
 
 async def test_out_of_memory_and_back(tmp_path: Path) -> None:
-    """With hardly any memory left, large bodies get 503 or no answer and nothing dies; with more, all is as before."""
+    """With almost no memory left, large bodies get 503 or no response and nothing crashes; with more, it recovers."""
     async with recording(whole(ANSWER)) as upstream:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
@@ -177,7 +177,7 @@ async def test_out_of_memory_and_back(tmp_path: Path) -> None:
             met = await flooded(running, session)
             assert set(met) <= {0, 200, 400, 413, 503}
             assert met[503] > 0
-            assert met[200] + met[400] + met[413] < FLOOD / 2  # there was none to answer with
+            assert met[200] + met[400] + met[413] < FLOOD / 2  # there was no memory for responses
             resource.prlimit(pid, resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             await patiently(lambda: answered(here), 30)
             assert (await here.inline(ATTACK)).status == 400

@@ -1,4 +1,4 @@
-"""What takes long and ends well: silent streams, large events, slow uploads, in a process of its own."""
+"""Slow exchanges that must succeed: silent streams, large events and slow uploads, against a separate process."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LONG = ROUNDS > 1
 SILENCE = 100.0 if LONG else 3.0
 """Seconds between two events of the stream."""
 EVENTS = 7 if LONG else 3
-"""So that the whole stream takes ten minutes."""
+"""Number of events: at full length the stream takes ten minutes."""
 LARGE = 8 * 1024 * 1024
 RATE, UPLOAD = 16_000, 2_400_000 if LONG else 80_000
-"""Bytes a second, and in all: two and a half minutes."""
+"""Bytes per second, and in total: two and a half minutes at full length."""
 
 
 def event(content: str) -> bytes:
@@ -44,7 +44,7 @@ async def silent(_: Received, writer: asyncio.StreamWriter) -> None:
 
 
 async def test_a_stream_with_silences_and_a_large_event_ends_well(tmp_path: Path) -> None:
-    """OpenAI's SDK with its own timeouts; at length ten minutes, a hundred seconds of silence between two events."""
+    """OpenAI's SDK with its default timeouts; at full length ten minutes, with 100 seconds between two events."""
     async with recording(silent) as upstream:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
@@ -66,7 +66,7 @@ async def slowly(body: bytes) -> AsyncIterator[bytes]:
 
 
 async def test_a_slow_upload_is_read_to_its_end(tmp_path: Path) -> None:
-    """A request of a client on a bad line: it gets as long as it needs, and is forwarded whole."""
+    """A slow client is not cut off while it makes progress, and its request is forwarded complete."""
     text = f"{SENTENCE} " * (UPLOAD // (len(SENTENCE) + 1))
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
     async with recording(whole(b'{"ok": true}')) as upstream, aiohttp.ClientSession() as session:

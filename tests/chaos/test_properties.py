@@ -1,6 +1,6 @@
-"""Properties that hold for any input: nothing raises what it does not announce, nothing hangs, every span lies inside.
+"""Properties for any input: only documented errors are raised, nothing hangs, and every span is within the text.
 
-A few hundred examples each in `make test`; `CHAOS_EXAMPLES` in `make chaos` asks for many more.
+A few hundred examples each in `make test`; `CHAOS_EXAMPLES` in `make chaos` sets many more.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ OPERATIONS = [
 @many
 @given(BODIES | VALUES, st.sampled_from(OPERATIONS), st.sampled_from(["openai", "anthropic"]))
 def test_no_body_makes_extraction_raise_or_make_words_up(body: Any, operation: str, dialect: str) -> None:
-    """Whatever the shape: texts come, and every word of every segment stands in the body."""
+    """For any shape: extraction returns segments, and every word of them is in the body."""
     begun = time.monotonic()
     try:
         document = json_body.parse(json.dumps(body).encode(), depth=64)
@@ -102,7 +102,7 @@ def test_no_value_makes_the_scan_door_raise_anything_but_its_own_error(body: Any
 @many
 @given(st.text(alphabet=st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=200))
 def test_a_view_of_clean_ascii_is_itself(text: str) -> None:
-    """The first view is the text as it stands, and every place in it is its own place."""
+    """The first view is the unchanged text, and every offset maps to itself."""
     first = normalizations(text)[0]
     assert (first.text, first.name) == (text, "raw")
     for place in range(len(text)):
@@ -112,7 +112,7 @@ def test_a_view_of_clean_ascii_is_itself(text: str) -> None:
 @many
 @given(st.text(alphabet=st.sampled_from("aA1=%u\\x&#;+-/\u200b\U000e0041\u202e._ |<>(){}01"), max_size=400))
 def test_views_of_hostile_alphabets_end_and_lead_back(text: str) -> None:
-    """Characters that codecs live on: no hang, and every span lies inside the text."""
+    """With characters that decoders act on, the views end and every span is within the text."""
     begun = time.monotonic()
     for view in normalizations(text):
         for start in range(0, len(view.text), 7):
@@ -126,7 +126,7 @@ def test_views_of_hostile_alphabets_end_and_lead_back(text: str) -> None:
 @example(b"data: " + b"[" * 3000 + b"]" * 3000 + b"\n\n", [])
 @example(b"data: " + b'{"a":' * 900 + b"1" + b"}" * 900 + b"\n\n", [])
 def test_no_stream_makes_the_reader_of_events_raise(data: bytes, places: list[int]) -> None:
-    """However the bytes were cut on the way: the same bytes come out, and each event is read or refused."""
+    """For any chunking the same bytes are returned, and each event is parsed or refused."""
     edges = sorted({0, len(data), *(place for place in places if place < len(data))})
     pieces = [data[low:high] for low, high in pairwise(edges)]
 
@@ -166,7 +166,7 @@ DOCUMENTS = st.lists(LINES | SCALARS | st.text(max_size=20), max_size=12).map("\
 @example("!!bool x")
 @example("!!timestamp x")
 def test_no_policy_file_raises_anything_but_a_policy_error(content: str | bytes) -> None:
-    """A half-written or senseless file is a list of problems, so the last good policies can stay."""
+    """An incomplete or invalid file gives a list of problems, so that the last good policies stay in use."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "policy.yaml"
         path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
@@ -181,7 +181,7 @@ def test_no_policy_file_raises_anything_but_a_policy_error(content: str | bytes)
 @example("a: &a [*a]")
 @example("? {a: b}\n: c")
 def test_no_settings_file_raises_anything_but_a_config_error(content: str | bytes) -> None:
-    """The same of `config.yaml`."""
+    """The same for `config.yaml`."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "config.yaml"
         path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
@@ -196,7 +196,7 @@ FINDINGS = st.lists(st.tuples(SCORES, st.sampled_from(Label)), max_size=4)
 @many
 @given(FINDINGS, FINDINGS, SCORES)
 def test_the_verdict_is_monotone_in_findings(fewer: Any, added: Any, threshold: float) -> None:
-    """What is found in addition never lowers the score, and never undoes a block."""
+    """An additional finding never lowers the score and never removes a block."""
     few, many_ = _standing(fewer, threshold), _standing([*fewer, *added], threshold)
     assert rounded(many_.score or 0) >= rounded(few.score or 0)
     assert many_.blocked >= few.blocked
@@ -216,6 +216,6 @@ def _standing(scored: list[tuple[float, Label]], threshold: float) -> Standing:
     st.sampled_from(["GET", "POST", "x"]),
 )
 def test_no_path_makes_the_classifier_raise_anything_but_its_own_error(path: str, method: str) -> None:
-    """A route, or a refusal."""
+    """Any path gives a route or a `RequestError`."""
     with suppress(RequestError):
         routes.classify(method, "/" + path, prefixes=("/v1",), extra=())

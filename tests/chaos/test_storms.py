@@ -1,4 +1,4 @@
-"""Bad weather: rolling restarts, reloads, a full disk, no descriptors, floods, slow clients, ten times the capacity."""
+"""Stress: rolling restarts, reloads, a full disk, no descriptors, floods, slow clients, ten times the capacity."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(3600)
 
 
 async def key_for(url: str) -> str:
-    """A key, made beside the servers."""
+    """Create a key directly in the store."""
     store = await Store.open(url)
     _, value = await KeyRing(store, Auth()).create("storm")
     await store.close()
@@ -41,10 +41,10 @@ async def key_for(url: str) -> str:
 
 
 async def test_rolling_restarts_lose_no_request(tmp_path: Path) -> None:
-    """Two replicas, restarted in turn under load: each request gets its verdict, at the first or the other replica.
+    """Two replicas, restarted in turn under load: each request gets a verdict from one of them.
 
-    As a balancer does it: a replica that says it is not ready gets no new connections, and only what was refused a
-    connection or met a closing one before any answer goes to the other.
+    The client acts as a load balancer: a replica that is not ready gets no new connections, and a request goes to the
+    other replica only if its connection was refused or closed before any response.
     """
     url = f"sqlite:///{tmp_path}/shared.db"
     async with recording(whole(ANSWER)) as upstream:
@@ -92,7 +92,7 @@ async def balanced(session: aiohttp.ClientSession, replicas: list[SidecarProcess
 
 
 async def test_a_revocation_reaches_every_replica(tmp_path: Path) -> None:
-    """No replica lets a request in that began later than `auth.cache`, by default 5 s, after the revocation."""
+    """No replica admits a request that starts later than `auth.cache` (default 5 s) after the revocation."""
     url, believed = f"sqlite:///{tmp_path}/shared.db", 5.0 if ROUNDS > 1 else 1.0
     ring = KeyRing(await Store.open(url), Auth())
     created = [await ring.create(f"key {number}") for number in range(min(ROUNDS, 5))]
@@ -116,7 +116,7 @@ async def test_a_revocation_reaches_every_replica(tmp_path: Path) -> None:
 
 
 async def last_admission(here: World) -> float:
-    """When the last request began that was let in."""
+    """Start of the last admitted request."""
     last = time.monotonic()
     while True:
         begun = time.monotonic()
@@ -127,7 +127,7 @@ async def last_admission(here: World) -> float:
 
 
 async def test_requests_in_flight_survive_sigterm(tmp_path: Path) -> None:
-    """What was asked before SIGTERM is answered within the drain, and recorded; the process ends with 0."""
+    """Requests sent before SIGTERM are answered within the drain timeout and recorded; the process exits with 0."""
     begun = asyncio.Event()
 
     async def slow(received: Received, writer: asyncio.StreamWriter) -> None:
@@ -148,7 +148,7 @@ async def test_requests_in_flight_survive_sigterm(tmp_path: Path) -> None:
 
 
 async def test_out_of_descriptors_and_back(tmp_path: Path) -> None:
-    """A flood takes every descriptor: nothing goes up unscanned, nothing dies; once it ends, all is as before."""
+    """A flood uses every descriptor: nothing is forwarded unscanned, nothing crashes, and the sidecar recovers."""
     async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
@@ -175,12 +175,12 @@ async def test_out_of_descriptors_and_back(tmp_path: Path) -> None:
 
 
 def descriptors(pid: int) -> int:
-    """How many are open."""
+    """Number of open descriptors."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
 async def ready(session: aiohttp.ClientSession, running: SidecarProcess) -> bool:
-    """What a probe finds."""
+    """The result of a readiness probe."""
     try:
         async with session.get(f"{running.admin}/ready", timeout=aiohttp.ClientTimeout(total=1)) as answer:
             return answer.status == 200
@@ -189,7 +189,7 @@ async def ready(session: aiohttp.ClientSession, running: SidecarProcess) -> bool
 
 
 async def opened(port: int, count: int, sent: bytes = HALF) -> list[asyncio.StreamWriter]:
-    """Connections that have sent this and say no more."""
+    """Connections that have sent this and nothing more."""
     writers = []
     for _ in range(count):
         _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -199,7 +199,7 @@ async def opened(port: int, count: int, sent: bytes = HALF) -> list[asyncio.Stre
 
 
 async def answered(here: World) -> bool:
-    """Whether both doors work."""
+    """Whether both endpoints work."""
     try:
         async with asyncio.timeout(3):
             return (await here.inline()).status == (await here.scan()).status == 200
@@ -208,7 +208,7 @@ async def answered(here: World) -> bool:
 
 
 async def test_slow_clients_and_half_open_sockets_are_let_go(tmp_path: Path) -> None:
-    """Clients that never finish are answered 408 or closed in their time; good requests pass meanwhile."""
+    """Clients that never finish get 408 or are closed at their timeout; good requests pass meanwhile."""
     times = {"header_timeout": "1s", "body_timeout": "1s"}
     async with recording(whole(ANSWER)) as upstream:
         configured = settings(tmp_path, upstream.url, limits=times)
@@ -227,7 +227,7 @@ async def test_slow_clients_and_half_open_sockets_are_let_go(tmp_path: Path) -> 
 
 
 async def test_ten_times_its_capacity(tmp_path: Path) -> None:
-    """Overload: verdicts or 503/429 with Retry-After, soon; nothing unscanned; then all is as before."""
+    """Every response is a verdict or a prompt 503/429 with Retry-After; nothing is unscanned; then it recovers."""
     bounds = {"concurrency": 2, "queue": 4}
     async with recording(whole(ANSWER)) as upstream:
         configured = settings(tmp_path, upstream.url, scan=bounds)
@@ -242,13 +242,13 @@ async def test_ten_times_its_capacity(tmp_path: Path) -> None:
 
 
 def mounted(folder: Path, size: str) -> bool:
-    """A small file system on the folder; False where that may not be done."""
+    """Mount a small file system on the folder; False without the permission."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     return os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 async def test_a_full_disk_under_the_store(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Traffic goes on while no row can be written; rows that waited are written later; the log tells no prompt."""
+    """Traffic continues while no row can be written; queued rows are written later; no prompt is logged."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if not mounted(disk, "3m"):
@@ -280,7 +280,7 @@ async def test_a_full_disk_under_the_store(tmp_path: Path, capfd: pytest.Capture
 
 
 async def test_a_storm_of_reloads_half_of_them_broken(tmp_path: Path) -> None:
-    """Settings and policies are rewritten under load, every second time broken: the last good ones stand."""
+    """Settings and policies are rewritten under load, every second time invalid: the last valid ones stay in use."""
     async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
@@ -304,7 +304,7 @@ async def test_a_storm_of_reloads_half_of_them_broken(tmp_path: Path) -> None:
 
 
 async def test_a_flood_of_connections_beside_good_traffic(tmp_path: Path) -> None:
-    """Hundreds of connections a second that come and go: good requests are all answered."""
+    """With hundreds of short connections per second, all good requests are answered."""
     async with recording(whole(ANSWER)) as upstream:
         configured = settings(tmp_path, upstream.url)
         async with world(configured) as here:

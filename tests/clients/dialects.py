@@ -1,7 +1,7 @@
-"""Chat completions, messages and responses as a scripted model speaks them: one step of a script becomes one answer.
+"""Chat completions, messages and responses for the scripted model: each step of a script becomes one response.
 
-A step is a tool call or a text. Each dialect says which step a request asks for (the number of turns that the model has
-had in it), and gives the answer whole, as events, or as a plain 400.
+A step is a tool call or a text. Each dialect derives the step of a request (the number of its turns by the model), and
+encodes the response as JSON, as events, or as a plain 400.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MODEL = "scripted-1"
 
 @dataclass(frozen=True)
 class Call:
-    """One call of one tool of the client."""
+    """A call of a tool of the client."""
 
     name: str
     arguments: Json = field(default_factory=dict)
@@ -28,7 +28,7 @@ Step = Call | str
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one API asks and is answered."""
+    """Request and response format of one API."""
 
     taken: Callable[[Json], int]
     whole: Callable[[Step, int], Json]

@@ -1,4 +1,4 @@
-"""The clients: how each is told where its model is, and which of its tools the scripted model uses."""
+"""The clients: how each is configured for the sidecar, and which of its tools the scripted model uses."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ Command = list[str | Path]
 
 @dataclass(frozen=True)
 class Task:
-    """What the client is asked, what the model does then, and what the client shows at the end."""
+    """A prompt for the client, the steps of the model, and the text that the client prints at the end."""
 
     text: str
     steps: tuple[Step, ...]
     answer: str
     attached: bool = False
-    """The file is given to the client beside the task."""
+    """The file is passed to the client with the task."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """A client that runs without a person."""
+    """A client that runs without interaction."""
 
     name: str
     command: Callable[[Place, Task], Command]
     first: Task
     reading: Task
     in_turn: bool = False
-    """The file goes up inside a turn of the user, not as the result of a tool."""
+    """The file is sent in a user message, not as the result of a tool."""
 
     @property
     def place(self) -> str:
-        """Where the sidecar says that it found an order in the file."""
+        """The place that the sidecar's refusal names for an order in the file."""
         step = self.reading.steps[0]
         called = isinstance(step, Call) and not self.in_turn
         return f"the result of tool `{step.name}`" if called else "a message of the user"
@@ -92,7 +92,7 @@ def codex(place: Place, task: Task) -> Command:
 
 
 def codex_by_websocket(place: Place, task: Task) -> Command:
-    """Codex where its provider is said to speak websockets: it asks for one first."""
+    """Codex with a provider that is configured for websockets: it tries one first."""
     command = codex(place, task)
     text = f"{CODEX}supports_websockets = true\n".format(model=MODEL, url=place.url)
     place.write(".codex/config.toml", text)
@@ -152,7 +152,7 @@ def mini(place: Place, task: Task) -> Command:
 
 
 def framework(name: str) -> Callable[[Place, Task], Command]:
-    """A program of ours on somebody's framework."""
+    """A program of ours that uses an agent framework."""
 
     def command(place: Place, task: Task) -> Command:
         place.environment = {"OPENAI_BASE_URL": f"{place.url}/v1", "OPENAI_API_KEY": KEY, "PYTHONPATH": str(FRAMEWORKS)}

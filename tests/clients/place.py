@@ -1,4 +1,4 @@
-"""Where a client runs: a fresh home, a fresh working folder with a few files, and nobody's keys or settings."""
+"""The environment of a client: a new home, a new working folder with a few files, no keys or settings of the user."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUIET = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a client ended, and all that it showed."""
+    """Exit code and output of a client."""
 
     code: int
     shown: str
@@ -35,16 +35,16 @@ class Outcome:
 
 @dataclass
 class Place:
-    """A home and a working folder, and the base URL (without `/v1`) that the client is given."""
+    """A home and a working folder, and the base URL (without `/v1`) for the client."""
 
     folder: Path
     url: str
     elsewhere: str
-    """The proxy for everything that is not on loopback: it answers nothing and notes what was wanted."""
+    """The proxy for all hosts outside loopback: it answers nothing and records the hosts."""
     environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make the folders."""
+        """Create the folders."""
         for folder in (self.home, self.work, self.temporary):
             folder.mkdir(parents=True)
 
@@ -55,7 +55,7 @@ class Place:
 
     @property
     def work(self) -> Path:
-        """The folder in which it works."""
+        """The client's working folder."""
         return self.folder / "work"
 
     @property
@@ -64,14 +64,14 @@ class Place:
         return self.folder / "tmp"
 
     def write(self, name: str, text: str) -> Path:
-        """A file below home, where clients keep their settings."""
+        """Write a file below home, where clients keep their settings."""
         path = self.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         return path
 
     def run(self, command: list[str | Path], seconds: float = SECONDS) -> Outcome:
-        """The client from start to end; it has this long, and then the test fails."""
+        """Run the client; the test fails if it takes longer than `seconds`."""
         program = Path(command[0])
         if not program.exists():
             pytest.fail(f"{program.name} is not installed: make neighbours")

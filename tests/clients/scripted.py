@@ -1,4 +1,4 @@
-"""A scripted model: a server on loopback that answers every request with the next step of its script, and keeps it."""
+"""A scripted model: a loopback server that answers every request with the next step of its script, and records it."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from typing import Any
 from clients.dialects import DIALECTS, MODEL, Call, Dialect, Json, Step
 
 ASIDE = "Files in a folder"
-"""What a request gets that does not offer the tools of the script: a title, most of the time."""
+"""The answer to a request that does not offer the tools of the script, which mostly asks for a title."""
 
 
 @dataclass
 class ScriptedModel:
-    """What it says, and what it was asked."""
+    """Its script, and the requests it received."""
 
     steps: Sequence[Step] = (ASIDE,)
     refuses: str | None = None
-    """A request that holds this gets a plain 400."""
+    """A request that contains this text gets a plain 400."""
     requests: list[tuple[str, Json]] = field(default_factory=list)
     refused: int = 0
     elsewhere: list[str] = field(default_factory=list)
-    """Requests to any other route, and the hosts that a client wanted to reach through this as its proxy."""
+    """Requests to any other route, and hosts that a client tried to reach with this server as its proxy."""
     url: str = ""
 
     def begin(self, steps: Sequence[Step], refuses: str | None = None) -> None:
-        """A new script, before any request."""
+        """Start a new script and forget all requests."""
         self.steps, self.refuses, self.refused = steps, refuses, 0
         self.requests.clear()
         self.elsewhere.clear()
 
     def holding(self, text: str) -> int:
-        """How many requests held this text."""
+        """Number of requests that contain this text."""
         return sum(text in json.dumps(body, ensure_ascii=False) for _, body in self.requests)
 
     def next_step(self, dialect: Dialect, body: Json) -> tuple[Step, int]:
-        """The step that a request asks for, and its number."""
+        """The step that a request is answered with, and its number."""
         number = dialect.taken(body)
         if number >= len(self.steps):
             return self.steps[-1], number
@@ -56,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
     model: ScriptedModel
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the standard library
-        """Nothing: the test says what matters."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] == "/v1/models":
@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def scripted() -> Iterator[ScriptedModel]:
-    """A running one."""
+    """A running scripted model."""
     model = ScriptedModel()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": model}))
     server.daemon_threads = True

@@ -1,7 +1,7 @@
-"""Real clients, from their packages and without a person, do a task through the sidecar as it is shipped.
+"""Real clients, installed from their packages, do a task without interaction through a sidecar with default settings.
 
-A scripted model stands behind it: what is tested is what the clients send, what becomes of it, and what they make of a
-refusal. Each has a fresh home and reaches nobody but the sidecar: everything else it asks for would be seen.
+The upstream is a scripted model: the tests check what the clients send, how the sidecar handles it, and how they react
+to a refusal. Each has a new home and can reach only the sidecar: requests to other hosts are recorded.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def sidecar(start_sidecar: StartSidecar, model: ScriptedModel) -> SidecarProcess
 
 
 class Trial:
-    """One client that does one task, and the decisions that were made meanwhile."""
+    """One client that does one task, and the decisions of that time."""
 
     def __init__(self, sidecar: SidecarProcess, model: ScriptedModel, folder: Path) -> None:
         self.sidecar, self.model, self.folder = sidecar, model, folder
         self.before = len(sidecar.output)
 
     def run(self, client: Client, task: Task, notes: str = NOTES, *, url: str = "") -> Outcome:
-        """The client in a fresh place, with the sidecar as its model, or another."""
+        """Run the client in a new environment, with the sidecar or `url` as its model."""
         place = Place(self.folder, url or self.sidecar.base, self.model.url)
         for name, text in ((FILE, notes), ("todo.txt", "buy grease\n"), ("station.py", "print('ready')\n")):
             (place.work / name).write_text(text, "utf-8")
@@ -59,24 +59,24 @@ class Trial:
 
     @property
     def decisions(self) -> list[dict[str, Any]]:
-        """What the sidecar decided since."""
+        """Decisions of the sidecar since the start of the trial."""
         lines = self.sidecar.output[self.before :].splitlines()
         return [found for line in lines if '"decision_made"' in line and (found := json.loads(line))]
 
     @property
     def refusals(self) -> list[dict[str, Any]]:
-        """What it refused."""
+        """Decisions to block."""
         return [found for found in self.decisions if found["action"] == "block"]
 
 
 @pytest.fixture
 def trial(sidecar: SidecarProcess, model: ScriptedModel, tmp_path: Path) -> Trial:
-    """A trial that has not begun."""
+    """A trial that has not been run."""
     return Trial(sidecar, model, tmp_path / "first")
 
 
 def plain(shown: str) -> str:
-    """Without frames, colours and line ends, so that what a client has wrapped is found."""
+    """Text without frames, colours and line ends, so that wrapped output still matches."""
     return re.sub(r"\x1b\[[0-9;]*m|[\s│]", "", shown)
 
 
@@ -91,7 +91,7 @@ def test_the_first_task_passes(trial: Trial, client: Client) -> None:
 
 @each_client
 def test_a_task_with_a_file_passes(trial: Trial, client: Client) -> None:
-    """A file of 3 kB goes up as the result of a tool, or in the context."""
+    """A file of 3 kB is forwarded as the result of a tool or in the context."""
     trial.model.begin(client.reading.steps)
     outcome = trial.run(client, client.reading)
     assert (outcome.code, trial.refusals) == (0, []), outcome.shown[-2000:]
@@ -101,7 +101,7 @@ def test_a_task_with_a_file_passes(trial: Trial, client: Client) -> None:
 
 @each_client
 def test_an_order_in_the_file_is_refused(trial: Trial, client: Client) -> None:
-    """It never reaches the model, though what goes before does; the client shows where it is, and the decision."""
+    """The order never reaches the model, earlier steps do; the client shows its place and the decision."""
     trial.model.begin(client.reading.steps)
     outcome = trial.run(client, client.reading, PLANTED)
     assert (len(trial.refusals) > 0, trial.model.holding(ORDER)) == (True, 0), outcome.shown[-2000:]
@@ -113,7 +113,7 @@ def test_an_order_in_the_file_is_refused(trial: Trial, client: Client) -> None:
 
 @each_client
 def test_a_refusal_is_tried_no_more_often_than_a_plain_400(trial: Trial, client: Client) -> None:
-    """The same order refused by the model's own server costs the client as many attempts, or more."""
+    """The client retries a refusal no more often than a plain 400 of the model's server for the same order."""
     trial.model.begin(client.reading.steps)
     trial.run(client, client.reading, PLANTED)
     attempts = len(trial.refusals)
@@ -124,7 +124,7 @@ def test_a_refusal_is_tried_no_more_often_than_a_plain_400(trial: Trial, client:
 
 
 def test_codex_goes_on_over_http_where_it_asked_for_a_websocket(trial: Trial) -> None:
-    """426, once, is enough for it: it tries no second time, warns of nothing, and does its task."""
+    """After one 426 it tries no second time, prints no warning, and does its task."""
     known = next(client for client in CLIENTS if client.name == "codex")
     client = replace(known, command=codex_by_websocket)
     trial.model.begin(client.first.steps)

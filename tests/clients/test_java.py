@@ -19,7 +19,7 @@ HARMLESS = "Who wrote Grüße aus dem Süden?"
 
 
 async def asked(made: Door, client: str, kind: str, text: str) -> tuple[int, str]:
-    """What one client makes of its answer: status and body."""
+    """The status and body that one client receives."""
     path = ":".join([str(JAVA), *(str(JAVA / "root/usr/share/java" / f"{name}.jar") for name in JARS.split())])
     command = ["java", "-Dfile.encoding=UTF-8", "-cp", path, "Clients", client, kind, made.url, text]
     environment = os.environ | {"LC_ALL": "C.UTF-8"}
@@ -30,13 +30,13 @@ async def asked(made: Door, client: str, kind: str, text: str) -> tuple[int, str
 
 
 def test_the_program_is_built() -> None:
-    """`make neighbours` has fetched the packages and compiled it."""
+    """`make neighbours` has downloaded the packages and compiled the program."""
     assert (Path(JAVA) / "Clients.class").exists()
 
 
 @pytest.mark.parametrize("client", [*SENDS_FORMS, "jdk"])
 async def test_a_request_of_each_client_passes_and_an_attack_does_not(client: str) -> None:
-    """JSON, with a length or in chunks, also where the client would rather speak HTTP/2."""
+    """JSON with a length or in chunks, also from clients that prefer HTTP/2."""
     async with recording(whole(b'{"ok": 1}')) as upstream, door(upstream.url) as made:
         assert await asked(made, client, "json", HARMLESS) == (200, '{"ok": 1}\n')
         status, body = await asked(made, client, "json", ATTACK)
@@ -47,7 +47,7 @@ async def test_a_request_of_each_client_passes_and_an_attack_does_not(client: st
 
 @pytest.mark.parametrize("client", SENDS_FORMS)
 async def test_a_form_of_each_client_passes_as_it_is_and_an_attack_does_not(client: str) -> None:
-    """Other part headers, names beyond ASCII, forms without a length: read, and forwarded byte for byte."""
+    """Forms with other part headers, non-ASCII names or no length are scanned, and forwarded byte for byte."""
     async with recording(whole(b'{"text": "hm"}')) as upstream, door(upstream.url) as made:
         assert await asked(made, client, "form", HARMLESS) == (200, '{"text": "hm"}\n')
         status, body = await asked(made, client, "form", ATTACK)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.dashboard.charts import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, nice, over_time, share, stretch
+from sidecar.dashboard.charts import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, nice, over_time, share, time_range
 from sidecar.storage import Bucket
 
 NOW = datetime(2026, 5, 1, 12, 34, 56, 789, tzinfo=UTC)
@@ -42,7 +42,7 @@ def test_the_top_of_an_axis_is_an_even_number(most: int, top: int) -> None:
 
 def test_a_stretch_ends_with_the_step_that_now_lies_in() -> None:
     """Whole steps, so that columns do not change their borders from one look to the next."""
-    since, until = stretch(NOW, 24 * HOUR, HOUR)
+    since, until = time_range(NOW, 24 * HOUR, HOUR)
     assert until == datetime(2026, 5, 1, 13, tzinfo=UTC)
     assert until - since == 24 * HOUR
 

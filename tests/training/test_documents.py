@@ -66,9 +66,9 @@ def test_a_source_is_held_back_whole(tmp_path: Path) -> None:
 def test_a_stretch_begins_and_ends_at_a_line(length: int) -> None:
     """About so long, anywhere in the text, and never half a word."""
     for seed in range(20):
-        stretch = documents.cut(LINES, Random(seed), length)
-        assert f"\n{stretch}" in f"\n{LINES}"
-        assert len(stretch) <= length + 200
+        excerpt = documents.cut(LINES, Random(seed), length)
+        assert f"\n{excerpt}" in f"\n{LINES}"
+        assert len(excerpt) <= length + 200
 
 
 def test_a_document_is_now_and_then_pasted_by_the_user() -> None:
@@ -77,5 +77,5 @@ def test_a_document_is_now_and_then_pasted_by_the_user() -> None:
         Document("d", LINES, INDIRECT, "readme", "en", 1.0),
         Document("o", LINES, APPLICATION, "tools", "en", 1.0),
     )
-    assert {Documents([read]).stretch(Random(seed)).channel for seed in range(40)} == {DIRECT, INDIRECT}
-    assert {Documents([pasted]).stretch(Random(seed)).channel for seed in range(40)} == {APPLICATION}
+    assert {Documents([read]).excerpt(Random(seed)).channel for seed in range(40)} == {DIRECT, INDIRECT}
+    assert {Documents([pasted]).excerpt(Random(seed)).channel for seed in range(40)} == {APPLICATION}

@@ -31,32 +31,32 @@ class Budget:
     def __init__(self, rate: Rate) -> None:
         self._rate = rate
         self._charges: deque[Charge] = deque()
-        self._spent = 0
+        self._charged = 0
 
     def fits(self, cost: int) -> bool:
         """Whether `cost` more units can be spent now."""
         oldest = time.monotonic() - self._rate.period
         while self._charges and self._charges[0].at <= oldest:
-            self._spent -= self._charges.popleft().cost
-        return self._spent + cost <= self._rate.requests
+            self._charged -= self._charges.popleft().cost
+        return self._charged + cost <= self._rate.requests
 
     @property
     def remaining(self) -> float:
         """The share that can be spent now, from 0.0 to 1.0."""
         self.fits(0)
-        return max(0.0, 1 - self._spent / self._rate.requests)
+        return max(0.0, 1 - self._charged / self._rate.requests)
 
     def charge(self, cost: int) -> Charge:
         """Spend; call `fits` first."""
         entry = Charge(time.monotonic(), cost)
         self._charges.append(entry)
-        self._spent += cost
+        self._charged += cost
         return entry
 
     def correct(self, entry: Charge, cost: int) -> None:
         """Correct the cost of an entry. An entry of an earlier period no longer counts."""
         if self._charges and entry.at >= self._charges[0].at:
-            self._spent += cost - entry.cost
+            self._charged += cost - entry.cost
             entry.cost = cost
 
 

@@ -30,7 +30,7 @@ class LoopBudget:
     def _reset(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """Reset for a new event loop; waiters of the old loop are dropped."""
         self._loop = loop
-        self._spent = self._entered_at = 0.0
+        self._used_time = self._entered_at = 0.0
         self._renewal_scheduled = False
         self._waiters: deque[asyncio.Future[None]] = deque()
 
@@ -39,7 +39,7 @@ class LoopBudget:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._reset(loop)
-        if self._waiters or self._spent >= TIME_SLICE:
+        if self._waiters or self._used_time >= TIME_SLICE:
             await self._wait(loop)
         if not self._renewal_scheduled:
             self._renewal_scheduled = True
@@ -48,8 +48,8 @@ class LoopBudget:
 
     async def __aexit__(self, *_: object) -> None:
         """Charge the time used, also on failure."""
-        self._spent += time.perf_counter() - self._entered_at
-        if self._spent < TIME_SLICE:
+        self._used_time += time.perf_counter() - self._entered_at
+        if self._used_time < TIME_SLICE:
             self._wake_next()
 
     async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -64,7 +64,7 @@ class LoopBudget:
             raise
 
     def _renew(self) -> None:
-        self._spent, self._renewal_scheduled = 0.0, False
+        self._used_time, self._renewal_scheduled = 0.0, False
         self._wake_next()
 
     def _wake_next(self) -> None:

@@ -34,8 +34,8 @@ from sidecar.policy import compiled, program_size
 MAX_PROGRAM = 250_000
 """Maximum instructions of a pattern, so that its program fits; the largest shipped one has 9,319."""
 STUFFING_PATTERNS, STUFFING_KEYWORDS, STUFFING_WINDOW = 200, 60, 100
-"""So many candidate patterns in a chunk, or so many different keywords (of `MIN_KEYWORD` letters) among so many words,
-are keyword stuffing. Of the public rows the densest harmless one has 80 and 42, the densest attack 130 and 56 (of
+"""Keyword stuffing: this many candidate patterns in a chunk, or this many different keywords (of `MIN_KEYWORD` letters)
+among this many words. Of the public rows the densest harmless one has 80 and 42, the densest attack 130 and 56 (of
 our own 135 and 46); keywords in random order reach 63 or more, literals chosen for it 270 patterns in 1,300 bytes."""
 MAX_SHARED_PROGRAM = 5_000
 """Instructions of the patterns that share an automaton because they have no literals and are searched in every text."""

@@ -37,7 +37,7 @@ TEMPLATE_SHARE = 0.5
 MIN_TEMPLATE_NGRAMS = 40
 """N-grams of a system prompt too short for a template: two sentences, most of which can be guessed."""
 MIN_UNFINISHED_WORDS = 10
-"""Words of a quotation that is not chance: broken off inside a sentence, it asks for the rest by itself."""
+"""Words of a quotation too long to be chance: if it ends within a sentence, it is in itself a request to continue."""
 MAX_QUOTED_WORDS = 80
 """Quoted words beyond which it is not a request for the rest."""
 ADJACENT, BESIDE, CONTEXT_BEFORE, CONTEXT_AFTER = 12, 60, 120, 100

@@ -257,17 +257,17 @@ class Batcher:
 
     def _second_stage(self, job: _Job) -> Iterator[None]:
         """The pending windows, most suspicious first."""
-        spent = 0
+        total_cost = 0
         for pending in sorted(job.pending, reverse=True):
-            if spent >= self._budget:
+            if total_cost >= self._budget:
                 return
             source, window, channel = pending.source, pending.window, job.texts[pending.source.text].channel
             score = self._second_stage_score(window, channel)
-            spent += score.cost
+            total_cost += score.cost
             if self._needs_rescoring(score, window, source.view.text, channel):
                 yield
                 score, cost = self._rescored(score, window, source.view.text, channel)
-                spent += cost
+                total_cost += cost
             job.pending_counts[source.text] -= 1
             scored = ScoredWindow(source, window.start, window.end, score.logits, score.features, True)
             job.scored.append(scored)
@@ -282,7 +282,10 @@ class Batcher:
 
     def _rescored(self, score: WindowScore, window: Window, text: str, channel: int) -> tuple[WindowScore, int]:
         """The mean of the two highest of this score and those with other borders, and the cost of those."""
-        shifted = [self._second_stage_score(other, channel) for other in self._scorer.shifted_windows(text, window)]
+        shifted = [
+            self._second_stage_score(shifted_window, channel)
+            for shifted_window in self._scorer.shifted_windows(text, window)
+        ]
         attack = self._scorer.head.attack
         highest = sorted([score, *shifted], key=lambda candidate: float(candidate.logits[attack]), reverse=True)[:2]
         mean = np.asarray(sum(candidate.logits for candidate in highest) / len(highest), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""An agent of LangChain over ChatOpenAI."""
+"""A LangChain agent with ChatOpenAI."""
 
 import sys
 

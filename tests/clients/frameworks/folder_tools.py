@@ -1,6 +1,6 @@
-"""What the agents of this folder can do: list the working folder, read a file of it."""
+"""The tools of the agents in this folder: list the working folder, read one of its files."""
 
-import pathlib  # no name from it: every function here is offered as a tool
+import pathlib  # not `from pathlib`: every name in this module is offered as a tool
 
 
 def list_files() -> str:

@@ -1,4 +1,4 @@
-"""A ToolCallingAgent of smolagents, as its guide makes one."""
+"""A ToolCallingAgent of smolagents, as in its guide."""
 
 import sys
 

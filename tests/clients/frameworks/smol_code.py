@@ -1,4 +1,4 @@
-"""A CodeAgent of smolagents, as its guide makes one."""
+"""A CodeAgent of smolagents, as in its guide."""
 
 import sys
 
