@@ -17,7 +17,7 @@ SidecarError
     ├── BodyError          400 / 413 / 415 / 422, `.kind` names the line of `failure.input`
     ├── Unavailable        503, carries `retry_after`
     └── UpstreamError      502 / 504
-        └── AnswerBlocked  what the upstream says does not go down
+        └── ResponseBlocked  what the upstream says does not go down
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-NOT_YAML = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
+YAML_ERRORS = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
 """What PyYAML raises beside its own errors: for a thirteenth month, a number without digits, a date that is none."""
 
 _CREDENTIALS = re.compile(r"""(//).*@|[^\s'"]*@""", re.DOTALL)
@@ -164,7 +164,7 @@ class UpstreamError(RequestError):
         self.status = status
 
 
-class AnswerBlocked(UpstreamError):
+class ResponseBlocked(UpstreamError):
     """The answer was looked at and goes no further: a stream ends with this as if it had broken off."""
 
     code = "content_filter"

@@ -124,7 +124,7 @@ class UnitScanner:
         if len(raw) > limits.body_bytes:
             raise BodyError("oversize", "The body is larger than limits.body_bytes.")
         document = json_body.parse(raw, depth=limits.depth)
-        extraction = self._vocabularies.read(extract(document, operation, conversations.dialect(operation)))
+        extraction = self._vocabularies.decode_prompts(extract(document, operation, conversations.dialect(operation)))
         for part in extraction.unscannable:
             if getattr(self._settings.failure.input, part.kind) == "block":
                 raise BodyError(part.kind, "The body holds what cannot be scanned.", param=part.path)

@@ -20,7 +20,7 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
 from sidecar.extraction import routes
 from sidecar.extraction.routes import Route, RouteKind
-from sidecar.extraction.token_ids import NONE, Vocabularies
+from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.observability.metrics import REDACTED, REFUSED
 from sidecar.proxy.exchange import NOTHING_FOUND, Call
 from sidecar.proxy.history import MOST_PASSES, without_refused
@@ -60,7 +60,7 @@ class Proxy:
         settings: Settings,
         gatekeeper: Gatekeeper,
         personal: RulesLayer | None = None,
-        vocabularies: Vocabularies = NONE,
+        vocabularies: Vocabularies = NO_VOCABULARIES,
     ) -> None:
         """`personal`: the rules about personal data, where the settings look for it beside the scan."""
         self._engine = engine

@@ -20,7 +20,7 @@ from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
-from sidecar.extraction.token_ids import NONE, Vocabularies
+from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
 from sidecar.runtime.builder import Scanner, ServerContext, open_scanner
@@ -47,7 +47,7 @@ class Snapshot:
         scanner: Scanner,
         upstream_client: upstream.Upstream,
         shared: SharedResources,
-        vocabularies: Vocabularies = NONE,
+        vocabularies: Vocabularies = NO_VOCABULARIES,
     ) -> None:
         self.settings, self.engine, self.policy = settings, scanner.engine, scanner.policy
         self.degraded = scanner.degraded

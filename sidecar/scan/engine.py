@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from sidecar.errors import LayerError
-from sidecar.extraction.joining import without
+from sidecar.extraction.joining import remove_pieces
 from sidecar.scan.aggregation import (
     ANYBODY,
     Caller,
@@ -254,7 +254,7 @@ NOTHING = SegmentReport(0.0)
 def _without_exempt(request: ScanRequest, exempt: Sequence[frozenset[str]]) -> ScanRequest:
     """What is read in a row, without the texts that somebody has declared harmless: they are still read apart."""
     pieces = [s.text for s, rules in zip(request.segments, exempt, strict=True) if rules and not s.joined]
-    segments = (replace(s, text=without(s.text, pieces)) if s.joined else s for s in request.segments)
+    segments = (replace(s, text=remove_pieces(s.text, pieces)) if s.joined else s for s in request.segments)
     return replace(request, segments=tuple(segments))
 
 

@@ -84,13 +84,13 @@ async def unpack(request: web.Request, raw: bytes, content_type: str | None, lim
         decode = partial(
             json_body.decode, raw, content_type=content_type, content_encoding=coding, limit=limits.body_bytes
         )
-        await request[RESERVATION].resize(2 * len(raw) + json_body.most_inflated(raw, coding, limits.body_bytes))
+        await request[RESERVATION].resize(2 * len(raw) + json_body.max_inflated_size(raw, coding, limits.body_bytes))
         plain = await asyncio.to_thread(decode)
-    await make_room(request, plain, len(raw))
+    await reserve_parsing(request, plain, len(raw))
     return plain
 
 
-async def make_room(request: web.Request, body: bytes, besides: int = 0) -> None:
+async def reserve_parsing(request: web.Request, body: bytes, besides: int = 0) -> None:
     """Reserve what parsing `body` takes beside `besides` bytes. Raises `BodyError` (413) or `OverBudget`."""
     large = len(body) > THREAD_BYTES
     size = besides + (await asyncio.to_thread(json_body.footprint, body) if large else json_body.footprint(body))

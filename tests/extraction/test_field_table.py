@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.extraction.field_table import ENUMS, FREE_FORM, IDS, KNOWN, fold, is_free, looks_like_id, mistakable, shape
+from sidecar.extraction.field_table import (
+    ENUMS,
+    FREE_FORM,
+    IDS,
+    KNOWN_NAMES,
+    confusable_with,
+    fold,
+    is_client_named,
+    looks_like_id,
+    shape,
+)
 
 TABLE = json.loads((Path(__file__).parent.parent / "data" / "openai_text_paths.json").read_text("utf-8"))
 
@@ -16,13 +26,13 @@ def test_every_name_of_the_surface_is_known() -> None:
     """All names that the operations give a meaning to are in the table, so that their variants are refused."""
     paths = [path.partition("{")[0] for paths in TABLE.values() for path in paths]
     names = {step.rstrip("[]") for path in paths for step in path.removeprefix("$.").split(".")} - {""}
-    assert names <= KNOWN
+    assert names <= KNOWN_NAMES
 
 
 def test_no_known_name_is_mistakable_for_another() -> None:
     """The names differ by more than case, so folding tells them apart."""
-    assert len({fold(name) for name in KNOWN}) == len(KNOWN)
-    assert KNOWN.issuperset(FREE_FORM | ENUMS.keys())
+    assert len({fold(name) for name in KNOWN_NAMES}) == len(KNOWN_NAMES)
+    assert KNOWN_NAMES.issuperset(FREE_FORM | ENUMS.keys())
 
 
 @pytest.mark.parametrize(
@@ -37,15 +47,15 @@ def test_no_known_name_is_mistakable_for_another() -> None:
 )  # fmt: skip
 def test_mistakable_names_are_found(name: str, meant: str | None) -> None:
     """Case, width, look-alike letters and invisible characters fold away; other differences do not."""
-    assert mistakable(name) == meant
+    assert confusable_with(name) == meant
 
 
 def test_free_regions_begin_where_the_client_names() -> None:
     """An object under a free-form or an unknown name holds names of the client's own; a list of turns does not."""
-    assert is_free("metadata", {})
-    assert is_free("unheard_of", [])
-    assert not is_free("input", [{}])
-    assert not is_free("messages", {})
+    assert is_client_named("metadata", {})
+    assert is_client_named("unheard_of", [])
+    assert not is_client_named("input", [{}])
+    assert not is_client_named("messages", {})
 
 
 def test_ids_are_short_words() -> None:
@@ -56,7 +66,7 @@ def test_ids_are_short_words() -> None:
 
 def test_ignored_places_are_written_as_patterns() -> None:
     """Each place on the ignore list names known members only."""
-    assert {step.rstrip("[]") for pattern in IDS for step in pattern.split(".")} <= KNOWN
+    assert {step.rstrip("[]") for pattern in IDS for step in pattern.split(".")} <= KNOWN_NAMES
 
 
 def test_unknown_operations_may_hold_a_chat() -> None:

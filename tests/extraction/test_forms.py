@@ -161,7 +161,7 @@ def test_uploads() -> None:
 
 def test_uploads_are_bounded() -> None:
     """More lines or texts than the bounds are a 413."""
-    for raw in (b"{}\n" * (forms.MOST_LINES + 1), b'{"zz":"a b","yy":"c d"}\n' * forms.MOST_SEGMENTS):
+    for raw in (b"{}\n" * (forms.MAX_LINES + 1), b'{"zz":"a b","yy":"c d"}\n' * forms.MAX_SEGMENTS):
         with pytest.raises(BodyError) as caught:
             extract_upload([Part("purpose", b"batch"), Part("file", raw, "f")], depth=64)
         assert (caught.value.kind, caught.value.status) == ("oversize", 413)

@@ -94,7 +94,7 @@ def test_joined_texts_are_bounded() -> None:
     """However long the conversation, only its last turns are joined, and of long pieces only the ends."""
     long = "x" * 10_000
     found = joined(chat(*[("user", [part(long)] * 100)] * 100))
-    assert max(len(segment.text) for segment in found) <= 5 * 100 * (joining.PIECES[-1] + 2)
+    assert max(len(segment.text) for segment in found) <= 5 * 100 * (joining.PIECE_LENGTHS[-1] + 2)
     assert sum(len(segment.text) for segment in found) < 100 * 100 * len(long) / 50
     turns = joined(chat(*[("user", f"turn {n} of many." + " " * 400) for n in range(50)]))
     assert [line.strip() for line in turns[-1].text.splitlines()] == [f"turn {n} of many." for n in range(45, 50)]
@@ -126,7 +126,7 @@ def test_a_piece_is_left_out_whatever_was_kept_of_it() -> None:
     long = "".join(f"{n:04d}" for n in range(200))
     for count in (1, 20, 40, 100, 500):
         found = joined(chat(("user", [part(long), *[part("A harmless line.")] * count])))[0]
-        left = joining.without(found.text, [long])
+        left = joining.remove_pieces(found.text, [long])
         assert not any(character.isdigit() for character in left)
         assert left.count("harmless") == count
 

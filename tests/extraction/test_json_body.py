@@ -60,7 +60,7 @@ def test_invalid_json_is_refused() -> None:
 
 
 def test_json_with_two_readings_is_refused() -> None:
-    """Names given twice or mistakable for known ones, and integers that not every reader keeps, are a 400."""
+    """Names given twice or confusable_with for known ones, and integers that not every reader keeps, are a 400."""
     cases = set(json_cases.ambiguous())
     assert len(cases) >= 50
     assert [raw for raw in cases if refusal(raw) is None] == []

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from sidecar.extraction.extraction import extract
-from sidecar.extraction.packing import PACK, SHORT
+from sidecar.extraction.packing import MAX_STRING_LENGTH, PACK_LENGTH
 from sidecar.types import Segment, Source
 
 
@@ -32,7 +32,7 @@ def test_the_strings_of_one_tool_share_a_segment_and_keep_their_paths() -> None:
 
 def test_prose_and_long_strings_stand_alone() -> None:
     """What is said in a turn, and what fills windows of its own."""
-    long = "word " * SHORT
+    long = "word " * MAX_STRING_LENGTH
     body = {"messages": [{"role": "user", "content": "hi"}], "metadata": {"note": long, "a": "one two"}}
     assert [(segment.text, segment.pieces) for segment in segments(body)] == [
         ("hi", ()),
@@ -48,7 +48,7 @@ def test_a_pack_is_bounded() -> None:
     packs = extract({"input": said}, "/embeddings", "openai").segments
     whole = "\n".join(said)
     assert "\n".join(segment.text for segment in packs) == whole
-    assert len(packs) <= len(whole) / PACK + 1
+    assert len(packs) <= len(whole) / PACK_LENGTH + 1
     assert packs[-1].pieces[-1][1] == "input.599"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.errors import BodyError
-from sidecar.extraction.scan_request import MOST_PROMPTS, parse_batch, parse_chat, parse_scan
+from sidecar.extraction.scan_request import MAX_PROMPTS, parse_batch, parse_chat, parse_scan
 from sidecar.types import ScanRequest, Segment, Source
 
 
@@ -48,13 +48,13 @@ def test_a_batch_is_read_in_order() -> None:
         ("one", "0.prompt", None),
         ("two", "1.prompt", "m"),
     ]
-    assert len(parse_batch([{"prompt": "x"}] * MOST_PROMPTS)) == MOST_PROMPTS
+    assert len(parse_batch([{"prompt": "x"}] * MAX_PROMPTS)) == MAX_PROMPTS
 
 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({}, "list"), ("hi", "list"), ([], "1 to 100"), ([{"prompt": "x"}] * (MOST_PROMPTS + 1), "1 to 100"),
+        ({}, "list"), ("hi", "list"), ([], "1 to 100"), ([{"prompt": "x"}] * (MAX_PROMPTS + 1), "1 to 100"),
         (["hi"], "Item 0"), ([{"prompt": "x"}, {}], "'1.prompt'"), ([{"prompt": "x", "model": 5}], "'0.model'"),
     ],
 )  # fmt: skip

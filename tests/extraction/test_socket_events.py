@@ -16,7 +16,7 @@ RESULT = {"type": "function_call_output", "call_id": "c", "output": "The file sa
 
 def said(event: Any) -> set[tuple[str, str, Source]]:
     """Path, text and source of every text of an event."""
-    return {(one.path, one.text, one.source) for one in socket_events.read(event, depth=64).segments}
+    return {(one.path, one.text, one.source) for one in socket_events.extract_event(event, depth=64).segments}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_names_with_two_readings_are_refused_in_every_part() -> None:
 
 def test_sound_is_no_text() -> None:
     """Pieces of sound are media; whatever else comes with them is read."""
-    found = socket_events.read(
+    found = socket_events.extract_event(
         {"type": "input_audio_buffer.append", "audio": "UklGRg" * 300, "x": "A word or two."}, depth=64
     )
     assert [(one.kind, one.path) for one in found.unscannable] == [("media", "audio")]
@@ -90,11 +90,11 @@ def test_sound_is_no_text() -> None:
 
 def test_the_model_of_a_request_is_known() -> None:
     """In the websocket mode of `/responses` every event names it."""
-    assert socket_events.read({"type": "response.create", "model": "m", "input": "Hi"}, depth=64).model == "m"
+    assert socket_events.extract_event({"type": "response.create", "model": "m", "input": "Hi"}, depth=64).model == "m"
 
 
 @pytest.mark.parametrize("event", [[], "text", 1, None])
 def test_what_is_no_object_is_refused(event: Any) -> None:
     """Both APIs have objects alone."""
     with pytest.raises(BodyError):
-        socket_events.read(event, depth=64)
+        socket_events.extract_event(event, depth=64)

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from sidecar.errors import BodyError
 from sidecar.extraction import walker
 from sidecar.extraction.field_table import Shape, shape
-from sidecar.extraction.walker import Place, Walk
+from sidecar.extraction.walker import Location, Walker
 
 
-def walked(document: Any, **options: bool) -> Walk:
+def walked(document: Any, **options: bool) -> Walker:
     """A walk that has been through a document."""
-    made = Walk(Shape(), **options)
-    made.run(document, Place())
+    made = Walker(Shape(), **options)
+    made.run(document, Location())
     return made
 
 
 def leaves(document: Any) -> list[tuple[str, str]]:
     """Path and text of every leaf, in order."""
-    return [(leaf.place.path, leaf.text) for leaf in walked(document).leaves]
+    return [(leaf.location.path, leaf.text) for leaf in walked(document).leaves]
 
 
 def test_leaves_come_in_document_order() -> None:
@@ -60,15 +60,15 @@ def test_escaped_json_is_unfolded_to_a_bounded_depth() -> None:
         text = json.dumps({"x": text})
     found = walked({"arguments": text}).leaves
     assert found[0].text == text
-    assert max(leaf.place.nested for leaf in found) == walker.DEEPEST_JSON
+    assert max(leaf.location.nested for leaf in found) == walker.MAX_JSON_NESTING
 
 
 def test_the_number_of_leaves_is_bounded() -> None:
     """The bound holds for names and words too, whatever their region."""
     for document in (
-        {"prompt": ["a b"] * (walker.MOST_LEAVES + 1)},
-        {f"name {n}": 1 for n in range(walker.MOST_LEAVES + 1)},
-        {"x": [[f"w{n}"] for n in range(walker.MOST_LEAVES + 1)]},
+        {"prompt": ["a b"] * (walker.MAX_LEAVES + 1)},
+        {f"name {n}": 1 for n in range(walker.MAX_LEAVES + 1)},
+        {"x": [[f"w{n}"] for n in range(walker.MAX_LEAVES + 1)]},
     ):
         with pytest.raises(BodyError):
             walked(document)
@@ -93,14 +93,14 @@ def test_json_schema_makes_few_leaves() -> None:
 def test_lists_of_plain_texts_count_as_one_turn_unless_told_otherwise() -> None:
     """The items of a list are read in a row, but not those of an embedding."""
     document = {"input": ["a b", "c d"]}
-    assert {leaf.place.turn for leaf in walked(document).leaves} == {"input"}
-    assert {leaf.place.turn for leaf in walked(document, join_lists=False).leaves} == {""}
+    assert {leaf.location.turn for leaf in walked(document).leaves} == {"input"}
+    assert {leaf.location.turn for leaf in walked(document, join_lists=False).leaves} == {""}
 
 
-class Steps(Walk):
+class Steps(Walker):
     """A walk that takes every step."""
 
-    def _plain_turns(self, node: Any, at: Place) -> int:
+    def _plain_turns(self, node: Any, at: Location) -> int:
         return 0
 
 
@@ -128,7 +128,7 @@ def test_plain_turns_are_read_as_any_others(turns: list[Any], operation: str) ->
     """The short way through a conversation finds exactly what the long one finds, in the same order."""
     for name in ("messages", "input", "items"):
         document: Any = {"model": "m", name: turns, "metadata": {name: turns}}
-        quick, slow = (kind(shape(operation, "openai")) for kind in (Walk, Steps))
+        quick, slow = (kind(shape(operation, "openai")) for kind in (Walker, Steps))
         for way in (quick, slow):
-            way.run(document, Place())
+            way.run(document, Location())
         assert (quick.leaves, quick.media, quick.references) == (slow.leaves, slow.media, slow.references)
