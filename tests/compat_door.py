@@ -19,7 +19,7 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.limits import MemoryLimiter
 from sidecar.response_scan.detector import personal_rules
-from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
 
@@ -50,7 +50,7 @@ async def counter(folder: Path, *switches: str, **sections: Any) -> AsyncIterato
     _, key = await ring.create("k", environment="development")
     scanner, decision_log = WordScanner(), KeptJournal()
     gatekeeper = Gatekeeper(ring, MemoryLimiter(), settings)
-    app = web.Application(middlewares=[boundary()])
+    app = web.Application(middlewares=[error_boundary()])
     personal = personal_rules(policy.load(())) if settings.responses != "off" else None
     app.add_routes(routes(scanner, decision_log, gatekeeper, settings, personal))
     if settings.compat.envoy:

@@ -22,7 +22,7 @@ from sidecar.extraction.token_ids import Vocabularies
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
 from sidecar.scan.engine import ANYBODY, Caller
-from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.server import Site
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 
@@ -185,7 +185,7 @@ async def door(
     given = settings.pop("upstream", {})
     made = config.Settings(upstream=config.Upstream(url=upstream_url, **(timeouts | given)), **settings)
     scanner, decision_log, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream, made.models)
-    app = web.Application(middlewares=[boundary()])
+    app = web.Application(middlewares=[error_boundary()])
     rules = personal() if made.scans_for_pii else None
     proxy = Proxy(scanner, decision_log, forward, made, gatekeeper, rules, Vocabularies(made.inline.vocabularies))
     app.router.add_route("*", "/{tail:.*}", proxy.handle)

@@ -24,8 +24,8 @@ from sidecar.observability.metrics import ANSWERS
 from sidecar.proxy.exchange import NOTHING_FOUND
 from sidecar.response_scan.detector import ResponseDetector, Text
 from sidecar.scan.engine import Engine
-from sidecar.server.body import receive, unpack
-from sidecar.server.caller import caller, monitors
+from sidecar.server.body import decode_body, read_body
+from sidecar.server.caller import caller_context, is_monitored
 from sidecar.server.middleware import Gatekeeper
 from sidecar.server.responses import DECISION, DECISION_ID, KEY_ID, TOO_SUSPICIOUS, UNSCANNED
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
@@ -83,8 +83,8 @@ class Desk:
             raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
         limits = self.settings.limits
         try:
-            raw = await receive(request, limits)
-            plain = await unpack(request, raw, request.headers.get("Content-Type"), limits)
+            raw = await read_body(request, limits)
+            plain = await decode_body(request, raw, request.headers.get("Content-Type"), limits)
         except OverBudget:
             raise _busy() from None
         return parse(json_body.parse(plain, depth=limits.depth))
@@ -96,8 +96,8 @@ class Desk:
 
         Raises `RequestError` if it could not be scanned and the policy is closed.
         """
-        verdict = await self._engine.scan(wanted, caller(request, thorough=thorough))
-        open_ = self._obeyed and monitors(request, self.settings)
+        verdict = await self._engine.scan(wanted, caller_context(request, thorough=thorough))
+        open_ = self._obeyed and is_monitored(request, self.settings)
         ruling = _ruling(verdict, request[DECISION_ID], unread, monitored=open_)
         error = refusal(verdict) if verdict.failure and ruling.blocked else None
         self._keep(self._decision(request, wanted, ruling, error.status if error else 200))
@@ -113,7 +113,7 @@ class Desk:
         """
         if self._personal is None or self.settings.responses == "off":
             return Ruling(NOTHING_FOUND, "allow", request[DECISION_ID])
-        blocks = self.settings.responses == "block" and not (self._obeyed and monitors(request, self.settings))
+        blocks = self.settings.responses == "block" and not (self._obeyed and is_monitored(request, self.settings))
         try:
             found = await with_timeout(self.settings.scan.deadline, self._found(self._personal, texts, asked))
         except TimeoutError:

@@ -32,13 +32,13 @@ from sidecar.response_scan.scanner import ResponseScanner, ResponseScannerFactor
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import select
 from sidecar.server.body import RESERVATION
-from sidecar.server.caller import caller, monitors
-from sidecar.server.headers import is_websocket, own_key
+from sidecar.server.caller import caller_context, is_monitored
+from sidecar.server.headers import is_websocket, sidecar_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.reasons import refusal_message
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import DECISION_ID, DIALECT, KEY_ID, TOO_SUSPICIOUS, blocked_response, error_response
-from sidecar.server.server import ENDING, is_cut
+from sidecar.server.server import SHUTTING_DOWN, was_cut
 from sidecar.types import Action, Decision, Finding, Label, LayerName, Verdict
 from sidecar.upstream import Upstream, UpstreamResponse
 from sidecar.util import by_model, logs
@@ -94,9 +94,11 @@ class Proxy:
         except RequestError as error:
             return self._refused(call, error)
         except asyncio.CancelledError:
-            if is_cut(call.request) and not call.answered:
+            if was_cut(call.request) and not call.answered:
                 # What was forwarded was allowed, and the upstream may be at work.
-                ended = UpstreamError(ENDING, status=504) if call.sent else Unavailable(ENDING, retry_after=1)
+                ended = (
+                    UpstreamError(SHUTTING_DOWN, status=504) if call.sent else Unavailable(SHUTTING_DOWN, retry_after=1)
+                )
                 return self._refused(call, ended)
             _log.info("client_closed", decision=call.id)
             self._record(call, CLIENT_CLOSED)
@@ -110,7 +112,7 @@ class Proxy:
             outgoing = call.outgoing(call.route, plain=False)
             return await self._sockets.serve(call, replace(outgoing, model=call.request.query.get("model")))
         call.payload = await self._intake.read(call.request, call.route)
-        if self._redactor is not None and not monitors(call.request, self._settings):
+        if self._redactor is not None and not is_monitored(call.request, self._settings):
             await self._redact(call, call.route, self._redactor)
         await self._scan(call, call.route)
         if call.action == "block":
@@ -122,7 +124,7 @@ class Proxy:
         return routes.classify(request.method, request.raw_path, prefixes=inline.prefixes, extra=inline.routes)
 
     async def _admit(self, request: web.Request) -> None:
-        key = own_key(request.headers)
+        key = sidecar_key(request.headers)
         if key is not None or self._settings.auth.inline == "required":
             await self._gatekeeper.admit(request, key)
         if not self._decision_log.healthy:
@@ -170,7 +172,7 @@ class Proxy:
         """Scan what there is to scan, and decide."""
         call.verdict = await self._judge(call)
         is_turns = route.kind is not RouteKind.WEBSOCKET  # of whose turns a message holds the last alone
-        if is_turns and self._settings.history == "strip" and not monitors(call.request, self._settings):
+        if is_turns and self._settings.history == "strip" and not is_monitored(call.request, self._settings):
             await self._strip(call, route)
         call.unscanned = ",".join((*call.payload.unscanned, *call.unread)) or None
         if any(self._objectionable(call)):
@@ -200,7 +202,7 @@ class Proxy:
         call.unread = chosen.unread
         if not call.segments:
             return NOTHING_FOUND
-        return await self._engine.scan(chosen.request, caller(call.request))
+        return await self._engine.scan(chosen.request, caller_context(call.request))
 
     async def _strip(self, call: Call, route: Route) -> None:
         """Leave refused turns out until the rest is clean; if that fails, the first verdict stands."""
@@ -220,7 +222,7 @@ class Proxy:
 
     def _decide(self, call: Call) -> None:
         """From the verdict and the mode to what is done."""
-        verdict, monitor = call.verdict, monitors(call.request, self._settings)
+        verdict, monitor = call.verdict, is_monitored(call.request, self._settings)
         closed = self._intake.closed(call.payload.unscanned) if monitor else None
         if verdict.failure is not None:
             if verdict.action is Action.BLOCK and not monitor:
@@ -294,7 +296,7 @@ class Proxy:
             now, made = datetime.now(UTC), new_decision_id()
             self._keep(Decision(made, now, "answer", path, verdict, outcome, status, key, model))
 
-        monitor = monitors(call.request, self._settings)
+        monitor = is_monitored(call.request, self._settings)
         return await self._screening.open(call.id, route, call.texts, call.names, record, monitor=monitor)
 
     def _refused(self, call: Call, error: RequestError) -> web.Response:

@@ -21,7 +21,7 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.limits import OverBudget
-from sidecar.server.body import THREAD_BYTES, Oversize, content_coding, receive, reserve_parsing, unpack
+from sidecar.server.body import THREAD_BYTES, Oversize, content_coding, decode_body, read_body, reserve_parsing
 from sidecar.server.headers import is_websocket
 from sidecar.util import json
 
@@ -119,7 +119,7 @@ class Intake:
 
     async def _receive(self, request: web.Request) -> Payload:
         try:
-            return Payload(await receive(request, self._limits))
+            return Payload(await read_body(request, self._limits))
         except Oversize as error:
             if not self.opens("oversize"):
                 raise
@@ -144,7 +144,7 @@ class Intake:
             if route.kind in _FORMS and forms.is_form(content_type):
                 await reserve_parsing(request, raw)
                 return await _aside(len(raw), self._read_form, request, route, raw, content_type)
-            plain = await unpack(request, raw, content_type, self._limits)
+            plain = await decode_body(request, raw, content_type, self._limits)
             return await _aside(len(plain), self._read_json, route, plain, plain is not raw)
         except BodyError as error:
             if not self.opens(error.kind):

@@ -1,4 +1,4 @@
-"""Who asks, in the engine's words: the key of a request, with the threshold and the mode that it may have."""
+"""The caller context of a request for the engine: its key, with the key's threshold, mode and rules."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from sidecar.server.responses import DECISION_ID
 from sidecar.util.units import RuleChange, parse_rule_changes
 
 API_KEY = web.RequestKey("api_key", ApiKey)
-"""Set by the gatekeeper once the key is found valid."""
+"""Set by the gatekeeper after validating the key."""
 
 
-def caller(request: web.Request, *, thorough: bool = False) -> Caller:
-    """For the engine; `thorough`: every layer is to speak."""
+def caller_context(request: web.Request, *, thorough: bool = False) -> Caller:
+    """The caller context for the engine; `thorough`: run every layer."""
     key, decision = request.get(API_KEY), request[DECISION_ID]
     if key is None:
         return Caller(thorough=thorough, decision=decision)
-    return Caller(key.id, key.threshold, thorough, decision, _switches(key.rules) if key.rules else {})
+    return Caller(key.id, key.threshold, thorough, decision, _rule_changes(key.rules) if key.rules else {})
 
 
 @lru_cache
-def _switches(rules: str) -> Mapping[str, RuleChange]:
+def _rule_changes(rules: str) -> Mapping[str, RuleChange]:
     return parse_rule_changes(rules)
 
 
-def monitors(request: web.Request, settings: Settings) -> bool:
-    """Whether this request is forwarded whatever is found: by its key's own mode, else by the general one."""
+def is_monitored(request: web.Request, settings: Settings) -> bool:
+    """Whether this request is only monitored, never blocked: by its key's mode, else the general mode."""
     key = request.get(API_KEY)
     return ((key and key.mode) or settings.mode) == "monitor"

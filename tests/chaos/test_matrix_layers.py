@@ -31,7 +31,7 @@ from sidecar.detectors.semantic.layer import SemanticLayer
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.proxy.handler import Proxy
 from sidecar.scan.engine import Engine, Stage, Terms
-from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
@@ -76,7 +76,7 @@ async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stag
     engine = Engine(stages, terms, Bulkhead(8, 8))
     gatekeeper = Gatekeeper(keyring, limits.MemoryLimiter(), configured)
     forward = await upstream.open(configured.upstream)
-    app = web.Application(middlewares=[boundary()])
+    app = web.Application(middlewares=[error_boundary()])
     app.add_routes(ScanApi(engine, decision_log, gatekeeper, configured).routes())
     app.router.add_route("*", "/{tail:.*}", Proxy(engine, decision_log, forward, configured, gatekeeper).handle)
     site = Site(app, configured.limits, 1)

@@ -19,7 +19,7 @@ from recording import recording
 
 from sidecar.config import Telemetry
 from sidecar.observability import tracing
-from sidecar.server.middleware import boundary
+from sidecar.server.middleware import error_boundary
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -33,7 +33,7 @@ class Collector:
     spans: list[Span] = field(default_factory=list)
     service: str = ""
 
-    async def receive(self, request: web.Request) -> web.Response:
+    async def read_body(self, request: web.Request) -> web.Response:
         """`POST /v1/traces` in protobuf."""
         body = await request.read()
         self.raw += body
@@ -132,7 +132,7 @@ async def test_the_admin_port_is_not_traced() -> None:
     async def page(_request: web.Request) -> web.Response:
         return web.Response()
 
-    app = web.Application(middlewares=[boundary(traced=False)])
+    app = web.Application(middlewares=[error_boundary(traced=False)])
     app.router.add_get("/invitation/{token}", page)
     async with collecting() as collector, TestClient(TestServer(app)) as client:
         assert (await client.get("/invitation/secret")).status == 200

@@ -12,7 +12,7 @@ from recording import Received, head, raw, recording, stream, whole
 
 from sidecar.errors import UpstreamError
 from sidecar.response_scan.sse import EVENT_BYTES, whole_events
-from sidecar.server.server import ENDING
+from sidecar.server.server import SHUTTING_DOWN
 
 STREAM = CHAT | {"stream": True}
 EVENT = b'data: {"n": 1}\n\n'
@@ -213,7 +213,7 @@ async def test_a_stream_that_outlives_a_shutdown_is_told_so(path: str, named: by
         told, clean = unchunk(got + await reader.read())
         writer.close()
     assert told.startswith(EVENT + named)
-    assert json.loads(told.rpartition(b"data: ")[2])["error"]["message"] == ENDING
+    assert json.loads(told.rpartition(b"data: ")[2])["error"]["message"] == SHUTTING_DOWN
     assert not clean
 
 
@@ -253,7 +253,7 @@ async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
         status, told = talking.result().split(b" ", 2)[1:]
         assert (made.decision.action, made.decision.status) == ("allow", 504)
     assert status == b"504"
-    assert ENDING.encode() in told
+    assert SHUTTING_DOWN.encode() in told
     assert b"x-should-retry: false" in told
 
 

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from sidecar.config import Settings
 from sidecar.errors import Unauthorized
 from sidecar.server.access_log import access_log
-from sidecar.server.middleware import boundary
+from sidecar.server.middleware import error_boundary
 from sidecar.server.responses import DECISION, KEY_ID
 from sidecar.util import logs
 
@@ -41,8 +41,8 @@ async def left(_request: web.Request) -> web.Response:
 
 @asynccontextmanager
 async def listening(settings: Settings = SETTINGS) -> AsyncIterator[TestClient[web.Request, web.Application]]:
-    """A port with the log and the boundary behind it, as the data port has them."""
-    app = web.Application(middlewares=[*access_log(settings), boundary()])
+    """A port with the log and the error_boundary behind it, as the data port has them."""
+    app = web.Application(middlewares=[*access_log(settings), error_boundary()])
     app.add_routes([web.get("/fine", fine), web.get("/refused", refused), web.get("/left", left)])
     app.add_routes([web.get("/ready", fine), web.get("/files/{name}", fine)])
     logs.configure("json", "info")

@@ -6,8 +6,8 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from sidecar.server.allowed_hosts import only_for
-from sidecar.server.middleware import boundary
+from sidecar.server.allowed_hosts import allow_hosts
+from sidecar.server.middleware import error_boundary
 
 
 async def fine(_request: web.Request) -> web.Response:
@@ -19,7 +19,7 @@ async def ask(
     hosts: tuple[str, ...], name: str, path: str = "/v1/chat/completions", **given: str
 ) -> tuple[int, object]:
     """The answer of a server for `hosts` to a request that names `name`."""
-    app = web.Application(middlewares=[boundary(), only_for(hosts, **given)])
+    app = web.Application(middlewares=[error_boundary(), allow_hosts(hosts, **given)])
     app.router.add_route("*", "/{tail:.*}", fine)
     async with (
         TestServer(app) as server,
@@ -74,5 +74,7 @@ async def test_a_loopback_port_answers_to_loopbacks_names_alone(listen: str) -> 
 
 async def test_envoys_checks_name_the_host_that_envoy_was_asked_for() -> None:
     """So their path is left out, and no other that only begins like it."""
-    assert (await ask((), "shop.example", "/envoy/v1/chat/completions", listen="127.0.0.1", but="/envoy/"))[0] == 200
-    assert (await ask((), "shop.example", "/envoyage", listen="127.0.0.1", but="/envoy/"))[0] == 421
+    assert (await ask((), "shop.example", "/envoy/v1/chat/completions", listen="127.0.0.1", exempt_prefix="/envoy/"))[
+        0
+    ] == 200
+    assert (await ask((), "shop.example", "/envoyage", listen="127.0.0.1", exempt_prefix="/envoy/"))[0] == 421

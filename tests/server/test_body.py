@@ -14,7 +14,7 @@ from aiohttp import ClientSession, web
 from sidecar.config import Limits
 from sidecar.errors import BodyError
 from sidecar.limits import MemoryBudget, OverBudget, Reservation
-from sidecar.server.body import RESERVATION, receive, unpack
+from sidecar.server.body import RESERVATION, decode_body, read_body
 from sidecar.server.server import Site
 
 LIMITS = Limits(body_bytes=1000, body_timeout=0.3, body_rate=100)
@@ -28,8 +28,10 @@ async def echo(request: web.Request) -> web.Response:
     try:
         with budget.reserve() as reservation:
             request[RESERVATION] = reservation
-            raw = await receive(request, LIMITS)
-            body = raw if request.path == "/" else await unpack(request, raw, request.headers["Content-Type"], LIMITS)
+            raw = await read_body(request, LIMITS)
+            body = (
+                raw if request.path == "/" else await decode_body(request, raw, request.headers["Content-Type"], LIMITS)
+            )
             return web.Response(body=body, headers={"x-held": str(reservation.size)})
     except BodyError as error:
         return web.Response(status=error.status, text=f"{error.kind}: {error.detail}")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from multidict import CIMultiDict
 
-from sidecar.server.client_address import address_of, neighbourhood
+from sidecar.server.client_address import address_of, rate_limit_network
 
 TRUSTED = [ip_network(text) for text in ("10.0.0.0/8", "192.0.2.7", "fd00::/8")]
 
@@ -59,4 +59,4 @@ def test_nobody_is_trusted_unless_named() -> None:
 )
 def test_limits_count_a_network_of_ipv6(address: str, counted: str) -> None:
     """Who has one address of IPv6 has as many as they like."""
-    assert neighbourhood(address) == counted
+    assert rate_limit_network(address) == counted

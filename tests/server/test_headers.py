@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
-from sidecar.server.headers import downward, is_websocket, own_key, upward
+from sidecar.server.headers import client_headers, is_websocket, sidecar_key, upstream_headers
 
 
 def up(*fields: tuple[str, str], decoded: bool = False) -> list[tuple[str, str]]:
     """What goes up of some fields."""
-    return list(upward(CIMultiDict(fields), decoded=decoded).items())
+    return list(upstream_headers(CIMultiDict(fields), decoded=decoded).items())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_coding_of_a_decoded_body_does_not_go_up() -> None:
 def test_keys_of_the_sidecar_are_found_and_stay_here(name: str, value: str) -> None:
     """Wherever clients put them."""
     assert up((name, value)) == []
-    assert own_key(CIMultiDict([("Authorization", "Bearer sk-1"), (name, value)])) == "psk_1"
+    assert sidecar_key(CIMultiDict([("Authorization", "Bearer sk-1"), (name, value)])) == "psk_1"
 
 
 @pytest.mark.parametrize("value", ["Basic psk_1", "Bearer\tpsk_1", "Token token=psk_1", "x, Bearer psk_1"])
@@ -72,14 +72,14 @@ def test_a_key_in_an_odd_place_of_a_credential_stays_here_too(value: str) -> Non
 
 def test_other_credentials_are_no_keys_of_the_sidecar() -> None:
     """They are the upstream's business."""
-    assert own_key(CIMultiDict([("Authorization", "Bearer sk-1"), ("X-API-Key", "x"), ("X-Mine", "psk_1")])) is None
+    assert sidecar_key(CIMultiDict([("Authorization", "Bearer sk-1"), ("X-API-Key", "x"), ("X-Mine", "psk_1")])) is None
 
 
 def test_of_an_answer_only_what_belongs_to_the_connection_stays_up() -> None:
     """Its length and coding pass, and nobody else speaks for the sidecar."""
     fields = [("Content-Length", "3"), ("Content-Encoding", "gzip"), ("Set-Cookie", "a"), ("Set-Cookie", "b")]
     hop = [("Connection", "x-gone"), ("X-Gone", "1"), ("Transfer-Encoding", "chunked"), ("x-sidecar-action", "allow")]
-    assert list(downward(CIMultiDict(fields + hop)).items()) == fields
+    assert list(client_headers(CIMultiDict(fields + hop)).items()) == fields
 
 
 @pytest.mark.parametrize(("value", "asks"), [("websocket", True), ("h2c, WebSocket", True), ("h2c", False)])

@@ -1,4 +1,4 @@
-"""Twin of sidecar/server/middleware.py: a real server with the boundary around small handlers."""
+"""Twin of sidecar/server/middleware.py: a real server with the error_boundary around small handlers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sidecar.auth.api_keys import KeyRing, generate
 from sidecar.config import Settings
 from sidecar.errors import Unavailable
 from sidecar.limits import Limiter, MemoryBudget, MemoryLimiter
-from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.responses import KEY_ID
 from sidecar.storage import Store
 
@@ -43,8 +43,8 @@ async def unavailable(_request: web.Request) -> web.Response:
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
-    """Handlers on both doors behind the boundary."""
-    app = web.Application(middlewares=[boundary()])
+    """Handlers on both doors behind the error_boundary."""
+    app = web.Application(middlewares=[error_boundary()])
     for prefix in ("/api/v1", "/v1"):
         app.router.add_post(f"{prefix}/crash", crash)
         app.router.add_post(f"{prefix}/unavailable", unavailable)
@@ -76,7 +76,7 @@ async def test_who_finds_no_memory_is_told_to_come_again_and_the_reserve_is_let_
 
     for handler, path, status in ((short, "/v1/short", 503), (short, "/v1/thread", 503), (crash, "/v1/crash", 500)):
         budget = MemoryBudget(1000)
-        app = web.Application(middlewares=[boundary(budget)])
+        app = web.Application(middlewares=[error_boundary(budget)])
         app.router.add_post(path, handler)
         async with TestServer(app) as made:
             got, _, headers = await post(made, path)
@@ -120,7 +120,7 @@ async def gate(folder: Path, limiter: Limiter, **sections: object) -> AsyncItera
         await gatekeeper.admit(request, request.headers.get("X-API-Key"))
         return web.Response(text=request[KEY_ID])
 
-    app = web.Application(middlewares=[boundary()])
+    app = web.Application(middlewares=[error_boundary()])
     app.router.add_get("/api/x", handler)
     async with TestServer(app) as server, ClientSession() as session:
 

@@ -9,8 +9,8 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from sidecar.config.sections import Listen
-from sidecar.server.middleware import boundary
-from sidecar.server.origins import Telling, only_from
+from sidecar.server.middleware import error_boundary
+from sidecar.server.origins import CorsHeaders, allow_origins
 
 ALLOWED = ("https://chat.example", "app://*")
 PREFLIGHT = {
@@ -34,8 +34,8 @@ async def ask(
     path: str = "/v1/chat/completions",
 ) -> tuple[int, dict[str, str]]:
     """Status and header fields, all in lower case."""
-    app = web.Application(middlewares=[boundary(), only_from(origins)])
-    app.on_response_prepare.append(Telling(origins))
+    app = web.Application(middlewares=[error_boundary(), allow_origins(origins)])
+    app.on_response_prepare.append(CorsHeaders(origins))
     app.router.add_route("*", "/{tail:.*}", fine)
     async with (
         TestServer(app) as server,

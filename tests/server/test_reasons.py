@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.server.reasons import place_of, refusal_message
+from sidecar.server.reasons import describe_path, refusal_message
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 
 CHAT: dict[str, Any] = {
@@ -54,7 +54,7 @@ RESPONSES: dict[str, Any] = {
 )
 def test_a_place_is_named_in_words(path: str | None, body: Any, words: str) -> None:
     """In every dialect; a name that is no name is left out."""
-    assert place_of(path, body) == words
+    assert describe_path(path, body) == words
 
 
 def test_the_sentence_has_place_reason_and_decision() -> None:

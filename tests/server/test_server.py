@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from sidecar.config import Limits
-from sidecar.server.server import FIELD_BYTES, LINGER, TURNED, Site
+from sidecar.server.server import FIELD_BYTES, LINGER_SECONDS, MAX_REJECTING, Site
 
 
 async def hello(_request: web.Request) -> web.Response:
@@ -144,7 +144,7 @@ async def test_whose_body_never_came_sees_the_end_at_once_and_may_still_send(sit
     head = await reader.readuntil(b"\r\n\r\n")
     begun = time.monotonic()
     assert await reader.read() == b""
-    assert time.monotonic() - begun < LINGER / 2
+    assert time.monotonic() - begun < LINGER_SECONDS / 2
     assert head.startswith(b"HTTP/1.1 408")
     assert b"Connection: close" in head
     for _ in range(3):
@@ -183,12 +183,12 @@ async def test_connections_beyond_the_bound_are_told_and_let_go() -> None:
 
 
 async def test_whoever_comes_beside_many_that_are_turned_away_is_cut() -> None:
-    """Telling them is bounded too; those that say nothing are let go after a moment, and at the end."""
+    """CorsHeaders them is bounded too; those that say nothing are let go after a moment, and at the end."""
     made = Site(web.Application(), Limits(connections=16), drain=1)
     port = await made.listen("127.0.0.1", 0)
-    held = await opened(port, 16 + TURNED)
+    held = await opened(port, 16 + MAX_REJECTING)
     assert await talk(port, b"") == b""
-    async with asyncio.timeout(LINGER + 5):
+    async with asyncio.timeout(LINGER_SECONDS + 5):
         assert await held[16][0].read() == b""
     await made.close()
     for _, writer in held:
