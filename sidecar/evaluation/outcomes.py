@@ -116,7 +116,7 @@ class UnitScanner:
         try:
             request = self._read(body, operation)
         except BodyError as error:
-            return Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=error.kind, culprit=error.param), ""
+            return Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=error.kind, blocking_path=error.param), ""
         return await self._scan_request(request) if request.segments else (NOTHING, "")
 
     def _read(self, body: Body, operation: str) -> ScanRequest:

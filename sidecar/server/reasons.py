@@ -53,7 +53,7 @@ def describe_path(path: str | None, document: JsonValue = None) -> str:
 
 def _whole_input(items: JsonValue) -> str:
     """Describe a single input, or turns scanned as joined text."""
-    return "the conversation, read in a row," if isinstance(items, list) else "a message of the user"
+    return "the conversation as a whole" if isinstance(items, list) else "a message of the user"
 
 
 def _turn(path: str, entry: JsonValue, items: JsonValue) -> str:
