@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aiohttp.test_utils import make_mocked_request
-from door import KeptJournal
+from inline_proxy import RecordedDecisionLog
 
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import classify
@@ -44,7 +44,7 @@ def test_the_record_names_the_path_without_its_query() -> None:
     made = call()
     made.segments = (Segment("hello"), Segment("you"))
     made.payload = Payload(b"{}", Extraction(model="m"))
-    record = made.decision(KeptJournal(), 200)
+    record = made.decision(RecordedDecisionLog(), 200)
     assert (record.route, record.length, record.segments, record.model, record.text) == (
         "/v1/chat/completions",
         9,

@@ -11,7 +11,7 @@ import anthropic
 import openai
 import pytest
 from aiohttp import web
-from door import eventually
+from inline_proxy import eventually
 from multidict import CIMultiDict
 from recording import Received, Recording, Script, raw, recording, stream, whole
 from support import free_port

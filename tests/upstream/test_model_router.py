@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from door import CHAT, door, eventually
+from inline_proxy import CHAT, eventually, run_proxy
 from multidict import CIMultiDict
 from recording import Received, recording, whole
 
@@ -21,7 +21,7 @@ async def test_each_model_goes_to_its_provider() -> None:
     """Requests without a model, or with one that has no entry, go to the default provider."""
     async with recording(whole(b"{}")) as default, recording(whole(b"{}")) as second:
         models = {"claude-*": {"upstream": {"url": second.url}}}
-        async with door(default.url, models=models) as client:
+        async with run_proxy(default.url, models=models) as client:
             for model in ("gpt-4o", "claude-x", "claude-y"):
                 await client.ask(CHAT | {"model": model})
             async with client.session.get(f"{client.url}/models") as response:
@@ -44,7 +44,7 @@ async def test_each_model_has_its_timeout() -> None:
     models = {"slow": {"upstream": {"first_byte_timeout": "10m"}}}
     async with (
         recording(script) as provider,
-        door(provider.url, models=models, upstream={"first_byte_timeout": 0.3}) as client,
+        run_proxy(provider.url, models=models, upstream={"first_byte_timeout": 0.3}) as client,
     ):
         slow = asyncio.ensure_future(client.ask(CHAT | {"model": "slow"}))
         await eventually(lambda: provider.requests)

@@ -71,7 +71,7 @@ class WordScanner:
         return [segment.text for request in self.scanned for segment in request.segments]
 
 
-class KeptJournal(DecisionLog):
+class RecordedDecisionLog(DecisionLog):
     """The journal, which also keeps what it recorded."""
 
     def __init__(self) -> None:
@@ -110,11 +110,11 @@ class Reply:
 
 
 @dataclass
-class Door:
+class InlineProxy:
     """A listening inline door."""
 
     scanner: WordScanner
-    decision_log: KeptJournal
+    decision_log: RecordedDecisionLog
     port: int
     site: Site = field(repr=False)
     session: aiohttp.ClientSession = field(repr=False)
@@ -177,14 +177,18 @@ def post(body: object, path: str = "/v1/chat/completions", *fields: str, version
 
 
 @asynccontextmanager
-async def door(
+async def run_proxy(
     upstream_url: str = "echo://", gatekeeper: Gatekeeper | None = None, **settings: Any
-) -> AsyncIterator[Door]:
+) -> AsyncIterator[InlineProxy]:
     """A door in front of an upstream, with short timeouts unless `settings` say otherwise."""
     timeouts = {"connect_timeout": 2.0, "first_byte_timeout": 2.0, "idle_timeout": 2.0}
     given = settings.pop("upstream", {})
     made = config.Settings(upstream=config.Upstream(url=upstream_url, **(timeouts | given)), **settings)
-    scanner, decision_log, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream, made.models)
+    scanner, decision_log, forward = (
+        WordScanner(),
+        RecordedDecisionLog(),
+        await upstream.open(made.upstream, made.models),
+    )
     app = web.Application(middlewares=[error_boundary()])
     rules = personal() if made.scans_for_pii else None
     proxy = Proxy(scanner, decision_log, forward, made, gatekeeper, rules, Vocabularies(made.inline.vocabularies))
@@ -193,7 +197,7 @@ async def door(
     port = await site.listen("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession(auto_decompress=False) as session:
-            yield Door(scanner, decision_log, port, site, session)
+            yield InlineProxy(scanner, decision_log, port, site, session)
     finally:
         await forward.close()
         await site.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from door import KeptJournal, WordScanner
+from inline_proxy import RecordedDecisionLog, WordScanner
 
 from sidecar import policy
 from sidecar.api.compat.envoy import ExtAuthz
@@ -25,11 +25,11 @@ from sidecar.storage import Store
 
 
 @dataclass
-class Counter:
+class CompatServer:
     """A listening data port with the adapters alone."""
 
     scanner: WordScanner
-    decision_log: KeptJournal
+    decision_log: RecordedDecisionLog
     key: str
     url: str
     session: aiohttp.ClientSession
@@ -42,13 +42,13 @@ class Counter:
 
 
 @asynccontextmanager
-async def counter(folder: Path, *switches: str, **sections: Any) -> AsyncIterator[Counter]:
+async def run_compat_server(folder: Path, *switches: str, **sections: Any) -> AsyncIterator[CompatServer]:
     """The adapters with these switches on."""
     settings = Settings.model_validate({"compat": dict.fromkeys(switches, True), **sections})
     store = await Store.open(f"sqlite:///{folder}/compat.db")
     ring = KeyRing(store, settings.auth)
     _, key = await ring.create("k", environment="development")
-    scanner, decision_log = WordScanner(), KeptJournal()
+    scanner, decision_log = WordScanner(), RecordedDecisionLog()
     gatekeeper = Gatekeeper(ring, MemoryLimiter(), settings)
     app = web.Application(middlewares=[error_boundary()])
     personal = personal_rules(policy.load(())) if settings.responses != "off" else None
@@ -59,7 +59,7 @@ async def counter(folder: Path, *switches: str, **sections: Any) -> AsyncIterato
     port = await site.listen("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession() as session:
-            yield Counter(scanner, decision_log, key, f"http://127.0.0.1:{port}", session)
+            yield CompatServer(scanner, decision_log, key, f"http://127.0.0.1:{port}", session)
     finally:
         await site.close()
         await store.close()
