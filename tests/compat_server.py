@@ -1,4 +1,4 @@
-"""The adapters by themselves on loopback: real server, real keys, real journal, and a scanner made for tests."""
+"""The compatibility APIs alone on loopback: real server, keys and decision log, and a scanner for tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sidecar.storage import Store
 
 @dataclass
 class CompatServer:
-    """A listening data port with the adapters alone."""
+    """A listening data port with only the compatibility APIs."""
 
     scanner: WordScanner
     decision_log: RecordedDecisionLog
@@ -35,15 +35,15 @@ class CompatServer:
     session: aiohttp.ClientSession
 
     async def ask(self, path: str, body: object, **headers: str) -> tuple[int, Any, dict[str, str]]:
-        """One question with the key: status, JSON, headers."""
-        given = {"Authorization": f"Bearer {self.key}"} | {n.replace("_", "-"): v for n, v in headers.items()}
-        async with self.session.post(self.url + path, json=body, headers=given) as answer:
-            return answer.status, await answer.json() if await answer.read() else None, dict(answer.headers)
+        """Send one request with the key; returns status, JSON and headers."""
+        fields = {"Authorization": f"Bearer {self.key}"} | {n.replace("_", "-"): v for n, v in headers.items()}
+        async with self.session.post(self.url + path, json=body, headers=fields) as response:
+            return response.status, await response.json() if await response.read() else None, dict(response.headers)
 
 
 @asynccontextmanager
 async def run_compat_server(folder: Path, *switches: str, **sections: Any) -> AsyncIterator[CompatServer]:
-    """The adapters with these switches on."""
+    """A server with these compatibility APIs enabled."""
     settings = Settings.model_validate({"compat": dict.fromkeys(switches, True), **sections})
     store = await Store.open(f"sqlite:///{folder}/compat.db")
     ring = KeyRing(store, settings.auth)

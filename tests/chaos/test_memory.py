@@ -20,7 +20,7 @@ import aiohttp
 from chaos.load import ROUNDS, SENTENCE, process_settings
 from chaos.test_storms import answered, key_for
 from chaos.world import ANSWER, ATTACK, World, audit, patiently, settings, text_of, world
-from recording import recording, whole
+from recording import recording, respond
 from support import SidecarProcess
 
 from sidecar.observability.metrics import BODY_BYTES, NO_ROOM
@@ -58,7 +58,7 @@ async def test_slow_large_bodies_do_not_starve_small_ones(tmp_path: Path) -> Non
     """They take what they can get, and small bodies pass all the while; one more large one is told to come again."""
     bounds = {"body_bytes": 2**16, "bodies": 2**20, "body_timeout": "60s"}
     refused = NO_ROOM.labels("body")
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         configured = settings(tmp_path, upstream.url, limits=bounds)
         async with world(configured) as here:
             port, before = int(here.base.rpartition(":")[2]), refused._value.get()
@@ -134,7 +134,7 @@ async def flooded(running: SidecarProcess, session: aiohttp.ClientSession) -> Co
 async def test_a_flood_of_large_bodies_under_a_memory_limit(tmp_path: Path) -> None:
     """Ten times what there is room for: the process lives within its limit, answers all, and then all is as before."""
     bounds = {"body_bytes": BODY, "bodies": BODIES, "rate": "100000/second", "burst": 100_000}
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         values = process_settings(tmp_path, upstream.url, limits=bounds, scan={"deadline": "30s"})
         if ROUNDS > 1:
             del values["layers"], values["policies"]
@@ -165,7 +165,7 @@ async def test_a_flood_of_large_bodies_under_a_memory_limit(tmp_path: Path) -> N
 
 async def test_out_of_memory_and_back(tmp_path: Path) -> None:
     """With hardly any memory left, large bodies get 503 or no answer and nothing dies; with more, all is as before."""
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
         assert running.process is not None

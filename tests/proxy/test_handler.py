@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from inline_proxy import ATTACK, CHAT, EVIL, eventually, post, run_proxy
-from recording import recording, stream, whole
+from recording import recording, respond, stream
 from support import free_port
 
 from sidecar.auth.api_keys import KeyRing
@@ -30,7 +30,7 @@ REASON = "a message of the user (messages.0.content) looks like an order to the 
 async def test_a_benign_request_and_its_answer_pass_byte_for_byte() -> None:
     """Neither the body nor the answer is written anew; unknown fields and odd spacing survive."""
     body = b'{"model": "m",  "messages":[{"role":"user","content":"hi \\u00e9"}], "x_unknown": 1.0}'
-    script = whole(ANSWER, "200 OK", "application/json", "openai-version: 7")
+    script = respond(ANSWER, "200 OK", "application/json", "openai-version: 7")
     async with recording(script) as upstream, run_proxy(upstream.url) as made:
         reply = await made.ask(body, Content_Type="application/json")
     assert upstream.bodies == [body]
@@ -74,7 +74,7 @@ async def test_the_refused_text_is_nowhere_in_answer_or_log(capfd: pytest.Captur
 
 async def test_monitor_forwards_and_says_what_it_would_have_done() -> None:
     """The verdict is recorded as it is, the action as it was."""
-    async with recording(whole(ANSWER)) as upstream, run_proxy(upstream.url, mode="monitor") as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, mode="monitor") as made:
         reply = await made.ask(EVIL)
         clean = await made.ask(CHAT)
     assert (reply.status, reply.verdict) == (200, ("monitor", "0.9", "prompt_injection"))
@@ -110,7 +110,7 @@ async def test_what_cannot_be_scanned_goes_up_marked_when_open(mode: str) -> Non
     counter = ("sidecar_unscanned_forward_total", {"cause": "deadline"})
     before = REGISTRY.get_sample_value(*counter) or 0.0
     settings = {"mode": "monitor"} if mode == "monitor" else {}
-    async with recording(whole(ANSWER)) as upstream, run_proxy(upstream.url, **settings) as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, **settings) as made:
         made.scanner.cause, made.scanner.opens = "deadline", mode == "open"
         reply = await made.ask(CHAT)
     assert (reply.status, reply.headers["x-sidecar-unscanned"], len(upstream.requests)) == (200, "deadline", 1)
@@ -167,13 +167,13 @@ async def test_an_upgrade_to_a_socket_is_refused_on_every_route() -> None:
 async def test_an_empty_object_is_no_body(line: str, body: bytes) -> None:
     """Some libraries send one where there is nothing to say."""
     head = f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-    async with recording(whole(ANSWER)) as upstream, run_proxy(upstream.url) as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url) as made:
         assert (await made.talk(head.encode() + body, until=b"\r\n\r\n")).split(b" ")[1] == b"200"
 
 
 async def test_the_query_goes_up_as_sent_and_changes_nothing() -> None:
     """Azure's api-version and whatever else."""
-    async with recording(whole(ANSWER)) as upstream, run_proxy(upstream.url) as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url) as made:
         assert (await made.ask(CHAT, "/v1/chat/completions?api-version=2024&x=%2e%2e")).status == 200
         assert (await made.ask(EVIL, "/v1/chat/completions?stream=true")).status == 400
     assert [received.target for received in upstream.requests] == ["/v1/chat/completions?api-version=2024&x=%2e%2e"]
@@ -202,7 +202,7 @@ async def test_a_payload_split_over_messages_is_seen_together() -> None:
 @pytest.mark.parametrize("status", ["400 Bad Request", "401 Unauthorized", "429 Slow Down", "500 Oops", "301 Moved"])
 async def test_the_upstreams_own_errors_pass_untouched(status: str) -> None:
     """Body and fields as they came; the verdict headers say that we had no objection."""
-    script = whole(b'{"error":{"code":"theirs"}}', status, "application/json", "Retry-After: 7", "x-request-id: r1")
+    script = respond(b'{"error":{"code":"theirs"}}', status, "application/json", "Retry-After: 7", "x-request-id: r1")
     async with recording(script) as upstream, run_proxy(upstream.url) as made:
         made.session._auto_decompress = False
         async with made.session.post(f"{made.url}/chat/completions", json=CHAT, allow_redirects=False) as got:
@@ -227,7 +227,7 @@ async def test_an_upstream_that_is_silent_is_504_and_is_let_go() -> None:
         upstream.script = silent
         reply = await made.ask(CHAT)
         async with asyncio.timeout(1):
-            await upstream.left.wait()
+            await upstream.disconnected.wait()
     assert (reply.status, reply.error["code"]) == (504, "upstream_error")
 
 
@@ -263,7 +263,7 @@ async def test_a_client_that_leaves_ends_the_upstream_call(begun: bool) -> None:
         await eventually(lambda: upstream.requests)
         writer.close()
         async with asyncio.timeout(1):
-            await upstream.left.wait()
+            await upstream.disconnected.wait()
         await eventually(lambda: made.decision_log.decisions)
     assert made.decision.status == (200 if begun else 499)
 
@@ -335,7 +335,7 @@ async def test_the_sidecars_own_key_never_goes_up(keyring: KeyRing, name: str) -
     value, key = await create(keyring)
     gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
     sent = f"Bearer {value}" if name == "Authorization" else value
-    async with recording(whole(ANSWER)) as upstream, run_proxy(upstream.url, gatekeeper) as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, gatekeeper) as made:
         reply = await made.ask(CHAT, **{name: sent, "X_Other": "kept"})
     assert (reply.status, upstream.requests[0].header("x-other")) == (200, "kept")
     assert b"psk_" not in upstream.requests[0].head
@@ -369,7 +369,7 @@ async def test_the_upstreams_key_can_live_in_the_sidecar_alone(tmp_path: Path) -
     """Clients need none, and what they send does not go up; Azure's and Anthropic's header get the bare value."""
     (tmp_path / "key").write_text("sk-real\n")
     settings = {"api_key_file": tmp_path / "key"}
-    async with recording(whole(ANSWER)) as upstream, run_proxy(upstream.url, upstream=settings) as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, upstream=settings) as made:
         await made.ask(CHAT, Authorization="Bearer sk-client")
         await made.ask(CHAT, "/openai/deployments/x/chat/completions?api-version=1")
         await made.ask(CHAT, "/v1/messages")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from inline_proxy import run_proxy
-from recording import recording, whole
+from recording import recording, respond
 
 from sidecar.proxy.history import without_refused
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
@@ -96,7 +96,7 @@ def test_findings_below_the_bar_take_no_turn_with_them() -> None:
 
 async def chat(turns: list[Any], **settings: Any) -> tuple[int, str | None, list[Any]]:
     """Status, number of turns left out, and the turns that went up."""
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
         reply = await made.ask({"messages": turns, "x": 1.0})
     sent = [json.loads(body)["messages"] for body in upstream.bodies]
     return reply.status, reply.headers.get("x-sidecar-stripped"), sent[0] if sent else []
@@ -117,7 +117,7 @@ async def test_a_refused_turn_that_was_tried_again_and_again_goes_at_once() -> N
 async def test_a_clean_conversation_is_not_touched_under_strip() -> None:
     """Not a byte."""
     body = b'{"messages":  [{"role":"user","content":"hi"}]}'
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url, history="strip") as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, history="strip") as made:
         reply = await made.ask(body, Content_Type="application/json")
     assert (upstream.bodies, "x-sidecar-stripped" in reply.headers) == ([body], False)
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from hostile import corpus
 from inline_proxy import InlineProxy, eventually, run_proxy
-from recording import recording, whole
+from recording import recording, respond
 
 pytestmark = pytest.mark.slow
 ALLOWED_ERRORS = {502, 503, 504}
@@ -81,7 +81,7 @@ async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixtu
             if any(status >= 500 and status not in ALLOWED_ERRORS for status in statuses):
                 broken.append((case[:200], statuses))
 
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url, limits=limits) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, limits=limits) as made:
         ticking = asyncio.ensure_future(clock.run())
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
@@ -99,7 +99,7 @@ async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixtu
 
 async def test_the_corpus_would_be_seen_if_it_went_up() -> None:
     """The control: without enforcement its plain cases do arrive at the recorder."""
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url, mode="monitor") as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, mode="monitor") as made:
         for case in list(corpus())[:3]:
             await send(made, case, Clock())
     assert any(b"EVIL" in body for body in upstream.bodies)

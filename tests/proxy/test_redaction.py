@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from inline_proxy import personal, run_proxy
-from recording import recording, stream, whole
+from recording import recording, respond, stream
 from speech import PLACES, tokens
 
 from sidecar.errors import BodyError
@@ -122,10 +122,10 @@ async def test_values_come_back_in_the_answer(name: str, responses: str) -> None
     asked = place.request | {field: [{"role": "user", "content": f"Mail {MAIL}."}]}
     text = "I have written to <EMAIL_1>, and not to <EMAIL_2>. Shall <EMAIL_1> answer?"
     terms = REDACT | {"responses": responses, "answers": {"restore": True}}
-    script = whole(json.dumps(place.whole(text)).encode())
+    script = respond(json.dumps(place.response(text)).encode())
     async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made:
         reply = await made.ask(asked, place.path)
-        assert json.loads(reply.body) == place.whole(text.replace("<EMAIL_1>", MAIL))
+        assert json.loads(reply.body) == place.response(text.replace("<EMAIL_1>", MAIL))
         upstream.script = stream(list(place.events(tokens(text, 3))))
         got = await made.ask(asked | {"stream": True}, place.path)
     assert _said(got.body) == _said(b"".join(place.events([text.replace("<EMAIL_1>", MAIL)])))
@@ -155,8 +155,8 @@ def _strings(value: object, found: list[str]) -> None:
 
 async def test_without_restore_the_answer_keeps_the_names() -> None:
     """And with it only where something was replaced."""
-    body = json.dumps(PLACES["chat"].whole("To <EMAIL_1>.")).encode()
-    async with recording(whole(body)) as upstream:
+    body = json.dumps(PLACES["chat"].response("To <EMAIL_1>.")).encode()
+    async with recording(respond(body)) as upstream:
         async with run_proxy(upstream.url, **REDACT) as made:
             assert (await made.ask(chat(MAIL))).body == body
         async with run_proxy(upstream.url, answers={"restore": True}, **REDACT) as made:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from inline_proxy import CHAT, InlineProxy, eventually, post, run_proxy
-from recording import Received, head, raw, recording, stream, whole
+from recording import Received, head, raw, recording, respond, stream
 
 from sidecar.errors import UpstreamError
 from sidecar.response_scan.sse import EVENT_BYTES, whole_events
@@ -129,7 +129,7 @@ async def test_broken_events_pass_if_the_stream_ends_cleanly(sent: bytes) -> Non
 
 async def test_json_in_answer_to_a_stream_passes() -> None:
     """Upstreams do that for errors."""
-    async with recording(whole(b'{"error":{}}', "429 Slow")) as upstream, run_proxy(upstream.url) as made:
+    async with recording(respond(b'{"error":{}}', "429 Slow")) as upstream, run_proxy(upstream.url) as made:
         got = await made.talk(post(STREAM))
     assert got.endswith(b'\r\n\r\n{"error":{}}')
 
@@ -176,7 +176,7 @@ async def test_a_slow_client_slows_the_upstream_down() -> None:
             await asyncio.sleep(0.1)
         assert sent < 32 * 2**20
         writer.transport.abort()
-        await eventually(upstream.left.is_set)
+        await eventually(upstream.disconnected.is_set)
 
 
 async def test_a_client_that_takes_nothing_is_let_go() -> None:
@@ -193,7 +193,7 @@ async def test_a_client_that_takes_nothing_is_let_go() -> None:
         writer.write(post(STREAM))
         await reader.readuntil(b"\r\n\r\n")
         async with asyncio.timeout(5):
-            await upstream.left.wait()
+            await upstream.disconnected.wait()
             with pytest.raises(ConnectionResetError):
                 await reader.read()
         writer.close()
@@ -229,7 +229,7 @@ async def test_the_log_tells_a_client_that_left_from_a_stream_that_was_cut(
         await reader.readuntil(EVENT)
         if leaves:
             writer.close()
-            await upstream.left.wait()
+            await upstream.disconnected.wait()
         await made.site.close()
         writer.close()
     said = "".join(capfd.readouterr())
@@ -288,7 +288,7 @@ async def test_bytes_behind_an_answer_are_refused() -> None:
 async def test_an_answer_to_head_has_no_body(url: str) -> None:
     """Whatever the upstream sends; its length passes."""
     sent = b"HEAD /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url if url == "recording" else url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url if url == "recording" else url) as made:
         got = await made.talk(sent)
     assert (got.split(b" ")[1], got.partition(b"\r\n\r\n")[2]) == (b"200", b"")
 

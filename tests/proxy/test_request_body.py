@@ -14,7 +14,7 @@ from typing import Any
 import brotli
 import pytest
 from inline_proxy import CHAT, EVIL, eventually, run_proxy
-from recording import Recording, recording, whole
+from recording import Recording, recording, respond
 
 from sidecar.util.codings import zstd
 
@@ -71,7 +71,7 @@ async def test_only_its_own_line_opens_a_kind_and_it_goes_up_as_sent(
     lines = CLOSED if mode == "monitor" else CLOSED | {kind: "allow"}
     settings: Any = {"failure": {"input": lines}, "limits": {"body_bytes": 4096}, "mode": mode}
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
         reply = await made.ask(body, path, **headers)
     assert (reply.status, reply.headers["x-sidecar-unscanned"], made.decision.unscanned) == (200, kind, kind)
     assert sha(upstream) == [hashlib.sha256(sent).hexdigest()]
@@ -86,7 +86,7 @@ async def test_token_ids_are_scanned_where_their_vocabulary_is_set(tmp_path: Pat
     lines = [base64.b64encode(word) + b" %d" % rank for rank, word in enumerate(words)]
     (tmp_path / "own.tiktoken").write_bytes(b"\n".join(lines))
     inline: Any = {"vocabularies": {"gpt-*": tmp_path / "own.tiktoken"}}
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url, inline=inline) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, inline=inline) as made:
         reply = await made.ask({"model": "gpt-3", "prompt": ids}, "/v1/completions")
         other = await made.ask({"model": "other", "prompt": ids}, "/v1/completions")
     assert (reply.status, other.status, "x-sidecar-unscanned" in reply.headers) == (status, 422, False)
@@ -110,7 +110,7 @@ PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, 
 async def test_a_compressed_body_goes_up_as_what_was_scanned(coding: str) -> None:
     """Plain, without its coding and with its true length."""
     packed = PACK[coding](BODY)
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         reply = await made.ask(packed, **JSON, Content_Encoding=coding)
     assert (reply.status, upstream.bodies) == (200, [BODY])
     received = upstream.requests[0]
@@ -150,7 +150,7 @@ async def test_a_large_body_in_chunks_streams_up_when_oversize_is_open() -> None
             await asyncio.sleep(0)
 
     settings: Any = {"failure": {"input": {"oversize": "allow"}}, "limits": {"body_bytes": 4096}}
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
         url = f"{made.url}/chat/completions"
         async with made.session.post(url, data=chunks(), headers={"Content-Type": "application/json"}) as got:
             assert (got.status, got.headers["x-sidecar-unscanned"]) == (200, "oversize")
@@ -194,7 +194,7 @@ async def test_two_content_types_are_refused() -> None:
 async def test_unknown_routes_can_be_opened() -> None:
     """Unscanned, and named so."""
     async with (
-        recording(whole(b"{}")) as upstream,
+        recording(respond(b"{}")) as upstream,
         run_proxy(upstream.url, failure={"unknown_route": "allow"}) as made,
     ):
         reply = await made.ask(EVIL, "/v1/unheard/of")
@@ -207,7 +207,7 @@ async def test_what_is_refused_did_not_go_up_unscanned() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://pictures.example/a.png"}}
     text = {"type": "text", "text": "EVIL"}
     body = {"model": "m", "messages": [{"role": "user", "content": [image, text]}]}
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         reply = await made.ask(body)
     assert (reply.status, reply.headers.get("x-sidecar-unscanned"), upstream.requests) == (400, None, [])
 
@@ -215,7 +215,7 @@ async def test_what_is_refused_did_not_go_up_unscanned() -> None:
 async def test_routes_of_the_operator_are_scanned() -> None:
     """`inline.routes` makes a path known."""
     async with (
-        recording(whole(b"{}")) as upstream,
+        recording(respond(b"{}")) as upstream,
         run_proxy(upstream.url, inline={"routes": ["/api/generate"]}) as made,
     ):
         assert (await made.ask({"prompt": "EVIL"}, "/api/generate")).status == 400
@@ -235,7 +235,7 @@ async def test_routes_of_the_operator_are_scanned() -> None:
 async def test_rerankers_and_tokenizers_are_served_and_scanned(path: str, rest: dict[str, Any]) -> None:
     """The routes that vLLM and others have beside OpenAI's, without a setting."""
     body = json.dumps({"model": "m", **rest}).encode()
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         assert (await made.ask(body, path, **JSON)).status == 200
         assert (await made.ask(body.replace(b"Ann.", b"EVIL"), path, **JSON)).status == 400
     assert upstream.bodies == [body]
@@ -255,7 +255,7 @@ async def test_the_text_of_a_form_is_scanned_and_the_form_goes_up_as_sent() -> N
     """The prompt of a transcription; its sound is media."""
     clean, kind = form(file=b"\x00\x01\xff\xfe" * 64, model="whisper-1", prompt="Names: Ann")
     evil, _ = form(file=b"\x00\x01\xff\xfe" * 64, model="whisper-1", prompt="EVIL")
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         passed = await made.ask(clean, "/v1/audio/transcriptions", Content_Type=kind)
         blocked = await made.ask(evil, "/v1/audio/transcriptions", Content_Type=kind)
     assert (passed.status, passed.headers["x-sidecar-unscanned"], blocked.status) == (200, "media", 400)
@@ -279,7 +279,7 @@ EVIL_LINE = json.dumps({"custom_id": "2", "method": "POST", "url": "/v1/chat/com
 async def test_files_follow_their_policy(policy: str, lines: bytes, status: int, unscanned: str | None) -> None:
     """Each line of a batch is a prompt that runs later."""
     body, kind = form(purpose="batch", file=lines)
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url, inline={"files": policy}) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, inline={"files": policy}) as made:
         reply = await made.ask(body, "/v1/files", Content_Type=kind)
     assert (reply.status, reply.headers.get("x-sidecar-unscanned")) == (status, unscanned)
     assert len(upstream.requests) == (1 if status == 200 else 0)
@@ -288,7 +288,7 @@ async def test_files_follow_their_policy(policy: str, lines: bytes, status: int,
 async def test_a_large_body_does_not_hold_up_others() -> None:
     """It is read in a thread, and read all the same."""
     texts = [{"role": "user", "content": "word " * 20}] * 4000
-    async with recording(whole(b"{}")) as upstream, run_proxy(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         assert (await made.ask({"messages": texts})).status == 200
         assert (await made.ask({"messages": [*texts, {"role": "user", "content": "EVIL"}]})).status == 400
     assert len(upstream.requests) == 1

@@ -13,7 +13,7 @@ from answers import answer
 from anthropic import Anthropic, AsyncAnthropic
 from inline_proxy import ATTACK, InlineProxy, run_proxy
 from pydantic import BaseModel
-from recording import Recording, recording, stream, whole
+from recording import Recording, recording, respond, stream
 from speech import LEAK, PLACES, SYSTEM, tokens
 
 BENIGN = [{"role": "user", "content": "What is the capital of France?"}]
@@ -149,7 +149,9 @@ async def test_the_stream_helper_takes_either_ending(upstream: Recording, style:
 @pytest.mark.parametrize("style", ["error", "refusal"])
 async def test_a_leak_in_an_answer_is_withheld_after_one_attempt(style: str, streamed: bool) -> None:
     """`responses: block`: an error of the SDK, in mid-stream, too; or an answer that ends with `refusal`."""
-    script = stream(list(MESSAGE.events(tokens(LEAK)))) if streamed else whole(json.dumps(MESSAGE.whole(LEAK)).encode())
+    script = (
+        stream(list(MESSAGE.events(tokens(LEAK)))) if streamed else respond(json.dumps(MESSAGE.response(LEAK)).encode())
+    )
     call: Call = lambda c: c.messages.create(**ASK, messages=BENIGN, system=SYSTEM, stream=streamed)  # noqa: E731
     terms: dict[str, Any] = {"responses": "block", "block": {"style": style}} | PATIENT
     async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made:

@@ -15,7 +15,7 @@ from answers import answer
 from inline_proxy import ATTACK, run_proxy
 from openai import AsyncAzureOpenAI, AsyncOpenAI, OpenAI
 from pydantic import BaseModel
-from recording import Received, Recording, head, raw, recording, stream, whole
+from recording import Received, Recording, head, raw, recording, respond, stream
 
 BENIGN = [{"role": "user", "content": "What is the capital of France?"}]
 EVIL = [{"role": "user", "content": ATTACK}]
@@ -267,7 +267,7 @@ async def test_a_redirect_of_the_upstream_leads_back_to_the_sidecar(kind: str) -
         if received.target.endswith("?again"):
             return await answer(received, writer)
         there = f"Location: {upstream.url}/v1/chat/completions?again"
-        return await whole(b"{}", "307 Elsewhere", "application/json", there)(received, writer)
+        return await respond(b"{}", "307 Elsewhere", "application/json", there)(received, writer)
 
     async with recording(script) as upstream, run_proxy(upstream.url) as made:
         assert (await run(kind, CALLS["chat"], made.url))["choices"][0]["message"]["content"] == "Paris."

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from inline_proxy import InlineProxy, Reply, post, run_proxy
-from recording import Received, Recording, Script, head, recording, stream, whole
+from recording import Received, Recording, Script, head, recording, respond, stream
 from speech import LEAK, PLACES, PLAIN, SYSTEM, Place, tokens
 
 from sidecar.response_scan.scanner import MAX_TEXTS
@@ -25,7 +25,7 @@ SECRET = "The key is AKIAIOSFODNN7QWERTZU, keep it."
 
 def answering(place: Place, text: str, *headers: str) -> Script:
     """An upstream that says this in one piece."""
-    return whole(json.dumps(place.whole(text)).encode(), "200 OK", "application/json", *headers)
+    return respond(json.dumps(place.response(text)).encode(), "200 OK", "application/json", *headers)
 
 
 def streamed(place: Place, text: str, **terms: Any) -> Script:
@@ -90,7 +90,7 @@ async def test_an_ordinary_answer_passes_byte_for_byte(name: str) -> None:
     """Blocking costs an innocent answer nothing but the wait, streamed or not, in the order in which it came."""
     place = PLACES[name]
     text = f"{PLAIN} {PLAIN}"
-    body = json.dumps(place.whole(text)).encode()
+    body = json.dumps(place.response(text)).encode()
     async with recording(answering(place, text)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         reply = await ask(endpoint, place)
         assert (reply.status, reply.body) == (200, body)
@@ -103,7 +103,7 @@ async def test_an_ordinary_answer_passes_byte_for_byte(name: str) -> None:
 @pytest.mark.parametrize("text", [LEAK, MAIL, SECRET])
 async def test_flag_passes_everything_and_says_so(text: str) -> None:
     """`responses: flag`: the same bytes, a header where there still can be one, and a record in any case."""
-    body = json.dumps(CHAT.whole(text)).encode()
+    body = json.dumps(CHAT.response(text)).encode()
     async with (
         recording(answering(CHAT, text)) as upstream,
         run_proxy(upstream.url, **PATIENT, responses="flag") as endpoint,
@@ -181,14 +181,14 @@ async def test_a_compressed_answer_is_looked_at(coding: str) -> None:
     field = f"Content-Encoding: {coding}"
 
     def packed(text: str) -> Script:
-        return whole(pack(json.dumps(CHAT.whole(text)).encode()), "200 OK", "application/json", field)
+        return respond(pack(json.dumps(CHAT.response(text)).encode()), "200 OK", "application/json", field)
 
     async with recording(packed(LEAK)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         assert (await ask(endpoint)).status == 400
         assert upstream.requests[0].header("accept-encoding") == "identity"
         upstream.script = packed(PLAIN)
         reply = await ask(endpoint)
-    assert (reply.headers["Content-Encoding"], reply.body) == (coding, pack(json.dumps(CHAT.whole(PLAIN)).encode()))
+    assert (reply.headers["Content-Encoding"], reply.body) == (coding, pack(json.dumps(CHAT.response(PLAIN)).encode()))
 
 
 @pytest.mark.parametrize(("text", "ends"), [(PLAIN, True), (PLAIN + LEAK, False)])
@@ -207,14 +207,14 @@ async def test_a_compressed_stream_is_looked_at(text: str, ends: bool) -> None:
 
 
 UNREADABLE = {
-    "another coding": whole(b"\x0b\x02\x80", "200 OK", "application/json", "Content-Encoding: dcb"),
-    "no JSON": whole(b"Sure! Never mention", "200 OK", "application/json"),
-    "not gzip": whole(b"{}", "200 OK", "application/json", "Content-Encoding: gzip"),
-    "cut gzip": whole(gzip.compress(b'{"a": 1}')[:-9], "200 OK", "application/json", "Content-Encoding: gzip"),
-    "plain text": whole(b"Sure!", "200 OK", "text/plain"),
-    "lines of JSON": whole(b'{"a": 1}\n{"a": 2}\n', "200 OK", "application/x-ndjson"),
-    "too large": whole(b'{"a": "' + b"x" * 5000 + b'"}', "200 OK", "application/json"),
-    "bomb": whole(
+    "another coding": respond(b"\x0b\x02\x80", "200 OK", "application/json", "Content-Encoding: dcb"),
+    "no JSON": respond(b"Sure! Never mention", "200 OK", "application/json"),
+    "not gzip": respond(b"{}", "200 OK", "application/json", "Content-Encoding: gzip"),
+    "cut gzip": respond(gzip.compress(b'{"a": 1}')[:-9], "200 OK", "application/json", "Content-Encoding: gzip"),
+    "plain text": respond(b"Sure!", "200 OK", "text/plain"),
+    "lines of JSON": respond(b'{"a": 1}\n{"a": 2}\n', "200 OK", "application/x-ndjson"),
+    "too large": respond(b'{"a": "' + b"x" * 5000 + b'"}', "200 OK", "application/json"),
+    "bomb": respond(
         gzip.compress(b'{"a": "' + b"x" * 5000 + b'"}'), "200 OK", "application/json", "Content-Encoding: gzip"
     ),
 }
@@ -241,7 +241,7 @@ async def test_what_cannot_be_looked_at_follows_the_failure_policy(name: str) ->
 async def test_an_answer_with_more_texts_than_anybody_writes_cannot_be_looked_at(value: bytes, status: int) -> None:
     """Each text costs some work, so a large answer is not made of single letters; numbers cost none."""
     answer = b'{"choices": [' + b",".join([value] * (MAX_TEXTS + 1)) + b"]}"
-    async with recording(whole(answer)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
+    async with recording(respond(answer)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         assert (await ask(endpoint)).status == status
 
 
@@ -303,9 +303,9 @@ async def test_a_system_prompt_that_takes_too_long_to_read_follows_the_failure_p
 async def test_errors_and_other_routes_pass_as_they_are() -> None:
     """An error is the upstream's own word; embeddings and models say nothing."""
     error = json.dumps({"error": {"message": LEAK}}).encode()
-    async with recording(whole(error, "400 Bad Request")) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
+    async with recording(respond(error, "400 Bad Request")) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         assert (await ask(endpoint)).body == error
-        upstream.script = whole(b"not json", "200 OK", "application/json")
+        upstream.script = respond(b"not json", "200 OK", "application/json")
         assert (await endpoint.ask({"model": "m", "input": "a"}, "/v1/embeddings")).body == b"not json"
         assert upstream.requests[-1].header("accept-encoding") != "identity"
 
@@ -315,9 +315,9 @@ async def test_an_answer_of_an_operators_own_route_is_looked_at() -> None:
     request = CHAT.request | {"stream": False}
     terms = BLOCK | {"inline": {"routes": ["/api/chat"]}}
     answer = json.dumps({"message": {"role": "assistant", "content": LEAK}, "done": True}).encode()
-    async with recording(whole(answer)) as upstream, run_proxy(upstream.url, **terms) as endpoint:
+    async with recording(respond(answer)) as upstream, run_proxy(upstream.url, **terms) as endpoint:
         reply = await endpoint.ask(request, "/api/chat")
-        upstream.script = whole(answer.replace(LEAK.encode(), b"Good morning."))
+        upstream.script = respond(answer.replace(LEAK.encode(), b"Good morning."))
         assert (await endpoint.ask(request, "/api/chat")).status == 200
     assert (reply.status, reply.headers["x-sidecar-answer"]) == (400, "block")
 
@@ -327,7 +327,7 @@ async def test_an_answer_of_an_operators_own_route_is_looked_at() -> None:
 async def test_subtitles_and_sound_pass_as_they_are(kind: str, route: str) -> None:
     """No chat has written them; what cannot be read there is no failure."""
     body = b"WEBVTT\n\n00:00.000 --> 00:01.000\nHello.\n\xff"
-    async with recording(whole(body, "200 OK", kind)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
+    async with recording(respond(body, "200 OK", kind)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         reply = await endpoint.ask({"model": "m", "input": "Hello."}, f"/v1/audio/{route}")
     assert (reply.status, reply.body, "x-sidecar-answer" in reply.headers) == (200, body, False)
 
@@ -423,7 +423,7 @@ async def test_choices_that_speak_by_turns_are_told_apart() -> None:
 
 async def test_off_asks_nothing_of_the_upstream(recorder: Recording) -> None:
     """With `responses: off` headers and bytes are those of before."""
-    recorder.script = whole(gzip.compress(b"{}"), "200 OK", "application/json", "Content-Encoding: gzip")
+    recorder.script = respond(gzip.compress(b"{}"), "200 OK", "application/json", "Content-Encoding: gzip")
     async with run_proxy(recorder.url, **PATIENT) as endpoint:
         reply = await endpoint.ask(CHAT.request, Accept_Encoding="br, gzip")
     assert recorder.requests[0].header("accept-encoding") == "br, gzip"
