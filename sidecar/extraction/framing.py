@@ -32,7 +32,7 @@ _MARK = re2.compile(rf"</?(?:{'|'.join(_TAGS.split())})>|(?m:^)(?:{'|'.join(_SEN
 
 
 class Part(NamedTuple):
-    """A part of a turn without markers; `framed` if it is between or after them."""
+    """A part of a turn without markers; `framed` if it is inside a tag."""
 
     text: str
     framed: bool
@@ -45,6 +45,7 @@ def parts(text: str) -> list[Part]:
 
 
 def _parts(text: str, marks: list[tuple[int, int, str]]) -> Iterator[Part]:
+    # Invariant: `depth` is the number of tags open at `at`; sentences open none, and extra closing tags are ignored.
     depth, at = 0, 0
     for start, end, mark in [*marks, (len(text), len(text), "")]:
         if (part := text[at:start].strip()) and at < start:

@@ -62,6 +62,7 @@ def _conversations(groups: Iterable[_Group]) -> list[Segment]:
 
 
 def _latest(turns: Sequence[_Group]) -> Sequence[_Group]:
+    # Invariant: `size` is the length of the last `count` + 1 turns.
     size = 0
     for count, (_, texts) in enumerate(reversed(turns)):
         size += sum(map(len, texts))

@@ -62,6 +62,7 @@ def passages(text: str) -> list[str]:
     if not lines:
         return []
     ranges = sorted({*_tagged_ranges(text), *_fenced_ranges(text, lines), *_headed_ranges(text, lines)})
+    # Invariant: text before `covered` is done. Ranges are sorted by start, so clipping them there keeps parts disjoint.
     parts, covered = [], 0
     for start, stop in ranges:
         if stop > covered and (part := text[max(start, covered) : stop].strip()):

@@ -165,7 +165,7 @@ def _classified(method: str, raw_path: str, prefixes: tuple[str, ...], extra: tu
     bases, custom = _split_patterns(prefixes), _split_patterns(extra)
     match = _find(method, segments, bases, custom)
     if any("%2" in segment for segment in segments) and not _is_one_route(method, segments, match, bases, custom):
-        raise _not_canonical("holds an encoded delimiter or blank where no id stands")
+        raise _not_canonical("holds an encoded delimiter or blank outside an id")
     folded_match = _find(method, tuple(segment.lower() for segment in segments), _lower(bases), _lower(custom))
     if folded_match is not None and (match is None or match.operation != folded_match.operation):
         raise _not_canonical("differs from a known route in upper and lower case")

@@ -47,6 +47,7 @@ async def read_body(request: web.Request, limits: Limits) -> bytes:
 
 async def _read_chunks(content: StreamReader, limits: Limits, reservation: Reservation) -> bytes:
     """Read with a deadline that grows with the bytes received: allows a slow connection, but not a stalled one."""
+    # Invariant: after each chunk the reservation is twice the bytes received, which covers the final join as well.
     chunks: list[bytes] = []
     size, clock = 0, asyncio.get_running_loop().time
     started = clock()
