@@ -33,7 +33,7 @@ class Collector:
     spans: list[Span] = field(default_factory=list)
     service: str = ""
 
-    async def read_body(self, request: web.Request) -> web.Response:
+    async def receive(self, request: web.Request) -> web.Response:
         """`POST /v1/traces` in protobuf."""
         body = await request.read()
         self.raw += body
