@@ -1,23 +1,23 @@
-"""The error tree. A class exists only where someone catches it apart.
+"""The exception hierarchy. A class exists only if it is caught separately.
 
 SidecarError
 ├── ConfigError            wrong settings: every problem at once, exit 2
-├── PolicyError            a policy that does not load or fails its self-tests
-├── InjectError            a Kubernetes object that cannot take the sidecar
+├── PolicyError            a policy that does not load or fails its self-test
+├── InjectError            a Kubernetes object that the sidecar cannot be injected into
 ├── ModelError             semantic model missing or damaged
-├── StoreError             the database does not answer
-├── ClientError            our client got no verdict; `.status`, `.passing`, `.retry_after` say why
-├── LayerError             a layer has no answer; `.cause` is a snake_case word
-└── RequestError           the client is answered with `.status`; `detail` says what and where
+├── StoreError             the database does not respond
+├── ClientError            our client got no verdict; see `.status`, `.passing`, `.retry_after`
+├── LayerError             a layer has no result; `.cause` is a snake_case word
+└── RequestError           answered to the client with `.status`; `detail` describes the problem
     ├── Unauthorized       401, one body for every cause
     ├── RateLimited        429, carries `retry_after`
     ├── RouteNotAllowed    403
     │   └── UpgradeRefused 426, no websockets
-    ├── NoSuchKey          404, there is no API key with that id
+    ├── NoSuchKey          404, no API key with that id
     ├── BodyError          400 / 413 / 415 / 422, `.kind` names the line of `failure.input`
     ├── Unavailable        503, carries `retry_after`
     └── UpstreamError      502 / 504
-        └── AnswerBlocked  the upstream's response is withheld
+        └── ResponseBlocked  the response is withheld from the client
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-NOT_YAML = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
-"""What PyYAML raises beside its own errors: for a thirteenth month, a number without digits, a date that is none."""
+YAML_ERRORS = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
+"""What PyYAML raises besides its own errors, e.g. for a thirteenth month or a number without digits."""
 
 _CREDENTIALS = re.compile(r"""(//).*@|[^\s'"]*@""", re.DOTALL)
 
@@ -36,11 +36,11 @@ def _masked(text: str) -> str:
 
 
 class SidecarError(Exception):
-    """Whatever this program raises on purpose."""
+    """Base class of all errors of this program."""
 
 
 class ProblemsError(SidecarError):
-    """Several problems found in one go; `str()` lists them a line each."""
+    """Several problems reported together; `str()` lists them one per line."""
 
     def __init__(self, summary: str, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -48,18 +48,18 @@ class ProblemsError(SidecarError):
 
 
 class ConfigError(ProblemsError):
-    """The configuration is wrong. What may be the credentials of a URL (all before its `@`) is not told."""
+    """The configuration is invalid. Possible credentials in a URL (all before its `@`) are masked."""
 
     def __init__(self, summary: str, problems: Sequence[str]) -> None:
         super().__init__(_masked(summary), [_masked(problem) for problem in problems])
 
 
 class PolicyError(ProblemsError):
-    """A policy file is wrong, or a rule fails its own examples."""
+    """A policy file is invalid, or a rule fails its own examples."""
 
 
 class InjectError(ProblemsError):
-    """The sidecar cannot be put into a Kubernetes object, or may not be put there as asked."""
+    """The sidecar cannot be injected into a Kubernetes object, or not with the requested options."""
 
 
 class ModelError(SidecarError):
@@ -67,11 +67,11 @@ class ModelError(SidecarError):
 
 
 class StoreError(SidecarError):
-    """The database did not answer."""
+    """The database did not respond."""
 
 
 class ClientError(SidecarError):
-    """`sidecar.client` got no verdict. `status`: None without an answer; `passing`: trying again may help."""
+    """`sidecar.client` got no verdict. `status`: None without a response; `passing`: transient, a retry may help."""
 
     def __init__(
         self, message: str, *, status: int | None = None, passing: bool = False, retry_after: float | None = None
@@ -81,7 +81,7 @@ class ClientError(SidecarError):
 
 
 class LayerError(SidecarError):
-    """A layer has no answer. `cause` is one snake_case word for headers, logs and metrics."""
+    """A layer has no result. `cause` is one snake_case word for headers, logs and metrics."""
 
     def __init__(self, cause: str, message: str = "") -> None:
         self.cause = cause
@@ -89,7 +89,7 @@ class LayerError(SidecarError):
 
 
 class RequestError(SidecarError):
-    """The request is answered with an error: `status`, OpenAI `code`, and a text for people."""
+    """The request is answered with an error: `status`, OpenAI `code`, and a readable `detail`."""
 
     status = 400
     code = "invalid_request"
@@ -109,7 +109,7 @@ class Unauthorized(RequestError):
 
 
 class RateLimited(RequestError):
-    """Too many requests; `retry_after` says for how many seconds to wait."""
+    """Too many requests; `retry_after` is the time to wait in seconds."""
 
     status = 429
     code = "rate_limit_exceeded"
@@ -123,21 +123,21 @@ class RouteNotAllowed(RequestError):
 
 
 class UpgradeRefused(RouteNotAllowed):
-    """The client asks for a websocket, which is not served. Clients that can go on over HTTP do so after a 426."""
+    """The client requests a websocket, which is not served. Clients that support HTTP fall back to it after a 426."""
 
     status = 426
     code = "upgrade_refused"
 
 
 class NoSuchKey(RequestError):
-    """There is no API key with that id."""
+    """No API key has that id."""
 
     status = 404
     code = "not_found"
 
 
 class BodyError(RequestError):
-    """The body cannot be read as what it claims to be. `kind` names the line of `failure.input`."""
+    """The body does not have its declared format. `kind` names the setting below `failure.input`."""
 
     code = "invalid_body"
 
@@ -148,14 +148,14 @@ class BodyError(RequestError):
 
 
 class Unavailable(RequestError):
-    """The scan could not be done, or no room is left; closed by policy."""
+    """The scan failed or capacity is exhausted, and the policy is to refuse."""
 
     status = 503
     code = "scanner_unavailable"
 
 
 class UpstreamError(RequestError):
-    """The upstream refused the connection (502) or did not answer in time (504)."""
+    """The upstream refused the connection (502) or did not respond in time (504)."""
 
     code = "upstream_error"
 
@@ -164,8 +164,8 @@ class UpstreamError(RequestError):
         self.status = status
 
 
-class AnswerBlocked(UpstreamError):
-    """The response was scanned and is withheld: a stream ends with this as if it had been cut off."""
+class ResponseBlocked(UpstreamError):
+    """The response was scanned and is withheld; a stream ends with this error as if it had been truncated."""
 
     code = "content_filter"
 

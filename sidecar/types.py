@@ -1,8 +1,8 @@
-"""The types that all packages share: segments, findings, reports, verdicts, decisions.
+"""The shared data types: segments, findings, reports, verdicts, decisions.
 
 Pure values and protocols, no I/O. A *layer* turns a `ScanRequest` into a `LayerReport`; the *engine*
-turns reports into one `Verdict`; a `Decision` is a verdict with its circumstances. All scores are
-floats from 0.0 (safe) to 1.0 (dangerous); all times are seconds unless a name says `_ms`; all offsets
+merges reports into one `Verdict`; a `Decision` is a verdict with its circumstances. All scores are
+floats from 0.0 (safe) to 1.0 (dangerous); all times are in seconds unless the name ends in `_ms`; all offsets
 count code points of the segment's original text.
 """
 
@@ -28,7 +28,7 @@ class Label(StrEnum):
 
 
 class Action(StrEnum):
-    """What the scan API recommends, and the inline proxy does, with a prompt."""
+    """The action recommended for a prompt, or taken by the inline proxy."""
 
     ALLOW = "allow"
     BLOCK = "block"
@@ -43,12 +43,12 @@ class LayerName(StrEnum):
 
 
 class Source(StrEnum):
-    """Who wrote a segment, as its place in the request says. What no table knows is the user's."""
+    """The author of a segment, derived from its place in the request. Unknown places count as the user's."""
 
     USER = "user"
     """User turns, and every unknown role and field."""
     UNTRUSTED = "untrusted"
-    """What the model reads and nobody in the conversation wrote: tool results, files, documents, search results."""
+    """Content from outside the conversation: tool results, files, documents, search results."""
     APPLICATION = "application"
     """System and developer turns, instructions, tool definitions, response schemas."""
     MODEL = "model"
@@ -56,7 +56,7 @@ class Source(StrEnum):
 
 
 class Channel(StrEnum):
-    """How a rule reads a text: as said to the model (direct), as read by it (indirect), or as its own application's."""
+    """How rules treat a text: addressed to the model (direct), read by it (indirect), or the application's own."""
 
     DIRECT = "direct"
     INDIRECT = "indirect"
@@ -68,7 +68,7 @@ SOURCE_OF = {
     Channel.INDIRECT: Source.UNTRUSTED,
     Channel.APPLICATION: Source.APPLICATION,
 }
-"""The source of a text of which only the channel is known: of a rule's examples, of labelled rows."""
+"""The source of a text if only its channel is known, as for examples of rules and labelled rows."""
 _CHANNELS = {
     Source.USER: Channel.DIRECT,
     Source.UNTRUSTED: Channel.INDIRECT,
@@ -79,30 +79,30 @@ _CHANNELS = {
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One text with its source and its place in the request, such as `messages.2.content.0.text`."""
+    """One text with its source and its path in the request, such as `messages.2.content.0.text`."""
 
     text: str
     source: Source = Source.USER
     path: str = "prompt"
     joined: bool = field(default=False, compare=False)
-    """Whether it repeats other segments, read in a row (`sidecar.extraction.joining`)."""
+    """Whether it repeats the text of other segments, joined (`sidecar.extraction.joining`)."""
     rules_only: bool = field(default=False, compare=False)
-    """Whether the other layers read its parts instead, which are segments, too (`sidecar.extraction.framing`)."""
+    """Whether only rules read it; other layers read its parts, which are separate segments (`extraction.framing`)."""
     pieces: tuple[tuple[int, str], ...] = field(default=(), compare=False)
-    """Of a packed segment (`sidecar.extraction.packing`): the offset at which each piece begins, and its path."""
+    """The start offset and path of each piece of a packed segment (`sidecar.extraction.packing`)."""
 
     @property
     def channel(self) -> Channel:
-        """How rules read it."""
+        """The channel as which rules read it."""
         return _CHANNELS[self.source]
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every path that a finding in it may name."""
+        """Every path that a finding in it may have."""
         return (self.path, *(path for _, path in self.pieces))
 
     def path_at(self, offset: int | None) -> str:
-        """The path of what stands at this offset (code points): of a packed segment that of the piece."""
+        """The path of the text at this offset (code points): in a packed segment that of the piece."""
         if offset is None or not self.pieces:
             return self.path
         return self.pieces[max(0, bisect_right(self.pieces, offset, key=itemgetter(0)) - 1)][1]
@@ -110,16 +110,16 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """What a layer is given: the segments to judge, and the application's system prompt if known.
+    """The input of a layer: the segments to score, and the application's system prompt if known.
 
-    `enough` is a score from which on nothing more matters: a layer may then stop reading (and says so in
-    `SegmentReport.whole`). None: everything is to be read.
+    Once a score reaches `sufficient_score` the verdict cannot change: a layer may then stop reading, which it reports
+    in `SegmentReport.complete`. None: read everything.
     """
 
     segments: tuple[Segment, ...]
     system_prompt: str | None = None
     model: str | None = None
-    enough: float | None = None
+    sufficient_score: float | None = None
 
     @property
     def length(self) -> int:
@@ -129,7 +129,7 @@ class ScanRequest:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One reason for suspicion. `start` and `end` lie inside the segment's original text, or are None."""
+    """One detection. `start` and `end` are offsets in the segment's original text, or None."""
 
     rule: str
     label: Label
@@ -140,34 +140,34 @@ class Finding:
     end: int | None = None
     view: str = "raw"
     decides: bool = True
-    """Whether it blocks alone. False for hints, for rules with status `test`, and where an exception holds."""
+    """Whether it can block alone. False for hints, for rules with status `test`, and if an exception applies."""
     hint: bool = False
-    """Whether it counts together with other evidence (`sidecar.scan.fusion`). Neither: scored and logged only."""
+    """Whether it counts in combination with other evidence (`sidecar.scan.fusion`). If neither: only logged."""
     digest: str = ""
-    """What the whole text of its segment is known by (`scan.exceptions`), where the finding is worth a block."""
+    """Digest of the segment's whole text (`scan.exceptions`), set if the finding can cause a block."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentReport:
-    """What one layer says of one segment, whatever stands beside it.
+    """The result of one layer for one segment, independent of the other segments.
 
-    `whole` is False if the reading ended before the end of the segment, because of something certain:
-    then what is missing is unknown, and not harmless.
+    `complete` is False if the layer stopped before the end of the segment, because its result was certain:
+    the unread text is then unknown, not harmless.
     """
 
     score: float
     findings: tuple[Finding, ...] = ()
-    whole: bool = True
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """What one layer says of one request.
+    """The result of one layer for one request.
 
-    `score` is the highest deciding score, `None` if the layer has no answer; `failure` then names the
+    `score` is the highest deciding score, `None` if the layer failed; `failure` then names the
     cause in one snake_case word (`deadline`, `unavailable`, `error`, `budget`, ...). `detail` holds
-    figures for `/explain` (windows read, cache hits), never text of the prompt. `each` says the same
-    segment by segment, in their order; it is empty where a layer judges the request as a whole.
+    figures for `/explain` (windows read, cache hits), never text of the prompt. `segment_reports` holds the
+    results by segment, in order; it is empty if a layer scores only the request as a whole.
     """
 
     layer: LayerName
@@ -177,38 +177,37 @@ class LayerReport:
     failure: str | None = None
     reasoning: str | None = None
     detail: Mapping[str, float | int | str] = field(default_factory=dict)
-    each: tuple[SegmentReport, ...] = ()
+    segment_reports: tuple[SegmentReport, ...] = ()
 
     @classmethod
-    def over(
-        cls, layer: LayerName, each: Sequence[SegmentReport], detail: Mapping[str, float | int | str] | None = None
+    def from_segments(
+        cls, layer: LayerName, reports: Sequence[SegmentReport], detail: Mapping[str, float | int | str] | None = None
     ) -> LayerReport:
-        """The report on a request, from those on its segments."""
-        findings = tuple(finding for report in each for finding in report.findings)
-        score = max((report.score for report in each), default=0.0)
-        return cls(layer, score, findings, detail=detail or {}, each=tuple(each))
+        """The report on a request from the reports on its segments."""
+        findings = tuple(finding for report in reports for finding in report.findings)
+        score = max((report.score for report in reports), default=0.0)
+        return cls(layer, score, findings, detail=detail or {}, segment_reports=tuple(reports))
 
 
 class Layer(Protocol):
-    """A detector. It scores and never decides; it may raise, the engine turns that into a report."""
+    """A detector. It scores and never decides; the engine turns an exception into a failed report."""
 
     @property
     def name(self) -> LayerName:
-        """Which of the three it is."""
+        """The name of the layer."""
         ...
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
-        """Score the request; `prior` holds what the layers before it found."""
+        """Score the request; `prior` holds the findings of the earlier layers."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The engine's answer: the six fields of the specification, and what they rest on.
+    """The engine's result: the six fields of the specification, and the evidence for them.
 
-    `failure` is the cause when no verdict could be reached ("could not scan"); `action` then follows
-    the failure policy: `block` means refuse with an error, `allow` means forward and say so. `culprit` is
-    the path of the segment that blocks.
+    `failure` is the cause if the scan failed; `action` then follows the failure policy: `block` means refuse with an
+    error, `allow` means forward and report it. `blocking_path` is the path of the segment that caused the block.
     """
 
     risk_score: float
@@ -220,7 +219,7 @@ class Verdict:
     failure: str | None = None
     reports: tuple[LayerReport, ...] = ()
     revision: str = ""
-    culprit: str | None = None
+    blocking_path: str | None = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -229,19 +228,19 @@ class Verdict:
 
     @property
     def path(self) -> str | None:
-        """The segment that weighs most: what an error answer names as `param`."""
-        if self.culprit is not None:
-            return self.culprit
+        """The path of the decisive segment, which error responses name as `param`."""
+        if self.blocking_path is not None:
+            return self.blocking_path
         ranked = sorted((f for f in self.findings if f.decides), key=lambda f: -f.score)
         return ranked[0].path if ranked else None
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A verdict with its circumstances: answered, logged, counted and stored as one record.
+    """A verdict with its circumstances: returned, logged, counted and stored as one record.
 
-    `text` is empty unless `log.prompts` says otherwise; `digest` is an HMAC, never a plain hash.
-    `action` is what was done, which under `mode: monitor` differs from `verdict.action`.
+    `text` is empty unless `log.prompts` is set; `digest` is an HMAC, never a plain hash.
+    `action` is the action taken, which under `mode: monitor` may differ from `verdict.action`.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What a recording upstream answers, route by route, in the shapes of the OpenAI API; with fields nobody knows."""
+"""Responses of a recording upstream by route, in the formats of the OpenAI API, with additional unknown fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 from urllib.parse import unquote
 
-from recording import Received, Script, stream, whole
+from recording import Received, Script, respond, stream
 
 from sidecar.upstream import echo_shapes as shapes
 
@@ -52,19 +52,19 @@ def _chunks(request: dict) -> list[bytes]:
 
 
 def _response(request: dict) -> dict:
-    made = shapes.response(request) | {"id": "resp_1", "created_at": 1}
-    made["output"][0]["id"] = "msg_1"
-    return made
+    body = shapes.response(request) | {"id": "resp_1", "created_at": 1}
+    body["output"][0]["id"] = "msg_1"
+    return body
 
 
 def _response_stream(request: dict) -> list[bytes]:
-    done = _response(request)
+    response = _response(request)
     return [
         b"event: response.created\ndata: "
-        + json.dumps({"type": "response.created", "sequence_number": 0, "response": done}).encode()
+        + json.dumps({"type": "response.created", "sequence_number": 0, "response": response}).encode()
         + b"\n\n",
         b"event: response.completed\ndata: "
-        + json.dumps({"type": "response.completed", "sequence_number": 1, "response": done}).encode()
+        + json.dumps({"type": "response.completed", "sequence_number": 1, "response": response}).encode()
         + b"\n\n",
     ]
 
@@ -73,22 +73,22 @@ _CALLED = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"ci
 
 
 def _message(request: dict) -> dict:
-    made = shapes.message(request) | {"id": "msg_1", "x_unknown": {"kept": [1, None]}}
+    body = shapes.message(request) | {"id": "msg_1", "x_unknown": {"kept": [1, None]}}
     if request.get("tools"):
-        made |= {"content": [*made["content"], _CALLED], "stop_reason": "tool_use"}
-    return made
+        body |= {"content": [*body["content"], _CALLED], "stop_reason": "tool_use"}
+    return body
 
 
 def _message_stream(request: dict) -> list[bytes]:
     events = list(shapes.message_events(request))
-    first = json.loads(events[0].partition(b"data: ")[2])
-    first["message"]["id"] = "msg_1"
+    start = json.loads(events[0].partition(b"data: ")[2])
+    start["message"]["id"] = "msg_1"
     ping = b'event: ping\ndata: {"type": "ping"}\n\n'
-    return [b"event: message_start\ndata: " + json.dumps(first).encode() + b"\n\n", ping, *events[1:]]
+    return [b"event: message_start\ndata: " + json.dumps(start).encode() + b"\n\n", ping, *events[1:]]
 
 
 def _plain(received: Received) -> dict:
-    """An answer that is no stream."""
+    """A response that is not a stream."""
     path = received.target.partition("?")[0].removeprefix("/v1")
     if path == "/files":
         return {"id": "file-1", "object": "file", "bytes": 3, "created_at": 1, "filename": "f.txt"} | {
@@ -114,7 +114,7 @@ def _plain(received: Received) -> dict:
 
 
 async def answer(received: Received, writer: asyncio.StreamWriter) -> None:
-    """The script: deterministic, so that two runs can be compared."""
+    """The script, deterministic so that two runs can be compared."""
     script: Script
     kind = received.header("content-type") or ""
     if kind.startswith("application/json") and received.json().get("stream") is True:
@@ -123,5 +123,5 @@ async def answer(received: Received, writer: asyncio.StreamWriter) -> None:
         script = stream(make(received.json()))
     else:
         body = json.dumps(_plain(received)).encode()
-        script = whole(body, "200 OK", "application/json", "x-request-id: req_1", "openai-version: 2020-10-01")
+        script = respond(body, "200 OK", "application/json", "x-request-id: req_1", "openai-version: 2020-10-01")
     await script(received, writer)

@@ -1,4 +1,4 @@
-"""The machine's Chromium, for tests in a real browser; its fixture is in `browser/conftest.py`."""
+"""The installed Chromium, for tests in a real browser; its fixture is in `browser/conftest.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = ("gpu", "quic", "background-networking", "component-update", "sync", "dev-shm-usage")
-ARGUMENTS = ["--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in QUIET)]
+ARGUMENTS = ["--no-sandbox", "--no-first-run", *(f"--disable-{feature}" for feature in QUIET)]
 IN_A_BROWSER = [
     pytest.mark.slow,
     pytest.mark.timeout(540),

@@ -1,4 +1,4 @@
-"""Fixtures that more than one test module needs: real sidecars, databases and Redis, all on loopback."""
+"""Shared fixtures: real sidecars, databases and Redis, all on loopback."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ settings.load_profile("sidecar")
 
 @pytest.fixture(autouse=True)
 def fresh_logs() -> Iterator[None]:
-    """A test that sets up the logs does so for itself alone."""
+    """Reset the logging configuration after each test."""
     yield
     structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True)
 def no_survivors() -> Iterator[None]:
-    """A sidecar that a test has started ends with it, however the test ends."""
-    before = len(SidecarProcess.started)
+    """Kill the sidecars that a test started, however it ends."""
+    count = len(SidecarProcess.started)
     yield
-    SidecarProcess.kill(kept=before)
+    SidecarProcess.kill(keep=count)
 
 
 @pytest.fixture(scope="session")
 def start_sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartSidecar]:
-    """Start sidecars with given settings; all end with the session."""
+    """Start sidecars with given settings; all are stopped at the end of the session."""
     started: list[SidecarProcess] = []
 
     def start(settings: Mapping[str, object] | None = None, *arguments: str) -> SidecarProcess:
-        made = SidecarProcess(tmp_path_factory.mktemp("sidecar"), settings or {}, arguments)
-        started.append(made)
-        return made.start()
+        process = SidecarProcess(tmp_path_factory.mktemp("sidecar"), settings or {}, arguments)
+        started.append(process)
+        return process.start()
 
     yield start
-    for made in started:
-        if made.process is not None:
-            made.stop()
+    for process in started:
+        if process.process is not None:
+            process.stop()
 
 
 @pytest.fixture(scope="session")
 def rules_sidecar(start_sidecar: StartSidecar) -> SidecarProcess:
-    """A sidecar with the rules layer alone and the echo upstream: starts fast, decides the clear cases."""
+    """A sidecar with only the rules layer and the echo upstream: starts fast, decides the clear cases."""
     return start_sidecar(RULES_ONLY)
 
 
@@ -77,7 +77,7 @@ def redis() -> Iterator[servers.RedisServer]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database of each kind: what is asked of a store is asked of both."""
+    """The URL of an empty database of each kind, so that stores are tested with both."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
     running: servers.PostgreSql = request.getfixturevalue("postgres")

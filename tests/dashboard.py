@@ -1,4 +1,4 @@
-"""A dashboard on loopback, and a visitor who reads its pages and sends its forms."""
+"""A dashboard on loopback, and a browser-like client that reads pages and submits forms."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FINDING = {
 }
 
 
-def entry(number: int = 0, **changes: Any) -> DecisionRow:
+def log_row(number: int = 0, **changes: Any) -> DecisionRow:
     """A row of the scan log."""
     row = DecisionRow(
         id=f"dec_{number:026}",
@@ -106,24 +106,24 @@ class _Reader(HTMLParser):
         self.tags: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """One element begins."""
+        """Handle the start of an element."""
         self.tags.append(tag)
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.forms.append({"action": given.get("action", "")})
-        elif tag == "input" and self.forms and "name" in given:
-            self.forms[-1][given["name"]] = given.get("value", "")
+            self.forms.append({"action": attributes.get("action", "")})
+        elif tag == "input" and self.forms and "name" in attributes:
+            self.forms[-1][attributes["name"]] = attributes.get("value", "")
         elif tag == "a":
-            self.links.append(given.get("href", ""))
+            self.links.append(attributes.get("href", ""))
 
     def handle_data(self, data: str) -> None:
-        """Some text."""
+        """Collect text."""
         self.words.append(data)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """An answer as a browser sees it."""
+class Page:
+    """A response as a browser shows it."""
 
     status: int
     headers: Mapping[str, str]
@@ -131,17 +131,17 @@ class Seen:
     reader: _Reader = field(default_factory=_Reader)
 
     def __post_init__(self) -> None:
-        """Read the page."""
+        """Parse the page."""
         self.reader.feed(self.body)
 
     @property
     def text(self) -> str:
-        """What a person reads, on one line."""
+        """The visible text on one line."""
         return " ".join(" ".join(self.reader.words).split())
 
     @property
     def location(self) -> str:
-        """Where a redirect leads."""
+        """The target of a redirect."""
         return self.headers.get("Location", "")
 
     @property
@@ -151,42 +151,42 @@ class Seen:
 
 
 class Visitor:
-    """A browser with its own cookies. Redirects are not followed unless asked."""
+    """A browser with its own cookies, which does not follow redirects."""
 
     def __init__(self, base: str) -> None:
         self.base = base
         self.session = ClientSession(cookie_jar=CookieJar(unsafe=True))
 
-    async def get(self, path: str, **headers: str) -> Seen:
-        """One page."""
+    async def get(self, path: str, **headers: str) -> Page:
+        """Get one page."""
         async with self.session.get(self.base + path, headers=headers, allow_redirects=False) as answer:
-            return Seen(answer.status, answer.headers, await answer.text())
+            return Page(answer.status, answer.headers, await answer.text())
 
-    async def post(self, path: str, fields: Mapping[str, str] | None = None, *, page: str = "", **headers: str) -> Seen:
-        """Send a form with the token of a page (its own by default), as a browser would."""
+    async def post(self, path: str, fields: Mapping[str, str] | None = None, *, page: str = "", **headers: str) -> Page:
+        """Submit a form with the CSRF token of a page (its own by default), as a browser would."""
         token = (await self.get(page or path)).csrf if "csrf" not in (fields or {}) else ""
-        sent = BytesIO(urlencode({"csrf": token, **(fields or {})}).encode())
+        form = BytesIO(urlencode({"csrf": token, **(fields or {})}).encode())
         headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}
-        async with self.session.post(self.base + path, data=sent, headers=headers, allow_redirects=False) as answer:
-            return Seen(answer.status, answer.headers, await answer.text())
+        async with self.session.post(self.base + path, data=form, headers=headers, allow_redirects=False) as answer:
+            return Page(answer.status, answer.headers, await answer.text())
 
-    async def join(self, link: str, name: str = "") -> Seen:
+    async def join(self, link: str, name: str = "") -> Page:
         """Use a one-time link."""
         fields = {"name": name, "password": PASSWORD, "again": PASSWORD}
         return await self.post(link.removeprefix(self.base), fields)
 
-    async def login(self, name: str, password: str = PASSWORD, **fields: str) -> Seen:
+    async def login(self, name: str, password: str = PASSWORD, **fields: str) -> Page:
         """Log in."""
         return await self.post("/login", {"name": name, "password": password, **fields})
 
     def cookie(self) -> str:
-        """What the session cookie holds."""
+        """The value of the session cookie."""
         return next(cookie.value for cookie in self.session.cookie_jar)
 
 
 @dataclass
-class Desk:
-    """A dashboard that runs, with an admin `ada` and a viewer `vic` who are logged in, and a stranger."""
+class DashboardSite:
+    """A running dashboard with an admin `ada` and a viewer `vic`, both logged in, and an unknown visitor."""
 
     base: str
     dependencies: Dependencies
@@ -196,19 +196,19 @@ class Desk:
     visitors: list[Visitor]
 
     def visitor(self) -> Visitor:
-        """One more browser."""
+        """Open another browser."""
         self.visitors.append(Visitor(self.base))
         return self.visitors[-1]
 
     @property
     def store(self) -> Store:
-        """The store behind it."""
+        """The store of the dashboard."""
         return self.dependencies.store
 
 
 def settings(folder: Path, **sections: object) -> Settings:
-    """Settings with a store of their own and the rules layer alone."""
-    given = {
+    """Settings with a separate store and only the rules layer."""
+    values = {
         "listen": {"port": 0},
         "admin": {"port": 0},
         "store": {"url": f"sqlite:///{folder}/sidecar.db"},
@@ -217,11 +217,11 @@ def settings(folder: Path, **sections: object) -> Settings:
         **sections,
     }
     (folder / "policy.yaml").write_text(POLICY, "utf-8")
-    return Settings.model_validate(given)
+    return Settings.model_validate(values)
 
 
 def dependencies(chosen: Settings, store: Store) -> Dependencies:
-    """What a dashboard over that store shows."""
+    """The dependencies of a dashboard with that store."""
     rules = policy.load([chosen.policies[0]])
     engine = Engine([Stage(RulesLayer(rules))], Terms(revision=rules.revision), Bulkhead(8, 8))
     return Dependencies(
@@ -231,7 +231,7 @@ def dependencies(chosen: Settings, store: Store) -> Dependencies:
 
 @asynccontextmanager
 async def serve(deps: Dependencies) -> AsyncIterator[str]:
-    """The dashboard of these parts on loopback; its base address."""
+    """Serve a dashboard with these dependencies on loopback; yields its base URL."""
     dashboard = Dashboard(deps)
     app = web.Application(middlewares=[dashboard.middleware()])
     app.add_routes(dashboard.routes())
@@ -243,16 +243,16 @@ async def serve(deps: Dependencies) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def desk(chosen: Settings, store: Store) -> AsyncIterator[Desk]:
-    """A dashboard over that store with people in it."""
+async def open_site(chosen: Settings, store: Store) -> AsyncIterator[DashboardSite]:
+    """A dashboard with that store and logged-in users."""
     deps = dependencies(chosen, store)
     async with serve(deps) as base:
         visitors = [Visitor(base) for _ in range(3)]
-        made = Desk(base, deps, *visitors, visitors)
+        running = DashboardSite(base, deps, *visitors, visitors)
         try:
-            await made.ada.join(await bootstrap(store, base) or "", "ada")
-            await made.vic.join(await invite(store, "vic", Role.VIEWER, "ada"))
-            yield made
+            await running.ada.join(await bootstrap(store, base) or "", "ada")
+            await running.vic.join(await invite(store, "vic", Role.VIEWER, "ada"))
+            yield running
         finally:
             for visitor in visitors:
                 await visitor.session.close()

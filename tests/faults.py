@@ -1,6 +1,6 @@
-"""A fault proxy: a link on loopback between two real parts, which passes bytes both ways, as badly as asked.
+"""A fault-injecting TCP proxy on loopback between two real processes.
 
-`set` a fault at any moment: it holds for open connections and for new ones. Bytes are counted from that moment.
+A fault can be `set` at any time: it applies to open and new connections. Bytes are counted from that time.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong: `after` so many bytes of one direction, `down` (answers) or `up` (requests).
+    """A fault that begins `after` so many bytes in one direction, `down` (responses) or `up` (requests).
 
-    refuse: nobody listens. reset: RST. cut: FIN. stall: nothing more comes, the connection stays. garbage: noise in
-    place of an answer. half_open: the other side has vanished, nothing is taken on and nothing comes. drip: a byte
-    at a time, `pause` seconds apart. latency: `pause` seconds before each piece.
+    refuse: connections are refused. reset: RST. cut: FIN. stall: no more data, the connection stays open. garbage:
+    random bytes instead of a response. half_open: the peer has vanished, no data in either direction. drip: one byte
+    at a time, `pause` seconds apart. latency: `pause` seconds before each chunk.
     """
 
     kind: Kind = "none"
@@ -33,7 +33,7 @@ class Fault:
     way: Literal["down", "up"] = "down"
 
 
-NONE = Fault()
+NO_FAULT = Fault()
 REFUSE = Fault("refuse")
 HALF_OPEN = Fault("half_open")
 GARBAGE = Fault("garbage")
@@ -41,17 +41,17 @@ GARBAGE = Fault("garbage")
 
 @dataclass(eq=False)
 class _Pair:
-    """One connection: both ends, and the bytes that passed each way since the fault was set."""
+    """One connection: both ends, and the bytes passed in each direction since the fault was set."""
 
     ends: dict[str, asyncio.StreamWriter]
-    passed: dict[str, int] = field(default_factory=lambda: {"up": 0, "down": 0})
+    counts: dict[str, int] = field(default_factory=lambda: {"up": 0, "down": 0})
 
     def reset(self) -> None:
         """End both connections with RST."""
         for writer in self.ends.values():
-            found = writer.get_extra_info("socket")
+            raw_socket = writer.get_extra_info("socket")
             with suppress(OSError):
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             writer.transport.abort()
 
 
@@ -60,13 +60,13 @@ class _Ended(Exception):
 
 
 class Link:
-    """Listens on `port` and passes to `target`."""
+    """Listens on `port` and forwards to `target`."""
 
     def __init__(self, target: int) -> None:
         self.target = target
         self.port = 0
         self.connections = 0
-        self.fault = NONE
+        self.fault = NO_FAULT
         self._server: asyncio.Server | None = None
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,10 +78,10 @@ class Link:
         return f"http://127.0.0.1:{self.port}"
 
     async def set(self, fault: Fault) -> None:
-        """From now on this goes wrong. `refuse` resets what is open."""
+        """Apply a fault from now on. `refuse` also resets open connections."""
         self.fault = fault
         for pair in self._pairs:
-            pair.passed = {"up": 0, "down": 0}
+            pair.counts = {"up": 0, "down": 0}
         if fault.kind == "refuse":
             await self.close()
         elif self._server is None:
@@ -137,7 +137,7 @@ class Link:
                 pair.ends["up"].close()
 
     async def _pump(self, pair: _Pair, reader: asyncio.StreamReader, way: str) -> None:
-        """Pass one direction until it ends."""
+        """Forward one direction until it ends."""
         with suppress(OSError, _Ended):
             while data := await reader.read(65536):
                 await self._pass(pair, data, way)
@@ -154,13 +154,13 @@ class Link:
         if fault.kind in {"reset", "cut", "stall"} and way == fault.way:
             await self._stop(pair, data, fault)
             return
-        await self._send(pair, data, way, fault if way == fault.way else NONE)
+        await self._send(pair, data, way, fault if way == fault.way else NO_FAULT)
 
     async def _stop(self, pair: _Pair, data: bytes, fault: Fault) -> None:
-        """Pass what is still due, then do as the fault says."""
-        due = data[: max(0, fault.after - pair.passed[fault.way])]
-        await self._send(pair, due, fault.way, NONE)
-        if pair.passed[fault.way] < fault.after:
+        """Forward the remaining bytes before the fault, then apply it."""
+        due = data[: max(0, fault.after - pair.counts[fault.way])]
+        await self._send(pair, due, fault.way, NO_FAULT)
+        if pair.counts[fault.way] < fault.after:
             return
         if fault.kind == "reset":
             pair.reset()
@@ -174,15 +174,15 @@ class Link:
             await asyncio.sleep(fault.pause)
             writer.write(data[start : start + step])
             await writer.drain()
-        pair.passed[way] += len(data)
+        pair.counts[way] += len(data)
 
 
 @asynccontextmanager
 async def link(target: int) -> AsyncIterator[Link]:
-    """A link to this port, closed at the end."""
-    made = Link(target)
-    await made.listen()
+    """A running link to this port."""
+    opened = Link(target)
+    await opened.listen()
     try:
-        yield made
+        yield opened
     finally:
-        await made.close()
+        await opened.close()

@@ -1,6 +1,6 @@
-"""A corpus of disguised requests: paths x methods x framing x codings x types x defects, all made here.
+"""A generated corpus of disguised requests: paths x methods x framing x codings x types x defects.
 
-Every request carries the word EVIL somewhere in its body, so whatever body arrives upstream is a bypass.
+Every request has the word EVIL in its body, so any body that reaches the upstream is a bypass.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def chunked(body: bytes, size: int = 7, extension: bytes = b"") -> bytes:
 
 
 def framings(body: bytes) -> Iterator[bytes]:
-    """The same body, told apart from what follows it in ways that two servers could read differently."""
+    """The same body with framings that two servers could read differently."""
     te = "Transfer-Encoding: chunked"
     size = f"Content-Length: {len(body)}"
     yield request(body=chunked(body), fields=(te,), length=False)
@@ -182,7 +182,7 @@ def framings(body: bytes) -> Iterator[bytes]:
 
 
 def corpus() -> Iterator[bytes]:
-    """All of it, some two and a half thousand requests, the same in every run."""
+    """The whole corpus, about 2,500 requests, the same in every run."""
     yield from (request(method, path) for path, method in product(PATHS, METHODS))
     yield from (request("POST", path, body) for path, body in product(PATHS, BODIES))
     yield from (request(body=body, kind=kind) for kind, body in product(TYPES[1:], BODIES))
@@ -196,10 +196,10 @@ def corpus() -> Iterator[bytes]:
 
 
 def _damaged(body: bytes, chooser: random.Random) -> bytes:
-    """A few bytes changed at random, but for the word."""
-    made, word = bytearray(body), body.index(b"EVIL")
+    """Change a few random bytes, except for the word EVIL."""
+    changed, word = bytearray(body), body.index(b"EVIL")
     for _ in range(chooser.randint(1, 4)):
-        place = chooser.randrange(len(made))
+        place = chooser.randrange(len(changed))
         if not word <= place < word + 4:
-            made[place] = chooser.randrange(256)
-    return bytes(made)
+            changed[place] = chooser.randrange(256)
+    return bytes(changed)

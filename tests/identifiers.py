@@ -1,7 +1,7 @@
-"""Identifiers that requests are full of, and requests that hold one of them.
+"""Identifiers that are common in requests, and requests that contain one of them.
 
-Field names and enum values are collected from the types of the official SDKs as installed; names of tools and of their
-properties stand in `data/identifiers.txt`.
+Field names and enum values are collected from the types of the installed official SDKs; names of tools and their
+properties are in `data/identifiers.txt`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ PROPERTIES = _LISTS[1].split()
 
 @lru_cache(maxsize=1)
 def everything() -> list[str]:
-    """All of them once, in order."""
-    found = {word for name in ("openai.types", "anthropic.types") for word in _of_sdk(name)}
-    return sorted(found | {*TOOLS, *PROPERTIES})
+    """All identifiers, unique and sorted."""
+    words = {word for name in ("openai.types", "anthropic.types") for word in _of_sdk(name)}
+    return sorted(words | {*TOOLS, *PROPERTIES})
 
 
 def _of_sdk(name: str) -> Iterator[str]:
-    """Keys of every TypedDict and values of every Literal below a package of parameter types."""
+    """Keys of every TypedDict and values of every Literal in the parameter types of a package."""
     package = importlib.import_module(name)
     for info in pkgutil.walk_packages(package.__path__, f"{name}."):
         if info.name.endswith(("_param", "_params")):
@@ -51,8 +51,8 @@ def _literals(hint: Any) -> Iterator[str]:
     if get_origin(hint) is Literal:
         yield from (value for value in get_args(hint) if isinstance(value, str))
     else:
-        for below in get_args(hint):
-            yield from _literals(below)
+        for argument in get_args(hint):
+            yield from _literals(argument)
 
 
 def body(place: str, word: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
-"""The products that stand beside a sidecar, real, from PyPI, in an environment of their own: `build/neighbours`.
+"""Real products that a sidecar is used with, installed from PyPI in a separate environment: `build/neighbours`.
 
-The first test that asks for it makes it (a few minutes, mostly download); where no index can be reached, such tests are
-skipped and say so.
+The first test that needs it creates it (a few minutes, mostly download); if that fails, the test fails with the reason.
 """
 
 from __future__ import annotations
@@ -20,36 +19,44 @@ import pytest
 from support import clean_environment, end
 
 ROOT = Path(__file__).parent.parent
-WANTED = ROOT / "tests" / "neighbours.txt"
+REQUIREMENTS = ROOT / "tests" / "neighbours.txt"
 PLACE = ROOT / "build" / "neighbours"
 INSTALL_SECONDS = 900
 START_SECONDS = 120.0
 
 
 def neighbours() -> Path:
-    """The folder of its programs; who asks for these tests wants them: without it they fail."""
-    digest = hashlib.sha256(WANTED.read_bytes()).hexdigest()
+    """The `bin` folder of the environment. Fails the test if the environment cannot be installed."""
+    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
     mark, programs = PLACE / ".installed", PLACE / "bin"
     if not mark.exists() or mark.read_text() != digest:
         subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
         pip = [programs / "python", "-m", "pip", "--disable-pip-version-check"]
-        asked = [*pip, "install", "-q", "--no-deps", "-r", WANTED]  # all is named: nothing to work out
+        command = [
+            *pip,
+            "install",
+            "-q",
+            "--no-deps",
+            "-r",
+            REQUIREMENTS,
+        ]  # all packages are listed: nothing to resolve
         try:
-            made = subprocess.run(asked, capture_output=True, check=False, timeout=INSTALL_SECONDS)
+            result = subprocess.run(command, capture_output=True, check=False, timeout=INSTALL_SECONDS)
         except subprocess.TimeoutExpired:
             pytest.fail("the neighbours were not installed in time")
-        if made.returncode:
-            pytest.fail(f"the neighbours cannot be installed here: {made.stderr.decode()[-200:]}")
+        if result.returncode:
+            pytest.fail(f"the neighbours cannot be installed here: {result.stderr.decode()[-200:]}")
         mark.write_text(digest)
     return programs
 
 
 @contextmanager
 def running(
-    command: list[str | Path], folder: Path, ready: str, more: Mapping[str, str] | None = None
+    command: list[str | Path], folder: Path, ready: str, variables: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """A process that answers at `ready`, ended afterwards."""
-    environment = clean_environment() | {"PATH": f"{PLACE / 'bin'}:{os.environ.get('PATH', '')}"} | dict(more or {})
+    """A process that is running once the URL `ready` responds, terminated afterwards."""
+    path = f"{PLACE / 'bin'}:{os.environ.get('PATH', '')}"
+    environment = clean_environment() | {"PATH": path} | dict(variables or {})
     with (folder / "neighbour").open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, env=environment)
     try:

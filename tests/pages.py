@@ -1,4 +1,4 @@
-"""The documentation as tests read it: every page in Markdown, and its blocks of code."""
+"""The documentation for tests: every Markdown page and its code blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\S*)\n(?P<text>.*?)^(?P=ind
 
 
 class Block(NamedTuple):
-    """A block of code: where it stands, and what it says, without its indentation."""
+    """A code block: its page and number, and its text without indentation."""
 
     page: Path
     number: int
@@ -28,13 +28,13 @@ class Block(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For the name of a test."""
+        """The id for a parametrized test."""
         return f"{self.page.relative_to(ROOT).with_suffix('')}-{self.number}"
 
 
 def blocks(*languages: str) -> Iterator[Block]:
-    """All blocks of these languages, or of all."""
+    """All blocks of these languages, or of all if none is given."""
     for page in PAGES:
-        for number, found in enumerate(_BLOCK.finditer(page.read_text("utf-8"))):
-            if not languages or found["language"] in languages:
-                yield Block(page, number, found["language"], textwrap.dedent(found["text"]))
+        for number, match in enumerate(_BLOCK.finditer(page.read_text("utf-8"))):
+            if not languages or match["language"] in languages:
+                yield Block(page, number, match["language"], textwrap.dedent(match["text"]))

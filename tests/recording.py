@@ -1,6 +1,6 @@
-"""A recording upstream: a real server on loopback that keeps every byte it gets, and answers as badly as asked.
+"""A recording upstream: a real server on loopback that records every byte, with scripted, possibly faulty responses.
 
-It speaks raw sockets, so that nothing between the wire and the test tidies up.
+It uses raw sockets, so that no library normalizes the bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Received:
-    """One request as it came over the wire; the body without its chunked framing."""
+    """One request as received on the wire; the body without its chunked framing."""
 
     head: bytes
     body: bytes
@@ -52,13 +52,13 @@ Script = Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass
 class Recording:
-    """What has come in so far, and what is answered next."""
+    """A recorder: the requests received so far, and the script of the next response."""
 
     script: Script
     requests: list[Received] = field(default_factory=list)
     connections: int = 0
-    left: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the other side closes while an answer is being given."""
+    disconnected: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the peer disconnects during a response."""
     port: int = 0
     open: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = field(default_factory=dict)
     server: asyncio.Server | None = None
@@ -70,18 +70,18 @@ class Recording:
 
     @property
     def bodies(self) -> list[bytes]:
-        """All bodies that came in."""
+        """The bodies of all requests."""
         return [received.body for received in self.requests]
 
     def refuse(self) -> None:
-        """From now on nobody listens, and connections that are open are cut."""
+        """Stop listening, and abort open connections."""
         if self.server:
             self.server.close()
         for writer in dict(self.open).values():
             writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
+        """Serve one connection."""
         self.connections += 1
         self.open[asyncio.current_task()] = writer
         try:
@@ -89,18 +89,18 @@ class Recording:
                 self.requests.append(received)
                 await self.answer(received, reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
-            self.left.set()
+            self.disconnected.set()
         finally:
             del self.open[asyncio.current_task()]
             writer.close()
 
     async def answer(self, received: Received, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Run the script, and watch for the other side to leave."""
+        """Run the script, and watch for the peer to disconnect."""
         answering = asyncio.ensure_future(self.script(received, writer))
         watching = asyncio.ensure_future(reader.read(1))
         await asyncio.wait((answering, watching), return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
-            self.left.set()
+            self.disconnected.set()
             answering.cancel()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
@@ -111,15 +111,15 @@ class Recording:
 
 @asynccontextmanager
 async def recording(script: Script | None = None) -> AsyncIterator[Recording]:
-    """A running recorder. Without a script it answers every request with an empty JSON object."""
-    made = Recording(script or whole(b"{}"))
-    made.server = server = await asyncio.start_server(made.serve, "127.0.0.1", 0, limit=2**24)
-    made.port = server.sockets[0].getsockname()[1]
+    """A running recorder. Without a script it responds to every request with an empty JSON object."""
+    recorder = Recording(script or respond(b"{}"))
+    recorder.server = server = await asyncio.start_server(recorder.serve, "127.0.0.1", 0, limit=2**24)
+    recorder.port = server.sockets[0].getsockname()[1]
     try:
-        yield made
+        yield recorder
     finally:
-        still = dict(made.open)
-        made.refuse()
+        still = dict(recorder.open)
+        recorder.refuse()
         await asyncio.gather(*filter(None, still), return_exceptions=True)
         await server.wait_closed()
 
@@ -144,17 +144,17 @@ async def _chunked(reader: asyncio.StreamReader) -> bytes:
     return b"".join(parts)
 
 
-def head(status: str = "200 OK", content_type: str = "application/json", *more: str) -> bytes:
-    """Status line and fields of an answer."""
-    return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Type: {content_type}", *more, "", ""]).encode("latin-1")
+def head(status: str = "200 OK", content_type: str = "application/json", *fields: str) -> bytes:
+    """Status line and header fields of a response."""
+    return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Type: {content_type}", *fields, "", ""]).encode("latin-1")
 
 
-def whole(body: bytes, status: str = "200 OK", content_type: str = "application/json", *more: str) -> Script:
-    """A complete answer with a length, which for HEAD is all there is."""
+def respond(body: bytes, status: str = "200 OK", content_type: str = "application/json", *fields: str) -> Script:
+    """A complete response with a content length; for HEAD without the body."""
 
     async def script(received: Received, writer: asyncio.StreamWriter) -> None:
-        fields = head(status, content_type, f"Content-Length: {len(body)}", *more)
-        writer.write(fields if received.line.startswith("HEAD ") else fields + body)
+        head_bytes = head(status, content_type, f"Content-Length: {len(body)}", *fields)
+        writer.write(head_bytes if received.line.startswith("HEAD ") else head_bytes + body)
         await writer.drain()
 
     return script
@@ -175,7 +175,7 @@ def stream(parts: Sequence[bytes], *, pause: float = 0.0, end: str = "clean", co
 
 
 def raw(data: bytes, *, end: str = "cut") -> Script:
-    """Any bytes as an answer."""
+    """Arbitrary bytes as a response."""
 
     async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
@@ -192,8 +192,8 @@ async def _end(writer: asyncio.StreamWriter, end: str) -> None:
     elif end == "stall":
         await asyncio.sleep(3600)
     elif end == "reset":
-        found = writer.get_extra_info("socket")
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raw_socket = writer.get_extra_info("socket")
+        raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
     else:
         writer.close()

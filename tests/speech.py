@@ -1,4 +1,4 @@
-"""What a model says, in every place where the APIs let it: whole answers and streams with a text in one field."""
+"""Model output in every field of the APIs that can hold it: complete responses and streams with text in one field."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _HEAD = {"id": "chatcmpl-1", "created": 1, "model": "m"}
 
 @dataclass(frozen=True)
 class Place:
-    """A field of an API: its path, the request, the whole answer and the events with a text in that field."""
+    """A field of an API: its path, the request, and the complete response and events with a text in that field."""
 
     path: str
     request: dict[str, Any]
-    whole: Callable[[str], dict[str, Any]]
+    response: Callable[[str], dict[str, Any]]
     events: Callable[[Sequence[str]], Iterator[bytes]]
 
 
@@ -32,10 +32,10 @@ def _data(event: dict[str, Any]) -> bytes:
 
 
 def _chat(message: Callable[[str], dict[str, Any]], index: int = 0) -> Place:
-    def whole(text: str) -> dict[str, Any]:
-        others = [{"index": n, "message": {"role": "assistant", "content": PLAIN}} for n in range(index)]
+    def response(text: str) -> dict[str, Any]:
+        other_choices = [{"index": n, "message": {"role": "assistant", "content": PLAIN}} for n in range(index)]
         choice = {"index": index, "message": {"role": "assistant"} | message(text), "finish_reason": "stop"}
-        return _HEAD | {"object": "chat.completion", "choices": [*others, choice]}
+        return _HEAD | {"object": "chat.completion", "choices": [*other_choices, choice]}
 
     def events(parts: Sequence[str]) -> Iterator[bytes]:
         deltas = [{"role": "assistant"}, *map(message, parts), {}]
@@ -45,7 +45,7 @@ def _chat(message: Callable[[str], dict[str, Any]], index: int = 0) -> Place:
         yield b"data: [DONE]\n\n"
 
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "Hello?"}]
-    return Place("/v1/chat/completions", {"model": "m", "messages": messages}, whole, events)
+    return Place("/v1/chat/completions", {"model": "m", "messages": messages}, response, events)
 
 
 def _tool(text: str) -> dict[str, Any]:
@@ -54,53 +54,57 @@ def _tool(text: str) -> dict[str, Any]:
 
 
 def _completion() -> Place:
-    def whole(text: str) -> dict[str, Any]:
+    def response(text: str) -> dict[str, Any]:
         return _HEAD | {"object": "text_completion", "choices": [{"index": 0, "text": text, "finish_reason": "stop"}]}
 
     def events(parts: Sequence[str]) -> Iterator[bytes]:
-        yield from (_data(whole(part)) for part in parts)
+        yield from (_data(response(part)) for part in parts)
         yield b"data: [DONE]\n\n"
 
     request = {"model": "m", "prompt": "Hello?", "system": SYSTEM}
-    return Place("/v1/completions", request, whole, events)
+    return Place("/v1/completions", request, response, events)
 
 
 def _response(item: Callable[[str], dict[str, Any]], kind: str) -> Place:
-    def whole(text: str) -> dict[str, Any]:
-        made = {"id": "resp_1", "object": "response", "model": "m", "status": "completed", "output": [item(text)]}
-        return made | {"instructions": SYSTEM, "text": {"format": {"type": "text"}}, "metadata": {"note": SYSTEM}}
+    def response(text: str) -> dict[str, Any]:
+        body = {"id": "resp_1", "object": "response", "model": "m", "status": "completed", "output": [item(text)]}
+        return body | {"instructions": SYSTEM, "text": {"format": {"type": "text"}}, "metadata": {"note": SYSTEM}}
 
     def events(parts: Sequence[str]) -> Iterator[bytes]:
         place = {"item_id": "i_1", "output_index": 0, "content_index": 0}
-        begun = whole("") | {"output": [], "status": "in_progress"}
-        yield _data({"type": "response.created", "sequence_number": 0, "response": begun})
+        started = response("") | {"output": [], "status": "in_progress"}
+        yield _data({"type": "response.created", "sequence_number": 0, "response": started})
         for number, part in enumerate(parts, 1):
             yield _data({"type": f"{kind}.delta", "sequence_number": number, **place, "delta": part})
-        done = {"type": "response.completed", "sequence_number": len(parts) + 1, "response": whole("".join(parts))}
-        yield _data(done)
+        completed = {
+            "type": "response.completed",
+            "sequence_number": len(parts) + 1,
+            "response": response("".join(parts)),
+        }
+        yield _data(completed)
 
-    return Place("/v1/responses", {"model": "m", "input": "Hello?", "instructions": SYSTEM}, whole, events)
+    return Place("/v1/responses", {"model": "m", "input": "Hello?", "instructions": SYSTEM}, response, events)
 
 
-def _said(text: str) -> dict[str, Any]:
+def _message_item(text: str) -> dict[str, Any]:
     return {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": text, "annotations": []}]}
 
 
-def _thought(text: str) -> dict[str, Any]:
+def _reasoning_item(text: str) -> dict[str, Any]:
     return {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": text}]}
 
 
-def _called(text: str) -> dict[str, Any]:
+def _call_item(text: str) -> dict[str, Any]:
     return {"type": "function_call", "id": "fc_1", "call_id": "c_1", "name": "note", "arguments": text}
 
 
 def _message(block: Callable[[str], dict[str, Any]], delta: Callable[[str], dict[str, Any]]) -> Place:
-    def whole(text: str) -> dict[str, Any]:
-        made = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
-        return made | {"content": [block(text)], "usage": {"input_tokens": 1, "output_tokens": 1}}
+    def response(text: str) -> dict[str, Any]:
+        body = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
+        return body | {"content": [block(text)], "usage": {"input_tokens": 1, "output_tokens": 1}}
 
     def events(parts: Sequence[str]) -> Iterator[bytes]:
-        yield _data({"type": "message_start", "message": whole("") | {"content": []}})
+        yield _data({"type": "message_start", "message": response("") | {"content": []}})
         yield _data({"type": "content_block_start", "index": 0, "content_block": block("")})
         for part in parts:
             yield _data({"type": "content_block_delta", "index": 0, "delta": delta(part)})
@@ -109,7 +113,7 @@ def _message(block: Callable[[str], dict[str, Any]], delta: Callable[[str], dict
         yield _data({"type": "message_stop"})
 
     request = {"model": "m", "system": SYSTEM, "messages": [{"role": "user", "content": "Hello?"}]}
-    return Place("/v1/messages", request | {"max_tokens": 99}, whole, events)
+    return Place("/v1/messages", request | {"max_tokens": 99}, response, events)
 
 
 PLACES = {
@@ -120,9 +124,9 @@ PLACES = {
     "chat, tool call": _chat(_tool),
     "chat, field of tomorrow": _chat(lambda text: {"content": "Hm.", "musings": [{"aside": text}]}),
     "completion": _completion(),
-    "response": _response(_said, "response.output_text"),
-    "response, reasoning": _response(_thought, "response.reasoning_summary_text"),
-    "response, tool call": _response(_called, "response.function_call_arguments"),
+    "response": _response(_message_item, "response.output_text"),
+    "response, reasoning": _response(_reasoning_item, "response.reasoning_summary_text"),
+    "response, tool call": _response(_call_item, "response.function_call_arguments"),
     "message": _message(lambda t: {"type": "text", "text": t}, lambda t: {"type": "text_delta", "text": t}),
     "message, thinking": _message(
         lambda t: {"type": "thinking", "thinking": t, "signature": ""},
@@ -136,5 +140,5 @@ PLACES = {
 
 
 def tokens(text: str, size: int = 4) -> list[str]:
-    """A text in the pieces of a stream."""
+    """Split a text into the chunks of a stream."""
     return [text[start : start + size] for start in range(0, len(text), size)]

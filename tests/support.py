@@ -1,4 +1,4 @@
-"""A real sidecar in a child process, and small helpers that more than one test module needs."""
+"""A real sidecar in a child process, and other helpers shared by test modules."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ END_SECONDS = 30.0
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
+    """A port that is currently unused."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without settings of a sidecar."""
+    """The environment without sidecar settings."""
     return {name: value for name, value in os.environ.items() if not name.startswith("SIDECAR__")}
 
 
 def end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM, seconds: float = END_SECONDS) -> int:
-    """Ask a process to end, and return its exit code; whatever happens, it has ended then."""
+    """Signal a process and return its exit code; kills it if it does not end in time."""
     try:
         if process.poll() is None:
             process.send_signal(number)
@@ -47,7 +47,7 @@ def end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTER
 
 
 def outcomes(started: Sequence[subprocess.Popen[bytes]], seconds: float = 60.0) -> list[tuple[bytes, bytes]]:
-    """What each says until its end, with their input ended at once; whatever happens, all have ended then."""
+    """Close the input of processes and return their outputs; kills those that do not end in time."""
     for process in started:
         if process.stdin is not None:
             process.stdin.close()
@@ -62,7 +62,7 @@ def outcomes(started: Sequence[subprocess.Popen[bytes]], seconds: float = 60.0) 
 
 
 def together(started: Sequence[subprocess.Popen[bytes]], seconds: float = 60.0) -> list[tuple[bytes, bytes]]:
-    """The same, of processes that say a line when they are ready: until all are, none is told to begin."""
+    """Like `outcomes`, for processes that print a line when ready: waits for all before any may begin."""
     for process in started:
         assert process.stdout is not None
         process.stdout.readline()
@@ -71,9 +71,9 @@ def together(started: Sequence[subprocess.Popen[bytes]], seconds: float = 60.0) 
 
 @dataclass
 class SidecarProcess:
-    """A real `sidecar serve` in a child process, with a store of its own. None survives its test (`no_survivors`).
+    """A real `sidecar serve` in a child process with its own store. It is killed after its test (`no_survivors`).
 
-    `launcher` stands before its command, and `address` is where it is reached, for one in a network of its own.
+    `launcher` is a command prefix and `address` the host to connect to, for a process in a separate network.
     """
 
     started: ClassVar[list[subprocess.Popen[bytes]]] = []
@@ -104,14 +104,14 @@ class SidecarProcess:
 
     @property
     def output(self) -> str:
-        """What it has written so far, to both streams."""
+        """The output so far, of both streams."""
         return (self.folder / "output").read_text("utf-8", "replace")
 
     def write_config(self) -> None:
-        """Write the settings file: what the test asked for, on ports and a store of our own."""
-        own = {"admin": {"port": self.admin_port}, "store": {"url": f"sqlite:///{self.folder}/sidecar.db"}}
+        """Write the settings file: the settings of the test, with separate ports and store."""
+        defaults = {"admin": {"port": self.admin_port}, "store": {"url": f"sqlite:///{self.folder}/sidecar.db"}}
         listen = {"listen": {"port": self.port, **self.settings.get("listen", {})}}
-        self.config.write_text(yaml.safe_dump({**own, **self.settings, **listen}), "utf-8")
+        self.config.write_text(yaml.safe_dump({**defaults, **self.settings, **listen}), "utf-8")
 
     def start(self) -> SidecarProcess:
         """Start and wait until it is ready."""
@@ -135,18 +135,18 @@ class SidecarProcess:
         raise RuntimeError(f"sidecar was not ready in time:\n{self.output}")
 
     def stop(self, seconds: float = END_SECONDS) -> int:
-        """Terminate and return the exit code; killed after so many seconds."""
+        """Terminate and return the exit code; kill after `seconds`."""
         assert self.process is not None
         return end(self.process, seconds=seconds)
 
     @classmethod
-    def kill(cls, kept: int = 0) -> None:
-        """End what was started, but for the first so many, and all that those started."""
-        for process in cls.started[kept:]:
+    def kill(cls, keep: int = 0) -> None:
+        """Kill all started process groups except the first `keep`."""
+        for process in cls.started[keep:]:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        del cls.started[kept:]
+        del cls.started[keep:]
 
     def cli(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         """Run a `sidecar` command on the same settings."""
@@ -162,14 +162,14 @@ class SidecarProcess:
         )
 
     def new_key(self, name: str = "test", *options: str) -> dict[str, str]:
-        """A fresh key made by the command line beside the running server."""
-        made = self.cli("keys", "create", name, "--json", "--config", str(self.config), *options)
-        assert made.returncode == 0, made.stderr
-        found: dict[str, str] = json.loads(made.stdout)
-        return found
+        """Create a key with the command line next to the running server."""
+        result = self.cli("keys", "create", name, "--json", "--config", str(self.config), *options)
+        assert result.returncode == 0, result.stderr
+        key: dict[str, str] = json.loads(result.stdout)
+        return key
 
 
 StartSidecar = Callable[..., SidecarProcess]
 RULES_ONLY = {"layers": {"semantic": {"enabled": False}}}
 ONE_RULE = {**RULES_ONLY, "policies": [str(Path(__file__).parent / "data" / "one_rule.yaml")]}
-"""Starts in a fraction of the time, for what is not about detection."""
+"""Starts much faster, for tests that are not about detection."""

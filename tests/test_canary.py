@@ -23,7 +23,7 @@ import servers
 from chaos.world import POLICY
 from dashboard import Visitor
 from detectors.judge.judge_server import Case, JudgeServer, completion
-from recording import Received, Recording, recording, whole
+from recording import Received, Recording, recording, respond
 from redis.asyncio import Redis
 
 from sidecar.config import Compat, Settings
@@ -86,7 +86,7 @@ async def behave(received: Received, writer: asyncio.StreamWriter) -> None:
     """An upstream that does what a header says: fail, break off half way, or answer."""
     manner = received.header("x-manner")
     if manner == "fail":
-        await whole(b'{"error":{"message":"no"}}', "500 Internal Server Error")(received, writer)
+        await respond(b'{"error":{"message":"no"}}', "500 Internal Server Error")(received, writer)
     elif manner == "cut":
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 999\r\n\r\ndata: {}\n\n")
         await writer.drain()
@@ -98,7 +98,7 @@ async def behave(received: Received, writer: asyncio.StreamWriter) -> None:
     elif manner == "silent":
         writer.close()
     else:
-        await whole(ANSWER)(received, writer)
+        await respond(ANSWER)(received, writer)
 
 
 async def quote(case: Case) -> aiohttp.web.StreamResponse:

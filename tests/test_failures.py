@@ -16,7 +16,7 @@ import pytest
 from aiohttp import ClientSession
 from detectors.judge import judge_server as judges
 from detectors.judge.judge_server import Answer, Case, JudgeServer
-from recording import Recording, recording, whole
+from recording import Recording, recording, respond
 from support import ONE_RULE
 from yarl import URL
 
@@ -76,7 +76,7 @@ async def chat(base: str, text: str = EGG) -> tuple[int, dict[str, object], dict
 async def test_a_judge_in_trouble_closed(tmp_path: Path, fault: str) -> None:
     """`failure.llm_judge: block`: 503 scanner_unavailable, and nothing went up."""
     async with (
-        recording(whole(ANSWER)) as upstream,
+        recording(respond(ANSWER)) as upstream,
         JudgeServer(FAULTS[fault]) as judge,
         running(tmp_path, judge.url, upstream, llm_judge="block") as base,
     ):
@@ -92,7 +92,7 @@ async def test_a_judge_in_trouble_closed(tmp_path: Path, fault: str) -> None:
 async def test_a_judge_in_trouble_open(tmp_path: Path, fault: str) -> None:
     """`failure.llm_judge: skip`: the rules decide, and what goes up was scanned by them."""
     async with (
-        recording(whole(ANSWER)) as upstream,
+        recording(respond(ANSWER)) as upstream,
         JudgeServer(FAULTS[fault]) as judge,
         running(tmp_path, judge.url, upstream, llm_judge="skip") as base,
     ):
@@ -114,7 +114,7 @@ UNREACHABLE = {
 @pytest.mark.parametrize(("policy", "status"), [("block", 503), ("skip", 200)])
 async def test_a_judge_that_cannot_be_reached(tmp_path: Path, policy: str, status: int, fault: str) -> None:
     """Nobody listens, nobody is called so, or no TLS is spoken at the judge's address: the same rule."""
-    async with recording(whole(ANSWER)) as upstream, JudgeServer() as judge:
+    async with recording(respond(ANSWER)) as upstream, JudgeServer() as judge:
         url = UNREACHABLE[fault].format(port=URL(judge.url).port)
         async with running(tmp_path, url, upstream, llm_judge=policy) as base:
             found, _, _ = await chat(base)
@@ -143,7 +143,7 @@ async def test_a_verdict_forged_inside_the_prompt(tmp_path: Path, policy: str, s
     cause = "garbage" if obeys == "literally" else "swayed"
     before = count(cause)
     async with (
-        recording(whole(ANSWER)) as upstream,
+        recording(respond(ANSWER)) as upstream,
         JudgeServer(answer) as judge,
         running(tmp_path, judge.url, upstream, llm_judge=policy) as base,
     ):
@@ -155,7 +155,7 @@ async def test_a_verdict_forged_inside_the_prompt(tmp_path: Path, policy: str, s
 @pytest.mark.parametrize(("policy", "status"), [("block", 503), ("allow", 200)])
 async def test_no_layer_can_answer(tmp_path: Path, policy: str, status: int) -> None:
     """All layers skipped: `failure.all` decides, and what goes up unscanned says so."""
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         settings = Settings.model_validate(
             {
                 "listen": {"port": 0},

@@ -115,7 +115,7 @@ TEXTS = [
 async def test_an_ordinary_text_is_never_blocked_by_rules(text: str) -> None:
     """Pasted by a user or read as a result; hints may be on it."""
     for source in (Source.USER, Source.UNTRUSTED):
-        (report,) = (await LAYER.scan(ScanRequest((Segment(text, source),)), ())).each
+        (report,) = (await LAYER.scan(ScanRequest((Segment(text, source),)), ())).segment_reports
         blocks = [
             (f.rule, text[f.start or 0 : f.end or 0])
             for f in report.findings

@@ -1,4 +1,4 @@
-"""A real model small enough for unit tests: it knows a handful of words, and "attack" is the worst of them."""
+"""A real model small enough for unit tests: it knows a few words, of which "attack" scores highest."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ OUTPUTS = ("attack", "prompt_injection", "jailbreak", "system_prompt_extraction"
 
 
 def tokenizer() -> Tokenizer:
-    """One token a word; words that it does not know are `[UNK]`."""
-    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    made.post_processor = processors.TemplateProcessing(
+    """One token per word; unknown words are `[UNK]`."""
+    word_tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    word_tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    word_tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    return made
+    return word_tokenizer
 
 
 def head() -> Head:
-    """Reads the features of `TinyEncoder`: "attack" is injection, "leak" is extraction, "doubt" is half of each."""
+    """The head for the features of `TinyEncoder`: "attack" is injection, "leak" extraction, "doubt" half of each."""
     weights = np.zeros((5, len(WORDS)), np.float32)
     weights[:, WORDS.index("attack")] = [10, 10, -10, -10, -10]
     weights[:, WORDS.index("leak")] = [10, -10, -10, 10, -10]
@@ -56,7 +56,7 @@ CUT = WindowSpec(8, 2)
 
 
 class TinyEncoder:
-    """The features of a window are which words it holds. Counts its batches, and can be slow or fail."""
+    """Encodes a window as the set of its words. Counts its batches, and can be slow or fail."""
 
     def __init__(self, *, pause: float = 0.0, cut: WindowSpec = CUT) -> None:
         self.pause, self.cut = pause, cut
@@ -65,25 +65,25 @@ class TinyEncoder:
         self.broken = False
 
     def windows(self, text: str) -> Iterator[Window]:
-        """Windows of eight words, two of them shared with the one before."""
+        """Windows of eight words with an overlap of two."""
         return iter_windows(tokenizer(), text, self.cut)
 
     def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
-        """One row a window."""
+        """One row per window."""
         assert len(windows) == len(channels)
         self.batches.append(len(windows))
         self.threads.add(threading.current_thread().name)
         time.sleep(self.pause)
         if self.broken:
             raise RuntimeError("secret text")
-        found = np.zeros((len(windows), len(WORDS)), np.float32)
+        rows = np.zeros((len(windows), len(WORDS)), np.float32)
         for row, window in enumerate(windows):
-            found[row, list(window)] = 1
-        return found
+            rows[row, list(window)] = 1
+        return rows
 
 
 class TinyFirst:
-    """The tiny model as a first stage: it says what the head would say. Counts the windows that it read."""
+    """The tiny model as a first-stage model, with the logits of the head. Counts the windows that it read."""
 
     def __init__(self, *, pause: float = 0.0) -> None:
         self.pause, self.read, self.broken = pause, 0, False
@@ -98,7 +98,7 @@ class TinyFirst:
 
 
 def manifest(**changes: object) -> Manifest:
-    """A description for the tiny model."""
+    """A manifest for the tiny model."""
     values: dict[str, object] = {
         "name": "tiny",
         "version": "1",
@@ -114,9 +114,9 @@ def manifest(**changes: object) -> Manifest:
 
 
 def write_folder(folder: Path, described: Manifest) -> Path:
-    """A model folder with head and description, and the right digests for whatever else lies in it."""
-    made = head()
-    np.savez(folder / "head.npz", weights=made.weights, bias=made.bias)
+    """Write head and manifest to a model folder, with the digests of its other files."""
+    model_head = head()
+    np.savez(folder / "head.npz", weights=model_head.weights, bias=model_head.bias)
     files = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir() if p.name != "model.json"}
     complete = described.model_copy(update={"files": files}).model_dump(mode="json")
     (folder / "model.json").write_bytes(orjson.dumps(complete))

@@ -1,4 +1,4 @@
-"""Scans whole requests as the inline door does, for tests on what it refuses."""
+"""Scans complete requests like the inline proxy, for tests of what it refuses."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ BLOCK = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES)
 
 
 def rows(values: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """As `sidecar eval` reads them."""
+    """Rows as read by `sidecar eval`."""
     yield from (row(value, number) for number, value in enumerate(values, 1))
 
 
 async def outcomes(values: Iterable[Mapping[str, Any]], settings: Settings) -> list[Outcome]:
-    """What becomes of each, one after another."""
+    """The outcome of each row, scanned sequentially."""
     async with open_scanner(settings, selftests=False) as built:
         scanner = UnitScanner(built.engine.scan, settings)
-        return [await scanner.outcome(one) for one in rows(values)]
+        return [await scanner.outcome(request) for request in rows(values)]
 
 
-def refused(found: Iterable[Outcome]) -> list[str]:
-    """Each unit that did not pass, with cause and place."""
+def refused(outcomes: Iterable[Outcome]) -> list[str]:
+    """Each row that did not pass, with cause and path."""
     return [
-        f"{one.row.id}: {one.cause} at {one.verdict.path} ({one.verdict.risk_score})"
-        for one in found
-        if one.blocked or one.unscanned
+        f"{outcome.row.id}: {outcome.cause} at {outcome.verdict.path} ({outcome.verdict.risk_score})"
+        for outcome in outcomes
+        if outcome.blocked or outcome.unscanned
     ]

@@ -1,4 +1,4 @@
-"""A ConfigMap as a pod sees it: files are links through `..data`, which is swapped in one step."""
+"""A ConfigMap as mounted in a pod: files are links through `..data`, which is swapped atomically."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class ConfigMap:
-    """A mounted volume whose content can be replaced as the kubelet does it."""
+    """A mounted volume whose content can be replaced like by the kubelet."""
 
     def __init__(self, path: Path, files: Mapping[str, str]) -> None:
         self.path = path
@@ -18,7 +18,7 @@ class ConfigMap:
         self.update(files)
 
     def update(self, files: Mapping[str, str]) -> None:
-        """All files at once: a new folder, the link swapped, links of new files made, what is old removed."""
+        """Replace all files atomically: create a folder, swap the link, add links of new files, remove old ones."""
         data = self.path / "..data"
         old = data.resolve() if data.exists() else None
         folder = self.path / f"..version_{next(self._versions)}"

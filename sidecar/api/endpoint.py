@@ -23,7 +23,7 @@ from sidecar.response_scan.detector import ResponseDetector, Text
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import ScanInput
 from sidecar.scan.service import ScanOutcome, ScanService
-from sidecar.server.body import receive, unpack
+from sidecar.server.body import decode_body, read_body
 from sidecar.server.caller import API_KEY, scan_context
 from sidecar.server.middleware import Gatekeeper
 from sidecar.server.responses import TOO_SUSPICIOUS
@@ -61,8 +61,8 @@ class ScanEndpoint:
         self._scans.admit()
         limits = self.settings.limits
         try:
-            raw = await receive(request, limits)
-            plain = await unpack(request, raw, request.headers.get("Content-Type"), limits)
+            raw = await read_body(request, limits)
+            plain = await decode_body(request, raw, request.headers.get("Content-Type"), limits)
         except OverBudget:
             raise _busy() from None
         return parse(json_body.parse(plain, depth=limits.depth))

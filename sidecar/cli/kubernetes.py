@@ -13,7 +13,7 @@ import yaml
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from sidecar.cli.common import async_command
-from sidecar.errors import NOT_YAML, ConfigError, SidecarError
+from sidecar.errors import YAML_ERRORS, ConfigError, SidecarError
 from sidecar.kubernetes import Options, inject_all
 from sidecar.kubernetes.webhook import Place, Webhook
 from sidecar.runtime import app
@@ -67,7 +67,7 @@ async def inject_command(options: Options, file: Any) -> int:
     """
     try:
         documents = list(yaml.safe_load_all(file.read()))
-    except (yaml.YAMLError, *NOT_YAML) as error:
+    except (yaml.YAMLError, *YAML_ERRORS) as error:
         raise ConfigError("the manifests cannot be read", [" ".join(str(error).split())]) from None
     injected = inject_all([document for document in documents if document is not None], options)
     click.echo(yaml.dump_all(injected, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120), nl=False)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from sidecar.errors import NOT_YAML, ConfigError
+from sidecar.errors import YAML_ERRORS, ConfigError
 
 ENV_PREFIX = "SIDECAR__"
 
@@ -24,7 +24,7 @@ def read_file(path: Path | None) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:  # its text quotes the line, which may hold a secret
         place = f"line {error.problem_mark.line + 1}, " if error.problem_mark else ""
         raise ConfigError(f"{file} cannot be read", [f"{place}{error.problem}"]) from None
-    except (OSError, yaml.YAMLError, *NOT_YAML) as error:
+    except (OSError, yaml.YAMLError, *YAML_ERRORS) as error:
         raise ConfigError(f"{file} cannot be read", [" ".join(str(error).split())]) from None
     if values is None:
         return {}
@@ -45,7 +45,7 @@ def override(
         try:
             keys, value = _value(keys, environ[name], model)
             _put(values, keys, value)
-        except (OSError, yaml.YAMLError, *NOT_YAML) as error:
+        except (OSError, yaml.YAMLError, *YAML_ERRORS) as error:
             problems.append(f"{name}: {error}")
         origin[".".join(keys)] = name
     return origin

@@ -25,7 +25,7 @@ from sidecar.dashboard.pages import Pages
 from sidecar.errors import RequestError, StoreError
 from sidecar.server.allowed_hosts import host_of
 from sidecar.server.client_address import address_of
-from sidecar.server.middleware import where
+from sidecar.server.middleware import error_location
 from sidecar.storage import Event, Role, Session, Store
 from sidecar.util import logs
 
@@ -218,7 +218,7 @@ def _for_people(error: Exception) -> RequestError:
     if isinstance(error, StoreError):
         _log.error("page_failed", error=error)
         return refused(503, "The database does not answer. Try again in a moment.")
-    _log.error("page_failed", kind=type(error).__name__, at=where(error))
+    _log.error("page_failed", kind=type(error).__name__, at=error_location(error))
     return refused(500, "Something went wrong here; the log says where.")
 
 

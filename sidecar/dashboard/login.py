@@ -21,7 +21,7 @@ from sidecar.dashboard.guard import Guard, Route, Visit, to
 from sidecar.dashboard.passwords import Passwords, problem
 from sidecar.errors import RateLimited, RequestError
 from sidecar.limits import Limiter
-from sidecar.server.client_address import neighbourhood
+from sidecar.server.client_address import rate_limit_network
 from sidecar.storage import Admin, Role, valid_name
 from sidecar.util import logs
 from sidecar.util.units import Rate
@@ -77,7 +77,7 @@ class Login:
 
     async def _authenticate(self, visit: Visit, name: str) -> Admin:
         """The account with this name and password."""
-        await self._admit(f"login-from:{neighbourhood(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
+        await self._admit(f"login-from:{rate_limit_network(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
         await self._admit(f"login-as:{_short(name)}", PER_ACCOUNT, ACCOUNT_BURST)
         started_at = time.monotonic()
         admin = await visit.store.admins.get(name) if valid_name(name) else None
@@ -133,7 +133,7 @@ class Login:
         invitation = await visit.store.admins.invitation(_digest(visit), now)
         name = (invitation and invitation.name) or _name(visit.form)
         try:
-            await self._admit(f"login-from:{neighbourhood(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
+            await self._admit(f"login-from:{rate_limit_network(visit.address)}", PER_ADDRESS, ADDRESS_BURST)
             _check(name, visit.form)
         except RequestError as error:
             return await self._invitation_page(visit, error)

@@ -121,7 +121,7 @@ def redact(segments: Sequence[Segment], verdict: Verdict) -> str:
     rules = next((r for r in verdict.reports if r.layer is LayerName.RULES and r.score is not None), None)
     if rules is None:
         return ""
-    unscanned = {index for index, report in enumerate(rules.each) if not report.whole}
+    unscanned = {index for index, report in enumerate(rules.segment_reports) if not report.complete}
     by_path: dict[str, list[Finding]] = {}
     for finding in verdict.findings:
         by_path.setdefault(finding.path, []).append(finding)

@@ -116,7 +116,7 @@ class UnitScanner:
         try:
             request = self._read(body, operation)
         except BodyError as error:
-            return Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=error.kind, culprit=error.param), ""
+            return Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=error.kind, blocking_path=error.param), ""
         return await self._scan_request(request) if request.segments else (NOTHING, "")
 
     def _read(self, body: Body, operation: str) -> ScanRequest:
@@ -124,7 +124,7 @@ class UnitScanner:
         if len(raw) > limits.body_bytes:
             raise BodyError("oversize", "The body is larger than limits.body_bytes.")
         document = json_body.parse(raw, depth=limits.depth)
-        extraction = self._vocabularies.read(extract(document, operation, conversations.dialect(operation)))
+        extraction = self._vocabularies.decode_prompts(extract(document, operation, conversations.dialect(operation)))
         for part in extraction.unscannable:
             if getattr(self._settings.failure.input, part.kind) == "block":
                 raise BodyError(part.kind, "The body holds what cannot be scanned.", param=part.path)

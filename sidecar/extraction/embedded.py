@@ -1,4 +1,4 @@
-"""Text inside text: `data:` URLs, base64, JSON in a string. Tells media from text by the bytes, not by the label."""
+"""Decodes text embedded in strings: `data:` URLs, base64, JSON. Bytes, not labels, tell text from media."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 from sidecar.extraction.json_body import JsonValue
 from sidecar.util import json
 
-LONGEST_JSON = 1024 * 1024
+MAX_JSON_LENGTH = 1024 * 1024
 _HEADER = re.compile(r"[A-Za-z0-9!#$&^_.+/-]*(?:;[A-Za-z0-9_-]+=[\w.+%-]*)*(?:;base64)?", re.IGNORECASE | re.ASCII)
 _TEXT_TYPES = ("text/", "+json", "+xml", "/json", "/xml", "javascript", "yaml", "csv")
 _MAGIC = (
@@ -19,19 +19,19 @@ _MAGIC = (
     *(b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b"),  # documents and archives
 )
 _CONTROLS = bytes({*range(32), 127} - {9, 10, 12, 13})
-_ODD = 8
-"""Of so many characters one may be none, in a file that is read as text; of compressed bytes every second is."""
+_MIN_CHARACTERS_PER_ODD = 8
+"""A file is text if at most one in this many characters is undecodable; in compressed data every second one is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """What a string holds beside itself: `text` if it decodes to text, else it is media."""
+    """Decoded content of a string: `text`, or None for media."""
 
     text: str | None
 
 
 def data_url(value: str) -> Embedded | None:
-    """What a `data:` URL holds; None for a string that is none, or none that can be read."""
+    """Decode a `data:` URL; None for any other string and for a malformed URL."""
     header, comma, body = value[5:].partition(",")
     if value[:5].lower() != "data:" or not comma or len(header) > 200 or not _HEADER.fullmatch(header):
         return None
@@ -42,9 +42,9 @@ def data_url(value: str) -> Embedded | None:
 
 
 def base64_value(value: str) -> Embedded | None:
-    """What a bare base64 string holds; None if it is no base64, or neither text nor media by its first bytes.
+    """Decode a bare base64 string; None if it is not base64, or its bytes are neither text nor start like media.
 
-    Words without blanks are base64, too, and decode to noise: they are to be scanned as they stand.
+    Words without spaces are valid base64 as well and decode to noise; they have to be scanned undecoded.
     """
     data = _from_base64(value) if len(value) >= 16 else None
     if data is None:
@@ -54,12 +54,12 @@ def base64_value(value: str) -> Embedded | None:
 
 
 def text_of(data: bytes) -> str | None:
-    """The text that a file's bytes are; None for anything else."""
+    """Decode a file as text; None if it is not text."""
     return _as_text(data, declared=False)
 
 
 def _from_base64(value: str) -> bytes | None:
-    """Strict, but for line ends and the two alphabets: what a reader would have to guess at is no base64."""
+    """Strict decoding that accepts line breaks, both alphabets and missing padding; None for anything else."""
     try:
         plain = value.encode("ascii").translate(bytes.maketrans(b"-_", b"+/"), b"\r\n")
         return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
@@ -68,27 +68,27 @@ def _from_base64(value: str) -> bytes | None:
 
 
 def _as_text(data: bytes, *, declared: bool) -> str | None:
-    """The text that these bytes are. What is declared as text is read as some text in any case."""
+    """Decode bytes as text. Bytes declared as text are always decoded, if need be as Latin-1."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return _in_old_encoding(data) if declared else _nearly_text(data)
-    return text if declared or "\x00" not in text else _nearly_text(data)
+        return _legacy_text(data) if declared else _mostly_text(data)
+    return text if declared or "\x00" not in text else _mostly_text(data)
 
 
-def _nearly_text(data: bytes) -> str | None:
-    """Text with a few bytes that are none, which whoever reads it leaves out; or text in two bytes a letter."""
+def _mostly_text(data: bytes) -> str | None:
+    """Decode UTF-16, or UTF-8 with a few invalid bytes, which other readers would skip."""
     if data.startswith(_MAGIC):
         return None
-    if (wide := _in_two_bytes(data)) is not None:
+    if (wide := _utf16_text(data)) is not None:
         return wide
     text = data.decode("utf-8", errors="replace")
     odd = text.count("\ufffd") + len(data) - len(data.translate(None, _CONTROLS))
-    return text if odd * _ODD <= len(text) else None
+    return text if odd * _MIN_CHARACTERS_PER_ODD <= len(text) else None
 
 
-def _in_two_bytes(data: bytes) -> str | None:
-    """UTF-16 by its mark, or by the empty halves of Latin letters."""
+def _utf16_text(data: bytes) -> str | None:
+    """Decode UTF-16, recognized by its byte order mark or by the zero bytes of Latin letters."""
     low, high = data[0:64:2], data[1:64:2]
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         coding = "utf-16"
@@ -102,21 +102,21 @@ def _in_two_bytes(data: bytes) -> str | None:
         return None
 
 
-def _in_old_encoding(data: bytes) -> str:
+def _legacy_text(data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
     return data.decode("latin-1")
 
 
 def json_value(value: str) -> JsonValue:
-    """The object or array that a string holds as JSON with escapes; None for any other string.
+    """Parse a string that holds a JSON object or array with escapes; None for any other string.
 
-    Without a backslash every leaf stands in the string as it is read, so there is nothing to unfold.
+    Without a backslash every leaf appears verbatim in the string, so parsing it would find nothing new.
     """
-    if "\\" not in value or len(value) > LONGEST_JSON or value.lstrip()[:1] not in {"{", "["}:
+    if "\\" not in value or len(value) > MAX_JSON_LENGTH or value.lstrip()[:1] not in {"{", "["}:
         return None
     try:
-        found: JsonValue = json.loads(value)
+        document: JsonValue = json.loads(value)
     except json.DecodeError:
         return None
-    return found
+    return document

@@ -1,4 +1,4 @@
-"""A request body in, segments out: every string that a model, or whoever stands behind it, may read."""
+"""Extracts segments from a request body: every string that a model, or a tool behind it, may read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from sidecar.errors import BodyError
 from sidecar.extraction import field_table, joining, packing
 from sidecar.extraction.json_body import JsonValue
-from sidecar.extraction.walker import Leaf, Place, Walk
+from sidecar.extraction.walker import Leaf, Location, Walker
 from sidecar.types import Segment, Source
 
 UnscannableKind = Literal["media", "token_ids", "reference"]
@@ -17,9 +17,9 @@ UnscannableKind = Literal["media", "token_ids", "reference"]
 
 @dataclass(frozen=True, slots=True)
 class Unscannable:
-    """A part that holds no text to scan: `media`, `token_ids`, or a `reference` to a stored object.
+    """A part without scannable text: `media`, `token_ids`, or a `reference` to a stored object.
 
-    `ids` are the token ids and `model` whom they are for: what `tokens` needs to read them.
+    `ids` are the token ids and `model` is the model they are meant for; `token_ids` decodes them.
     """
 
     kind: UnscannableKind
@@ -30,11 +30,11 @@ class Unscannable:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What one request body says.
+    """The texts of one request body.
 
-    `joined` holds what stands apart in the body but is read together: the last turns, the parts of a
-    message, the items of a list. It repeats text of `segments` and is scanned beside them. The system
-    prompt is there twice: as segments of `Source.APPLICATION`, and joined as `system_prompt`.
+    `joined` concatenates texts that are separate in the body but that a model reads in sequence: the last
+    turns, the parts of a message, the items of a list. It repeats text of `segments` and is scanned in addition.
+    The system prompt appears twice: as segments of `Source.APPLICATION`, and joined as `system_prompt`.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -46,16 +46,16 @@ class Extraction:
 
 
 def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
-    """Every text of `document`, the JSON body of `operation` (as `routes.classify` names it).
+    """Extract every text of `document`, the JSON body of `operation` (as named by `routes.classify`).
 
-    Raises `BodyError` for a document that is no object (malformed, 400) or holds too many texts
+    Raises `BodyError` for a document that is not an object (malformed, 400) or holds too many texts
     (oversize, 413).
     """
     if not isinstance(document, dict):
         raise BodyError("malformed", "The body must be a JSON object.")
-    # The items of an embedding request are texts of their own; nobody reads them in a row.
-    walk = Walk(field_table.shape(operation, dialect), join_lists=operation != "/embeddings")
-    walk.run(document, Place())
+    # The items of an embedding request are independent texts; no model reads them in sequence.
+    walk = Walker(field_table.shape(operation, dialect), join_lists=operation != "/embeddings")
+    walk.run(document, Location())
     model = document.get("model") if operation != "/messages/batches" else None  # each request of a batch has its own
     return Extraction(
         segments=tuple(packing.segments(walk.leaves)),
@@ -68,11 +68,11 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
 
 
 def _system_prompt(leaves: Sequence[Leaf]) -> str | None:
-    texts = [leaf.text for leaf in leaves if leaf.prose and leaf.place.source is Source.APPLICATION]
+    texts = [leaf.text for leaf in leaves if leaf.prose and leaf.location.source is Source.APPLICATION]
     return "\n\n".join(texts) if texts else None
 
 
-def _unscannable(walk: Walk, model: str | None) -> Iterator[Unscannable]:
+def _unscannable(walk: Walker, model: str | None) -> Iterator[Unscannable]:
     yield from (Unscannable("media", path) for path in walk.media)
     yield from (Unscannable("token_ids", path, tuple(ids), model) for path, ids in walk.token_ids)
     yield from (Unscannable("reference", path) for path in walk.references)

@@ -1,6 +1,6 @@
-"""The table: what the names in request bodies mean. Data only; `extraction` and `reading` read it.
+"""Tables of the field names of the APIs and their meaning. Data only; used by `walker`, `json_body` and `strings`.
 
-Paths are written as in `messages[].content[].text`. Whatever is not named here is scanned.
+Paths are written as in `messages[].content[].text`. A field that is not listed here is scanned.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _FREE_FORM = """
     item_schema cache_control
 """
 FREE_FORM = frozenset(_FREE_FORM.split())
-"""An object under one of these names has names of the client's own, which are scanned like values."""
+"""Fields whose object has client-chosen names, which are scanned like values."""
 
-_KNOWN = """
+_KNOWN_NAMES = """
     $defs acknowledged_safety_checks action actions add_generation_prompt add_special_tokens additional_instructions
     additional_messages after allowed_callers allowed_domains allowed_tools always anchor annotations any_of
     approval_request_id approve approximate arguments assistant_id attachments attributes audio audio_url auth
@@ -67,34 +67,34 @@ _KNOWN = """
     validation_file value variables vector_store_ids vector_stores verbosity version video video_url voice
     web_search_options width workflow workflow_name working_directory x y
 """
-KNOWN = frozenset(_KNOWN.split())
-"""Names that the APIs give a meaning to."""
+KNOWN_NAMES = frozenset(_KNOWN_NAMES.split())
+"""Field names that the APIs define."""
 
 
 def fold(name: str) -> str:
-    """What a lenient decoder may take a name for: case, width and look-alike letters folded, controls dropped."""
+    """Fold a name as a lenient decoder may: case, width and compatibility forms (NFKC); control characters dropped."""
     if name.isascii() and name.isprintable():
         return name.lower()
     plain = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c)[0] != "C")
     return plain.upper().casefold()
 
 
-_FOLDED = {fold(name): name for name in KNOWN}
+_FOLDED = {fold(name): name for name in KNOWN_NAMES}
 
 
-def mistakable(name: str) -> str | None:
-    """The known name that a lenient decoder may read in this unknown one, if there is any."""
+def confusable_with(name: str) -> str | None:
+    """The known name that a lenient decoder may take this unknown name for, if any."""
     return _FOLDED.get(fold(name)) if len(name) <= 64 else None
 
 
-def is_free(name: str, value: object) -> bool:
-    """Whether the names inside this member are the client's own."""
-    return name not in KNOWN or (name in FREE_FORM and isinstance(value, dict))
+def is_client_named(name: str, value: object) -> bool:
+    """Whether the names inside this member are chosen by the client."""
+    return name not in KNOWN_NAMES or (name in FREE_FORM and isinstance(value, dict))
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Where an operation keeps its turns (`""`: the body is one) and the application's own instructions."""
+    """Where an operation keeps its turns (`""`: the body is a turn) and the application's instructions."""
 
     turns: frozenset[str] = frozenset({"messages[]"})
     system: frozenset[str] = frozenset()
@@ -125,23 +125,23 @@ _SHAPES = {
     "/evals/{id}/runs": _EVAL,
 }
 _ANTHROPIC = _shape("messages[] requests[].params.messages[]", "system requests[].params.system")
-_OTHER = Shape()
+_DEFAULT_SHAPE = Shape()
 
 
 def shape(operation: str, dialect: str) -> Shape:
-    """The shape of an operation's body; one that is not in the table may hold chat messages."""
-    return _ANTHROPIC if dialect == "anthropic" else _SHAPES.get(operation, _OTHER)
+    """The shape of an operation's body; for an unlisted operation that of chat messages."""
+    return _ANTHROPIC if dialect == "anthropic" else _SHAPES.get(operation, _DEFAULT_SHAPE)
 
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+=~-]{0,199}")
 
 
 def looks_like_id(text: str) -> bool:
-    """Whether a text is a short word such as ids, names of models and enums are."""
+    """Whether a text has the form of an identifier, such as an id, a model name or an enum value."""
     return _ID.fullmatch(text) is not None
 
 
-SPEAKERS = {
+ROLE_SOURCES = {
     "user": Source.USER,
     "system": Source.APPLICATION,
     "developer": Source.APPLICATION,
@@ -149,31 +149,31 @@ SPEAKERS = {
     "tool": Source.UNTRUSTED,
     "function": Source.UNTRUSTED,
 }
-"""Whose turn it is by its `role`; any other value is the user's."""
+"""The source of a turn by its `role`; for any other value it is the user."""
 
-_SPOKEN = """
+_MODEL_ITEMS = """
     apply_patch_call code_interpreter_call compaction computer_call custom_tool_call file_search_call function_call
     image_generation_call item_reference local_shell_call mcp_approval_request mcp_call reasoning shell_call
     tool_search_call web_search_call
 """
-SPOKEN = frozenset(_SPOKEN.split())
-"""Items of a conversation that the model made itself and that name no role."""
+MODEL_ITEMS = frozenset(_MODEL_ITEMS.split())
+"""Types of conversation items that the model generated and that have no role."""
 
 _DEFINITIONS = """
     tools functions tool_choice allowed_tools mcp_servers mcp_list_tools response_format format structured_outputs
     json_schema guided_json guided_grammar guided_regex guided_choice output_config output_schema chat_template grammar
 """
 DEFINITIONS = frozenset(_DEFINITIONS.split())
-"""Fields and item types that hold what the application defines: tools, and the shape of answers."""
+"""Fields and item types that hold definitions of the application: tools and response schemas."""
 
 RESULTS = frozenset({"output", "outputs", "results", "result", "error"})
-"""Fields that hold what a tool answered, whoever's turn it is."""
+"""Fields that hold tool results, regardless of the role of the turn."""
 
 DOCUMENTS = frozenset({"documents", "document", "search_result", "input_file", "file"})
-"""Fields and part types that hold what the model reads, not what it is told."""
+"""Fields and part types that hold documents for the model to read."""
 
 THIRD_PARTY = frozenset({"annotations", "citations", "cited_text", "sources", "search_results", "web_search_result"})
-"""Fields and item types that hold words of third parties inside somebody else's turn: quotes, titles of sources."""
+"""Fields and item types that hold third-party text inside another turn: quotations, titles of sources."""
 
 PROSE = frozenset(
     {
@@ -191,7 +191,7 @@ PROSE = frozenset(
         "stop",
     }
 )
-"""Fields whose texts are read in a row, so that a sentence may be split over them."""
+"""Fields whose texts the model reads in sequence, so that a sentence may be split across them."""
 
 _ENUMS = {
     "type": """
@@ -225,7 +225,7 @@ _ENUMS = {
     "prompt_cache_retention": "in_memory 24h",
 }
 ENUMS = {name: frozenset(words.split()) for name, words in _ENUMS.items()}
-"""Values that a field takes by definition: under their name, and only there, they say nothing."""
+"""Enum values by field name: not scanned there, and only there."""
 
 _SCHEMA_WORDS = """
     $defs $ref $schema additionalProperties allOf anyOf const default description enum examples exclusiveMaximum
@@ -233,22 +233,22 @@ _SCHEMA_WORDS = """
     pattern properties required strict title type
 """
 SCHEMA_WORDS = frozenset(_SCHEMA_WORDS.split())
-"""Names that JSON Schema gives a meaning to: no news in a tool's parameters."""
+"""JSON Schema keywords, which are not scanned in the parameters of a tool."""
 
 _REFERENCES = """
     assistant_id connector_id container_id conversation file_id file_ids file_url input_file_id previous_response_id
     server_url skill_id source_file_id training_file validation_file vector_store_ids
 """
 REFERENCES = frozenset(_REFERENCES.split())
-"""Fields that name a stored or remote object, whose text the model reads and we do not see."""
-FETCHES = ("web_search", "web_fetch")
-"""What the types of tools begin with by which the provider reads pages that we do not see."""
-FETCHING = frozenset({"web_search_options"})
-"""Fields of the body whose presence says the same."""
+"""Fields that name a stored or remote object, whose text the model reads but that is not in the request."""
+FETCH_TOOL_PREFIXES = ("web_search", "web_fetch")
+"""Prefixes of the types of tools with which the provider fetches pages that are not in the request."""
+FETCH_FIELDS = frozenset({"web_search_options"})
+"""Fields of the body whose presence enables such a tool."""
 REFERENCE_OBJECTS = frozenset({"conversation", "prompt", "item_reference"})
-"""Objects that do so by their `id`."""
+"""Objects that refer to a stored object by their `id`."""
 REFERENCE_LISTS = frozenset({"mcp_servers"})
-"""Lists whose items do so by their `url`."""
+"""Lists whose items refer to a remote object by their `url`."""
 
 MEDIA = frozenset(
     {
@@ -265,12 +265,12 @@ MEDIA = frozenset(
         "video",
     }
 )
-"""Fields that hold base64 or the address of media; the value decides, not the name."""
+"""Fields that may hold base64 or the URL of media; the value decides, not the name."""
 
 TOKEN_LISTS = frozenset({"prompt", "input", "input_ids", "prompt_token_ids", "token_ids", "tokens", "context"})
-"""Lists that may hold token ids instead of text; `context` is what Ollama answers with and takes back."""
-FEW_NUMBERS = 8
-"""Numbers up to which a list under a name that nobody knows is a size or a place; more may be token ids."""
+"""Lists that may hold token ids instead of text; Ollama returns `context` and takes it back."""
+MAX_PLAIN_NUMBERS = 8
+"""Up to this length a list of numbers in an unknown field counts as a size or position; a longer one as token ids."""
 
 _ITEM_IDS = """
     id call_id approval_request_id container_id caller.caller_id encrypted_content content[].file_id output.file_id
@@ -288,7 +288,7 @@ _IDS = """
     tool_resources.code_interpreter.file_ids[] tool_resources.file_search.vector_store_ids[]
 """
 IDS = frozenset(_IDS.split()) | {f"{items}[].{name}" for items in ("input", "items") for name in _ITEM_IDS.split()}
-"""The ignore list: exact places of names and ids that no model reads, if the value looks like one."""
+"""The ignore list: exact paths of names and ids that no model reads; not scanned if the value looks like an id."""
 
 OPAQUE = frozenset({"encrypted_content", "signature"})
-"""Those of them whose value is ciphertext of any length."""
+"""Fields of the ignore list whose value is ciphertext of any length."""

@@ -1,7 +1,7 @@
-"""Forms and uploads in, segments out: text fields of a form, and files made of prompts (JSON lines).
+"""Extracts segments from forms and uploads: text fields, and files of prompts (JSON lines).
 
-A file is text if its bytes are, whatever its name and type say; then it is read like a document.
-Everything else is `media`.
+Whether a file is text is decided by its bytes, not by its name or type; a text file is read as a document.
+Any other file is `media`.
 """
 
 from __future__ import annotations
@@ -21,66 +21,66 @@ from sidecar.types import Segment, Source
 
 __all__ = ["Part", "extract_form", "extract_upload", "is_form", "parse_form", "scan_jsonl"]
 
-MOST_LINES = 50_000
-MOST_SEGMENTS = 10_000
+MAX_LINES = 50_000
+MAX_SEGMENTS = 10_000
 _ID_FIELDS = frozenset({"model", "n", "purpose", "seconds", "size", "stream", "temperature", "voice"})
 _JSONL_PURPOSES = frozenset({"batch", "evals", "fine-tune"})
 _FIELD_NAME = re.compile(r"[a-z_]{1,64}(?:\[\])?")
 
 
 def extract_form(parts: Sequence[Part], *, depth: int) -> Extraction:
-    """Every text of a form: fields, file names, and files that are text.
+    """Extract every text of a form: fields, file names, and text files.
 
-    A part that says it is JSON (the session of a realtime call) is read as strictly as a body.
+    A part with a JSON type (the session of a realtime call) is parsed as strictly as a body.
     Raises `BodyError` (malformed) for a text field that is not UTF-8.
     """
-    merged = _merged(_part(part, depth) for part in parts)
+    merged = _merge(_part(part, depth) for part in parts)
     models = [part for part in parts if part.name == "model"]
     if len(models) > 1 or not all(part.is_text for part in models):
-        raise BodyError("malformed", "The form must name its model once, as text.")  # servers would take either
+        raise BodyError("malformed", "The form must name its model once, as text.")  # servers differ in which they use
     fields = {part.name: _utf8(part) for part in parts if part.is_text}
-    said = [segment for segment in merged.segments if segment.source is Source.USER]
-    joined = (replace(said[0], text="\n".join(segment.text for segment in said)),) if len(said) > 1 else ()
+    user_segments = [segment for segment in merged.segments if segment.source is Source.USER]
+    text = "\n".join(segment.text for segment in user_segments)
+    joined = (replace(user_segments[0], text=text),) if len(user_segments) > 1 else ()
     return replace(merged, model=fields.get("model"), stream=fields.get("stream") == "true", joined=joined)
 
 
 def extract_upload(parts: Sequence[Part], *, depth: int) -> Extraction:
-    """Every text of an upload to `/files`: each line of JSON lines, the text of a text file, else `media`.
+    """Extract every text of an upload to `/files`: each line of JSON lines, or the text of a text file.
 
-    A file with a purpose that asks for JSON lines must be that. Raises `BodyError` (malformed, oversize).
+    Any other file is `media`. A file whose purpose requires JSON lines must hold them. Raises `BodyError` (malformed,
+    oversize).
     """
     fields = {part.name: _utf8(part) for part in parts if part.is_text}
-    lines = fields.get("purpose") in _JSONL_PURPOSES
-    files = [part for part in parts if not part.is_text and (lines or (part.filename or "").endswith(".jsonl"))]
-    rest = [replace(part, data=b"") if part in files else part for part in parts]
-    return _merged(
-        [extract_form(rest, depth=depth), *(line for part in files for line in scan_jsonl(part.data, depth=depth))]
-    )
+    is_jsonl = fields.get("purpose") in _JSONL_PURPOSES
+    files = [part for part in parts if not part.is_text and (is_jsonl or (part.filename or "").endswith(".jsonl"))]
+    form = extract_form([replace(part, data=b"") if part in files else part for part in parts], depth=depth)
+    return _merge([form, *(line for part in files for line in scan_jsonl(part.data, depth=depth))])
 
 
 def scan_jsonl(raw: bytes, *, depth: int) -> Iterator[Extraction]:
-    """The texts of each line: of a batch (`{custom_id, method, url, body}`), or of training data.
+    """Extract the texts of each line: a batch request (`{custom_id, method, url, body}`) or training data.
 
     Raises `BodyError` (malformed, oversize) that names the line.
     """
     for number, line in enumerate(raw.split(b"\n")):
-        if number >= MOST_LINES:
-            raise BodyError("oversize", f"The file has more than {MOST_LINES} lines.", status=413)
+        if number >= MAX_LINES:
+            raise BodyError("oversize", f"The file has more than {MAX_LINES} lines.", status=413)
         if line.strip(b" \t\r"):
             yield _line(line, number, depth)
 
 
 def _line(line: bytes, number: int, depth: int) -> Extraction:
     try:
-        found = _request(parse(line, depth=depth))
+        extraction = _request(parse(line, depth=depth))
     except BodyError as error:
-        said = f"Line {number + 1} of the file: {error.detail}"
-        raise BodyError(error.kind, said, status=error.status, param=f"file.{number}") from None
-    return _below(found, f"file.{number}")
+        detail = f"Line {number + 1} of the file: {error.detail}"
+        raise BodyError(error.kind, detail, status=error.status, param=f"file.{number}") from None
+    return _prefix_paths(extraction, f"file.{number}")
 
 
 def _request(document: JsonValue) -> Extraction:
-    """A batch line is read as the request that it stands for; any other as a chat."""
+    """Read a batch line as the request it describes, any other line as a chat."""
     if not isinstance(document, dict):
         raise BodyError("malformed", "It must be a JSON object.")
     url, body = document.get("url"), document.get("body")
@@ -88,21 +88,20 @@ def _request(document: JsonValue) -> Extraction:
         return extract(document, "/chat/completions", "openai")
     route = classify("POST", url, prefixes=("/v1", ""))
     frame = {name: value for name, value in document.items() if name != "body"}
-    inner = _below(extract(body, route.operation, route.dialect), "body")
-    return replace(_merged([extract(frame, route.operation, route.dialect), inner]), model=inner.model)
+    inner = _prefix_paths(extract(body, route.operation, route.dialect), "body")
+    return replace(_merge([extract(frame, route.operation, route.dialect), inner]), model=inner.model)
 
 
 def _part(part: Part, depth: int) -> Extraction:
-    shown = part.name if _FIELD_NAME.fullmatch(part.name) else "*"
-    names = [part.name if shown == "*" else "", part.filename or ""]
-    found = Extraction(segments=tuple(Segment(name, Source.USER, shown) for name in names if name))
+    path = part.name if _FIELD_NAME.fullmatch(part.name) else "*"
+    names = [part.name if path == "*" else "", part.filename or ""]
+    names_only = Extraction(segments=tuple(Segment(name, Source.USER, path) for name in names if name))
     if part.is_text:
-        return _merged([found, _field(part, shown)])
+        return _merge([names_only, _field(part, path)])
     if part.filename is None and "json" in (part.content_type or ""):
-        return _merged(
-            [found, extract({part.name: parse(part.data, depth=depth)}, "/realtime/client_secrets", "openai")]
-        )
-    return _merged([found, _file(part, shown)])
+        session = {part.name: parse(part.data, depth=depth)}
+        return _merge([names_only, extract(session, "/realtime/client_secrets", "openai")])
+    return _merge([names_only, _file(part, path)])
 
 
 def _field(part: Part, path: str) -> Extraction:
@@ -130,19 +129,19 @@ def _utf8(part: Part) -> str:
         raise BodyError("malformed", "A text field of the form is not UTF-8.") from None
 
 
-def _merged(found: Iterable[Extraction]) -> Extraction:
-    """One extraction of several. Raises `BodyError` (oversize) when there are too many texts."""
+def _merge(extractions: Iterable[Extraction]) -> Extraction:
+    """Merge extractions into one. Raises `BodyError` (oversize) if there are too many texts."""
     segments: list[Segment] = []
     joined: list[Segment] = []
     unscannable: list[Unscannable] = []
     prompts: dict[str, None] = {}
-    for each in found:
-        segments += each.segments
-        joined += each.joined
-        unscannable += each.unscannable
-        prompts |= {each.system_prompt: None} if each.system_prompt else {}
-        if len(segments) + len(joined) > MOST_SEGMENTS:
-            raise BodyError("oversize", f"The body holds more than {MOST_SEGMENTS} texts.", status=413)
+    for extraction in extractions:
+        segments += extraction.segments
+        joined += extraction.joined
+        unscannable += extraction.unscannable
+        prompts |= {extraction.system_prompt: None} if extraction.system_prompt else {}
+        if len(segments) + len(joined) > MAX_SEGMENTS:
+            raise BodyError("oversize", f"The body holds more than {MAX_SEGMENTS} texts.", status=413)
     return Extraction(
         segments=tuple(segments),
         system_prompt="\n\n".join(prompts) or None,
@@ -151,11 +150,11 @@ def _merged(found: Iterable[Extraction]) -> Extraction:
     )
 
 
-def _below(found: Extraction, place: str) -> Extraction:
-    """The same with every path below `place`."""
+def _prefix_paths(extraction: Extraction, parent: str) -> Extraction:
+    """Prefix every path with `parent`."""
     return replace(
-        found,
-        segments=tuple(replace(segment, path=f"{place}.{segment.path}") for segment in found.segments),
-        joined=tuple(replace(segment, path=f"{place}.{segment.path}") for segment in found.joined),
-        unscannable=tuple(replace(part, path=f"{place}.{part.path}") for part in found.unscannable),
+        extraction,
+        segments=tuple(replace(segment, path=f"{parent}.{segment.path}") for segment in extraction.segments),
+        joined=tuple(replace(segment, path=f"{parent}.{segment.path}") for segment in extraction.joined),
+        unscannable=tuple(replace(part, path=f"{parent}.{part.path}") for part in extraction.unscannable),
     )

@@ -1,10 +1,10 @@
-"""Takes a user's turn apart where a framework has put something into it between marks that are known.
+"""Splits a user turn at known markers with which a framework has inserted content.
 
-Agents and chat UIs put instruction files, environments, tasks, summaries of earlier sessions and retrieved passages
-into the turn of the user, between tags or behind fixed sentences. The marks themselves look like an attempt to speak
-for the system, and what stands between them belongs to no sentence of the user. So the model reads each part alone
-and without the marks; rules read the whole turn, marks included. Nothing else is left out: a tag with attributes is
-no mark.
+Agents and chat UIs insert instruction files, environments, tasks, summaries of earlier sessions and retrieved passages
+into the user's turn, between tags or after fixed sentences. The markers themselves look like an attempt to speak for
+the system, and the content between them is not part of the user's sentences. So the model reads each part separately
+and without the markers; rules read the whole turn including them. Nothing else is removed: a tag with attributes is not
+a marker.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ _MARK = re2.compile(rf"</?(?:{'|'.join(_TAGS.split())})>|(?m:^)(?:{'|'.join(_SEN
 
 
 class Part(NamedTuple):
-    """A stretch of a turn without marks; `framed` if it stands between or behind them."""
+    """A part of a turn without markers; `framed` if it is inside a tag."""
 
     text: str
     framed: bool
 
 
 def parts(text: str) -> list[Part]:
-    """The parts of a turn in their order, blank ones left out; none if it holds no mark."""
+    """The non-blank parts of a turn in order; empty if it holds no marker."""
     marks = list(_MARK.finditer(text))
     return list(_parts(text, [(mark.start(), mark.end(), mark.group()) for mark in marks])) if marks else []
 
 
 def _parts(text: str, marks: list[tuple[int, int, str]]) -> Iterator[Part]:
+    # Invariant: `depth` is the number of tags open at `at`; sentences open none, and extra closing tags are ignored.
     depth, at = 0, 0
     for start, end, mark in [*marks, (len(text), len(text), "")]:
         if (part := text[at:start].strip()) and at < start:

@@ -1,9 +1,9 @@
-"""Packs short strings of one source and one place into one segment, so that 600 tools cost what their text costs.
+"""Packs short strings of one source and place into one segment, so that 600 tools cost no more than their text.
 
 A place is an item of a list (`tools.3`), else a field of the body (`metadata`, the strings of `input`). The strings
-stand in their order, a line each; `Segment.pieces` holds where each begins and its path, so that a finding names it.
-What is said in a turn is not packed: it is a text of its own. What a tool returned as JSON is one text, too, however
-long: the semantic layer weighs a finding by how many windows had a chance to be it, and they all had.
+keep their order, one per line; `Segment.pieces` holds the offset and path of each, so that a finding names it. Text of
+a turn is not packed: it stays a separate segment. A tool result in JSON is a single segment of any length: the
+semantic layer corrects a score for the number of windows scored, and that must count all of them.
 """
 
 from __future__ import annotations
@@ -15,42 +15,43 @@ from math import inf
 from sidecar.extraction.walker import Leaf
 from sidecar.types import Segment, Source
 
-SHORT = 400
-"""Code points up to which a string is packed: about one window of the semantic model."""
-PACK = 1_200
-"""Code points from which a pack is full: of what is sent again with one string more only the last pack is new."""
+MAX_STRING_LENGTH = 400
+"""Longest string that is packed, in code points: about one window of the semantic model."""
+PACK_LENGTH = 1_200
+"""Code points from which a pack is full. If a list is sent again with one more string, only its last pack is new."""
 
 
 def segments(leaves: Iterable[Leaf]) -> Iterator[Segment]:
-    """One segment for each long text and each pack; the same text of the same source is read once."""
-    seen: set[tuple[str, Source]] = set()
-    fresh = (leaf for leaf in leaves if (key := (leaf.text, leaf.place.source)) not in seen and not seen.add(key))  # type: ignore[func-returns-value]
-    for (source, place), group in groupby(fresh, key=_key):
+    """One segment for each long text and each pack; a repeated text of the same source is skipped."""
+    keys: set[tuple[str, Source]] = set()
+    texts = ((leaf, (leaf.text, leaf.location.source)) for leaf in leaves)
+    unique = (leaf for leaf, key in texts if key not in keys and not keys.add(key))  # type: ignore[func-returns-value]
+    for (source, place), group in groupby(unique, key=_key):
         if place is None:
-            yield from (Segment(one.text, source, one.place.path, rules_only=one.rules_only) for one in group)
+            yield from (Segment(leaf.text, source, leaf.location.path, rules_only=leaf.rules_only) for leaf in group)
         else:
-            yield from _packs(group, source, inf if _is_result(source, place) else PACK)
+            yield from _packs(group, source, inf if _is_result(source, place) else PACK_LENGTH)
 
 
 def _key(leaf: Leaf) -> tuple[Source, str | None]:
-    """Source and place; no place for a text that stands alone."""
-    place = _place(leaf.place.path)
-    alone = (leaf.prose and leaf.place.turn) or leaf.rules_only
-    alone = alone or (len(leaf.text) > SHORT and not _is_result(leaf.place.source, place))
-    return leaf.place.source, None if alone else place
+    """Source and place; None as the place of a text that is not packed."""
+    place = _place(leaf.location.path)
+    alone = (leaf.prose and leaf.location.turn) or leaf.rules_only
+    alone = alone or (len(leaf.text) > MAX_STRING_LENGTH and not _is_result(leaf.location.source, place))
+    return leaf.location.source, None if alone else place
 
 
 def _is_result(source: Source, place: str) -> bool:
-    """Whether this is a turn of a third party: it is whole when it is first sent, and nothing is added later."""
+    """Whether this is a third-party turn, which is complete when first sent: nothing is added to it later."""
     return source is Source.UNTRUSTED and "." in place
 
 
 def _place(path: str) -> str:
-    field, item, *below = path.split(".", 2) if "." in path else (path, "")
-    return f"{field}.{item}" if below and item.isdigit() else field
+    field, item, *remainder = path.split(".", 2) if "." in path else (path, "")
+    return f"{field}.{item}" if remainder and item.isdigit() else field
 
 
-def _packs(leaves: Iterable[Leaf], source: Source, full: float) -> Iterator[Segment]:
+def _packs(leaves: Iterable[Leaf], source: Source, max_length: float) -> Iterator[Segment]:
     texts: list[str] = []
     pieces: list[tuple[int, str]] = []
     size = 0
@@ -58,7 +59,7 @@ def _packs(leaves: Iterable[Leaf], source: Source, full: float) -> Iterator[Segm
         texts.append(text)
         pieces.append((size, place.path))
         size += len(text) + 1
-        if size > full:
+        if size > max_length:
             yield _pack(texts, pieces, source)
             texts, pieces, size = [], [], 0
     if texts:

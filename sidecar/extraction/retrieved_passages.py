@@ -1,10 +1,10 @@
-"""Finds what an application has put into its system prompt from elsewhere: passages, search results, mails, pages.
+"""Finds retrieved content that an application has put into its system prompt: passages, search results, mails, pages.
 
-They are somebody else's words, and the source of an indirect injection, though the role of the turn is `system`. What
-stands between known marks is read a second time, as untrusted text: between tags whose name says what they hold
-(`<context>`, `[PAGE ...]`), under a heading that does (`### Documents`, `Search results:`), and between two lines of
-the same signs behind such a heading or a sentence that names such material. What has other marks, or none, stays the
-application's own text, and a line in a passage that looks like the next heading ends it.
+It is third-party text, and a source of indirect injection, although the role of the turn is `system`. Text between
+known markers is scanned a second time, as untrusted: between tags with a telling name (`<context>`, `[PAGE ...]`),
+under such a heading (`### Documents`, `Search results:`), and between two equal fence lines after such a heading or a
+sentence that names such material. Text with other markers, or none, stays the application's own, and a line in a
+passage that looks like the next heading ends it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from itertools import islice
 
 import re2
 
-MOST = 64
-"""Marks of each kind that are followed up in one prompt. Behind the last heading of so many, all is one part."""
-LONGEST = 90
-"""Characters of a heading, or of the clause before a colon."""
+MAX_MARKS = 64
+"""Markers of each kind that are evaluated per prompt. All text after the last such heading is one passage."""
+MAX_HEADING = 90
+"""Longest heading, or clause before a colon, in characters."""
 _KINDS = r"""
     contexts? retrieved passages? excerpts? snippets? documents? docs? chunks? sources? articles? references? citations?
     search[\s_-]?results? results? pages? web[\s_-]?pages? websites? e?-?mails? messages? threads? tickets? reviews?
@@ -44,7 +44,7 @@ _KIND = (
     rf"(?:\b(?:{'|'.join(word for word in _WORDS if word.isascii())})\b"
     rf"|{'|'.join(word for word in _WORDS if not word.isascii())}|{_UNSPACED})"
 )
-"""`\b` of RE2 knows ASCII letters alone."""
+"""`\b` in RE2 covers only ASCII letters."""
 _NAMES = re2.compile(rf"(?i){_KIND}")
 _TAG = re.compile(r"[<\[]([^<>\[\]\n/!][^<>\[\]\n]{0,240})[>\]]")
 _NAME = re.compile(r"\s*[\w.-]+(?: [\w.-]+)?")
@@ -52,26 +52,27 @@ _HEADING = re2.compile(
     r"[ \t]*(?:(#{1,6})[^\n]*|\*\*|={2,}|-{2,}|[\[【])[^\n.:?!：。]*(?:[:：]?\*\*[:：]?|[=#-]{2,}|[\]】]|[:：])?[ \t]*"
 )
 _CLAUSE = re2.compile(r"(?:^|[.!?。])[ \t]*([^\n.:?!：。]+)[:：][ \t]*$")
-_NEXT = re2.compile(r"(?m)^[ \t]*(?:#{1,6}[ \t]*\S|\*\*|={2,}|【)")
+_ANY_HEADING = re2.compile(r"(?m)^[ \t]*(?:#{1,6}[ \t]*\S|\*\*|={2,}|【)")
 _FENCE = re2.compile(r"(?m)^[ \t]*(-{3,}|={3,}|#{3,}|\*{3,}|~{3,}|_{3,}|`{3,}\w*|\"{3}|'{3})[ \t]*$")
 
 
 def passages(text: str) -> list[str]:
-    """The parts of a system prompt that were put in from elsewhere, as far as marks say so, in order."""
-    lines = list(_naming(text))
+    """The passages of a system prompt that markers identify as retrieved, in order and without overlap."""
+    lines = list(_naming_lines(text))
     if not lines:
         return []
-    found = sorted({*_tagged(text), *_fenced(text, lines), *_headed(text, lines)})
-    parts, end = [], 0
-    for first, last in found:
-        if last > end and (part := text[max(first, end) : last].strip()):
+    ranges = sorted({*_tagged_ranges(text), *_fenced_ranges(text, lines), *_headed_ranges(text, lines)})
+    # Invariant: text before `covered` is done. Ranges are sorted by start, so clipping them there keeps parts disjoint.
+    parts, covered = [], 0
+    for start, stop in ranges:
+        if stop > covered and (part := text[max(start, covered) : stop].strip()):
             parts.append(part)
-        end = max(end, last)
+        covered = max(covered, stop)
     return parts
 
 
-def _naming(text: str) -> Iterator[tuple[int, int]]:
-    """Where lines begin and end that name such material."""
+def _naming_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each line that names such material."""
     end = -1
     for name in _NAMES.finditer(text):
         if name.start() > end:
@@ -80,41 +81,41 @@ def _naming(text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-def _tagged(text: str) -> Iterator[tuple[int, int]]:
-    """Between a tag and the last one that closes it."""
-    named = ((mark, _NAME.match(mark.group(1))) for mark in _TAG.finditer(text))
-    marks = ((mark, name.group()) for mark, name in named if name and _NAMES.search(name.group()))
-    for mark, name in islice(marks, MOST):
+def _tagged_ranges(text: str) -> Iterator[tuple[int, int]]:
+    """The ranges between an opening tag and its last closing tag."""
+    name_matches = ((mark, _NAME.match(mark.group(1))) for mark in _TAG.finditer(text))
+    marks = ((mark, name.group()) for mark, name in name_matches if name and _NAMES.search(name.group()))
+    for mark, name in islice(marks, MAX_MARKS):
         closing = re2.compile(rf"(?i)[<\[]/[ \t]*{re2.escape(name.split()[0])}")
-        if closed := list(closing.finditer(text, mark.end())):
-            yield mark.end(), closed[-1].start()  # the last: a passage may close the tag itself, to get out of it
+        if closing_tags := list(closing.finditer(text, mark.end())):
+            yield mark.end(), closing_tags[-1].start()  # the last one: a passage may contain a closing tag to escape
 
 
-def _fenced(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """From the first line of signs behind one that names what follows to the last one alike."""
-    fences = list(islice(_FENCE.finditer(text), MOST))
-    for at, fence in enumerate(fences):
-        before = text[: fence.start()].rstrip()
-        if any(start < len(before) <= end and before[-1:] in ":：.。" for start, end in lines):
-            alike = [later.start() for later in fences[at + 1 :] if later.group(1)[:3] == fence.group(1)[:3]]
-            if alike:
-                yield fence.end(), alike[-1]
+def _fenced_ranges(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The range from the first fence line after a line that names such material to the last equal fence."""
+    fences = list(islice(_FENCE.finditer(text), MAX_MARKS))
+    for number, fence in enumerate(fences):
+        preceding = text[: fence.start()].rstrip()
+        if any(start < len(preceding) <= end and preceding[-1:] in ":：.。" for start, end in lines):
+            ends = [later.start() for later in fences[number + 1 :] if later.group(1)[:3] == fence.group(1)[:3]]
+            if ends:
+                yield fence.end(), ends[-1]
             return
 
 
-def _headed(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Under a heading, as far as the next one of its kind, or to the end."""
-    headings = ((end, level) for start, end in lines if (level := _level(text[start:end])) is not None)
-    for number, (end, level) in enumerate(islice(headings, MOST), 1):
-        following = re2.compile(rf"(?m)^[ \t]*#{{1,{level}}}[ \t]*\S") if level else _NEXT
-        later = following.search(text, end) if number < MOST else None
-        yield end, later.start() if later else len(text)
+def _headed_ranges(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The ranges below a heading, up to the next heading of its level or the end."""
+    headings = ((end, level) for start, end in lines if (level := _heading_level(text[start:end])) is not None)
+    for number, (end, level) in enumerate(islice(headings, MAX_MARKS), 1):
+        following = re2.compile(rf"(?m)^[ \t]*#{{1,{level}}}[ \t]*\S") if level else _ANY_HEADING
+        next_heading = following.search(text, end) if number < MAX_MARKS else None
+        yield end, next_heading.start() if next_heading else len(text)
 
 
-def _level(line: str) -> int | None:
-    """Of a line that is a heading with a name in it: how many `#` it has. None: it is no heading."""
-    if found := _HEADING.fullmatch(line) if len(line) <= LONGEST else None:
-        return len(found.group(1) or "")
+def _heading_level(line: str) -> int | None:
+    """The number of `#` of a heading that names such material; None if the line is not one."""
+    if heading := _HEADING.fullmatch(line) if len(line) <= MAX_HEADING else None:
+        return len(heading.group(1) or "")
     clause = _CLAUSE.search(line)
-    named = clause is not None and len(clause.group(1)) <= LONGEST and _NAMES.search(clause.group(1))
-    return 0 if named or _NAMES.fullmatch(line.strip()) else None
+    names_material = clause is not None and len(clause.group(1)) <= MAX_HEADING and _NAMES.search(clause.group(1))
+    return 0 if names_material or _NAMES.fullmatch(line.strip()) else None

@@ -1,9 +1,9 @@
-"""Which operation a request target names, decided before a byte of the body is read.
+"""Classifies a request target by its operation before the body is read.
 
 A target that two servers could read differently (`%2F`, `//`, `/./`, `..`, `;x`, a trailing slash, the
-wrong case) is refused, never repaired: what was classified is forwarded byte for byte. In a GET, which carries no
-prompt, an id may hold a slash or a blank (`/models/org/model`, `/models/org%2Fmodel`), if both readings name the same
-route. The query never changes the class. A route that is not in the table is `UNKNOWN`, which the web layer refuses.
+wrong case) is refused, never normalized: the classified target is forwarded byte for byte. In a GET, which carries no
+prompt, an id may hold a slash or a space (`/models/org/model`, `/models/org%2Fmodel`), if both readings name the same
+route. The query has no influence. A route that is not in the table is `UNKNOWN`, which the proxy refuses.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _Patterns = tuple[tuple[str, _Segments], ...]
 
 
 class RouteKind(StrEnum):
-    """What a route does with text, and so how its body is treated."""
+    """How a route uses text, which determines how its body is handled."""
 
     INFERENCE = "inference"
-    """A JSON body that a model reads now."""
+    """A JSON body that a model reads immediately."""
     STATEFUL = "stateful"
     """A JSON body whose text is stored and used later."""
     FILES = "files"
     """An upload, or a reference to one: `inline.files` decides."""
     MULTIPART = "multipart"
-    """A form (or JSON) whose text fields are prompts, beside media."""
+    """A form (or JSON) with media and text fields that are prompts."""
     WEBSOCKET = "websocket"
-    """A socket on which text would pass unseen."""
+    """A websocket, on which text would pass unscanned."""
     PASS = "pass"
     """No text in the request: a body here is refused."""
     UNKNOWN = "unknown"
@@ -54,13 +54,13 @@ class Route:
 
     @property
     def deployment(self) -> str | None:
-        """The model that the path itself names, as Azure's does."""
-        found = _DEPLOYMENT.search(self.prefix)
-        return unquote(found[1]) if found else None
+        """The model named in the path, as in Azure's."""
+        match = _DEPLOYMENT.search(self.prefix)
+        return unquote(match[1]) if match else None
 
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)$")
-# What a POST does. A GET, HEAD or DELETE of any of these passes, but for the sockets below.
+# Kinds of POST routes. A GET, HEAD or DELETE of any of these is `PASS`, except for the websockets below.
 _POST = {
     RouteKind.INFERENCE: """
         /chat/completions /completions /responses /responses/compact /responses/input_tokens
@@ -113,15 +113,15 @@ _POST = {
         /containers/{id} /containers/{id}/files/{id} /containers/{id}/files/{id}/content
     """,
 }
-# Administration and agents, of any depth: to be read and deleted, not written through a prompt scanner.
+# Administration and agents, at any depth: may be read and deleted, but not written through a prompt scanner.
 _READ_ONLY = frozenset({"agents", "organization", "projects", "safety", "vaults", "webhook_endpoints"})
 _SOCKETS = frozenset({"/realtime", "/responses"})
-MEMORABLE = 128
-"""Characters of a request target up to which its route is remembered."""
+MAX_CACHED_TARGET = 128
+"""Longest request target whose route is cached, in characters."""
 _BODILESS = frozenset({"GET", "HEAD", "DELETE"})
 _READS = frozenset({"GET", "HEAD"})
 _WITH_SLASHES = "/models/{id}"
-"""The route whose ids are names of models, which have slashes with many servers."""
+"""The route whose ids are model names, which contain slashes on many servers."""
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
 _KINDS = {pattern: kind for kind, lines in _POST.items() for pattern in lines.split()}
 
@@ -148,42 +148,42 @@ _PATH_FAULTS = (
 
 
 def classify(method: str, raw_path: str, *, prefixes: Sequence[str], extra: Sequence[str] = ()) -> Route:
-    """The route that `method` and the request target as received name.
+    """The route of `method` and the request target as received.
 
-    `prefixes` may hold `{placeholders}` and may be empty strings; `extra` are whole paths of the
-    operator's own, whose bodies are read as JSON and scanned like an inference. Raises `BodyError`
-    with kind `path` (status 400) for a target that is not in its one canonical form.
+    `prefixes` may hold `{placeholders}` and may be empty strings; `extra` are complete paths defined
+    by the operator, whose bodies are parsed as JSON and scanned like an inference. Raises `BodyError`
+    with kind `path` (status 400) for a target that is not in canonical form.
     """
-    known = _classified if len(raw_path) <= MEMORABLE else _classified.__wrapped__
-    return known(method, raw_path, tuple(prefixes), tuple(extra))
+    classifier = _classified if len(raw_path) <= MAX_CACHED_TARGET else _classified.__wrapped__
+    return classifier(method, raw_path, tuple(prefixes), tuple(extra))
 
 
 @lru_cache(maxsize=512)
 def _classified(method: str, raw_path: str, prefixes: tuple[str, ...], extra: tuple[str, ...]) -> Route:
     path = _canonical(raw_path, _PATH_OF_READ if method in _READS else _PATH)
     segments = tuple(path.split("/")[1:])
-    table, own = _cut(prefixes), _cut(extra)
-    found = _find(method, segments, table, own)
-    if any("%2" in segment for segment in segments) and not _is_one_route(method, segments, found, table, own):
-        raise _refused("holds an encoded delimiter or blank where no id stands")
-    folded = _find(method, tuple(segment.lower() for segment in segments), _lower(table), _lower(own))
-    if folded is not None and (found is None or found.operation != folded.operation):
-        raise _refused("differs from a known route in upper and lower case")
-    if found is None:
+    bases, custom = _split_patterns(prefixes), _split_patterns(extra)
+    match = _find(method, segments, bases, custom)
+    if any("%2" in segment for segment in segments) and not _is_one_route(method, segments, match, bases, custom):
+        raise _not_canonical("holds an encoded delimiter or blank outside an id")
+    folded_match = _find(method, tuple(segment.lower() for segment in segments), _lower(bases), _lower(custom))
+    if folded_match is not None and (match is None or match.operation != folded_match.operation):
+        raise _not_canonical("differs from a known route in upper and lower case")
+    if match is None:
         return Route(RouteKind.UNKNOWN, "", raw_path, "")
-    prefix = "".join(f"/{segment}" for segment in segments[: found.prefix])
-    return Route(found.kind, found.operation, raw_path, prefix, _dialect(found.operation))
+    prefix = "".join(f"/{segment}" for segment in segments[: match.prefix])
+    return Route(match.kind, match.operation, raw_path, prefix, _dialect(match.operation))
 
 
-def _is_one_route(method: str, segments: _Segments, found: _Found | None, table: _Patterns, own: _Patterns) -> bool:
-    """Whether a target with escapes in its ids names a route, and the same one to a server that undoes them."""
-    if found is None or found.kind is not RouteKind.PASS or any("%2" in part for part in segments[: found.prefix]):
+def _is_one_route(method: str, segments: _Segments, match: _Match | None, bases: _Patterns, custom: _Patterns) -> bool:
+    """Whether a target with escapes in its ids names a route, and the same route to a server that decodes them."""
+    if match is None or match.kind is not RouteKind.PASS or any("%2" in part for part in segments[: match.prefix]):
         return False
-    undone = "/".join(segments).replace("%2F", "/").replace("%2f", "/").replace("%20", " ").split("/")
-    if not {"", ".", ".."}.isdisjoint(part.strip() for part in undone):
+    decoded_segments = "/".join(segments).replace("%2F", "/").replace("%2f", "/").replace("%20", " ").split("/")
+    if not {"", ".", ".."}.isdisjoint(part.strip() for part in decoded_segments):
         return False
-    other = _find(method, tuple(undone), table, own)
-    return other is None or other.operation == found.operation
+    decoded_match = _find(method, tuple(decoded_segments), bases, custom)
+    return decoded_match is None or decoded_match.operation == match.operation
 
 
 def _dialect(operation: str) -> Dialect:
@@ -196,32 +196,34 @@ def _kind(method: str, operation: str) -> RouteKind:
     return _KINDS.get(operation, RouteKind.UNKNOWN) if method == "POST" else RouteKind.UNKNOWN
 
 
-def _own_kind(method: str) -> RouteKind:
+def _custom_kind(method: str) -> RouteKind:
     if method in _BODILESS:
         return RouteKind.PASS
     return RouteKind.INFERENCE if method in _WRITES else RouteKind.UNKNOWN
 
 
 def _canonical(target: str, form: re.Pattern[str]) -> str:
-    """The path of a target in canonical form; anything else raises."""
-    for fault, said in _FAULTS:
+    """The path of a target in canonical form; raises `BodyError` for any other."""
+    for fault, problem in _FAULTS:
         if fault.search(target):
-            raise _refused(said)
+            raise _not_canonical(problem)
     path = target.partition("?")[0]
     if not form.fullmatch(path) or path.endswith(("/.", "/..")) or "/./" in path or "/../" in path:
-        raise _refused(next((said for fault, said in _PATH_FAULTS if fault.search(path)), "holds a reserved character"))
+        raise _not_canonical(
+            next((problem for fault, problem in _PATH_FAULTS if fault.search(path)), "holds a reserved character")
+        )
     return path
 
 
-def _refused(said: str) -> BodyError:
-    return BodyError("path", f"The request path {said}; only the canonical path is served.")
+def _not_canonical(problem: str) -> BodyError:
+    return BodyError("path", f"The request path {problem}; only the canonical path is served.")
 
 
 @lru_cache(maxsize=32)
-def _cut(patterns: tuple[str, ...]) -> _Patterns:
-    """Patterns with their segments, the longest first, so that `/v1` goes before an empty prefix."""
-    cut = [(pattern, tuple(pattern.strip("/").split("/")) if pattern.strip("/") else ()) for pattern in patterns]
-    return tuple(sorted(cut, key=lambda item: -len(item[1])))
+def _split_patterns(patterns: tuple[str, ...]) -> _Patterns:
+    """Split patterns into segments, longest first, so that `/v1` is tried before an empty prefix."""
+    split = [(pattern, tuple(pattern.strip("/").split("/")) if pattern.strip("/") else ()) for pattern in patterns]
+    return tuple(sorted(split, key=lambda item: -len(item[1])))
 
 
 @lru_cache(maxsize=32)
@@ -229,25 +231,25 @@ def _lower(patterns: _Patterns) -> _Patterns:
     return tuple((name, tuple(segment.lower() for segment in pattern)) for name, pattern in patterns)
 
 
-class _Found(NamedTuple):
-    """A route, and how many segments its prefix has."""
+class _Match(NamedTuple):
+    """A route and the number of segments of its prefix."""
 
     kind: RouteKind
     operation: str
     prefix: int = 0
 
 
-def _find(method: str, segments: _Segments, prefixes: _Patterns, own: _Patterns) -> _Found | None:
-    """The first known route; the operator's own where that has no use for the method; else None."""
-    known = None
+def _find(method: str, segments: _Segments, prefixes: _Patterns, custom: _Patterns) -> _Match | None:
+    """The first known route; if it does not support the method, the operator's route; else None."""
+    match = None
     for _, pattern in prefixes:
         operation = _operation(segments[len(pattern) :], method)
-        if operation is not None and _fits(segments[: len(pattern)], pattern):
-            known = _Found(_kind(method, operation), operation, len(pattern))
+        if operation is not None and _matches(segments[: len(pattern)], pattern):
+            match = _Match(_kind(method, operation), operation, len(pattern))
             break
-    if known is not None and known.kind is not RouteKind.UNKNOWN:
-        return known
-    return next((_Found(_own_kind(method), name) for name, pattern in own if _fits(segments, pattern)), known)
+    if match is not None and match.kind is not RouteKind.UNKNOWN:
+        return match
+    return next((_Match(_custom_kind(method), name) for name, pattern in custom if _matches(segments, pattern)), match)
 
 
 def _operation(segments: _Segments, method: str) -> str | None:
@@ -256,19 +258,21 @@ def _operation(segments: _Segments, method: str) -> str | None:
     if segments[0] == "models" and len(segments) > 2 and method in _READS:
         return _WITH_SLASHES
     candidates = _TABLE.get((len(segments), segments[0]), ())
-    return next((name for name, pattern in candidates if _fits(segments, pattern)), None)
+    return next((name for name, pattern in candidates if _matches(segments, pattern)), None)
 
 
-def _fits(segments: _Segments, pattern: _Segments) -> bool:
+def _matches(segments: _Segments, pattern: _Segments) -> bool:
     return len(segments) == len(pattern) and all(
-        want == have or want.startswith("{") for have, want in zip(segments, pattern, strict=True)
+        expected == segment or expected.startswith("{") for segment, expected in zip(segments, pattern, strict=True)
     )
 
 
 def _table() -> dict[tuple[int, str], _Patterns]:
-    """Known routes by length and first segment; among equals, literals go before `{id}`."""
+    """Known routes by length and first segment; literals precede `{id}`."""
     table: dict[tuple[int, str], _Patterns] = {}
-    for name, pattern in sorted(_cut(tuple(_KINDS)), key=lambda item: [part.startswith("{") for part in item[1]]):
+    for name, pattern in sorted(
+        _split_patterns(tuple(_KINDS)), key=lambda item: [part.startswith("{") for part in item[1]]
+    ):
         key = (len(pattern), pattern[0])
         table[key] = (*table.get(key, ()), (name, pattern))
     return table

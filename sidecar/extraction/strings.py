@@ -1,4 +1,4 @@
-"""The strings of a body that may be replaced without changing what it asks for: all values but ids and media."""
+"""The strings of a body that can be replaced without changing its meaning: all values except ids and media."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sidecar.extraction import embedded
-from sidecar.extraction.field_table import IDS, MEDIA, OPAQUE, is_free, looks_like_id
+from sidecar.extraction.field_table import IDS, MEDIA, OPAQUE, is_client_named, looks_like_id
 from sidecar.extraction.json_body import JsonValue
 
 _OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
@@ -15,49 +15,49 @@ _OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
 
 @dataclass(slots=True)
 class Slot:
-    """A string and where it stands: `owner[key]`."""
+    """A string and its location: `owner[key]`."""
 
     owner: Any
     key: str | int
     text: str
 
     def put(self, text: str) -> None:
-        """Replace it where it stands."""
+        """Replace it in place."""
         self.text = self.owner[self.key] = text
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     pattern: str = ""
-    free: bool = False
+    client_named: bool = False
 
 
 def slots(document: JsonValue) -> list[Slot]:
-    """The strings below `document`, in document order; names are none."""
-    found: list[Slot] = []
-    waiting: list[tuple[JsonValue, Any, str | int, _Place]] = [(document, None, "", _Place())]
-    while waiting:
-        node, owner, key, at = waiting.pop()
+    """The replaceable string values in `document`, in document order, without member names."""
+    collected: list[Slot] = []
+    stack: list[tuple[JsonValue, Any, str | int, _Location]] = [(document, None, "", _Location())]
+    while stack:
+        node, owner, key, at = stack.pop()
         if isinstance(node, str):
             if owner is not None and not _is_fixed(node, at):
-                found.append(Slot(owner, key, node))
+                collected.append(Slot(owner, key, node))
         elif isinstance(node, dict):
-            waiting += reversed([(child, node, name, _below(at, name, child)) for name, child in node.items()])
+            stack += reversed([(child, node, name, _child_location(at, name, child)) for name, child in node.items()])
         elif isinstance(node, list):
-            inside = at._replace(pattern=f"{at.pattern}[]")
-            waiting += reversed([(child, node, number, inside) for number, child in enumerate(node)])
-    return found
+            item_place = at._replace(pattern=f"{at.pattern}[]")
+            stack += reversed([(child, node, number, item_place) for number, child in enumerate(node)])
+    return collected
 
 
-def _below(at: _Place, name: str, child: JsonValue) -> _Place:
-    """Below a name that the client made every string is the client's."""
-    return _Place(f"{at.pattern}.{name}" if at.pattern else name, at.free or is_free(name, child))
+def _child_location(at: _Location, name: str, child: JsonValue) -> _Location:
+    """The location of a member; below a client-chosen name every string belongs to the client."""
+    return _Location(f"{at.pattern}.{name}" if at.pattern else name, at.client_named or is_client_named(name, child))
 
 
-def _is_fixed(text: str, at: _Place) -> bool:
-    """Ids, which others have given; media, which would be damaged; text in such an envelope, too."""
+def _is_fixed(text: str, at: _Location) -> bool:
+    """Whether a string must not change: ids assigned by others, and media or text encoded like media."""
     if embedded.data_url(text) is not None:
         return True
-    if at.free:
+    if at.client_named:
         return False
     name = at.pattern.removesuffix("[]").rpartition(".")[2]
     if at.pattern in IDS:

@@ -1,9 +1,9 @@
-"""Token ids in, text out: what a prompt made of numbers says to the model that it is for.
+"""Decodes prompts of token ids with the vocabulary of the model they are meant for.
 
-A vocabulary is the file that the model's own tokenizer reads: one of tiktoken's (a line for each token: its bytes
-in base64, and its number), or a `tokenizer.json` of Hugging Face. The same numbers are other words in another
-vocabulary, so a model that no pattern names has none, and a prompt with one number that its vocabulary does not
-hold (special tokens, in tiktoken's files) is not read at all. Nothing is ever fetched from a network.
+A vocabulary is the file that the model's own tokenizer reads: a tiktoken file (one line per token: its bytes
+in base64, and its number), or a `tokenizer.json` of Hugging Face. The same ids are different words in another
+vocabulary, so a model that matches no pattern has none, and a prompt with one id that its vocabulary lacks (special
+tokens, in tiktoken's files) is not decoded at all. Nothing is fetched from the network.
 """
 
 from __future__ import annotations
@@ -18,51 +18,51 @@ from sidecar.errors import ConfigError
 from sidecar.extraction.extraction import Extraction
 from sidecar.types import Segment, Source
 
-MOST_TOKENS = 4 * 1024 * 1024
+MAX_TOKEN_ID = 4 * 1024 * 1024
 _Vocabulary = Callable[[Sequence[int]], str | None]
 
 
 class Vocabularies:
-    """Vocabularies by patterns of model names (`gpt-4o*`, `*`); the first pattern that fits is taken."""
+    """Vocabularies by patterns of model names (`gpt-4o*`, `*`); the first matching pattern is used."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
-        """Reads the files, which takes a moment. Raises `ConfigError` that names those which are none."""
-        read: dict[Path, _Vocabulary] = {}
+        """Load the files, which takes a moment. Raises `ConfigError` that names the invalid ones."""
+        decoders: dict[Path, _Vocabulary] = {}
         problems = []
         for path in dict.fromkeys(files.values()):
             try:
-                read[path] = _load(path.read_bytes())
+                decoders[path] = _load(path.read_bytes())
             except (OSError, ValueError) as error:
                 problems.append(f"inline.vocabularies: {path}: {error}")
         if problems:
             raise ConfigError(f"configuration: {len(problems)} problem(s)", problems)
-        self._by_pattern = [(pattern, read[path]) for pattern, path in files.items()]
+        self._by_pattern = [(pattern, decoders[path]) for pattern, path in files.items()]
 
-    def text(self, model: str | None, ids: Sequence[object]) -> str | None:
-        """What these ids say to this model; None if that cannot be told."""
-        found = next((read for pattern, read in self._by_pattern if fnmatchcase(model or "", pattern)), None)
+    def decode(self, model: str | None, ids: Sequence[object]) -> str | None:
+        """Decode ids for a model; None without a vocabulary or with an id that it lacks."""
+        decoder = next((value for pattern, value in self._by_pattern if fnmatchcase(model or "", pattern)), None)
         numbers = [number for number in ids if type(number) is int and number >= 0]
-        return found(numbers) if found and len(numbers) == len(ids) else None
+        return decoder(numbers) if decoder and len(numbers) == len(ids) else None
 
-    def read(self, found: Extraction) -> Extraction:
-        """The same, with segments in place of the token ids that can be read."""
-        if not found.unscannable:
-            return found
-        segments, left = list(found.segments), []
-        for part in found.unscannable:
-            text = self.text(part.model, part.ids) if part.kind == "token_ids" else None
+    def decode_prompts(self, extraction: Extraction) -> Extraction:
+        """Replace the token ids of an extraction by segments where they can be decoded."""
+        if not extraction.unscannable:
+            return extraction
+        segments, unscannable = list(extraction.segments), []
+        for part in extraction.unscannable:
+            text = self.decode(part.model, part.ids) if part.kind == "token_ids" else None
             if text is None:
-                left.append(part)
+                unscannable.append(part)
             else:
                 segments.append(Segment(text, Source.USER, part.path))
-        return replace(found, segments=tuple(segments), unscannable=tuple(left))
+        return replace(extraction, segments=tuple(segments), unscannable=tuple(unscannable))
 
 
 def _load(data: bytes) -> _Vocabulary:
-    return _of_tokenizer(data) if data.lstrip().startswith(b"{") else _of_tiktoken(data)
+    return _from_tokenizer(data) if data.lstrip().startswith(b"{") else _from_tiktoken(data)
 
 
-def _of_tiktoken(data: bytes) -> _Vocabulary:
+def _from_tiktoken(data: bytes) -> _Vocabulary:
     pieces: dict[int, bytes] = {}
     for number, line in enumerate(data.splitlines(), 1):
         try:
@@ -70,20 +70,20 @@ def _of_tiktoken(data: bytes) -> _Vocabulary:
             pieces[int(rank)] = binascii.a2b_base64(token, strict_mode=True)
         except ValueError:
             raise ValueError(f"line {number} is no token of a vocabulary") from None
-    if not pieces or not 0 <= min(pieces) <= max(pieces) < MOST_TOKENS:
+    if not pieces or not 0 <= min(pieces) <= max(pieces) < MAX_TOKEN_ID:
         raise ValueError("holds no vocabulary")
     table = [pieces.get(rank) for rank in range(max(pieces) + 1)]
 
     def text(ids: Sequence[int]) -> str | None:
-        found = [table[number] for number in ids if number < len(table)]
-        known = [piece for piece in found if piece is not None]
-        return b"".join(known).decode("utf-8", "replace") if len(known) == len(ids) else None
+        looked_up = [table[number] for number in ids if number < len(table)]
+        token_bytes = [piece for piece in looked_up if piece is not None]
+        return b"".join(token_bytes).decode("utf-8", "replace") if len(token_bytes) == len(ids) else None
 
     return text
 
 
-def _of_tokenizer(data: bytes) -> _Vocabulary:
-    from tokenizers import Tokenizer  # noqa: PLC0415 - 4 MB that hardly anybody needs here
+def _from_tokenizer(data: bytes) -> _Vocabulary:
+    from tokenizers import Tokenizer  # noqa: PLC0415 - 4 MB that few installations need
 
     try:
         tokenizer = Tokenizer.from_buffer(data)
@@ -91,12 +91,12 @@ def _of_tokenizer(data: bytes) -> _Vocabulary:
         raise ValueError(f"is no tokenizer.json ({error})") from None
 
     def text(ids: Sequence[int]) -> str | None:
-        if any(number >= MOST_TOKENS or tokenizer.id_to_token(number) is None for number in ids):
+        if any(number >= MAX_TOKEN_ID or tokenizer.id_to_token(number) is None for number in ids):
             return None
         return str(tokenizer.decode(list(ids), skip_special_tokens=False))
 
     return text
 
 
-NONE = Vocabularies({})
-"""For where no vocabulary is set: every prompt of token ids stays what it is."""
+NO_VOCABULARIES = Vocabularies({})
+"""Used if no vocabulary is configured: token ids are never decoded."""

@@ -1,8 +1,8 @@
-"""Walks a JSON body from the top and collects every string in it, with its source and its place.
+"""Walks a JSON body in document order and collects every string with its source and location.
 
-Two regions. Where the API gives the names, a string is a leaf of its own and the table says whose it is.
-Where the client makes the names (tool parameters, metadata, anything unknown), names are text too, and
-the single words of one object or list are read together as one line.
+There are two kinds of regions. Where the API defines the names, each string is a leaf and the table gives its source.
+Where the client chooses the names (tool parameters, metadata, anything unknown), names are text as well, and
+the single words of an object or list are collected into one leaf.
 """
 
 from __future__ import annotations
@@ -16,66 +16,70 @@ from sidecar.extraction.field_table import (
     DEFINITIONS,
     DOCUMENTS,
     ENUMS,
-    FETCHES,
-    FETCHING,
-    FEW_NUMBERS,
+    FETCH_FIELDS,
+    FETCH_TOOL_PREFIXES,
     IDS,
-    KNOWN,
+    KNOWN_NAMES,
+    MAX_PLAIN_NUMBERS,
     MEDIA,
+    MODEL_ITEMS,
     OPAQUE,
     PROSE,
     REFERENCE_LISTS,
     REFERENCE_OBJECTS,
     REFERENCES,
     RESULTS,
+    ROLE_SOURCES,
     SCHEMA_WORDS,
-    SPEAKERS,
-    SPOKEN,
     THIRD_PARTY,
     TOKEN_LISTS,
     Shape,
-    is_free,
+    is_client_named,
     looks_like_id,
 )
 from sidecar.extraction.json_body import JsonValue
 from sidecar.types import Source
 
-MOST_LEAVES = 10_000
-DEEPEST_JSON = 3
-SHORTEST_MEDIA = 512
-"""Base64 below this length is scanned as it stands, too: it may be words without blanks."""
+MAX_LEAVES = 10_000
+MAX_JSON_NESTING = 3
+MIN_MEDIA_LENGTH = 512
+"""Base64 below this length is also scanned undecoded: it may be words without spaces."""
 _WORD = re.compile(r"[A-Za-z0-9_.:/@+-]{1,40}")
 _OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
 _MEDIA_URLS = ("image_url.url", "audio_url.url", "video_url.url", "source.url")
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}")
 
 
-class Place(NamedTuple):
-    """Where the walk is. `pattern` is empty in regions of the client's own names."""
+class Location(NamedTuple):
+    """A location in the document. `pattern` is empty in client-named regions; `nested` counts JSON in strings."""
 
     path: str = ""
     pattern: str = ""
     name: str = ""
     source: Source = Source.USER
-    free: bool = False
+    client_named: bool = False
     turn: str = ""
     nested: int = 0
 
 
 class Leaf(NamedTuple):
-    """A text and its place; `prose` if it may be one piece of a text that is read in a row.
+    """A text and its location; `prose` if a model may read it in sequence with other leaves.
 
-    `rules_only`: its parts are leaves, too, and the model reads those.
+    `rules_only`: the model reads its parts instead, which are leaves as well.
     """
 
     text: str
-    place: Place
+    location: Location
     prose: bool
     rules_only: bool = False
 
 
-class Walk:
-    """One walk over one document: `leaves` in document order, and the paths that hold no text."""
+class Walker:
+    """One walk over one document: `leaves` in document order, and the paths that hold no text.
+
+    Invariant: the top of `_stack` is the next node in document order, because the children that a step pushes are
+    reversed as a group. So depth is bounded by memory, not by recursion.
+    """
 
     def __init__(self, shape: Shape, *, join_lists: bool = True) -> None:
         self.leaves: list[Leaf] = []
@@ -84,64 +88,66 @@ class Walk:
         self.references: list[str] = []
         self._shape = shape
         self._join_lists = join_lists
-        self._waiting: list[tuple[JsonValue, Place]] = []
+        self._stack: list[tuple[JsonValue, Location]] = []
 
-    def run(self, document: JsonValue, start: Place) -> None:
+    def run(self, document: JsonValue, start: Location) -> None:
         """Visit everything below `document`. Raises `BodyError` when it holds too many texts."""
-        self._waiting.append((document, start))
-        while self._waiting:
-            node, at = self._waiting.pop()
-            below = len(self._waiting)
+        self._stack.append((document, start))
+        while self._stack:
+            node, at = self._stack.pop()
+            first_child = len(self._stack)
             if isinstance(node, str):
                 self._string(node, at)
             elif isinstance(node, dict):
-                (self._free_object if at.free else self._object)(node, at)
+                (self._client_named_object if at.client_named else self._object)(node, at)
             elif isinstance(node, list):
-                (self._free_list if at.free else self._list)(node, at)
-            self._waiting[below:] = self._waiting[below:][::-1]
+                (self._client_named_list if at.client_named else self._list)(node, at)
+            self._stack[first_child:] = self._stack[first_child:][::-1]
 
-    def _plain_turns(self, node: list[JsonValue], at: Place) -> int:
-        """Read the first turns, as far as they are nothing but who says what, as nearly all are; returns how many.
+    def _plain_turns(self, node: list[JsonValue], at: Location) -> int:
+        """Fast path for leading `{role, content: str}` turns; returns how many were consumed.
 
-        What it adds is what the walk adds for such turns: it is the walk without its steps.
+        Adds exactly the leaves that the regular walk would add for them.
         """
         pattern = f"{at.pattern}[].content"
-        if f"{at.pattern}[]" not in self._shape.turns or at.free or pattern in self._shape.system:
+        if f"{at.pattern}[]" not in self._shape.turns or at.client_named or pattern in self._shape.system:
             return 0
         for index, item in enumerate(node):
             if not isinstance(item, dict) or len(item) != 2:
                 return index
-            said, text = item.get("role"), item.get("content")
-            speaker = SPEAKERS.get(said) if isinstance(said, str) else None
-            if speaker is None or not isinstance(text, str) or "\\" in text or text[:5].lower() == "data:":
+            role, text = item.get("role"), item.get("content")
+            source = ROLE_SOURCES.get(role) if isinstance(role, str) else None
+            if source is None or not isinstance(text, str) or "\\" in text or text[:5].lower() == "data:":
                 return index
             turn = f"{at.path}.{index}"
-            place = Place(f"{turn}.content", pattern, "content", speaker, free=False, turn=turn, nested=at.nested)
+            place = Location(
+                f"{turn}.content", pattern, "content", source, client_named=False, turn=turn, nested=at.nested
+            )
             self._add(text, place, prose=True)
         return len(node)
 
-    def _object(self, node: dict[str, JsonValue], at: Place) -> None:
-        at = self._spoken(node, at)
+    def _object(self, node: dict[str, JsonValue], at: Location) -> None:
+        at = self._with_source(node, at)
         for name, child in node.items():
-            if name in FETCHING and not at.pattern:
+            if name in FETCH_FIELDS and not at.pattern:
                 self.references.append(name)
-            if name not in KNOWN:
-                self._add(name, _step(at, name, free=True), prose=False)
+            if name not in KNOWN_NAMES:
+                self._add(name, _step(at, name, client_named=True), prose=False)
             if _may_hold_text(name, child):
-                place = self._below(at, name, child)
-                # `{"type": "text", "data": ...}` is read as it stands, however much it looks like base64.
+                place = self._child_location(at, name, child)
+                # `{"type": "text", "data": ...}` is plain text, even if it looks like base64.
                 plain = name in MEDIA and node.get("type") == "text"
-                self._waiting.append((child, place._replace(name="text") if plain else place))
+                self._stack.append((child, place._replace(name="text") if plain else place))
 
-    def _spoken(self, node: dict[str, JsonValue], at: Place) -> Place:
-        """The place with the source that an object's own `role` and `type` give it."""
-        kind, said = node.get("type"), node.get("role")
+    def _with_source(self, node: dict[str, JsonValue], at: Location) -> Location:
+        """The location with the source given by the object's own `role` and `type`."""
+        kind, role = node.get("type"), node.get("role")
         kind = kind if isinstance(kind, str) else ""
         source, turn = at.source, at.turn
         if at.pattern in self._shape.turns:
             turn = at.path or "content"
-            source = SPEAKERS.get(said, Source.USER) if isinstance(said, str) else _unnamed(kind, at.source)
-        if kind == "item_reference" or (source is Source.APPLICATION and kind.startswith(FETCHES)):
+            source = ROLE_SOURCES.get(role, Source.USER) if isinstance(role, str) else _item_source(kind, at.source)
+        if kind == "item_reference" or (source is Source.APPLICATION and kind.startswith(FETCH_TOOL_PREFIXES)):
             self.references.append(at.path)
         if kind.endswith(("call_output", "tool_result")) or kind in DOCUMENTS or kind in THIRD_PARTY:
             source = Source.UNTRUSTED
@@ -149,9 +155,9 @@ class Walk:
             source = Source.APPLICATION
         return at if (source, turn) == (at.source, at.turn) else at._replace(source=source, turn=turn)
 
-    def _below(self, at: Place, name: str, child: JsonValue) -> Place:
-        """The place of a member of an object whose names the API gives."""
-        place = _step(at, name, free=is_free(name, child))
+    def _child_location(self, at: Location, name: str, child: JsonValue) -> Location:
+        """The location of a member of an object whose names the API defines."""
+        place = _step(at, name, client_named=is_client_named(name, child))
         if place.pattern in self._shape.system:
             return place._replace(source=Source.APPLICATION)
         if at.source is Source.APPLICATION and not at.turn:
@@ -162,32 +168,33 @@ class Walk:
             return place._replace(source=Source.APPLICATION)
         return place
 
-    def _list(self, node: list[JsonValue], at: Place) -> None:
+    def _list(self, node: list[JsonValue], at: Location) -> None:
         if at.name in TOKEN_LISTS and any(isinstance(item, (int, float)) for item in node):
             self.token_ids.append((at.path, node))
             self._bound()
         if self._join_lists and not at.turn and node and isinstance(node[0], str):
             at = at._replace(turn=at.path)
         pattern = f"{at.pattern}[]"
-        read = self._plain_turns(node, at)
-        for index, item in enumerate(node[read:] if read else node, read):
+        consumed = self._plain_turns(node, at)
+        for index, item in enumerate(node[consumed:] if consumed else node, consumed):
             if _may_hold_text(at.name, item):
                 path = f"{at.path}.{index}"
-                place = Place(path, pattern, at.name, at.source, at.free, at.turn, at.nested)
-                self._waiting.append((item, place))
+                place = Location(path, pattern, at.name, at.source, at.client_named, at.turn, at.nested)
+                self._stack.append((item, place))
 
-    def _free_object(self, node: dict[str, JsonValue], at: Place) -> None:
+    def _client_named_object(self, node: dict[str, JsonValue], at: Location) -> None:
         words: list[str] = []
         for name, child in node.items():
-            place = _step(at, name, free=True)
+            place = _step(at, name, client_named=True)
             if name not in SCHEMA_WORDS:
                 self._word_or_leaf(name, place, words)
             if _may_hold_text(name, child):
                 self._word_or_leaf(child, place, words)
         self._add(" ".join(words), at, prose=False)
 
-    def _free_list(self, node: list[JsonValue], at: Place) -> None:
-        if "." not in at.path and len(node) > FEW_NUMBERS and all(type(item) is int and item >= 0 for item in node):
+    def _client_named_list(self, node: list[JsonValue], at: Location) -> None:
+        long = "." not in at.path and len(node) > MAX_PLAIN_NUMBERS
+        if long and all(type(item) is int and item >= 0 for item in node):
             self.token_ids.append((at.path, node))
             self._bound()
             return
@@ -197,26 +204,26 @@ class Walk:
                 self._word_or_leaf(item, at._replace(path=f"{at.path}.{index}"), words)
         self._add(" ".join(words), at, prose=False)
 
-    def _word_or_leaf(self, value: JsonValue, at: Place, words: list[str]) -> None:
+    def _word_or_leaf(self, value: JsonValue, at: Location, words: list[str]) -> None:
         if isinstance(value, str) and _WORD.fullmatch(value):
             words.append(value)
         else:
-            self._waiting.append((value, at))
+            self._stack.append((value, at))
 
-    def _string(self, text: str, at: Place) -> None:
-        """A string that is no single word: what it refers to, what it holds, and itself."""
-        if not at.free:
+    def _string(self, text: str, at: Location) -> None:
+        """Visit a string: note a reference, add embedded content, and add the string itself."""
+        if not at.client_named:
             self._note_reference(at)
             if _is_ignored(text, at):
                 return
-        if self._holds_other(text, at):
+        if self._add_embedded(text, at):
             return
-        self._add(text, at, prose=not at.free and at.name in PROSE)
-        inner = embedded.json_value(text) if at.nested < DEEPEST_JSON else None
+        self._add(text, at, prose=not at.client_named and at.name in PROSE)
+        inner = embedded.json_value(text) if at.nested < MAX_JSON_NESTING else None
         if inner is not None:
-            self._waiting.append((inner, at._replace(free=True, nested=at.nested + 1)))
+            self._stack.append((inner, at._replace(client_named=True, nested=at.nested + 1)))
 
-    def _note_reference(self, at: Place) -> None:
+    def _note_reference(self, at: Location) -> None:
         owner = at.pattern.removesuffix(f".{at.name}").rpartition(".")[2]
         if (
             at.name in REFERENCES
@@ -225,67 +232,67 @@ class Walk:
         ):
             self.references.append(at.path)
 
-    def _holds_other(self, text: str, at: Place) -> bool:
-        """Text inside the string is taken out, media are noted. True if the string is nothing but an envelope.
+    def _add_embedded(self, text: str, at: Location) -> bool:
+        """Add text embedded in the string and note media. True if the string itself need not be scanned.
 
-        So it is only in the place of media: anywhere else a model reads it letter for letter, as words it may be.
+        That holds only in media fields: in any other field a model reads the encoded string literally.
         """
-        opened = not at.free and (at.name in MEDIA or at.pattern.endswith(_MEDIA_URLS))
-        found = embedded.data_url(text)
-        if found is None and opened:
-            found = embedded.base64_value(text)
-            if found is None and text[:8].lower().startswith(("http://", "https://")):
+        in_media_field = not at.client_named and (at.name in MEDIA or at.pattern.endswith(_MEDIA_URLS))
+        content = embedded.data_url(text)
+        if content is None and in_media_field:
+            content = embedded.base64_value(text)
+            if content is None and text[:8].lower().startswith(("http://", "https://")):
                 self.media.append(at.path)
-        if found is None:
+        if content is None:
             return False
-        if found.text is not None:
-            self._add(found.text, at._replace(source=Source.UNTRUSTED), prose=False)
-            return opened
+        if content.text is not None:
+            self._add(content.text, at._replace(source=Source.UNTRUSTED), prose=False)
+            return in_media_field
         self.media.append(at.path)
-        return opened and len(text) > SHORTEST_MEDIA
+        return in_media_field and len(text) > MIN_MEDIA_LENGTH
 
-    def _add(self, text: str, at: Place, *, prose: bool) -> None:
+    def _add(self, text: str, at: Location, *, prose: bool) -> None:
         if text:
             self.leaves += leaves(text, at, prose=prose)
-            if len(self.leaves) > MOST_LEAVES:
+            if len(self.leaves) > MAX_LEAVES:
                 self._bound()
 
     def _bound(self) -> None:
-        if len(self.leaves) + len(self.token_ids) > MOST_LEAVES:
-            raise BodyError("oversize", f"The body holds more than {MOST_LEAVES} texts.", status=413)
+        if len(self.leaves) + len(self.token_ids) > MAX_LEAVES:
+            raise BodyError("oversize", f"The body holds more than {MAX_LEAVES} texts.", status=413)
 
 
-def leaves(text: str, at: Place, *, prose: bool) -> list[Leaf]:
-    """A text as a leaf; a user's turn into which a framework has put something in its parts, too.
+def leaves(text: str, at: Location, *, prose: bool) -> list[Leaf]:
+    """The leaf of a text, and in addition the parts of a user turn with content inserted by a framework.
 
-    So are the passages that an application has put into its system prompt from elsewhere.
+    Passages retrieved by an application into its system prompt become additional, untrusted leaves.
     """
     if prose and at.source is Source.APPLICATION and at.path.partition(".")[0] not in DEFINITIONS:
         untrusted = at._replace(source=Source.UNTRUSTED)
         return [Leaf(text, at, prose), *(Leaf(part, untrusted, False) for part in retrieved_passages.passages(text))]
-    found = framing.parts(text) if prose and at.source is Source.USER else []
-    if not found:
+    frame_parts = framing.parts(text) if prose and at.source is Source.USER else []
+    if not frame_parts:
         return [Leaf(text, at, prose)]
-    return [Leaf(text, at, prose=False, rules_only=True), *(Leaf(part, at, not framed) for part, framed in found)]
+    return [Leaf(text, at, prose=False, rules_only=True), *(Leaf(part, at, not framed) for part, framed in frame_parts)]
 
 
-def _step(at: Place, name: str, *, free: bool) -> Place:
-    shown = name if _NAME.fullmatch(name) else "*"
-    path = f"{at.path}.{shown}" if at.path else shown
-    pattern = "" if free else f"{at.pattern}.{name}" if at.pattern else name
-    return Place(path, pattern, name, at.source, at.free or free, at.turn, at.nested)
+def _step(at: Location, name: str, *, client_named: bool) -> Location:
+    shown_name = name if _NAME.fullmatch(name) else "*"
+    path = f"{at.path}.{shown_name}" if at.path else shown_name
+    pattern = "" if client_named else f"{at.pattern}.{name}" if at.pattern else name
+    return Location(path, pattern, name, at.source, at.client_named or client_named, at.turn, at.nested)
 
 
 def _may_hold_text(name: str, value: JsonValue) -> bool:
     return isinstance(value, (dict, list)) or (isinstance(value, str) and value not in ENUMS.get(name, ()))
 
 
-def _unnamed(kind: str, source: Source) -> Source:
-    """The source of an item that names no role: made by the model, or whoever holds the list."""
-    return Source.MODEL if kind in SPOKEN else source
+def _item_source(kind: str, source: Source) -> Source:
+    """The source of an item without a role: the model for its own item types, else that of the enclosing list."""
+    return Source.MODEL if kind in MODEL_ITEMS else source
 
 
-def _is_ignored(text: str, at: Place) -> bool:
+def _is_ignored(text: str, at: Location) -> bool:
     if at.pattern not in IDS:
         return False
     return bool(_OPAQUE.fullmatch(text)) if at.name in OPAQUE else looks_like_id(text)

@@ -18,7 +18,7 @@ from sidecar.kubernetes import Options
 from sidecar.kubernetes.admission_review import answer
 from sidecar.runtime.reload import Reloader
 from sidecar.server.health import health
-from sidecar.server.middleware import boundary
+from sidecar.server.middleware import error_boundary
 from sidecar.util import logs
 
 BODY_BYTES = 4 * 1024 * 1024
@@ -71,7 +71,7 @@ class Webhook:
         await asyncio.to_thread(_load, self._tls, self._place)
 
     def _reviews(self) -> web.Application:
-        app = web.Application(middlewares=[boundary()], client_max_size=BODY_BYTES)
+        app = web.Application(middlewares=[error_boundary()], client_max_size=BODY_BYTES)
         app.router.add_post("/mutate", self._mutate)
         return app
 

@@ -21,7 +21,7 @@ import re2
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from sidecar.errors import NOT_YAML, PolicyError
+from sidecar.errors import YAML_ERRORS, PolicyError
 from sidecar.types import Channel, Label
 
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -185,7 +185,7 @@ def _read(name: str, content: bytes, problems: list[str]) -> list[Rule]:
         outer = _File.model_validate(yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))  # noqa: S506 - both are safe loaders
     except ValidationError as error:
         problems += [f"{name}: {_describe(item)}" for item in error.errors()]
-    except (yaml.YAMLError, *NOT_YAML) as error:
+    except (yaml.YAMLError, *YAML_ERRORS) as error:
         problems.append(f"{name}: {' '.join(str(error).split())}")
     else:
         return [rule for values in outer.rules if (rule := _rule(name, outer, values, problems))]

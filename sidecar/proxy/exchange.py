@@ -14,7 +14,7 @@ from sidecar.response_scan.placeholders import Placeholders
 from sidecar.scan.service import ScanContext, ScanOutcome
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import API_KEY
-from sidecar.server.headers import upward
+from sidecar.server.headers import upstream_headers
 from sidecar.server.responses import ENFORCE, REPLACED, STRIPPED, verdict_headers
 from sidecar.types import Segment
 from sidecar.upstream import UpstreamRequest
@@ -92,7 +92,7 @@ class Call:
         A body that streams keeps the length that the client announced, if it did.
         """
         payload = self.payload
-        headers = upward(self.request.headers, decoded=payload.decoded)
+        headers = upstream_headers(self.request.headers, decoded=payload.decoded)
         if not isinstance(payload.body, bytes) and self.request.content_length is not None:
             headers["Content-Length"] = str(self.request.content_length)
         if plain:

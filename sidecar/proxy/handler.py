@@ -19,7 +19,7 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
 from sidecar.extraction import routes
 from sidecar.extraction.routes import Route, RouteKind
-from sidecar.extraction.token_ids import NONE, Vocabularies
+from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.observability.metrics import REDACTED, REFUSED
 from sidecar.proxy.exchange import Call
 from sidecar.proxy.history import MOST_PASSES, without_refused
@@ -33,12 +33,12 @@ from sidecar.scan.selection import select
 from sidecar.scan.service import ScanOutcome, ScanService
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import API_KEY
-from sidecar.server.headers import is_websocket, own_key
+from sidecar.server.headers import is_websocket, sidecar_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.reasons import refusal_message
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import DECISION_ID, DIALECT, TOO_SUSPICIOUS, blocked_response, error_response
-from sidecar.server.server import ENDING, is_cut
+from sidecar.server.server import SHUTTING_DOWN, was_cut
 from sidecar.types import Action, Finding, Label, LayerName, ScanRequest, Verdict
 from sidecar.upstream import Upstream, UpstreamResponse
 from sidecar.util import by_model, logs
@@ -60,7 +60,7 @@ class Proxy:
         settings: Settings,
         gatekeeper: Gatekeeper,
         personal: RulesLayer | None = None,
-        vocabularies: Vocabularies = NONE,
+        vocabularies: Vocabularies = NO_VOCABULARIES,
     ) -> None:
         """`personal`: the rules about personal data, where the settings look for it beside the scan."""
         self._scans = ScanService(engine, decision_log, settings)
@@ -93,9 +93,11 @@ class Proxy:
         except RequestError as error:
             return self._refused(call, error)
         except asyncio.CancelledError:
-            if is_cut(call.request) and not call.answered:
+            if was_cut(call.request) and not call.answered:
                 # What was forwarded was allowed, and the upstream may be at work.
-                ended = UpstreamError(ENDING, status=504) if call.sent else Unavailable(ENDING, retry_after=1)
+                ended = (
+                    UpstreamError(SHUTTING_DOWN, status=504) if call.sent else Unavailable(SHUTTING_DOWN, retry_after=1)
+                )
                 return self._refused(call, ended)
             _log.info("client_closed", decision=call.id)
             self._record(call, CLIENT_CLOSED)
@@ -121,7 +123,7 @@ class Proxy:
         return routes.classify(request.method, request.raw_path, prefixes=inline.prefixes, extra=inline.routes)
 
     async def _admit(self, request: web.Request) -> None:
-        key = own_key(request.headers)
+        key = sidecar_key(request.headers)
         if key is not None or self._settings.auth.inline == "required":
             await self._gatekeeper.admit(request, key)
         self._scans.admit()

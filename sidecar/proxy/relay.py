@@ -17,9 +17,9 @@ from aiohttp import web
 from sidecar.errors import UpstreamError
 from sidecar.proxy.keepalive import Keepalive
 from sidecar.response_scan.sse import whole_events
-from sidecar.server.headers import downward
+from sidecar.server.headers import client_headers
 from sidecar.server.responses import DECISION_ID, error_body
-from sidecar.server.server import ENDING, is_cut
+from sidecar.server.server import SHUTTING_DOWN, was_cut
 from sidecar.upstream import UpstreamResponse
 from sidecar.upstream.replaced import ReplacedBody
 from sidecar.util import json, logs
@@ -46,7 +46,7 @@ async def relay(
     after which an event stream gets a sign of life. The connection is
     broken off if the upstream's body breaks off; the caller returns the response in any case.
     """
-    headers = downward(answer.headers)
+    headers = client_headers(answer.headers)
     headers.update(extra)
     if request.method != "HEAD" and _is_small(answer):
         held, error = await _whole(answer)
@@ -64,10 +64,10 @@ async def relay(
         await _say(response, answer, error, dialect, patience)
         _break_off(request, response)
     except asyncio.CancelledError:
-        if not is_cut(request):
+        if not was_cut(request):
             raise
-        _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=ENDING)
-        await _say(response, answer, UpstreamError(ENDING, status=503), dialect, patience)
+        _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=SHUTTING_DOWN)
+        await _say(response, answer, UpstreamError(SHUTTING_DOWN, status=503), dialect, patience)
         _break_off(request, response)
     except TimeoutError:
         _log.warning("client_stuck", decision=request.get(DECISION_ID))

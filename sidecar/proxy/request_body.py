@@ -19,9 +19,9 @@ from sidecar.extraction import extraction, forms, json_body, socket_events
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route, RouteKind
-from sidecar.extraction.token_ids import NONE, Vocabularies
+from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.limits import OverBudget
-from sidecar.server.body import THREAD_BYTES, Oversize, content_coding, make_room, receive, unpack
+from sidecar.server.body import THREAD_BYTES, Oversize, content_coding, decode_body, read_body, reserve_parsing
 from sidecar.server.headers import is_websocket
 from sidecar.util import json
 
@@ -49,7 +49,7 @@ EMPTY = Payload(b"")
 class Intake:
     """Reads requests under given settings."""
 
-    def __init__(self, settings: Settings, vocabularies: Vocabularies = NONE) -> None:
+    def __init__(self, settings: Settings, vocabularies: Vocabularies = NO_VOCABULARIES) -> None:
         self._vocabularies = vocabularies
         self._limits = settings.limits
         self._inline = settings.inline
@@ -79,7 +79,7 @@ class Intake:
         """
         raw = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
         try:
-            await make_room(request, raw)
+            await reserve_parsing(request, raw)
             return await _aside(len(raw), self._read_event, route, message, raw, model)
         except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
@@ -92,7 +92,7 @@ class Intake:
         if isinstance(message, bytes):
             raise BodyError("encoding", "Binary messages cannot be scanned.", status=415)
         document = json_body.parse(raw, depth=self._limits.depth)
-        texts = socket_events.read(document, depth=self._limits.depth)
+        texts = socket_events.extract_event(document, depth=self._limits.depth)
         if model and texts.model and texts.model != model:
             raise BodyError("malformed", "The event names another model than the websocket was opened for.")
         return self._checked(route, Payload(raw, replace(texts, model=texts.model or model), document))
@@ -123,7 +123,7 @@ class Intake:
     async def _receive(self, request: web.Request) -> bytes | AsyncIterator[bytes]:
         """The body; one that is larger than the limit, if policy lets it through, as it arrives."""
         try:
-            return await receive(request, self._limits)
+            return await read_body(request, self._limits)
         except Oversize as error:
             if not self.opens("oversize"):
                 raise
@@ -146,9 +146,9 @@ class Intake:
                 return _without_body(raw)
             content_type = _only(request, "Content-Type")
             if route.kind in _FORMS and forms.is_form(content_type):
-                await make_room(request, raw)
+                await reserve_parsing(request, raw)
                 return await _aside(len(raw), self._read_form, request, route, raw, content_type)
-            plain = await unpack(request, raw, content_type, self._limits)
+            plain = await decode_body(request, raw, content_type, self._limits)
             return await _aside(len(plain), self._read_json, route, plain, plain is not raw)
         except BodyError as error:
             if not self.opens(error.kind):
@@ -173,7 +173,7 @@ class Intake:
         if texts and (model := route.deployment):
             ids = tuple(replace(part, model=model) for part in texts.unscannable)
             texts = replace(texts, model=model, unscannable=ids)
-        texts = self._vocabularies.read(texts) if texts else None
+        texts = self._vocabularies.decode_prompts(texts) if texts else None
         parts = texts.unscannable if texts else ()
         for part in parts:
             if not self.opens(part.kind):

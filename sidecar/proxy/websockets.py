@@ -19,7 +19,7 @@ from sidecar.proxy.exchange import Call
 from sidecar.server.headers import KEY_PREFIX, protocols
 from sidecar.server.middleware import new_decision_id
 from sidecar.server.responses import error_body
-from sidecar.server.server import ENDING, is_cut, upgraded
+from sidecar.server.server import SHUTTING_DOWN, mark_upgraded, was_cut
 from sidecar.upstream import Upstream, UpstreamRequest
 from sidecar.util import json
 
@@ -52,7 +52,7 @@ class Sockets:
             down = web.WebSocketResponse(protocols=chosen, max_msg_size=self._most, heartbeat=HEARTBEAT)
             down.headers.update(call.headers)
             await down.prepare(call.request)
-            upgraded(call.request)
+            mark_upgraded(call.request)
             call.answered = True
             self._record(call, 101)
             back = asyncio.ensure_future(_pass_back(up, down))
@@ -110,8 +110,8 @@ async def _close(
     if not up.closed:  # else its last messages are on their way to the client
         back.cancel()
     await asyncio.gather(back, return_exceptions=True)
-    if is_cut(request):
-        await down.close(code=WSCloseCode.GOING_AWAY, message=ENDING.encode())
+    if was_cut(request):
+        await down.close(code=WSCloseCode.GOING_AWAY, message=SHUTTING_DOWN.encode())
     await up.close(code=_sendable(down.close_code))
 
 

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from sidecar.config import Settings
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.errors import AnswerBlocked, Unavailable, UpstreamError
+from sidecar.errors import ResponseBlocked, Unavailable, UpstreamError
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route, RouteKind
@@ -176,7 +176,7 @@ class ResponseScanner:
             document, texts = await with_timeout(self.settings.scan.deadline, self._scan_body(raw, coding))
         except (Unreadable, TimeoutError):
             return self._unscannable(ReplacedBody(answer, chain_body(raw)))
-        except AnswerBlocked:
+        except ResponseBlocked:
             return self._block_response()
         if self.placeholders and _restore(texts, self.placeholders):
             return ReplacedBody(answer, chain_body([dump_json(document)]), modified=True)
@@ -204,7 +204,7 @@ class ResponseScanner:
             async with aclosing(self._buffered(answer, coding, terminator)) as parts:
                 async for part in parts:
                     yield part
-        except AnswerBlocked:
+        except ResponseBlocked:
             last = terminator.events() if self.settings.block.style == "refusal" else None
             if last is None:
                 raise
@@ -225,7 +225,7 @@ class ResponseScanner:
                 async for data in parts:
                     async for released in self._feed(data, buffer, terminator):
                         yield released
-        except AnswerBlocked:
+        except ResponseBlocked:
             raise
         except UpstreamError:  # release what arrived before the upstream broke off, once scanned
             yield _encode(await buffer.finish(), terminator)
@@ -279,14 +279,14 @@ class ResponseScanner:
                 raise _ScanTimeout from None
 
     async def _scan(self, texts: Sequence[Text]) -> None:
-        """Store the findings; raise `AnswerBlocked` if they withhold the response."""
+        """Store the findings; raise `ResponseBlocked` if they withhold the response."""
         if self.detector is None or not texts:
             return
         for finding in await self.detector.findings(texts):
             self.findings.setdefault(finding.rule, finding)
         if self.findings and self.blocks:
             self.withheld = True
-            raise AnswerBlocked(self.settings.answers.message, status=self.settings.block.status)
+            raise ResponseBlocked(self.settings.answers.message, status=self.settings.block.status)
 
     @property
     def fails_closed(self) -> bool:

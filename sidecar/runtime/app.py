@@ -32,10 +32,10 @@ from sidecar.runtime.reload import Reloader, reloadable, watched_files
 from sidecar.runtime.snapshot import SharedResources, Snapshot
 from sidecar.scan.exceptions import Exemptions
 from sidecar.server.access_log import access_log
-from sidecar.server.allowed_hosts import is_loopback, only_for
+from sidecar.server.allowed_hosts import allow_hosts, is_loopback
 from sidecar.server.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
-from sidecar.server.middleware import boundary, no_server_header
-from sidecar.server.origins import Telling, only_from
+from sidecar.server.middleware import error_boundary, no_server_header
+from sidecar.server.origins import CorsHeaders, allow_origins
 from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.util import logs
@@ -139,12 +139,12 @@ class Sidecar:
         app = web.Application(
             middlewares=[
                 *access_log(self.settings),
-                boundary(self._body_budget),
+                error_boundary(self._body_budget),
                 self._host_filter(),
-                only_from(self.settings.listen.origins, self.settings.listen.hosts),
+                allow_origins(self.settings.listen.origins, self.settings.listen.hosts),
             ]
         )
-        app.on_response_prepare.append(Telling(self.settings.listen.origins))
+        app.on_response_prepare.append(CorsHeaders(self.settings.listen.origins))
         app.on_response_prepare.append(no_server_header)
         app.add_routes(data_routes())
 
@@ -157,7 +157,7 @@ class Sidecar:
     def _host_filter(self) -> Middleware:
         listen = self.settings.listen
         exempt_prefix = f"{ENVOY}/" if self.settings.compat.envoy else None
-        return only_for(listen.hosts, listen=listen.host, but=exempt_prefix)
+        return allow_hosts(listen.hosts, listen=listen.host, exempt_prefix=exempt_prefix)
 
     def _admin_app(self, decision_log: DecisionLog, limiter: limits.Limiter, exceptions: Exemptions) -> web.Application:
         dependencies = Dependencies(
@@ -172,8 +172,8 @@ class Sidecar:
         dashboard = Dashboard(dependencies)
         admin = self.settings.admin
         # Probes and scrapes use the pod address as Host, so only a loopback port can be limited to its own names.
-        guarded = [only_for(allowed_hosts(admin))] if is_loopback(admin.host) else []
-        app = web.Application(middlewares=[boundary(traced=False), *guarded, dashboard.middleware()])
+        guarded = [allow_hosts(allowed_hosts(admin))] if is_loopback(admin.host) else []
+        app = web.Application(middlewares=[error_boundary(traced=False), *guarded, dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(admin_routes(self._readiness(decision_log)))
         app.add_routes(openapi.admin_routes(lambda: switched_on(self.settings)))

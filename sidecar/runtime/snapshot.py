@@ -20,12 +20,12 @@ from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
-from sidecar.extraction.token_ids import NONE, Vocabularies
+from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
 from sidecar.runtime.builder import Scanner, ServerContext, open_scanner
 from sidecar.server.health import data_routes
-from sidecar.server.middleware import Gatekeeper, is_own, not_here
+from sidecar.server.middleware import Gatekeeper, is_sidecar_path, no_route_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Snapshot:
         scanner: Scanner,
         upstream_client: upstream.Upstream,
         shared: SharedResources,
-        vocabularies: Vocabularies = NONE,
+        vocabularies: Vocabularies = NO_VOCABULARIES,
     ) -> None:
         self.settings, self.engine, self.policy = settings, scanner.engine, scanner.policy
         self.degraded = scanner.degraded
@@ -97,8 +97,10 @@ class Snapshot:
             return await handler(request)
         if self._envoy is not None and self._envoy.takes(request):
             return await self._envoy.handle(request)
-        if is_own(request.path) and not self._proxy.serves(request):
-            raise not_here(request, [*(path for _, path in self._routes), *(route.path for route in data_routes())])
+        if is_sidecar_path(request.path) and not self._proxy.serves(request):
+            raise no_route_error(
+                request, [*(path for _, path in self._routes), *(route.path for route in data_routes())]
+            )
         return await self._proxy.handle(request)
 
     async def retire(self) -> None:

@@ -148,10 +148,10 @@ def exempted(report: LayerReport, case: Case) -> LayerReport:
     """The report with what is excepted still in it, and no longer deciding."""
     if not case.exempt or report.score is None:
         return report
-    if report.each:
-        each = [_without(one, rules) for one, rules in zip(report.each, case.exempt, strict=True)]
-        over = LayerReport.over(report.layer, each, report.detail)
-        return replace(report, score=over.score, findings=over.findings, each=over.each)
+    if report.segment_reports:
+        each = [_without(one, rules) for one, rules in zip(report.segment_reports, case.exempt, strict=True)]
+        over = LayerReport.from_segments(report.layer, each, report.detail)
+        return replace(report, score=over.score, findings=over.findings, segment_reports=over.segment_reports)
     if len(case.exempt) > 1:
         return report
     left = _without(SegmentReport(report.score, report.findings), case.exempt[0])
@@ -169,8 +169,10 @@ def switched(report: LayerReport, switches: Mapping[str, RuleChange]) -> LayerRe
     """The report with what the caller's key changes of rules."""
     if not switches or not any(finding.rule in switches for finding in report.findings):
         return report
-    over = LayerReport.over(report.layer, [_changed(one, switches) for one in report.each], report.detail)
-    return replace(report, score=over.score, findings=over.findings, each=over.each)
+    over = LayerReport.from_segments(
+        report.layer, [_changed(one, switches) for one in report.segment_reports], report.detail
+    )
+    return replace(report, score=over.score, findings=over.findings, segment_reports=over.segment_reports)
 
 
 def _changed(report: SegmentReport, switches: Mapping[str, RuleChange]) -> SegmentReport:
@@ -190,9 +192,9 @@ def _as_switched(finding: Finding, switch: RuleChange) -> Finding:
 
 def signed(report: LayerReport, case: Case, digest: Callable[[str], str]) -> LayerReport:
     """The report with the digest of the text at each finding that is worth a block: it can then be excepted."""
-    if len(report.each) != len(case.bars):
+    if len(report.segment_reports) != len(case.bars):
         return report
-    segments = zip(report.each, case.bars, case.request.segments, strict=True)
+    segments = zip(report.segment_reports, case.bars, case.request.segments, strict=True)
     findings = [
         replace(f, digest=digest(segment.text)) if f.decides and _reaches(f.score, bar) else f
         for one, bar, segment in segments
@@ -217,9 +219,9 @@ def _reaches(score: float, bar: float) -> bool:
 
 def _scores(report: LayerReport, case: Case, bar: float) -> list[tuple[float, float]]:
     """Scores with the bars they are held to; a word on the whole request is held to that of what made it be asked."""
-    if len(report.each) != len(case.bars) or not report.each:
+    if len(report.segment_reports) != len(case.bars) or not report.segment_reports:
         return [(report.score or 0.0, bar)]
-    return [(one.score, bar) for one, bar in zip(report.each, case.bars, strict=True)]
+    return [(one.score, bar) for one, bar in zip(report.segment_reports, case.bars, strict=True)]
 
 
 def _is_pii(finding: Finding) -> bool:

@@ -5,8 +5,8 @@ failure policy; it knows nothing of HTTP, models or YAML. A failing layer become
 `failure`, never an exception.
 
 How scores combine, and what blocks, is in `standing`; what hints add is in `fusion`. Once a block is settled, layers
-that cannot change it are not asked, and a layer may stop reading (`ScanRequest.enough`), unless the caller wants all
-there is to know.
+that cannot change it are not asked, and a layer may stop reading (`ScanRequest.sufficient_score`), unless the caller
+wants all there is to know.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from sidecar.errors import LayerError
-from sidecar.extraction.joining import without
+from sidecar.extraction.joining import remove_pieces
 from sidecar.scan.aggregation import (
     ANYBODY,
     Caller,
@@ -196,7 +196,7 @@ class Engine:
             report.failure,
             report.reasoning,
             report.detail,
-            report.each,
+            report.segment_reports,
         )
 
     def _failure(
@@ -236,16 +236,16 @@ class Engine:
             reasoning=reasoning(standing, reports),
             reports=reports,
             revision=self.terms.revision,
-            culprit=culprit(standing, bars) if standing.blocked else None,
+            blocking_path=culprit(standing, bars) if standing.blocked else None,
         )
 
 
 def _over_all(report: LayerReport, asked: ScanRequest, request: ScanRequest) -> LayerReport:
     """A report on some of the segments as one on all: nothing is said of those that were not asked about."""
-    if len(report.each) != len(asked.segments) or len(asked.segments) == len(request.segments):
+    if len(report.segment_reports) != len(asked.segments) or len(asked.segments) == len(request.segments):
         return report
-    said = {id(segment): one for segment, one in zip(asked.segments, report.each, strict=True)}
-    return replace(report, each=tuple(said.get(id(segment), NOTHING) for segment in request.segments))
+    said = {id(segment): one for segment, one in zip(asked.segments, report.segment_reports, strict=True)}
+    return replace(report, segment_reports=tuple(said.get(id(segment), NOTHING) for segment in request.segments))
 
 
 NOTHING = SegmentReport(0.0)
@@ -254,7 +254,7 @@ NOTHING = SegmentReport(0.0)
 def _without_exempt(request: ScanRequest, exempt: Sequence[frozenset[str]]) -> ScanRequest:
     """What is read in a row, without the texts that somebody has declared harmless: they are still read apart."""
     pieces = [s.text for s, rules in zip(request.segments, exempt, strict=True) if rules and not s.joined]
-    segments = (replace(s, text=without(s.text, pieces)) if s.joined else s for s in request.segments)
+    segments = (replace(s, text=remove_pieces(s.text, pieces)) if s.joined else s for s in request.segments)
     return replace(request, segments=tuple(segments))
 
 

@@ -28,20 +28,22 @@ _CERTAIN = 1 - 1e-9
 
 def fused(report: LayerReport, earlier: Sequence[LayerReport], weight: float = WEIGHT) -> LayerReport:
     """The model's report with the hints of the reports before it; any other layer's report as it is."""
-    if report.layer is not LayerName.SEMANTIC or report.score is None or not report.each:
+    if report.layer is not LayerName.SEMANTIC or report.score is None or not report.segment_reports:
         return report
-    hints = _hints(earlier, len(report.each))
+    hints = _hints(earlier, len(report.segment_reports))
     if not any(hints):
         return report
-    each = [_segment(one, found, weight) if found else one for one, found in zip(report.each, hints, strict=True)]
-    over = LayerReport.over(report.layer, each)
-    return replace(report, score=over.score, findings=over.findings, each=over.each)
+    each = [
+        _segment(one, found, weight) if found else one for one, found in zip(report.segment_reports, hints, strict=True)
+    ]
+    over = LayerReport.from_segments(report.layer, each)
+    return replace(report, score=over.score, findings=over.findings, segment_reports=over.segment_reports)
 
 
 def _hints(earlier: Sequence[LayerReport], segments: int) -> list[list[Finding]]:
     """The hints on each segment."""
-    reports = [report for report in earlier if len(report.each) == segments]
-    return [[f for report in reports for f in report.each[at].findings if f.hint] for at in range(segments)]
+    reports = [report for report in earlier if len(report.segment_reports) == segments]
+    return [[f for report in reports for f in report.segment_reports[at].findings if f.hint] for at in range(segments)]
 
 
 def _segment(report: SegmentReport, hints: Sequence[Finding], weight: float) -> SegmentReport:

@@ -1,1 +1,1 @@
-"""What every HTTP port shares: listening, limits, headers, errors."""
+"""Shared by all HTTP ports: listening, limits, headers, errors."""

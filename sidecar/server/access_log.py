@@ -1,8 +1,8 @@
-"""The access log: one line for each request that the data port answered, whether it was scanned or not.
+"""The access log: one line for each request answered on the data port, scanned or not.
 
-Off unless `log.access`; what was scanned has its line by the journal in any case. `id` is the decision's, the answer's
-header `x-sidecar-decision` and the span's attribute; `trace` is that of the caller (W3C `traceparent`). Of the address
-plain words alone are kept, and never the query.
+Off unless `log.access`; the decision log has a line for every scan in any case. `id` is the decision id, as in the
+response header `x-sidecar-decision` and the span attribute; `trace` is the caller's trace id (W3C `traceparent`). Of
+the path only plain words are logged, and the query never.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from sidecar.server.responses import DECISION_ID, KEY_ID
 from sidecar.util import logs
 
 CLIENT_GONE = 499
-"""The status of a request whose client did not wait for the end, as nginx writes it."""
+"""The status logged if the client disconnects before the response, as in nginx."""
 _HEXADECIMAL = frozenset("0123456789abcdef")
 _log = logs.get("access")
 
 
 def access_log(settings: Settings) -> list[Middleware]:
-    """What stands before all other middleware: the log, or nothing. Probes and scrapes are left out."""
+    """The outermost middleware: the access log if enabled. Probes and scrapes are not logged."""
     if not settings.log.access:
         return []
 
@@ -36,20 +36,20 @@ def access_log(settings: Settings) -> list[Middleware]:
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in UNTRACED:
             return await handler(request)
-        began, status = time.monotonic(), CLIENT_GONE
+        started, status = time.monotonic(), CLIENT_GONE
         try:
-            given = await handler(request)
-            status = given.status
-            return given
+            response = await handler(request)
+            status = response.status
+            return response
         finally:
-            with suppress(OSError):  # nobody reads our standard error any more: no reason to refuse requests
-                _log.info("request_answered", **_facts(request, settings, status, time.monotonic() - began))
+            with suppress(OSError):  # standard error is closed: no reason to refuse requests
+                _log.info("request_answered", **_facts(request, settings, status, time.monotonic() - started))
 
     return [handle]
 
 
 def _facts(request: web.Request, settings: Settings, status: int, seconds: float) -> dict[str, Any]:
-    """What is known of it, without what is not."""
+    """The fields of the line that are known."""
     facts = {
         "id": request.get(DECISION_ID),
         "method": request.method,
@@ -64,6 +64,6 @@ def _facts(request: web.Request, settings: Settings, status: int, seconds: float
 
 
 def _trace(parent: str) -> str | None:
-    """The id of the trace, from `VERSION-TRACE-SPAN-FLAGS`; None from anything else, which may be a client's text."""
+    """The trace id of `VERSION-TRACE-SPAN-FLAGS`; None for any other value, which may be client text."""
     parts = parent.split("-")
     return parts[1] if len(parts) >= 4 and len(parts[1]) == 32 and _HEXADECIMAL.issuperset(parts[1]) else None

@@ -1,9 +1,9 @@
 """Host allow-list: requests with another Host header get 421.
 
-A port that listens on loopback answers to loopback's names alone unless `listen.hosts` names more: a web page whose
-name was made to point at loopback (DNS rebinding) is refused. A port that listens elsewhere answers to every name
-unless there are `listen.hosts`. A pod whose traffic is redirected here needs them: other services may listen on the
-model's port, and what is for them comes here as well.
+A port that listens on loopback accepts only loopback names unless `listen.hosts` adds others: this refuses a web page
+whose name resolves to loopback (DNS rebinding). A port that listens elsewhere accepts every name unless `listen.hosts`
+is set. A pod whose traffic is redirected to the sidecar needs it: other services may use the same port as the model,
+and their traffic is redirected as well.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.errors import RequestError
 
-OWN = frozenset({"localhost", "127.0.0.1", "::1"})
-"""Who asks loopback means the sidecar."""
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Host names of a request to the sidecar itself."""
 
 
 class Misdirected(RequestError):
-    """The request names a host that is not served here."""
+    """The Host header names a host that is not served."""
 
     status = 421
     code = "misdirected_request"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on, or a name, is loopback's (RFC 6761, 6.3)."""
-    if host in OWN or host.endswith(".localhost"):
+    """Whether an address or name is loopback (RFC 6761, 6.3)."""
+    if host in LOOPBACK_NAMES or host.endswith(".localhost"):
         return True
     try:
         return ip_address(host).is_loopback
@@ -39,25 +39,25 @@ def is_loopback(host: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """The host of an address, without port; empty if there is none."""
+    """The host of a URL, without port; empty if there is none."""
     try:
         return (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:
         return ""
 
 
-def only_for(hosts: Collection[str], *, listen: str = "", but: str | None = None) -> Middleware:
-    """Refuse what names neither one of `hosts` nor loopback. Ports do not matter.
+def allow_hosts(hosts: Collection[str], *, listen: str = "", exempt_prefix: str | None = None) -> Middleware:
+    """Refuse requests whose Host is neither one of `hosts` nor loopback. The port is ignored.
 
-    Without hosts nobody is refused, unless `listen`, the address of the port, is loopback. `but`: a path whose requests
-    name the host that somebody else was asked for (Envoy's checks).
+    Without hosts no request is refused, unless `listen`, the address of the port, is loopback. `exempt_prefix`: a path
+    prefix whose requests name the host of another server (Envoy's checks).
     """
     names = frozenset(name.lower().rstrip(".") for name in hosts)
     checked = bool(names) or is_loopback(listen)
 
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if checked and not (but and request.path.startswith(but)):
+        if checked and not (exempt_prefix and request.path.startswith(exempt_prefix)):
             host = host_of(f"//{request.headers.get('Host', '')}") or ""
             if host not in names and not is_loopback(host):
                 raise Misdirected("This host is not served here (listen.hosts); nothing was forwarded.")

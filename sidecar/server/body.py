@@ -1,4 +1,4 @@
-"""Reads a request body once: bounded in bytes, in time, and in what it takes of the memory for all bodies."""
+"""Reads a request body once, bounded in size, time, and share of the memory budget for all bodies."""
 
 from __future__ import annotations
 
@@ -14,50 +14,51 @@ from sidecar.limits import OverBudget, Reservation
 from sidecar.util.timeouts import with_timeout
 
 RESERVATION = web.RequestKey("lease", Reservation)
-"""What this request holds of the memory for all bodies (`limits.bodies`)."""
+"""The request's reservation in the memory budget for all bodies (`limits.bodies`)."""
 THREAD_BYTES = 128 * 1024
-"""Reading a body of this size takes about as long as the event loop may be held (5 ms)."""
+"""Parsing a body of this size takes about as long as the event loop may be blocked (5 ms)."""
 
 
 class Oversize(BodyError):
-    """The body is larger than the limit. `head` is what was read of it before that was known."""
+    """The body is larger than the limit. `head` is the part read before that was known."""
 
     def __init__(self, limit: int, head: list[bytes]) -> None:
         super().__init__("oversize", f"The body is larger than {limit} bytes (limits.body_bytes).", status=413)
         self.head = head
 
 
-async def receive(request: web.Request, limits: Limits) -> bytes:
-    """The whole body as sent (chunking undone).
+async def read_body(request: web.Request, limits: Limits) -> bytes:
+    """Read the whole body as sent, without its chunked framing.
 
-    Raises `Oversize` (413), `BodyError` (slow 408, cut off 400), or `OverBudget`.
+    Raises `Oversize` (413), `BodyError` (slow 408, truncated 400), or `OverBudget`.
     """
     if (request.content_length or 0) > limits.body_bytes:
         raise Oversize(limits.body_bytes, [])
     reservation = request[RESERVATION]
     try:
-        return await _whole(request.content, limits, reservation)
+        return await _read_chunks(request.content, limits, reservation)
     except TimeoutError:
-        if reservation.waiting:  # no fault of the client's
+        if reservation.waiting:  # not the client's fault
             raise OverBudget("no room in time") from None
         raise BodyError("malformed", _slow(limits), status=408) from None
     except web.RequestPayloadError:
         raise BodyError("malformed", "The body broke off before its end.") from None
 
 
-async def _whole(content: StreamReader, limits: Limits, reservation: Reservation) -> bytes:
-    """Judged by its progress: a large body on a slow line gets its time, and one that stands still does not."""
+async def _read_chunks(content: StreamReader, limits: Limits, reservation: Reservation) -> bytes:
+    """Read with a deadline that grows with the bytes received: allows a slow connection, but not a stalled one."""
+    # Invariant: after each chunk the reservation is twice the bytes received, which covers the final join as well.
     chunks: list[bytes] = []
-    size, now = 0, asyncio.get_running_loop().time
-    began = now()
+    size, clock = 0, asyncio.get_running_loop().time
+    started = clock()
     while not content.at_eof():
-        until = began + limits.body_timeout + size / limits.body_rate
-        chunk = await with_timeout(until - now(), content.readany())
+        deadline = started + limits.body_timeout + size / limits.body_rate
+        chunk = await with_timeout(deadline - clock(), content.readany())
         size += len(chunk)
         chunks.append(chunk)
         if size > limits.body_bytes:
             raise Oversize(limits.body_bytes, chunks)
-        await with_timeout(until - now(), reservation.resize(2 * size))  # the pieces, and what they are together
+        await with_timeout(deadline - clock(), reservation.resize(2 * size))  # the chunks and the joined body
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -66,14 +67,14 @@ def _slow(limits: Limits) -> str:
 
 
 def content_coding(request: web.Request) -> str | None:
-    """What the body is packed in, however many fields say so."""
+    """The content coding of the body, combined from all header fields."""
     if "Content-Encoding" not in request.headers:
         return None
     return ", ".join(request.headers.getall("Content-Encoding")) or None
 
 
-async def unpack(request: web.Request, raw: bytes, content_type: str | None, limits: Limits) -> bytes:
-    """The JSON of a body, without its content coding, once there is room for what reading it takes.
+async def decode_body(request: web.Request, raw: bytes, content_type: str | None, limits: Limits) -> bytes:
+    """Undo the content coding of a JSON body, and reserve the memory that parsing it takes.
 
     Raises `BodyError` (encoding 415, malformed 400, oversize 413), or `OverBudget`.
     """
@@ -84,16 +85,16 @@ async def unpack(request: web.Request, raw: bytes, content_type: str | None, lim
         decode = partial(
             json_body.decode, raw, content_type=content_type, content_encoding=coding, limit=limits.body_bytes
         )
-        await request[RESERVATION].resize(2 * len(raw) + json_body.most_inflated(raw, coding, limits.body_bytes))
+        await request[RESERVATION].resize(2 * len(raw) + json_body.max_inflated_size(raw, coding, limits.body_bytes))
         plain = await asyncio.to_thread(decode)
-    await make_room(request, plain, len(raw))
+    await reserve_parsing(request, plain, len(raw))
     return plain
 
 
-async def make_room(request: web.Request, body: bytes, besides: int = 0) -> None:
-    """Reserve what parsing `body` takes beside `besides` bytes. Raises `BodyError` (413) or `OverBudget`."""
+async def reserve_parsing(request: web.Request, body: bytes, extra_bytes: int = 0) -> None:
+    """Reserve the memory for parsing `body` plus `extra_bytes`. Raises `BodyError` (413) or `OverBudget`."""
     large = len(body) > THREAD_BYTES
-    size = besides + (await asyncio.to_thread(json_body.footprint, body) if large else json_body.footprint(body))
+    size = extra_bytes + (await asyncio.to_thread(json_body.footprint, body) if large else json_body.footprint(body))
     if size > request[RESERVATION].max_size:
         raise BodyError("oversize", "Reading the body would take too much memory (limits.bodies).", status=413)
     await request[RESERVATION].resize(size)

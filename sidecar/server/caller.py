@@ -9,7 +9,7 @@ from sidecar.scan.service import ScanContext
 from sidecar.server.responses import DECISION_ID
 
 API_KEY = web.RequestKey("api_key", ApiKey)
-"""Set by the gatekeeper once the key is found valid."""
+"""Set by the gatekeeper after validating the key."""
 
 
 def scan_context(request: web.Request, entrypoint: str) -> ScanContext:

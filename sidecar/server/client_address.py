@@ -1,7 +1,7 @@
-"""Where a request comes from: the peer, or whom a trusted proxy names in its place.
+"""The client address of a request: the peer, or the address that a trusted proxy reports.
 
-`X-Forwarded-For` is read from its end, as long as the address found so far is a proxy that the operator trusts
-(`listen.trusted_proxies`): what stands before that is the client's own claim, and believed by nobody.
+`X-Forwarded-For` is read from the end, as long as the current address is a proxy that the operator trusts
+(`listen.trusted_proxies`): earlier entries are claims of the client and are ignored.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ from aiohttp import web
 
 UNKNOWN = "unknown"
 _PREFIX = 64
-"""What one subscriber of IPv6 holds: a limit on single addresses would be none."""
+"""The prefix length of one IPv6 subscriber, who could evade a limit on single addresses."""
 
 
 def address_of(request: web.Request, trusted: Sequence[IPv4Network | IPv6Network]) -> str:
-    """The address of the client, `unknown` where the connection has none."""
-    found = _read(request.remote or "")
-    if found is None:
+    """The address of the client, or `unknown` if the connection has none."""
+    address = _parse_address(request.remote or "")
+    if address is None:
         return UNKNOWN
-    for said in reversed(",".join(request.headers.getall("X-Forwarded-For", ())).split(",")):
-        if not any(found in network for network in trusted):
+    for hop in reversed(",".join(request.headers.getall("X-Forwarded-For", ())).split(",")):
+        if not any(address in network for network in trusted):
             break
-        further = _read(said)
-        if further is None:
+        next_address = _parse_address(hop)
+        if next_address is None:
             break
-        found = further
-    return str(found)
+        address = next_address
+    return str(address)
 
 
-def neighbourhood(address: str) -> str:
-    """What a limit counts: an address of IPv4, a /64 of IPv6."""
-    found = _read(address)
-    return str(ip_network((found, _PREFIX), strict=False)) if isinstance(found, IPv6Address) else address
+def rate_limit_network(address: str) -> str:
+    """The unit that rate limits count: an IPv4 address or an IPv6 /64."""
+    parsed = _parse_address(address)
+    return str(ip_network((parsed, _PREFIX), strict=False)) if isinstance(parsed, IPv6Address) else address
 
 
-def _read(said: str) -> IPv4Address | IPv6Address | None:
-    """An address as proxies write it, with a port perhaps, or brackets."""
-    said = said.strip().removeprefix("[").partition("]")[0]
-    if said.count(":") == 1:
-        said = said.partition(":")[0]
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Parse an address as written by proxies, possibly with a port or brackets."""
+    text = text.strip().removeprefix("[").partition("]")[0]
+    if text.count(":") == 1:
+        text = text.partition(":")[0]
     try:
-        found = ip_address(said)
+        address = ip_address(text)
     except ValueError:
         return None
-    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

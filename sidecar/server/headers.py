@@ -1,4 +1,4 @@
-"""Which header fields pass, up and down. What is not named here passes untouched."""
+"""Which header fields are forwarded to the upstream and to the client. Fields not named here pass unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOP_BY_HOP = frozenset(
         "upgrade",
     }
 )
-# An upstream that obeys one of these would do something else than what was classified and scanned.
+# An upstream that honours one of these would perform another request than the one classified and scanned.
 _OVERRIDES = frozenset(
     {
         "x-envoy-original-path",
@@ -33,7 +33,7 @@ _OVERRIDES = frozenset(
         "x-rewrite-url",
     }
 )
-# The client made these for its connection to us.
+# These apply only to the client's connection to the sidecar.
 _OURS = frozenset({"host", "content-length", "expect"})
 _NOT_UP = HOP_BY_HOP | _OVERRIDES | _OURS
 OWN_PREFIX = "x-sidecar-"
@@ -41,14 +41,14 @@ KEY_PREFIX = "psk_"
 KEY_HEADERS = ("X-API-Key", "Authorization", "Api-Key")
 PROTOCOLS = "Sec-WebSocket-Protocol"
 KEY_PROTOCOL = "openai-insecure-api-key."
-"""How browsers hand over a key with a websocket: among the protocols that they speak."""
+"""Browsers send a key for a websocket as one of its subprotocols, with this prefix."""
 _CREDENTIALS = frozenset(name.lower() for name in (*KEY_HEADERS, PROTOCOLS))
 
 
-def upward(received: MultiMapping[str], *, decoded: bool) -> CIMultiDict[str]:
-    """The fields of a request that go up. `decoded`: the body goes up without its content coding.
+def upstream_headers(received: MultiMapping[str], *, decoded: bool) -> CIMultiDict[str]:
+    """The request fields to send to the upstream. `decoded`: the body is sent without its content coding.
 
-    Neither the sidecar's own keys nor names that only the sidecar may set ever go up.
+    The sidecar's own keys and fields reserved for the sidecar are never forwarded.
     """
     dropped = _NOT_UP | _named_in_connection(received)
     if decoded:
@@ -62,8 +62,8 @@ def upward(received: MultiMapping[str], *, decoded: bool) -> CIMultiDict[str]:
     )
 
 
-def downward(received: MultiMapping[str]) -> CIMultiDict[str]:
-    """The fields of an answer that go down. Its length stays: the body passes as it is."""
+def client_headers(received: MultiMapping[str]) -> CIMultiDict[str]:
+    """The response fields to send to the client. The content length is kept: the body passes unchanged."""
     dropped = HOP_BY_HOP | _named_in_connection(received)
     return CIMultiDict(
         (name, value if value.isascii() else _readable(value))
@@ -73,7 +73,7 @@ def downward(received: MultiMapping[str]) -> CIMultiDict[str]:
 
 
 def _readable(value: str) -> str:
-    """Bytes that are no UTF-8 are Latin-1, as they always were in header fields (RFC 9110, 5.5)."""
+    """Decode bytes that are not UTF-8 as Latin-1, the traditional charset of header fields (RFC 9110, 5.5)."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -81,18 +81,18 @@ def _readable(value: str) -> str:
     return value
 
 
-def own_key(received: MultiMapping[str]) -> str | None:
-    """The sidecar's own key among the credentials of a request, if there is one."""
+def sidecar_key(received: MultiMapping[str]) -> str | None:
+    """The sidecar key among the credentials of a request, if any."""
     return next((value for value in _credentials(received) if value.startswith(KEY_PREFIX)), None)
 
 
 def is_websocket(received: MultiMapping[str]) -> bool:
-    """Whether the client asks to change over to a socket, on which nothing could be scanned."""
+    """Whether the client requests an upgrade to a websocket."""
     return "Upgrade" in received and any("websocket" in value.lower() for value in received.getall("Upgrade", ()))
 
 
 def protocols(received: MultiMapping[str]) -> list[str]:
-    """The protocols that a client speaks on a websocket."""
+    """The subprotocols that a client offers for a websocket."""
     return [name for value in received.getall(PROTOCOLS, ()) for part in value.split(",") if (name := part.strip())]
 
 
@@ -106,7 +106,7 @@ def _credentials(received: MultiMapping[str]) -> Iterator[str]:
 
 
 def _bare(value: str) -> str:
-    """The credential in a field: after the scheme, where there is one."""
+    """The credential in a field, without the scheme, if any."""
     parts = value.split(maxsplit=1)
     return parts[1].strip() if len(parts) == 2 and parts[0].lower() == "bearer" else value.strip()
 

@@ -1,4 +1,4 @@
-"""Probes and metrics: `/health` touches nothing, `/ready` says why not, `/metrics` is for Prometheus."""
+"""Probes and metrics: `/health` checks no dependency, `/ready` lists problems, `/metrics` is for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from sidecar.util import json
 Problems = Callable[[], Sequence[str]]
 LOOPBACK = {"127.0.0.1", "::1"}
 STARTING = "starting"
-"""The problem that a start has until it is over."""
+"""The problem reported until startup is complete."""
 
 
 async def health(_request: web.Request) -> web.Response:
-    """Alive: the process answers. No dependency is asked."""
+    """Liveness: the process responds. No dependency is checked."""
     return web.json_response({"status": "ok"})
 
 
 async def metrics(_request: web.Request) -> web.Response:
-    """All series of this process, in Prometheus' text format."""
+    """All metrics of this process, in Prometheus' text format."""
     return web.Response(body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 class Readiness:
-    """Answers `/ready` and `/startup` from functions that list what forbids traffic, and what is only missed.
+    """Answers `/ready` and `/startup` from functions that list problems that forbid traffic, and degradations.
 
-    `more`: what else `/ready` says.
+    `details`: further fields of `/ready`.
     """
 
     def __init__(
@@ -39,33 +39,33 @@ class Readiness:
         problems: Problems,
         degraded: Problems,
         revision: Callable[[], str],
-        more: Callable[[], Mapping[str, object]] = dict,
+        details: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         self._problems = problems
         self._degraded = degraded
         self._revision = revision
-        self._more = more
+        self._details = details
 
     async def ready(self, _request: web.Request) -> web.Response:
-        """200 when traffic may come (`ok`, or `degraded` as the policy allows), else 503; with reasons and revision."""
+        """200 if ready (`ok`, or `degraded` if the policy allows), else 503; with problems and revision."""
         problems, degraded = list(self._problems()), list(self._degraded())
         READY.set(0 if problems else 1)
         body = {
             "status": "not ready" if problems else "degraded" if degraded else "ok",
             "problems": problems + degraded,
             "policy_revision": self._revision(),
-            **self._more(),
+            **self._details(),
         }
         return web.Response(status=503 if problems else 200, body=json.dumps(body), content_type="application/json")
 
     async def startup(self, _request: web.Request) -> web.Response:
-        """200 once models and policies are loaded and proved and the doors are open, whatever happens later."""
+        """200 once models and policies are loaded and self-tested and the ports are open, whatever happens later."""
         starting = STARTING in self._problems()
         return web.json_response({"status": STARTING if starting else "started"}, status=503 if starting else 200)
 
 
-async def end(request: web.Request) -> web.Response:
-    """End as on SIGTERM. For neighbours in the pod: who comes over the network, or from a web page, is refused."""
+async def quit_process(request: web.Request) -> web.Response:
+    """Shut down as on SIGTERM. For other containers of the pod: requests from the network or web pages are refused."""
     if request.remote not in LOOPBACK or "Origin" in request.headers or "Sec-Fetch-Site" in request.headers:
         raise web.HTTPForbidden
     os.kill(os.getpid(), signal.SIGTERM)
@@ -73,17 +73,17 @@ async def end(request: web.Request) -> web.Response:
 
 
 def data_routes() -> list[web.RouteDef]:
-    """What the data port answers beside its doors."""
+    """Routes of the data port apart from its APIs."""
     return [web.get("/health", health)]
 
 
 def quit_routes() -> list[web.RouteDef]:
-    """What the admin port answers where `admin.quit` says so."""
-    return [web.post("/quit", end)]
+    """Routes of the admin port if `admin.quit` is set."""
+    return [web.post("/quit", quit_process)]
 
 
 def admin_routes(readiness: Readiness) -> list[web.RouteDef]:
-    """What the admin port answers."""
+    """Routes of the admin port."""
     return [
         web.get("/health", health),
         web.get("/ready", readiness.ready),

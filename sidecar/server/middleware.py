@@ -1,7 +1,7 @@
-"""What stands around every handler: the request id, the error boundary, the key and the rate.
+"""Middleware around every handler: the decision id, the error boundary, authentication and rate limits.
 
-Errors leave in the dialect of the door: `{"detail": ...}` on the scan API and the sidecar's own pages,
-OpenAI's (or Anthropic's) envelope on the inline door. No traceback and no library text reaches a client.
+Errors are returned in the dialect of the endpoint: `{"detail": ...}` on the scan API and the sidecar's own pages,
+OpenAI's (or Anthropic's) envelope on the inline proxy. No traceback and no library text reaches a client.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from sidecar.observability import tracing
 from sidecar.observability.metrics import REFUSED
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import API_KEY
-from sidecar.server.client_address import address_of, neighbourhood
+from sidecar.server.client_address import address_of, rate_limit_network
 from sidecar.server.responses import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
-from sidecar.server.server import ENDING, is_cut
+from sidecar.server.server import SHUTTING_DOWN, was_cut
 from sidecar.util import logs
 
 _log = logs.get("web")
 UNTRACED = frozenset({"/health", "/ready", "/startup", "/metrics"})
-OWN_PATHS = frozenset({"/", "/api", "/health", "/ready", "/startup", "/metrics", "/openapi.json"})
+SIDECAR_PATHS = frozenset({"/", "/api", "/health", "/ready", "/startup", "/metrics", "/openapi.json"})
 
 
-def is_own(path: str) -> bool:
-    """Whether a path belongs to the sidecar itself and not, unless the settings name it, to the inline door."""
-    return path in OWN_PATHS or path.startswith("/api/")
+def is_sidecar_path(path: str) -> bool:
+    """Whether a path is served by the sidecar itself and, unless configured otherwise, not by the inline proxy."""
+    return path in SIDECAR_PATHS or path.startswith("/api/")
 
 
-def not_here(request: web.Request, served: Iterable[str]) -> RequestError:
-    """404, or 405 for a path that is served under another method."""
+def no_route_error(request: web.Request, served: Iterable[str]) -> RequestError:
+    """A 404, or a 405 if the path is served with another method."""
     if request.path in set(served):
-        return _NotAllowed("This route does not take that method.")
+        return _MethodNotAllowed("This route does not take that method.")
     return _NoSuchRoute("There is no such route.")
 
 
@@ -52,66 +52,67 @@ def new_decision_id() -> str:
     return f"dec_{secrets.token_hex(13)}"
 
 
-def boundary(budget: MemoryBudget | None = None, *, traced: bool = True) -> Middleware:
-    """Every request gets an id and a lease in `room`; every error becomes an answer in the door's dialect.
+def error_boundary(budget: MemoryBudget | None = None, *, traced: bool = True) -> Middleware:
+    """Assign every request an id and a memory reservation; turn every error into a response in its dialect.
 
-    `traced`: it gets a span, too. Not on the admin port: the paths of its one-time links are secrets.
+    `traced`: also open a span. Not on the admin port, where the paths of one-time links are secrets.
     """
-    bodies = budget or MemoryBudget(Limits().bodies)
+    body_budget = budget or MemoryBudget(Limits().bodies)
 
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[DECISION_ID] = new_decision_id()
-        with bodies.reserve() as reservation:
+        with body_budget.reserve() as reservation:
             request[RESERVATION] = reservation
             if traced and tracing.is_enabled() and request.path not in UNTRACED:
                 return await follow(request, handler)
-            return await answer(request, handler)
+            return await handle_errors(request, handler)
 
     async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:
-        with tracing.request(request.method, request.path, request.headers) as answered:
-            given = await answer(request, handler)
-            answered(given.status)
-            return given
+        with tracing.request(request.method, request.path, request.headers) as set_status:
+            response = await handle_errors(request, handler)
+            set_status(response.status)
+            return response
 
-    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def handle_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            return await _or_told(request, handler)
+            return await _run_handler(request, handler)
         except RequestError as error:
-            return _answer(request, error)
+            return _error_response(request, error)
         except web.HTTPException as error:
-            return _answer(request, _from_http(error))
+            return _error_response(request, _from_http(error))
         except ConnectionResetError:
             raise
-        except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, the client gets a 500
-            if starved := _starved(error):
-                bodies.release_reserve()
-            with suppress(MemoryError):  # the answer is worth more than the line
-                _log.error("memory_short" if starved else "request_failed", kind=type(error).__name__, at=where(error))
+        except Exception as error:  # noqa: BLE001 - the last boundary: for any error the client gets a 500
+            if out_of_memory := _is_out_of_memory(error):
+                body_budget.release_reserve()
+            event = "memory_short" if out_of_memory else "request_failed"
+            with suppress(MemoryError):  # the response matters more than the log line
+                _log.error(event, kind=type(error).__name__, at=error_location(error))
             busy = Unavailable("The scanner is busy.", retry_after=1)
-            return _answer(request, busy if starved else _Internal("Internal server error."))
+            return _error_response(request, busy if out_of_memory else _Internal("Internal server error."))
 
     return handle
 
 
-async def _or_told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What a drain cuts is told so."""
+async def _run_handler(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Run the handler; if the drain cancels it, answer that the sidecar is shutting down."""
     try:
         return await handler(request)
     except asyncio.CancelledError:
-        if not is_cut(request):
+        if not was_cut(request):
             raise
-        raise Unavailable(ENDING, retry_after=1) from None
+        raise Unavailable(SHUTTING_DOWN, retry_after=1) from None
 
 
 async def no_server_header(_request: web.Request, response: web.StreamResponse) -> None:
-    """For `on_response_prepare`: an upstream's `Server` passes, our library and its version are nobody's business."""
+    """For `on_response_prepare`: remove aiohttp's `Server` header with its version; an upstream's header passes."""
     if response.headers.get("Server") == SERVER_SOFTWARE:
         del response.headers["Server"]
 
 
-def _starved(error: Exception) -> bool:
-    """Whether the system had no memory for it, or no thread, which takes memory too."""
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether the system ran out of memory, or of threads, which need memory as well."""
     return isinstance(error, MemoryError) or str(error) == "can't start new thread"
 
 
@@ -125,7 +126,7 @@ class _NoSuchRoute(RequestError):
     code = "not_found"
 
 
-class _NotAllowed(RequestError):
+class _MethodNotAllowed(RequestError):
     status = 405
     code = "method_not_allowed"
 
@@ -134,33 +135,33 @@ def _from_http(error: web.HTTPException) -> RequestError:
     if error.status == 404:
         return _NoSuchRoute("There is no such route.")
     if error.status == 405:
-        return _NotAllowed("This route does not take that method.")
-    found = RequestError(error.reason)
-    found.status = error.status
-    return found
+        return _MethodNotAllowed("This route does not take that method.")
+    converted = RequestError(error.reason)
+    converted.status = error.status
+    return converted
 
 
-def _answer(request: web.Request, error: RequestError) -> web.StreamResponse:
-    own = is_own(request.path) and DIALECT not in request
-    REFUSED.labels("own" if own else "inline", str(error.status)).inc()
-    answer = detail_response(error) if own else error_response(error, request.get(DIALECT, "openai"))
-    answer.headers.setdefault(DECISION, request[DECISION_ID])
+def _error_response(request: web.Request, error: RequestError) -> web.StreamResponse:
+    is_sidecar = is_sidecar_path(request.path) and DIALECT not in request
+    REFUSED.labels("own" if is_sidecar else "inline", str(error.status)).inc()
+    response = detail_response(error) if is_sidecar else error_response(error, request.get(DIALECT, "openai"))
+    response.headers.setdefault(DECISION, request[DECISION_ID])
     if error.status == 405:
-        answer.headers.setdefault("Allow", "POST" if request.path.startswith("/api/") else "GET")
-    return answer
+        response.headers.setdefault("Allow", "POST" if request.path.startswith("/api/") else "GET")
+    return response
 
 
-def where(error: BaseException) -> str:
-    """Module and line of the failure: never its text, which may quote a prompt."""
+def error_location(error: BaseException) -> str:
+    """Module and line of the failure, without its message, which may quote a prompt."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "unknown"
 
 
 class Gatekeeper:
-    """Checks the key, then the rate, in that order.
+    """Checks the key, then the rate limit.
 
-    An address from which too many keys failed (`auth.failures`) waits before another key is looked up, and is told
-    429 in place of 401. Keys that this process has found before pass: nobody locks out a neighbour at that address.
+    An address with too many failed keys (`auth.failures`) has to wait before another key is looked up, and gets a
+    429 instead of a 401. Keys in this process's cache pass: an attacker cannot lock out others at the same address.
     """
 
     def __init__(self, keyring: KeyRing, limiter: Limiter, settings: Settings) -> None:
@@ -171,31 +172,31 @@ class Gatekeeper:
         self._proxies = settings.listen.trusted_proxies
 
     async def admit(self, request: web.Request, value: str | None) -> ApiKey:
-        """The valid key behind `value`; raises `Unauthorized`, `RateLimited` or `Unavailable`."""
+        """Authenticate `value` and return its key; raises `Unauthorized`, `RateLimited` or `Unavailable`."""
         key = await self._authenticate(request, value)
-        _pass(await self._limiter.take(key.id, key.rate or self._limits.rate, key.burst or self._limits.burst))
+        _check_wait(await self._limiter.take(key.id, key.rate or self._limits.rate, key.burst or self._limits.burst))
         request[KEY_ID] = key.id
         request[API_KEY] = key
         return key
 
     async def _authenticate(self, request: web.Request, value: str | None) -> ApiKey:
         if self._keyring.has_cached(value):
-            with suppress(Unauthorized):  # it has ended since: counted below like any other
+            with suppress(Unauthorized):  # no longer valid: counted below like any other
                 return await self._keyring.authenticate(value)
         budget = (
-            f"auth-from:{neighbourhood(address_of(request, self._proxies))}",
+            f"auth-from:{rate_limit_network(address_of(request, self._proxies))}",
             self._failures,
             self._failures.requests,
         )
-        _pass(await self._limiter.peek(*budget))
+        _check_wait(await self._limiter.peek(*budget))
         try:
             return await self._keyring.authenticate(value)
         except Unauthorized:
-            _pass(await self._limiter.take(*budget))
+            _check_wait(await self._limiter.take(*budget))
             raise
 
 
-def _pass(wait: float) -> None:
+def _check_wait(wait: float) -> None:
     if wait > 0:
         seconds = max(1, math.ceil(wait))
         raise RateLimited(f"Rate limit exceeded; try again in {seconds} s.", retry_after=seconds)

@@ -1,8 +1,8 @@
-"""Web pages that may use the data port: none, unless `listen.origins` names them.
+"""CORS: web pages may use the data port only if `listen.origins` names their origin.
 
-A browser lets any page send requests to loopback and to internal networks, though the page may not read the answers.
-So what a browser sends from another origin is refused, and where a page is allowed the answers say so (CORS, in the
-words of the Fetch standard). No cookies are involved: credentials are keys in header fields.
+Browsers let any page send requests to loopback and to internal networks, although the page cannot read the responses.
+So browser requests from other origins are refused, and responses to an allowed origin carry the CORS headers (Fetch
+standard). No cookies are involved: credentials are keys in header fields.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.errors import RequestError
-from sidecar.server.allowed_hosts import OWN
+from sidecar.server.allowed_hosts import LOOPBACK_NAMES
 
-SECONDS = "600"
-"""How long a browser may keep what a preflight told it."""
-CHECKS = "/envoy/"
+PREFLIGHT_MAX_AGE = "600"
+"""How long a browser may cache the result of a preflight, in seconds."""
+ENVOY_PREFIX = "/envoy/"
 _FOREIGN = frozenset({"cross-site", "same-site"})
-_TELLS = "access-control-"
+_CORS_PREFIX = "access-control-"
 
 
 class OriginRefused(RequestError):
-    """A web page asked that is not allowed to."""
+    """The request comes from a web page whose origin is not allowed."""
 
     status = 403
     code = "origin_not_allowed"
 
 
-def only_from(origins: Collection[str], hosts: Collection[str] = ()) -> Middleware:
-    """Refuse pages of other origins; answer the preflights of those that match (`*` stands for anything).
+def allow_origins(origins: Collection[str], hosts: Collection[str] = ()) -> Middleware:
+    """Refuse pages of other origins; answer the preflights of those that match (`*` is a wildcard).
 
-    A page of our own has a name of loopback or of `hosts`, or an address: another name may be made to point here.
-    What a check of Envoy's names is the page that asked Envoy.
+    The sidecar's own pages have a loopback name, one of `hosts`, or an IP address: any other name may be made to
+    resolve to it. Envoy's checks are exempt: they carry the origin of the page that called Envoy.
     """
-    allowed, names = _matching(origins), OWN | {name.lower().rstrip(".") for name in hosts}
+    allowed, names = _matching(origins), LOOPBACK_NAMES | {name.lower().rstrip(".") for name in hosts}
 
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
         origin = request.headers.get("Origin")
-        if request.path.startswith(CHECKS):
+        if request.path.startswith(ENVOY_PREFIX):
             return await handler(request)
         if origin is None:
             if request.headers.get("Sec-Fetch-Site") in _FOREIGN:
@@ -51,7 +51,7 @@ def only_from(origins: Collection[str], hosts: Collection[str] = ()) -> Middlewa
             return await handler(request)
         if allowed.fullmatch(origin.lower()):
             return _preflight(request) if _is_preflight(request) else await handler(request)
-        if not _is_own(request, origin, names):
+        if not _is_same_origin(request, origin, names):
             raise OriginRefused(f"Pages of this origin may not use this port{_HINT}")
         return await handler(request)
 
@@ -61,18 +61,18 @@ def only_from(origins: Collection[str], hosts: Collection[str] = ()) -> Middlewa
 _HINT = " (listen.origins); nothing was forwarded."
 
 
-class Telling:
-    """For `on_response_prepare`: tells a browser whether the page may read the answer, whatever an upstream says."""
+class CorsHeaders:
+    """For `on_response_prepare`: replaces the CORS headers of an upstream by those for the allowed origins."""
 
     def __init__(self, origins: Collection[str]) -> None:
         self._allowed = _matching(origins)
 
     async def __call__(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Set the fields."""
+        """Set the headers."""
         origin = request.headers.get("Origin")
         if origin is None or _is_preflight(request):
             return
-        for name in [name for name in response.headers if name.lower().startswith(_TELLS)]:
+        for name in [name for name in response.headers if name.lower().startswith(_CORS_PREFIX)]:
             del response.headers[name]
         if self._allowed.fullmatch(origin.lower()):
             response.headers["Access-Control-Allow-Origin"] = origin
@@ -81,7 +81,7 @@ class Telling:
 
 
 def _matching(origins: Collection[str]) -> re.Pattern[str]:
-    """The star is the only sign that means something: an address of IPv6 stands in brackets."""
+    """Compile origins to one pattern. Only `*` is special: brackets occur in IPv6 addresses."""
     literal = (re.escape(origin.lower().rstrip("/")).replace(r"\*", ".*") for origin in origins)
     return re.compile("|".join(literal) or r"(?!)")
 
@@ -91,26 +91,26 @@ def _is_preflight(request: web.Request) -> bool:
 
 
 def _preflight(request: web.Request) -> web.Response:
-    asked = request.headers
+    request_headers = request.headers
     fields = {
-        "Access-Control-Allow-Origin": asked["Origin"],
-        "Access-Control-Allow-Methods": asked["Access-Control-Request-Method"],
-        "Access-Control-Allow-Headers": asked.get("Access-Control-Request-Headers", ""),
-        "Access-Control-Max-Age": SECONDS,
+        "Access-Control-Allow-Origin": request_headers["Origin"],
+        "Access-Control-Allow-Methods": request_headers["Access-Control-Request-Method"],
+        "Access-Control-Allow-Headers": request_headers.get("Access-Control-Request-Headers", ""),
+        "Access-Control-Max-Age": PREFLIGHT_MAX_AGE,
         "Vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
     }
-    if asked.get("Access-Control-Request-Private-Network") == "true":
+    if request_headers.get("Access-Control-Request-Private-Network") == "true":
         fields["Access-Control-Allow-Private-Network"] = "true"
     return web.Response(status=204, headers=fields)
 
 
-def _is_own(request: web.Request, origin: str, names: Collection[str]) -> bool:
+def _is_same_origin(request: web.Request, origin: str, names: Collection[str]) -> bool:
     try:
-        asked = urlsplit(origin)
-        host = asked.hostname or ""
+        origin_url = urlsplit(origin)
+        host = origin_url.hostname or ""
     except ValueError:
         return False
-    return asked.netloc.lower() == request.headers.get("Host", "").lower() and (host in names or _is_address(host))
+    return origin_url.netloc.lower() == request.headers.get("Host", "").lower() and (host in names or _is_address(host))
 
 
 def _is_address(host: str) -> bool:

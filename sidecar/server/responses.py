@@ -1,4 +1,4 @@
-"""The sidecar's own answers: verdict headers, errors in the dialect of each door, and the block answer."""
+"""The sidecar's own responses: verdict headers, errors in the dialect of each endpoint, and the block response."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sidecar.errors import RequestError, UpgradeRefused
 from sidecar.types import Verdict
 from sidecar.util import codings, json
 
-# What is known of a request while it is handled.
+# Request state shared by handlers and middleware.
 DECISION_ID = web.RequestKey("decision_id", str)
 KEY_ID = web.RequestKey("key_id", str)
 DIALECT = web.RequestKey("dialect", str)
@@ -25,7 +25,7 @@ UNSCANNED = "x-sidecar-unscanned"
 ENFORCE = "x-sidecar-enforce"
 STRIPPED = "x-sidecar-stripped"
 REPLACED = "x-sidecar-redacted"
-# Clients retry what they take for a passing failure; a block is none.
+# Clients retry errors that they consider transient; a block is permanent.
 NO_RETRY = {"x-should-retry": "false"}
 TOO_SUSPICIOUS = (
     "More of the text looks suspicious than the scanner reads closely (layers.semantic.budget, failure.input.budget)."
@@ -45,7 +45,7 @@ _ANTHROPIC_TYPES = {
 
 
 def verdict_headers(decision_id: str, action: str, verdict: Verdict, unscanned: str | None = None) -> dict[str, str]:
-    """What every answer of the inline door carries; `unscanned` names what went up unseen."""
+    """The headers of every response of the inline proxy; `unscanned` names the parts forwarded unscanned."""
     headers = {
         DECISION: decision_id,
         ACTION: action,
@@ -60,8 +60,8 @@ def scan_headers(decision_id: str, unscanned: str | None) -> dict[str, str]:
     return {DECISION: decision_id} | ({UNSCANNED: unscanned} if unscanned else {})
 
 
-def advice(error: RequestError) -> dict[str, str]:
-    """When to try again, or that it is no use: behind a 504 the upstream may well be at work, and cost again."""
+def retry_headers(error: RequestError) -> dict[str, str]:
+    """Retry advice for clients. No retry after a 504: the upstream may still be working, and would charge twice."""
     if isinstance(error, UpgradeRefused):
         return {"Upgrade": "HTTP/1.1", "Connection": "upgrade"}
     if error.status == 415:
@@ -72,17 +72,17 @@ def advice(error: RequestError) -> dict[str, str]:
 
 
 def detail_response(error: RequestError) -> web.Response:
-    """An error of the scan door: `{"detail": ...}`."""
-    return _json(error.status, {"detail": error.detail}, advice(error))
+    """An error of the scan API: `{"detail": ...}`."""
+    return _json(error.status, {"detail": error.detail}, retry_headers(error))
 
 
 def error_response(error: RequestError, dialect: str) -> web.Response:
-    """An error of the inline door, in the envelope that the clients of `dialect` read."""
-    return _json(error.status, error_body(error, dialect), advice(error))
+    """An error of the inline proxy, in the envelope of `dialect`."""
+    return _json(error.status, error_body(error, dialect), retry_headers(error))
 
 
 def error_body(error: RequestError, dialect: str) -> dict[str, Any]:
-    """The envelope itself, which is also the last event of a stream that breaks off."""
+    """The error envelope, which is also the last event of an aborted stream."""
     if dialect == "anthropic":
         return {"type": "error", "error": {"type": _anthropic_type(error.status), "message": error.detail}}
     kind = _OPENAI_TYPES.get(error.status) or ("server_error" if error.status >= 500 else "invalid_request_error")
@@ -90,10 +90,10 @@ def error_body(error: RequestError, dialect: str) -> dict[str, Any]:
 
 
 def blocked_response(
-    verdict: Verdict, decision_id: str, block: Block, dialect: str, said: str | None = None
+    verdict: Verdict, decision_id: str, block: Block, dialect: str, message: str | None = None
 ) -> web.Response:
-    """The block answer as an error; `said` stands for `block.message`. Without the headers that every answer gets."""
-    error = RequestError(said or block.message, param=verdict.path)
+    """The block response as an error; `message` replaces `block.message`. Without the verdict headers."""
+    error = RequestError(message or block.message, param=verdict.path)
     error.status, error.code = block.status, "content_filter"
     body = error_body(error, dialect)
     if dialect != "anthropic":

@@ -18,7 +18,7 @@ from sidecar.decision_log import DecisionLog
 from sidecar.errors import LayerError
 from sidecar.limits import MemoryLimiter
 from sidecar.scan.engine import Engine, Stage, Terms
-from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
 from sidecar.util.bulkhead import Bulkhead
@@ -45,7 +45,7 @@ async def door(folder: Path, engine: Engine) -> AsyncIterator[tuple[TestServer, 
     _, key = await ring.create("k", environment="development")
     decision_log = DecisionLog(store, settings.store, settings.log)
     await decision_log.start()
-    app = web.Application(middlewares=[boundary()])
+    app = web.Application(middlewares=[error_boundary()])
     app.add_routes(ScanApi(engine, decision_log, Gatekeeper(ring, MemoryLimiter(), settings), settings).routes())
     async with TestServer(app) as server:
         yield server, key

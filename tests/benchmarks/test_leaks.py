@@ -7,7 +7,7 @@ import statistics
 from typing import Any
 
 import pytest
-from door import personal
+from inline_proxy import personal
 
 from benchmarks.leak_cases import leaks, ordinary
 from sidecar.config import Answers

@@ -13,7 +13,7 @@ from chaos.world import patiently
 from recording import Received, head, recording, stream
 from support import SidecarProcess
 
-from sidecar.server.server import ENDING
+from sidecar.server.server import SHUTTING_DOWN
 
 pytestmark = pytest.mark.timeout(600)
 CHAT = {"model": "m", "stream": True, "messages": [{"role": "user", "content": SENTENCE}]}
@@ -61,7 +61,7 @@ async def test_what_does_not_end_is_told_within_one_deadline(tmp_path: Path) -> 
         error, _, end = came.rpartition("data: ")
         assert error.startswith(EVENT.decode())
         assert len(error) < len(EVENT) * 100
-        assert json.loads(end.removesuffix("(cut)"))["error"]["message"] == ENDING
+        assert json.loads(end.removesuffix("(cut)"))["error"]["message"] == SHUTTING_DOWN
         assert end.endswith("(cut)")
 
 

@@ -7,8 +7,8 @@ import time
 
 import aiohttp
 import pytest
-from faults import GARBAGE, HALF_OPEN, NONE, REFUSE, Fault, Link, link
-from recording import recording, whole
+from faults import GARBAGE, HALF_OPEN, NO_FAULT, REFUSE, Fault, Link, link
+from recording import recording, respond
 
 BODY = b"x" * 1000
 
@@ -22,7 +22,7 @@ async def ask(faulty: Link, seconds: float = 5.0) -> bytes:
 
 async def test_a_good_link_passes_both_ways() -> None:
     """Requests and responses pass unchanged."""
-    async with recording(whole(BODY)) as far, link(far.port) as faulty:
+    async with recording(respond(BODY)) as far, link(far.port) as faulty:
         assert await ask(faulty) == BODY
         assert far.bodies == [b"hello"]
 
@@ -45,18 +45,18 @@ async def test_a_good_link_passes_both_ways() -> None:
 )
 async def test_each_fault_is_what_a_client_meets(fault: Fault, raised: type[Exception], arrives: bool) -> None:
     """The client gets the error of the fault, and the request is forwarded or not, as the fault defines."""
-    async with recording(whole(BODY)) as far, link(far.port) as faulty:
+    async with recording(respond(BODY)) as far, link(far.port) as faulty:
         await faulty.set(fault)
         with pytest.raises(raised):
             await ask(faulty, 0.3)
         assert bool(far.bodies) == arrives
-        await faulty.set(NONE)
+        await faulty.set(NO_FAULT)
         assert await ask(faulty) == BODY
 
 
 async def test_a_fault_reaches_connections_that_are_open() -> None:
     """A fault applies to pooled connections as it does to new ones."""
-    async with recording(whole(BODY)) as far, link(far.port) as faulty, aiohttp.ClientSession() as session:
+    async with recording(respond(BODY)) as far, link(far.port) as faulty, aiohttp.ClientSession() as session:
         async with session.post(faulty.url, data=b"1") as answer:
             await answer.read()
         await faulty.set(Fault("reset"))
@@ -67,7 +67,7 @@ async def test_a_fault_reaches_connections_that_are_open() -> None:
 
 async def test_slow_faults_are_slow_and_complete() -> None:
     """Latency delays data and loses none."""
-    async with recording(whole(BODY)) as far, link(far.port) as faulty:
+    async with recording(respond(BODY)) as far, link(far.port) as faulty:
         await faulty.set(Fault("latency", pause=0.2))
         begun = time.monotonic()
         assert await asyncio.wait_for(ask(faulty), 5) == BODY

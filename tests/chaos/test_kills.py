@@ -21,7 +21,7 @@ import pytest
 import servers
 from chaos.load import ROUNDS, Load, process_settings, stored
 from chaos.world import ANSWER, ATTACK, PATIENT, World, patiently, settings, text_of, world
-from recording import Recording, recording, whole
+from recording import Recording, recording, respond
 from support import SidecarProcess
 
 from sidecar.auth.api_keys import KeyRing
@@ -61,7 +61,7 @@ async def begin(folder: Path, upstream: Recording, *arguments: str) -> SidecarPr
 async def test_the_process_is_killed_again_and_again(tmp_path: Path) -> None:
     """At most 100 rows or one second of scan log are lost; keys and revocations persist; the file is intact."""
     url = f"sqlite:///{tmp_path}/sidecar.db"
-    async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
+    async with recording(respond(ANSWER)) as upstream, aiohttp.ClientSession() as session:
         running = await begin(tmp_path, upstream)
         ring = KeyRing(await Store.open(url), Auth())
         _, value = await ring.create("load")
@@ -100,7 +100,7 @@ async def test_the_process_is_killed_again_and_again(tmp_path: Path) -> None:
 async def test_a_worker_is_killed_again_and_again(tmp_path: Path) -> None:
     """The others serve on; requests in flight get an error; the worker restarts; nothing is forwarded unscanned."""
     url = f"sqlite:///{tmp_path}/sidecar.db"
-    async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
+    async with recording(respond(ANSWER)) as upstream, aiohttp.ClientSession() as session:
         running = await begin(tmp_path, upstream, "--workers", "2")
         store = await Store.open(url)
         _, value = await KeyRing(store, Auth()).create("load")
@@ -128,7 +128,7 @@ async def test_postgresql_is_killed_again_and_again(tmp_path: Path) -> None:
     """Traffic without a key continues, keys get 503 and are never admitted; no row is lost; a revocation persists."""
     with servers.postgresql() as database:
         url = database.new_database()
-        async with recording(whole(ANSWER)) as upstream:
+        async with recording(respond(ANSWER)) as upstream:
             configured = settings(tmp_path, upstream.url, store={"url": url}, auth={"cache": "0ms"}, upstream=PATIENT)
             async with world(configured) as here:
                 dropped, load = LOG_DROPPED._value.get(), Load(here)
@@ -166,7 +166,7 @@ async def scans(here: World) -> bool:
 async def test_redis_is_killed_again_and_again(tmp_path: Path) -> None:
     """No client is affected: every response is a verdict, every verdict is in the store."""
     with servers.redis() as shared:
-        async with recording(whole(ANSWER)) as upstream:
+        async with recording(respond(ANSWER)) as upstream:
             limits, cache = {"url": shared.url}, {"url": shared.url}
             configured = settings(tmp_path, upstream.url, limits=limits, cache=cache, upstream=PATIENT)
             async with world(configured) as here:

@@ -17,8 +17,8 @@ import pytest
 from chaos.world import ANSWER, ATTACK, NO_SEMANTIC, World, audit, patiently, settings, world
 from detectors.judge import judge_server as judges
 from detectors.judge.judge_server import JudgeServer
-from faults import GARBAGE, HALF_OPEN, NONE, REFUSE, Fault, Link, link
-from recording import Recording, recording, whole
+from faults import GARBAGE, HALF_OPEN, NO_FAULT, REFUSE, Fault, Link, link
+from recording import Recording, recording, respond
 from yarl import URL
 
 FAULTS = {
@@ -40,7 +40,7 @@ ALL_JUDGED = [0.0, 0.6]
 @asynccontextmanager
 async def judged(folder: Path, **sections: Any) -> AsyncIterator[tuple[World, Link, JudgeServer, Recording, str]]:
     """A sidecar that asks a judge behind a faulty link in every scan."""
-    async with recording(whole(ANSWER)) as upstream, JudgeServer() as judge, link(URL(judge.url).port or 0) as wire:
+    async with recording(respond(ANSWER)) as upstream, JudgeServer() as judge, link(URL(judge.url).port or 0) as wire:
         judge_settings = {"url": f"{wire.url}/v1", "model": "m", "between": ALL_JUDGED, "timeout": "250ms"}
         judge_settings |= {"breaker_failures": 1000, "control": False, "cache": 0, "calls": "100000/second"}
         judge_settings |= {"tokens": "100000000/second"} | sections.pop("judge", {})
@@ -68,7 +68,7 @@ async def test_a_judge_behind_a_bad_link(tmp_path: Path, policy: str) -> None:
                 assert list(scan.json) == ["detail"]
                 assert inline.headers["Retry-After"]
                 assert scan.headers["Retry-After"]
-            await wire.set(NONE)
+            await wire.set(NO_FAULT)
             assert (await here.inline()).status == 200, f"{name}: not over when the fault was"
         blocked = await here.inline(ATTACK)
         assert blocked.status == 400

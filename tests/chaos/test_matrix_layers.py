@@ -16,7 +16,7 @@ import pytest
 import tiny_model
 from aiohttp import web
 from chaos.world import ANSWER, ATTACK, POLICY, World, audit, settings
-from recording import Recording, recording, whole
+from recording import Recording, recording, respond
 from tiny_model import TinyEncoder
 
 from sidecar import config, limits, policy, upstream
@@ -31,7 +31,7 @@ from sidecar.detectors.semantic.layer import SemanticLayer
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.proxy.handler import Proxy
 from sidecar.scan.engine import Engine, Stage, Terms
-from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
@@ -76,7 +76,7 @@ async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stag
     engine = Engine(stages, terms, Bulkhead(8, 8))
     gatekeeper = Gatekeeper(keyring, limits.MemoryLimiter(), configured)
     forward = await upstream.open(configured.upstream)
-    app = web.Application(middlewares=[boundary()])
+    app = web.Application(middlewares=[error_boundary()])
     app.add_routes(ScanApi(engine, decision_log, gatekeeper, configured).routes())
     app.router.add_route("*", "/{tail:.*}", Proxy(engine, decision_log, forward, configured, gatekeeper).handle)
     site = Site(app, configured.limits, 1)
@@ -100,7 +100,7 @@ async def test_a_layer_that_fails_beside_one_that_answers(
     good, slow = rules(tmp_path), semantic(pause=1.0)
     bad = {"rules raise": Raising(), "semantic raises": semantic(broken=True), "semantic overruns": slow}[trouble]
     terms = Terms(deadline=0.4)
-    async with recording(whole(ANSWER)) as far, doors(tmp_path, far, terms, Stage(good), Stage(bad, policy)) as here:
+    async with recording(respond(ANSWER)) as far, doors(tmp_path, far, terms, Stage(good), Stage(bad, policy)) as here:
         replies = await asyncio.gather(here.inline(), here.scan())
         assert [reply.status for reply in replies] == ([503, 503] if policy == "block" else [200, 200])
         assert [reply.unscanned for reply in replies] == [None, None]
@@ -122,7 +122,7 @@ async def test_no_layer_answers(tmp_path: Path, last: Action, status: int) -> No
     broken = semantic(broken=True)
     stages = Stage(Raising(), "skip"), Stage(broken, "skip")
     async with (
-        recording(whole(ANSWER)) as far,
+        recording(respond(ANSWER)) as far,
         doors(tmp_path, far, Terms(all_failed=last), *stages) as here,
     ):
         inline, scan = await here.inline(), await here.scan()

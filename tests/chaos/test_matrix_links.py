@@ -15,8 +15,8 @@ import aiohttp
 import pytest
 import servers
 from chaos.world import ANSWER, ATTACK, World, audit, patiently, settings, world
-from faults import GARBAGE, HALF_OPEN, NONE, REFUSE, Fault, link
-from recording import recording, stream, whole
+from faults import GARBAGE, HALF_OPEN, NO_FAULT, REFUSE, Fault, link
+from recording import recording, respond, stream
 from yarl import URL
 
 from sidecar.observability.metrics import LIMITS_LOCAL, LOG_DROPPED
@@ -47,7 +47,7 @@ async def test_an_upstream_behind_a_bad_link(tmp_path: Path, failure: dict[str, 
         "dripping head": (Fault("drip", pause=0.05), 504),
         "late": (Fault("latency", pause=3), 504),
     }
-    async with recording(whole(ANSWER)) as upstream, link(upstream.port) as wire:
+    async with recording(respond(ANSWER)) as upstream, link(upstream.port) as wire:
         configured = settings(tmp_path, wire.url, failure=failure)
         async with world(configured) as here:
             for name, (fault, status) in expected.items():
@@ -56,7 +56,7 @@ async def test_an_upstream_behind_a_bad_link(tmp_path: Path, failure: dict[str, 
                 assert (name, inline.status, scan.status) == (name, status, 200)
                 assert inline.json["error"]["code"] == "upstream_error"
                 assert (await here.inline(ATTACK)).status == 400, name
-                await wire.set(NONE)
+                await wire.set(NO_FAULT)
                 assert (await here.inline()).status == 200, f"{name}: not over when the fault was"
         assert await audit(configured.store.url, upstream) == []
 
@@ -90,7 +90,7 @@ async def test_a_key_store_behind_a_bad_link(tmp_path: Path, postgres: servers.P
     Decisions of that time are logged once the store is back: none is dropped.
     """
     url = postgres.new_database()
-    async with recording(whole(ANSWER)) as upstream, link(postgres.port) as wire:
+    async with recording(respond(ANSWER)) as upstream, link(postgres.port) as wire:
         store = {"url": through(url, wire.port), "flush": 0.05}
         configured = settings(tmp_path, upstream.url, store=store, auth={"cache": "0ms"}, failure=EVERYTHING_OPEN)
         async with world(configured) as here:
@@ -101,7 +101,7 @@ async def test_a_key_store_behind_a_bad_link(tmp_path: Path, postgres: servers.P
             for _ in range(5):
                 assert (await here.inline()).status == 200
             assert (await here.inline(ATTACK)).status == 400
-            await wire.set(NONE)
+            await wire.set(NO_FAULT)
             await patiently(lambda: answers(here), 20)
             assert LOG_DROPPED._value.get() == dropped
         assert await audit(url, upstream) == []
@@ -128,7 +128,7 @@ async def answers(here: World) -> bool:
 @pytest.mark.parametrize("name", DEAD)
 async def test_redis_behind_a_bad_link(tmp_path: Path, redis: servers.RedisServer, name: str) -> None:
     """Limits and cache fall back to this process, which is counted; no request fails or is forwarded unscanned."""
-    async with recording(whole(ANSWER)) as upstream, link(redis.port) as wire:
+    async with recording(respond(ANSWER)) as upstream, link(redis.port) as wire:
         url = through(redis.url, wire.port)
         limits = {"url": url, "rate": "1/hour", "burst": 50}
         configured = settings(tmp_path, upstream.url, limits=limits, cache={"url": url})
@@ -143,6 +143,6 @@ async def test_redis_behind_a_bad_link(tmp_path: Path, redis: servers.RedisServe
             begun = time.monotonic()
             await here.scan()
             assert time.monotonic() - begun < 3
-            await wire.set(NONE)
+            await wire.set(NO_FAULT)
             assert (await here.scan()).status == 200
         assert await audit(configured.store.url, upstream) == []

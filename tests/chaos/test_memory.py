@@ -20,7 +20,7 @@ import aiohttp
 from chaos.load import ROUNDS, SENTENCE, process_settings
 from chaos.test_storms import answered, key_for
 from chaos.world import ANSWER, ATTACK, World, audit, patiently, settings, text_of, world
-from recording import recording, whole
+from recording import recording, respond
 from support import SidecarProcess
 
 from sidecar.observability.metrics import BODY_BYTES, NO_ROOM
@@ -58,7 +58,7 @@ async def test_slow_large_bodies_do_not_starve_small_ones(tmp_path: Path) -> Non
     """Slow bodies exhaust the budget, small bodies still pass, and one more large one gets Retry-After."""
     bounds = {"body_bytes": 2**16, "bodies": 2**20, "body_timeout": "60s"}
     refused = NO_ROOM.labels("body")
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         configured = settings(tmp_path, upstream.url, limits=bounds)
         async with world(configured) as here:
             port, before = int(here.base.rpartition(":")[2]), refused._value.get()
@@ -134,7 +134,7 @@ async def flooded(running: SidecarProcess, session: aiohttp.ClientSession) -> Co
 async def test_a_flood_of_large_bodies_under_a_memory_limit(tmp_path: Path) -> None:
     """With ten times the budget the process stays within its limit, answers all small requests, and recovers."""
     bounds = {"body_bytes": BODY, "bodies": BODIES, "rate": "100000/second", "burst": 100_000}
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         values = process_settings(tmp_path, upstream.url, limits=bounds, scan={"deadline": "30s"})
         if ROUNDS > 1:
             del values["layers"], values["policies"]
@@ -165,7 +165,7 @@ async def test_a_flood_of_large_bodies_under_a_memory_limit(tmp_path: Path) -> N
 
 async def test_out_of_memory_and_back(tmp_path: Path) -> None:
     """With almost no memory left, large bodies get 503 or no response and nothing crashes; with more, it recovers."""
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
         assert running.process is not None

@@ -11,7 +11,7 @@ import aiohttp
 import openai
 import pytest
 from chaos.load import ROUNDS, SENTENCE, process_settings
-from recording import Received, recording, whole
+from recording import Received, recording, respond
 from support import SidecarProcess
 
 pytestmark = pytest.mark.timeout(1200)
@@ -69,7 +69,7 @@ async def test_a_slow_upload_is_read_to_its_end(tmp_path: Path) -> None:
     """A slow client is not cut off while it makes progress, and its request is forwarded complete."""
     text = f"{SENTENCE} " * (UPLOAD // (len(SENTENCE) + 1))
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
-    async with recording(whole(b'{"ok": true}')) as upstream, aiohttp.ClientSession() as session:
+    async with recording(respond(b'{"ok": true}')) as upstream, aiohttp.ClientSession() as session:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
         fields = {"Content-Type": "application/json", "Content-Length": str(len(body))}

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from chaos.load import ROUNDS, SENTENCE, Load, process_settings, stored
 from chaos.world import ANSWER, ATTACK, PATIENT, World, audit, patiently, settings, text_of, world
-from recording import Received, recording, whole
+from recording import Received, recording, respond
 from support import SidecarProcess
 
 from sidecar.auth.api_keys import KeyRing
@@ -47,7 +47,7 @@ async def test_rolling_restarts_lose_no_request(tmp_path: Path) -> None:
     other replica only if its connection was refused or closed before any response.
     """
     url = f"sqlite:///{tmp_path}/shared.db"
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         replicas = []
         for number in range(2):
             folder = tmp_path / str(number)
@@ -96,7 +96,7 @@ async def test_a_revocation_reaches_every_replica(tmp_path: Path) -> None:
     url, believed = f"sqlite:///{tmp_path}/shared.db", 5.0 if ROUNDS > 1 else 1.0
     ring = KeyRing(await Store.open(url), Auth())
     created = [await ring.create(f"key {number}") for number in range(min(ROUNDS, 5))]
-    async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
+    async with recording(respond(ANSWER)) as upstream, aiohttp.ClientSession() as session:
         replicas = []
         for number in range(2):
             folder = tmp_path / str(number)
@@ -133,7 +133,7 @@ async def test_requests_in_flight_survive_sigterm(tmp_path: Path) -> None:
     async def slow(received: Received, writer: asyncio.StreamWriter) -> None:
         begun.set()
         await asyncio.sleep(1)
-        await whole(ANSWER)(received, writer)
+        await respond(ANSWER)(received, writer)
 
     async with recording(slow) as upstream, aiohttp.ClientSession() as session:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
@@ -149,7 +149,7 @@ async def test_requests_in_flight_survive_sigterm(tmp_path: Path) -> None:
 
 async def test_out_of_descriptors_and_back(tmp_path: Path) -> None:
     """A flood uses every descriptor: nothing is forwarded unscanned, nothing crashes, and the sidecar recovers."""
-    async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
+    async with recording(respond(ANSWER)) as upstream, aiohttp.ClientSession() as session:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
         assert running.process is not None
@@ -210,7 +210,7 @@ async def answered(here: World) -> bool:
 async def test_slow_clients_and_half_open_sockets_are_let_go(tmp_path: Path) -> None:
     """Clients that never finish get 408 or are closed at their timeout; good requests pass meanwhile."""
     times = {"header_timeout": "1s", "body_timeout": "1s"}
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         configured = settings(tmp_path, upstream.url, limits=times)
         async with world(configured) as here:
             port = int(here.base.rpartition(":")[2])
@@ -229,7 +229,7 @@ async def test_slow_clients_and_half_open_sockets_are_let_go(tmp_path: Path) -> 
 async def test_ten_times_its_capacity(tmp_path: Path) -> None:
     """Every response is a verdict or a prompt 503/429 with Retry-After; nothing is unscanned; then it recovers."""
     bounds = {"concurrency": 2, "queue": 4}
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         configured = settings(tmp_path, upstream.url, scan=bounds)
         async with world(configured) as here:
             calls = [here.inline(ATTACK if n % 5 == 0 else SENTENCE) if n % 2 else here.scan() for n in range(60)]
@@ -254,7 +254,7 @@ async def test_a_full_disk_under_the_store(tmp_path: Path, capfd: pytest.Capture
     if not mounted(disk, "3m"):
         pytest.skip("mounting a small file system takes root")
     try:
-        async with recording(whole(ANSWER)) as upstream:
+        async with recording(respond(ANSWER)) as upstream:
             store = {"url": f"sqlite:///{disk}/sidecar.db", "flush": 0.02}
             configured = settings(tmp_path, upstream.url, store=store, upstream=PATIENT)
             async with world(configured) as here:
@@ -281,7 +281,7 @@ async def test_a_full_disk_under_the_store(tmp_path: Path, capfd: pytest.Capture
 
 async def test_a_storm_of_reloads_half_of_them_broken(tmp_path: Path) -> None:
     """Settings and policies are rewritten under load, every second time invalid: the last valid ones stay in use."""
-    async with recording(whole(ANSWER)) as upstream, aiohttp.ClientSession() as session:
+    async with recording(respond(ANSWER)) as upstream, aiohttp.ClientSession() as session:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
         assert running.process is not None
@@ -305,7 +305,7 @@ async def test_a_storm_of_reloads_half_of_them_broken(tmp_path: Path) -> None:
 
 async def test_a_flood_of_connections_beside_good_traffic(tmp_path: Path) -> None:
     """With hundreds of short connections per second, all good requests are answered."""
-    async with recording(whole(ANSWER)) as upstream:
+    async with recording(respond(ANSWER)) as upstream:
         configured = settings(tmp_path, upstream.url)
         async with world(configured) as here:
             port, ended = int(here.base.rpartition(":")[2]), time.monotonic() + 1.5

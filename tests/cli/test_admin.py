@@ -13,19 +13,19 @@ import dashboard
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from dashboard import PASSWORD, Desk
+from dashboard import PASSWORD, DashboardSite
 
 from sidecar.cli.admin import admin
 from sidecar.storage import Role, Store
 
 
 @pytest.fixture
-async def desk(store_url: str, tmp_path: Path) -> AsyncIterator[Desk]:
+async def site(store_url: str, tmp_path: Path) -> AsyncIterator[DashboardSite]:
     """A dashboard on each kind of store, and a settings file that names the store."""
     chosen = dashboard.settings(tmp_path, store={"url": store_url}, admin={"url": "http://127.0.0.1:9"})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"store": {"url": store_url}}), "utf-8")
     store = await Store.open(store_url)
-    async with dashboard.desk(chosen, store) as opened:
+    async with dashboard.open_site(chosen, store) as opened:
         yield opened
     await store.close()
 
@@ -35,27 +35,27 @@ async def run(folder: Path, *arguments: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, admin, [*arguments, "--config", str(folder / "config.yaml")])
 
 
-async def test_an_account_is_made_by_a_link(desk: Desk, tmp_path: Path) -> None:
+async def test_an_account_is_made_by_a_link(site: DashboardSite, tmp_path: Path) -> None:
     """The link is all that standard output holds, and works beside a running server."""
     result = await run(tmp_path, "create", "ops", "--role", "viewer")
     assert result.exit_code == 0, result.output
     link = result.stdout.strip()
     assert link.startswith("http://127.0.0.1:8081/invitation/")
-    assert (await desk.stranger.join(link.removeprefix("http://127.0.0.1:8081"))).location == "/"
-    account = await desk.store.admins.get("ops")
+    assert (await site.stranger.join(link.removeprefix("http://127.0.0.1:8081"))).location == "/"
+    account = await site.store.admins.get("ops")
     assert account
     assert account.role is Role.VIEWER
-    assert (await desk.store.audit.query(action="user_invited", actor="command line"))[0].target == "ops"
+    assert (await site.store.audit.query(action="user_invited", actor="command line"))[0].target == "ops"
 
 
-async def test_a_password_is_reset_by_a_link(desk: Desk, tmp_path: Path) -> None:
+async def test_a_password_is_reset_by_a_link(site: DashboardSite, tmp_path: Path) -> None:
     """With the role that the account has; it ends all sessions when it is used."""
     link = (await run(tmp_path, "reset-password", "ada")).stdout.strip()
-    assert (await desk.ada.get("/account")).status == 200
-    await desk.stranger.join(link.removeprefix("http://127.0.0.1:8081"))
-    assert (await desk.ada.get("/account")).status == 303
-    assert (await desk.ada.login("ada", PASSWORD)).status == 303
-    assert (await desk.ada.get("/users")).status == 200
+    assert (await site.ada.get("/account")).status == 200
+    await site.stranger.join(link.removeprefix("http://127.0.0.1:8081"))
+    assert (await site.ada.get("/account")).status == 303
+    assert (await site.ada.login("ada", PASSWORD)).status == 303
+    assert (await site.ada.get("/users")).status == 200
 
 
 @pytest.mark.parametrize(
@@ -69,31 +69,31 @@ async def test_a_password_is_reset_by_a_link(desk: Desk, tmp_path: Path) -> None
     ],
 )
 async def test_what_cannot_be_done_is_one_message(
-    desk: Desk, tmp_path: Path, arguments: list[str], message: str
+    site: DashboardSite, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     """Exit code 2, and nothing is changed."""
     outcome = await run(tmp_path, *arguments)
     assert (outcome.exit_code, message in outcome.output) == (2, True)
-    assert await desk.store.admins.invited(datetime.now(UTC)) == []
+    assert await site.store.admins.invited(datetime.now(UTC)) == []
 
 
-async def test_the_scan_log_is_exported(desk: Desk, tmp_path: Path) -> None:
+async def test_the_scan_log_is_exported(site: DashboardSite, tmp_path: Path) -> None:
     """All of it, or the last days of it, to standard output alone."""
     now = datetime.now(UTC)
-    await desk.store.decisions.add([dashboard.entry(1, at=now), dashboard.entry(2, at=now - timedelta(days=40))])
+    await site.store.decisions.add([dashboard.log_row(1, at=now), dashboard.log_row(2, at=now - timedelta(days=40))])
     lines = (await run(tmp_path, "export")).stdout.splitlines()
-    assert [json.loads(line)["id"] for line in lines] == [dashboard.entry(1).id, dashboard.entry(2).id]
+    assert [json.loads(line)["id"] for line in lines] == [dashboard.log_row(1).id, dashboard.log_row(2).id]
     rows = list(csv.DictReader((await run(tmp_path, "export", "--format", "csv", "--since", "7d")).stdout.splitlines()))
-    assert [row["id"] for row in rows] == [dashboard.entry(1).id]
-    assert len(await desk.store.audit.query(action="log_exported")) == 2
+    assert [row["id"] for row in rows] == [dashboard.log_row(1).id]
+    assert len(await site.store.audit.query(action="log_exported")) == 2
 
 
-async def test_old_decisions_are_purged(desk: Desk, tmp_path: Path) -> None:
+async def test_old_decisions_are_purged(site: DashboardSite, tmp_path: Path) -> None:
     """As many as it says, and the audit trail knows; an age older than everything deletes nothing."""
     now = datetime.now(UTC)
-    await desk.store.decisions.add([dashboard.entry(1, at=now), dashboard.entry(2, at=now - timedelta(days=40))])
+    await site.store.decisions.add([dashboard.log_row(1, at=now), dashboard.log_row(2, at=now - timedelta(days=40))])
     for age, count in (("9999999d", "0"), ("30d", "1"), ("0s", "1")):
         outcome = await run(tmp_path, "purge", "--older-than", age)
         assert (outcome.exit_code, outcome.stdout.strip()) == (0, count)
-    assert await desk.store.decisions.count() == 0
-    assert len(await desk.store.audit.query(action="log_purged")) == 3
+    assert await site.store.decisions.count() == 0
+    assert len(await site.store.audit.query(action="log_purged")) == 3

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from clients.place import BUILD
-from door import ATTACK, Door, door
-from recording import recording, whole
+from inline_proxy import ATTACK, InlineProxy, run_proxy
+from recording import recording, respond
 
 pytestmark = [pytest.mark.neighbours, pytest.mark.timeout(300)]
 JAVA = BUILD / "java"
@@ -18,7 +18,7 @@ SENDS_FORMS = ("okhttp", "okhttp-stream", "apache", "apache-utf8", "spring")
 HARMLESS = "Who wrote Grüße aus dem Süden?"
 
 
-async def asked(made: Door, client: str, kind: str, text: str) -> tuple[int, str]:
+async def asked(made: InlineProxy, client: str, kind: str, text: str) -> tuple[int, str]:
     """The status and body that one client receives."""
     path = ":".join([str(JAVA), *(str(JAVA / "root/usr/share/java" / f"{name}.jar") for name in JARS.split())])
     command = ["java", "-Dfile.encoding=UTF-8", "-cp", path, "Clients", client, kind, made.url, text]
@@ -37,7 +37,7 @@ def test_the_program_is_built() -> None:
 @pytest.mark.parametrize("client", [*SENDS_FORMS, "jdk"])
 async def test_a_request_of_each_client_passes_and_an_attack_does_not(client: str) -> None:
     """JSON with a length or in chunks, also from clients that prefer HTTP/2."""
-    async with recording(whole(b'{"ok": 1}')) as upstream, door(upstream.url) as made:
+    async with recording(respond(b'{"ok": 1}')) as upstream, run_proxy(upstream.url) as made:
         assert await asked(made, client, "json", HARMLESS) == (200, '{"ok": 1}\n')
         status, body = await asked(made, client, "json", ATTACK)
     assert (status, "content_filter" in body) == (400, True)
@@ -48,7 +48,7 @@ async def test_a_request_of_each_client_passes_and_an_attack_does_not(client: st
 @pytest.mark.parametrize("client", SENDS_FORMS)
 async def test_a_form_of_each_client_passes_as_it_is_and_an_attack_does_not(client: str) -> None:
     """Forms with other part headers, non-ASCII names or no length are scanned, and forwarded byte for byte."""
-    async with recording(whole(b'{"text": "hm"}')) as upstream, door(upstream.url) as made:
+    async with recording(respond(b'{"text": "hm"}')) as upstream, run_proxy(upstream.url) as made:
         assert await asked(made, client, "form", HARMLESS) == (200, '{"text": "hm"}\n')
         status, body = await asked(made, client, "form", ATTACK)
     assert (status, "content_filter" in body) == (400, True)

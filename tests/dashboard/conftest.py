@@ -12,9 +12,9 @@ from sidecar.storage import Store
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[dashboard.Desk]:
+async def site(tmp_path: Path) -> AsyncIterator[dashboard.DashboardSite]:
     """A dashboard on SQLite with an admin and a viewer."""
     store = await Store.open(f"sqlite:///{tmp_path}/sidecar.db")
-    async with dashboard.desk(dashboard.settings(tmp_path), store) as opened:
+    async with dashboard.open_site(dashboard.settings(tmp_path), store) as opened:
         yield opened
     await store.close()

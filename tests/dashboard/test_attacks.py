@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import dashboard
 import pytest
 from aiohttp import web
-from dashboard import Desk, Seen, Visitor
+from dashboard import DashboardSite, Page, Visitor
 
 from sidecar.dashboard import Dashboard
 from sidecar.dashboard.invitations import invite
@@ -47,17 +47,17 @@ FIELD = re.compile(r"(?s)<input[^>]*>|<textarea.*?</textarea>")
 
 
 @pytest.fixture
-async def furnished(store: Store, tmp_path: Path) -> AsyncIterator[Desk]:
+async def furnished(store: Store, tmp_path: Path) -> AsyncIterator[DashboardSite]:
     """A dashboard on each kind of store, with a key and a decision in it."""
-    async with dashboard.desk(dashboard.settings(tmp_path), store) as opened:
+    async with dashboard.open_site(dashboard.settings(tmp_path), store) as opened:
         await opened.dependencies.keyring.create("shop")
-        await store.decisions.add([dashboard.entry()])
+        await store.decisions.add([dashboard.log_row()])
         yield opened
 
 
-def routes(desk: Desk, method: str) -> Iterator[str]:
+def routes(site: DashboardSite, method: str) -> Iterator[str]:
     """The paths of all pages of the dashboard, however many there will be."""
-    for route in Dashboard(desk.dependencies).routes():
+    for route in Dashboard(site.dependencies).routes():
         if isinstance(route, web.RouteDef) and route.method == method and not route.path.startswith(OTHERS):
             yield route.path
 
@@ -69,7 +69,7 @@ def filled(path: str, value: str) -> str:
     return path
 
 
-def harmless(page: Seen, sent: str) -> None:
+def harmless(page: Page, sent: str) -> None:
     """No fault of the server, no markup that was sent, no header that was sent, no text that hides."""
     assert page.status < 500, (page.status, sent[:50], page.text[:200])
     assert "owned" not in str(page.headers.get("Set-Cookie", ""))
@@ -80,21 +80,21 @@ def harmless(page: Seen, sent: str) -> None:
     assert not page.location or (page.location.startswith("/") and not page.location.startswith(("//", "/\\")))
 
 
-async def intact(desk: Desk) -> None:
+async def intact(site: DashboardSite) -> None:
     """All tables are there, and hold what they held."""
-    assert [key.name for key in await desk.dependencies.keyring.list()][:1] == ["shop"]
-    assert {user.name for user in await desk.store.admins.list()} >= {"ada", "vic"}
-    assert (await desk.store.admins.get("ada")).role is Role.ADMIN  # type: ignore[union-attr]
-    assert await desk.store.decisions.count() == 1
-    assert (await desk.ada.get("/")).status == 200
+    assert [key.name for key in await site.dependencies.keyring.list()][:1] == ["shop"]
+    assert {user.name for user in await site.store.admins.list()} >= {"ada", "vic"}
+    assert (await site.store.admins.get("ada")).role is Role.ADMIN  # type: ignore[union-attr]
+    assert await site.store.decisions.count() == 1
+    assert (await site.ada.get("/")).status == 200
 
 
-def hostile(desk: Desk) -> tuple[str, ...]:
+def hostile(site: DashboardSite) -> tuple[str, ...]:
     """What is sent to a dashboard on that database."""
-    return HOSTILE if "PostgreSQL" not in desk.store.name else SQL
+    return HOSTILE if "PostgreSQL" not in site.store.name else SQL
 
 
-async def test_no_address_breaks_a_page(furnished: Desk) -> None:
+async def test_no_address_breaks_a_page(furnished: DashboardSite) -> None:
     """Every page, with hostile text in each place of its path and each parameter of its query."""
     for value in hostile(furnished):
         everything = urlencode(dict.fromkeys(QUERY.split(), value[:400]))
@@ -105,7 +105,7 @@ async def test_no_address_breaks_a_page(furnished: Desk) -> None:
     await intact(furnished)
 
 
-async def test_no_form_breaks_a_page(furnished: Desk) -> None:
+async def test_no_form_breaks_a_page(furnished: DashboardSite) -> None:
     """Every form, with hostile text in each field."""
     token = (await furnished.ada.get("/account")).csrf
     for value in hostile(furnished):
@@ -117,7 +117,7 @@ async def test_no_form_breaks_a_page(furnished: Desk) -> None:
     await intact(furnished)
 
 
-async def test_no_header_breaks_a_page(furnished: Desk) -> None:
+async def test_no_header_breaks_a_page(furnished: DashboardSite) -> None:
     """Whatever a browser, a proxy or a curious client puts into the headers; on a page, a form and a login."""
     for value in hostile(furnished):
         plain = "".join(char for char in value if char.isprintable() and char.isascii())[:4000]
@@ -128,68 +128,68 @@ async def test_no_header_breaks_a_page(furnished: Desk) -> None:
     await intact(furnished)
 
 
-async def test_an_export_holds_no_formula(desk: Desk) -> None:
+async def test_an_export_holds_no_formula(site: DashboardSite) -> None:
     """Not even where a client chose the name of its model; every cell is quoted."""
-    entries = [dashboard.entry(n, model=value, route=value) for n, value in enumerate(HOSTILE, 10)]
-    await desk.store.decisions.add(entries)
-    lines = (await desk.ada.get("/decisions/export?form=csv")).body.splitlines()
+    entries = [dashboard.log_row(n, model=value, route=value) for n, value in enumerate(HOSTILE, 10)]
+    await site.store.decisions.add(entries)
+    lines = (await site.ada.get("/decisions/export?form=csv")).body.splitlines()
     assert not [line for line in lines if ',"=' in line or ',"+' in line or ',"@' in line or ',"-' in line]
     assert all(line.startswith('"') or "<html>" in line or "Set-Cookie" in line or not line for line in lines)
 
 
-async def test_a_wrong_name_takes_as_long_as_a_wrong_password(desk: Desk) -> None:
+async def test_a_wrong_name_takes_as_long_as_a_wrong_password(site: DashboardSite) -> None:
     """Failures take the same fixed time: what is done for a name that exists does not show."""
     for name in ("ada", "nobody", "not a name"):
         begun = time.monotonic()
-        assert (await desk.stranger.login(name, "wrong password!")).status == 401
+        assert (await site.stranger.login(name, "wrong password!")).status == 401
         assert time.monotonic() - begun >= FAILURE_TAKES
 
 
-async def test_a_stranger_changes_nothing(desk: Desk) -> None:
+async def test_a_stranger_changes_nothing(site: DashboardSite) -> None:
     """Every form without a session, and with a token of the stranger's own: to the login, or refused."""
-    for path in routes(desk, "POST"):
+    for path in routes(site, "POST"):
         if path in {"/login", "/invitation/{token}"}:
             continue
-        token = (await desk.stranger.get("/login")).csrf
-        page = await desk.stranger.post(filled(path, "shop"), {"csrf": token, "name": "x", "role": "admin"})
+        token = (await site.stranger.get("/login")).csrf
+        page = await site.stranger.post(filled(path, "shop"), {"csrf": token, "name": "x", "role": "admin"})
         assert (page.status, page.location[:6]) == (303, "/login")
-    for path in routes(desk, "GET"):
-        page = await desk.stranger.get(filled(path, "shop"))
+    for path in routes(site, "GET"):
+        page = await site.stranger.get(filled(path, "shop"))
         open_to_all = path.startswith(("/login", "/invitation/"))
         assert open_to_all or (page.status, page.location[:6]) == (303, "/login")
 
 
-async def test_a_viewer_changes_nothing_but_their_own_password(desk: Desk) -> None:
+async def test_a_viewer_changes_nothing_but_their_own_password(site: DashboardSite) -> None:
     """Every form that is not for everybody is refused, whatever the menu shows."""
     allowed = {"/playground", "/account/password", "/login", "/invitation/{token}"}
-    for path in routes(desk, "POST"):
+    for path in routes(site, "POST"):
         if path not in allowed:
-            assert (await desk.vic.post(filled(path, "ada"), {"name": "x"}, page="/account")).status == 403
+            assert (await site.vic.post(filled(path, "ada"), {"name": "x"}, page="/account")).status == 403
 
 
-async def test_a_form_counts_once_from_its_own_session(desk: Desk) -> None:
+async def test_a_form_counts_once_from_its_own_session(site: DashboardSite) -> None:
     """A token of one session is worth nothing in another of the same account, nor after the logout."""
-    link = await invite(desk.store, "eve", Role.ADMIN, "ada")
-    first, second = desk.visitor(), desk.visitor()
+    link = await invite(site.store, "eve", Role.ADMIN, "ada")
+    first, second = site.visitor(), site.visitor()
     await first.join(link)
     await second.login("eve")
     token = (await first.get("/account")).csrf
     assert (await second.post("/users", {"name": "mallory", "csrf": token})).status == 403
     cookie = first.cookie()
     await first.post("/logout", page="/account")
-    impostor = Visitor(desk.base)
-    desk.visitors.append(impostor)
+    impostor = Visitor(site.base)
+    site.visitors.append(impostor)
     impostor.session.cookie_jar.update_cookies({"sidecar_session": cookie})
     assert (await impostor.post("/users", {"name": "mallory", "csrf": token})).location.startswith("/login")
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "multipart/form-data; boundary=x", "application/json", ""])
-async def test_only_a_form_is_a_form(desk: Desk, kind: str) -> None:
+async def test_only_a_form_is_a_form(site: DashboardSite, kind: str) -> None:
     """What a foreign page can send without asking the browser for leave is not taken for one of our forms."""
-    token = (await desk.ada.get("/account")).csrf
+    token = (await site.ada.get("/account")).csrf
     body = BytesIO(urlencode({"csrf": token, "name": "mallory"}).encode())
     headers = {"Content-Type": kind} if kind else {}
-    async with desk.ada.session.post(
-        f"{desk.base}/users", data=body, headers=headers, skip_auto_headers=["Content-Type"]
+    async with site.ada.session.post(
+        f"{site.base}/users", data=body, headers=headers, skip_auto_headers=["Content-Type"]
     ) as answer:
         assert answer.status == 415

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import dashboard
-from dashboard import Desk
+from dashboard import DashboardSite
 
 from sidecar.dashboard.cookies import csrf, digest, new_token
 from sidecar.storage import Store
 
 
-async def test_the_cookie_is_for_the_server_alone(desk: Desk) -> None:
+async def test_the_cookie_is_for_the_server_alone(site: DashboardSite) -> None:
     """No script reads it, no foreign form sends it, and it ends with the browser."""
-    cookie = (await desk.stranger.get("/login")).headers["Set-Cookie"]
+    cookie = (await site.stranger.get("/login")).headers["Set-Cookie"]
     name, *flags = cookie.split("; ")
     assert name.startswith("sidecar_session=")
     assert sorted(flags) == ["HttpOnly", "Path=/", "SameSite=Lax"]
@@ -32,10 +32,10 @@ async def test_on_https_the_cookie_is_secure_and_bound_to_the_host(tmp_path: Pat
     assert sorted(cookie.split("; ")[1:]) == ["HttpOnly", "Path=/", "SameSite=Lax", "Secure"]
 
 
-async def test_a_cookie_that_is_no_token_is_replaced(desk: Desk) -> None:
+async def test_a_cookie_that_is_no_token_is_replaced(site: DashboardSite) -> None:
     """What a browser sends is used in its exact form or not at all."""
     for odd in ("", "x", "y" * 44, "z" * 4000):
-        page = await desk.visitor().get("/login", Cookie=f"sidecar_session={odd}")
+        page = await site.visitor().get("/login", Cookie=f"sidecar_session={odd}")
         assert len(page.headers["Set-Cookie"].split(";")[0].partition("=")[2]) == 43
 
 

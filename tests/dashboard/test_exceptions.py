@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
-from dashboard import FINDING, Desk, entry
+from dashboard import FINDING, DashboardSite, log_row
 
 from sidecar.dashboard.exceptions import exceptable, state, suggestion
 from sidecar.dashboard.pages import visible
@@ -18,76 +18,76 @@ FORM = {"reason": "Our own <b>docs</b>", "lasts": "7d", "scope": "all"}
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-async def mark(desk: Desk, **fields: str) -> int:
+async def mark(site: DashboardSite, **fields: str) -> int:
     """Press the button on the one decision; the status."""
-    path = f"/decisions/{entry().id}"
-    return (await desk.ada.post(f"{path}/exception", {**FORM, **fields}, page="/account")).status
+    path = f"/decisions/{log_row().id}"
+    return (await site.ada.post(f"{path}/exception", {**FORM, **fields}, page="/account")).status
 
 
-async def test_a_marked_decision_excepts_its_rules(desk: Desk) -> None:
+async def test_a_marked_decision_excepts_its_rules(site: DashboardSite) -> None:
     """Each that was worth a block, on the text that it was met in; with author, reason and an audit entry."""
     other = {**FINDING, "rule": "INJ-2", "digest": ""}
-    await desk.store.decisions.add([entry(findings=[MARKED, MARKED, other])])
-    page = await desk.ada.get(f"/decisions/{entry().id}")
+    await site.store.decisions.add([log_row(findings=[MARKED, MARKED, other])])
+    page = await site.ada.get(f"/decisions/{log_row().id}")
     assert "False positive?" in page.text
-    assert await mark(desk) == 303
-    (exception,) = await desk.store.exceptions.query()
+    assert await mark(site) == 303
+    (exception,) = await site.store.exceptions.query()
     assert (exception.rule, exception.digest, exception.author, exception.key_id, exception.decision) == (
         "INJ-1",
         "d1",
         "ada",
         None,
-        entry().id,
+        log_row().id,
     )
     assert exception.reason == FORM["reason"]
     assert timedelta(days=6) < exception.expires_at - datetime.now(UTC) <= timedelta(days=7)
-    listed = await desk.vic.get("/exceptions?done=added")
+    listed = await site.vic.get("/exceptions?done=added")
     assert "INJ-1 holds every key Our own <b>docs</b> ada" in listed.text
     assert "Revoke" not in listed.text
-    (event,) = await desk.store.audit.query(action="exception_added")
+    (event,) = await site.store.audit.query(action="exception_added")
     assert (event.actor, event.target) == ("ada", exception.id)
 
 
-async def test_an_exception_may_hold_for_one_key_alone(desk: Desk) -> None:
+async def test_an_exception_may_hold_for_one_key_alone(site: DashboardSite) -> None:
     """The one whose decision it was."""
-    key, _ = await desk.dependencies.keyring.create("shop")
-    await desk.store.decisions.add([entry(findings=[MARKED], key_id=key.id)])
-    assert await mark(desk, scope="key") == 303
-    assert [exception.key_id for exception in await desk.store.exceptions.query()] == [key.id]
-    assert "shop" in (await desk.ada.get("/exceptions")).text
+    key, _ = await site.dependencies.keyring.create("shop")
+    await site.store.decisions.add([log_row(findings=[MARKED], key_id=key.id)])
+    assert await mark(site, scope="key") == 303
+    assert [exception.key_id for exception in await site.store.exceptions.query()] == [key.id]
+    assert "shop" in (await site.ada.get("/exceptions")).text
 
 
 @pytest.mark.parametrize(
     "fields", [{"reason": ""}, {"reason": "x" * 501}, {"lasts": "soon"}, {"lasts": "9999d"}, {"scope": "moon"}]
 )
-async def test_a_wrong_form_excepts_nothing(desk: Desk, fields: dict[str, str]) -> None:
+async def test_a_wrong_form_excepts_nothing(site: DashboardSite, fields: dict[str, str]) -> None:
     """Without a reason, for ever, or for nobody knows whom."""
-    await desk.store.decisions.add([entry(findings=[MARKED])])
-    assert await mark(desk, **fields) == 400
-    assert await desk.store.exceptions.query() == []
+    await site.store.decisions.add([log_row(findings=[MARKED])])
+    assert await mark(site, **fields) == 400
+    assert await site.store.exceptions.query() == []
 
 
-async def test_only_what_was_worth_a_block_can_be_excepted(desk: Desk) -> None:
+async def test_only_what_was_worth_a_block_can_be_excepted(site: DashboardSite) -> None:
     """Other decisions have no button, and viewers have none at all."""
-    assert await mark(desk) == 400
-    await desk.store.decisions.add([entry()])
-    assert "False positive?" not in (await desk.ada.get(f"/decisions/{entry().id}")).text
-    assert await mark(desk) == 400
-    await desk.store.decisions.add([entry(1, findings=[MARKED])])
-    assert "False positive?" not in (await desk.vic.get(f"/decisions/{entry(1).id}")).text
+    assert await mark(site) == 400
+    await site.store.decisions.add([log_row()])
+    assert "False positive?" not in (await site.ada.get(f"/decisions/{log_row().id}")).text
+    assert await mark(site) == 400
+    await site.store.decisions.add([log_row(1, findings=[MARKED])])
+    assert "False positive?" not in (await site.vic.get(f"/decisions/{log_row(1).id}")).text
 
 
-async def test_an_exception_can_be_revoked(desk: Desk) -> None:
+async def test_an_exception_can_be_revoked(site: DashboardSite) -> None:
     """Once; the list and the audit trail say by whom."""
-    await desk.store.decisions.add([entry(findings=[MARKED])])
-    await mark(desk)
-    (exception,) = await desk.store.exceptions.query()
+    await site.store.decisions.add([log_row(findings=[MARKED])])
+    await mark(site)
+    (exception,) = await site.store.exceptions.query()
     path = f"/exceptions/{exception.id}/revoke"
-    assert (await desk.vic.post(path, page="/account")).status == 403
-    assert (await desk.ada.post(path, page="/exceptions")).location == "/exceptions?done=revoked"
-    assert "INJ-1 revoked by ada" in (await desk.ada.get("/exceptions")).text
-    assert (await desk.ada.post(path, page="/exceptions")).status == 404
-    assert [event.target for event in await desk.store.audit.query(action="exception_revoked")] == [exception.id]
+    assert (await site.vic.post(path, page="/account")).status == 403
+    assert (await site.ada.post(path, page="/exceptions")).location == "/exceptions?done=revoked"
+    assert "INJ-1 revoked by ada" in (await site.ada.get("/exceptions")).text
+    assert (await site.ada.post(path, page="/exceptions")).status == 404
+    assert [event.target for event in await site.store.audit.query(action="exception_revoked")] == [exception.id]
 
 
 def test_states_follow_the_clock() -> None:
@@ -103,8 +103,8 @@ def test_states_follow_the_clock() -> None:
 )
 def test_the_suggested_line_is_yaml_that_means_the_text(text: str) -> None:
     """Whatever is in it; a text that is not kept is left to whoever pastes it."""
-    line = suggestion(entry(text=text), ["INJ-1"])
+    line = suggestion(log_row(text=text), ["INJ-1"])
     assert yaml.safe_load(line) == {"no_match": [text]}
     assert "hidden-char" not in visible(line, lines=True)  # a box with a number would be copied along
-    assert "does not hold" in suggestion(entry(), ["INJ-1"])
-    assert exceptable(entry(findings=[MARKED, {**MARKED, "rule": "A"}])) == [("A", "d1"), ("INJ-1", "d1")]
+    assert "does not hold" in suggestion(log_row(), ["INJ-1"])
+    assert exceptable(log_row(findings=[MARKED, {**MARKED, "rule": "A"}])) == [("A", "d1"), ("INJ-1", "d1")]

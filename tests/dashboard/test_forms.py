@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from dashboard import Desk
+from dashboard import DashboardSite
 
 from sidecar.dashboard.forms import Form
 from sidecar.errors import RequestError
@@ -64,19 +64,19 @@ def test_a_field_that_cannot_be_read_is_named(value: str) -> None:
         ("application/x-www-form-urlencoded", b"a" * 20_000, 413),
     ],
 )
-async def test_what_is_no_form_is_refused(desk: Desk, kind: str, body: bytes, status: int) -> None:
+async def test_what_is_no_form_is_refused(site: DashboardSite, kind: str, body: bytes, status: int) -> None:
     """Other types, other encodings, too many fields, too much from a stranger."""
     headers = {"Content-Type": kind}
-    async with desk.stranger.session.post(f"{desk.base}/login", data=body, headers=headers) as answer:
+    async with site.stranger.session.post(f"{site.base}/login", data=body, headers=headers) as answer:
         assert answer.status == status
 
 
-async def test_a_form_of_unknown_length_is_refused(desk: Desk) -> None:
+async def test_a_form_of_unknown_length_is_refused(site: DashboardSite) -> None:
     """Browsers know how long their forms are."""
 
     async def endless():  # type: ignore[no-untyped-def]  # noqa: ANN202
         yield b"name=a"
 
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    async with desk.stranger.session.post(f"{desk.base}/login", data=endless(), headers=headers) as answer:
+    async with site.stranger.session.post(f"{site.base}/login", data=endless(), headers=headers) as answer:
         assert answer.status == 413

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dashboard
 import pytest
-from dashboard import Desk
+from dashboard import DashboardSite
 from sqlalchemy import text
 
 from sidecar.config import Admin
@@ -19,10 +19,10 @@ POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self
 FORM = {"name": "new", "role": "viewer"}
 
 
-async def test_every_answer_carries_the_security_headers(desk: Desk) -> None:
+async def test_every_answer_carries_the_security_headers(site: DashboardSite) -> None:
     """Pages, redirects, errors and files; pages are never kept by a cache."""
     for path in ("/login", "/account", "/nowhere", "/static/style.css", "/keys/../../etc", "/users"):
-        for visitor in (desk.ada, desk.vic, desk.stranger):
+        for visitor in (site.ada, site.vic, site.stranger):
             page = await visitor.get(path)
             assert page.headers["Content-Security-Policy"].startswith(POLICY)
             assert "unsafe" not in page.headers["Content-Security-Policy"]
@@ -34,17 +34,17 @@ async def test_every_answer_carries_the_security_headers(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8081", "localhost.evil.example", "", "[::1", "a@b"])
-async def test_other_names_are_not_served(desk: Desk, host: str) -> None:
+async def test_other_names_are_not_served(site: DashboardSite, host: str) -> None:
     """A name of somebody else that points at us (DNS rebinding) gets nothing, logged in or not."""
-    page = await desk.ada.get("/account", Host=host)
+    page = await site.ada.get("/account", Host=host)
     assert page.status == 421
     assert "ada" not in page.text
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1:1234", "[::1]:8081", "localhost."])
-async def test_this_machine_is_always_served(desk: Desk, host: str) -> None:
+async def test_this_machine_is_always_served(site: DashboardSite, host: str) -> None:
     """Whatever port a port-forward chose."""
-    assert (await desk.stranger.get("/login", Host=host)).status == 200
+    assert (await site.stranger.get("/login", Host=host)).status == 200
 
 
 def test_the_configured_name_is_allowed_and_wildcards_are_no_names() -> None:
@@ -66,91 +66,91 @@ def test_the_configured_name_is_allowed_and_wildcards_are_no_names() -> None:
         {"Sec-Fetch-Site": "none"},
     ],
 )
-async def test_forms_of_other_sites_are_refused(desk: Desk, headers: dict[str, str]) -> None:
+async def test_forms_of_other_sites_are_refused(site: DashboardSite, headers: dict[str, str]) -> None:
     """Even with a right token: the browser says where a request comes from."""
-    token = (await desk.ada.get("/users")).csrf
-    assert (await desk.ada.post("/users", {**FORM, "csrf": token}, **headers)).status == 403
-    assert await desk.store.admins.invited(datetime.now(UTC)) == []
-    same_origin = {"Origin": desk.base, "Sec-Fetch-Site": "same-origin"}
-    assert (await desk.ada.post("/users", {**FORM, "csrf": token}, **same_origin)).status == 200
+    token = (await site.ada.get("/users")).csrf
+    assert (await site.ada.post("/users", {**FORM, "csrf": token}, **headers)).status == 403
+    assert await site.store.admins.invited(datetime.now(UTC)) == []
+    same_origin = {"Origin": site.base, "Sec-Fetch-Site": "same-origin"}
+    assert (await site.ada.post("/users", {**FORM, "csrf": token}, **same_origin)).status == 200
 
 
-async def test_forms_without_the_token_of_the_session_are_refused(desk: Desk) -> None:
+async def test_forms_without_the_token_of_the_session_are_refused(site: DashboardSite) -> None:
     """Missing, empty, wrong, somebody else's, or that of the visitor before the login."""
-    others = (await desk.vic.get("/account")).csrf
-    before = (await desk.stranger.get("/login")).csrf
-    await desk.stranger.login("ada")
+    others = (await site.vic.get("/account")).csrf
+    before = (await site.stranger.get("/login")).csrf
+    await site.stranger.login("ada")
     for token in ("", "0" * 64, others, "é", before):
-        assert (await desk.stranger.post("/users", {**FORM, "csrf": token})).status == 403
-    assert await desk.store.admins.invited(datetime.now(UTC)) == []
+        assert (await site.stranger.post("/users", {**FORM, "csrf": token})).status == 403
+    assert await site.store.admins.invited(datetime.now(UTC)) == []
 
 
-async def test_a_login_form_needs_a_token_too(desk: Desk) -> None:
+async def test_a_login_form_needs_a_token_too(site: DashboardSite) -> None:
     """Nobody is logged in to somebody else's account by a foreign page."""
     fields = {"name": "ada", "password": dashboard.PASSWORD, "csrf": "0" * 64}
-    assert (await desk.stranger.post("/login", fields)).status == 403
+    assert (await site.stranger.post("/login", fields)).status == 403
 
 
-async def test_viewers_look_and_change_nothing(desk: Desk) -> None:
+async def test_viewers_look_and_change_nothing(site: DashboardSite) -> None:
     """Pages for admins are refused to viewers, their forms too; strangers are sent to the login."""
-    token = (await desk.vic.get("/account")).csrf
+    token = (await site.vic.get("/account")).csrf
     for path in ("/users", "/audit"):
-        assert (await desk.vic.get(path)).status == 403
-        assert (await desk.stranger.get(path)).location == f"/login?next=%2F{path[1:]}"
+        assert (await site.vic.get(path)).status == 403
+        assert (await site.stranger.get(path)).location == f"/login?next=%2F{path[1:]}"
     for path in ("/users", "/users/ada/role", "/users/ada/remove", "/users/ada/reset"):
-        assert (await desk.vic.post(path, {"csrf": token, "role": "viewer", "name": "x"})).status == 403
-    assert (await desk.store.admins.get("ada")).role is Role.ADMIN  # type: ignore[union-attr]
+        assert (await site.vic.post(path, {"csrf": token, "role": "viewer", "name": "x"})).status == 403
+    assert (await site.store.admins.get("ada")).role is Role.ADMIN  # type: ignore[union-attr]
 
 
-async def test_a_change_of_role_holds_for_the_next_request(desk: Desk) -> None:
+async def test_a_change_of_role_holds_for_the_next_request(site: DashboardSite) -> None:
     """Sessions carry no rights of their own."""
-    assert (await desk.ada.get("/users")).status == 200
-    await desk.store.admins.set_role("vic", Role.ADMIN)
-    await desk.store.admins.set_role("ada", Role.VIEWER)
-    assert (await desk.ada.get("/users")).status == 403
-    assert (await desk.vic.get("/users")).status == 200
+    assert (await site.ada.get("/users")).status == 200
+    await site.store.admins.set_role("vic", Role.ADMIN)
+    await site.store.admins.set_role("ada", Role.VIEWER)
+    assert (await site.ada.get("/users")).status == 403
+    assert (await site.vic.get("/users")).status == 200
 
 
 @pytest.mark.parametrize(
     ("idle", "age", "holds"), [(59, 59, True), (61, 61, False), (0, 12 * 60 - 1, True), (0, 721, False)]
 )
-async def test_a_session_ends_when_idle_and_when_old(desk: Desk, idle: int, age: int, holds: bool) -> None:
+async def test_a_session_ends_when_idle_and_when_old(site: DashboardSite, idle: int, age: int, holds: bool) -> None:
     """After an hour unused, and after twelve hours in any case."""
     now = datetime.now(UTC).replace(tzinfo=None)
-    async with desk.store._database.write() as connection:
+    async with site.store._database.write() as connection:
         change = text("UPDATE sessions SET used_at = :used, created_at = :begun WHERE name = 'ada'")
         times = {"used": str(now - timedelta(minutes=idle)), "begun": str(now - timedelta(minutes=age))}
         await connection.execute(change, times)
-    assert (await desk.ada.get("/account")).status == (200 if holds else 303)
+    assert (await site.ada.get("/account")).status == (200 if holds else 303)
     if holds and idle:
-        sessions = await desk.store.sessions.list("ada")
+        sessions = await site.store.sessions.list("ada")
         assert sessions[0].used_at > datetime.now(UTC) - timedelta(minutes=1)
 
 
-async def test_a_page_that_loads_itself_again_keeps_no_session_alive(desk: Desk) -> None:
+async def test_a_page_that_loads_itself_again_keeps_no_session_alive(site: DashboardSite) -> None:
     """Nobody may be sitting there any more."""
     long_ago = datetime.now(UTC) - timedelta(minutes=30)
-    await desk.store.sessions.touch(digest(desk.ada.cookie()), long_ago)
-    assert (await desk.ada.get("/decisions?live=1")).status == 200
-    assert (await desk.store.sessions.list("ada"))[0].used_at == long_ago
-    assert (await desk.ada.get("/decisions")).status == 200
-    assert (await desk.store.sessions.list("ada"))[0].used_at > long_ago
+    await site.store.sessions.touch(digest(site.ada.cookie()), long_ago)
+    assert (await site.ada.get("/decisions?live=1")).status == 200
+    assert (await site.store.sessions.list("ada"))[0].used_at == long_ago
+    assert (await site.ada.get("/decisions")).status == 200
+    assert (await site.store.sessions.list("ada"))[0].used_at > long_ago
 
 
-async def test_the_store_knows_digests_of_tokens_alone(desk: Desk) -> None:
+async def test_the_store_knows_digests_of_tokens_alone(site: DashboardSite) -> None:
     """Who reads the database cannot use a session."""
-    (session,) = await desk.store.sessions.list("ada")
-    assert session.digest == digest(desk.ada.cookie())
-    assert desk.ada.cookie().encode() not in session.digest
+    (session,) = await site.store.sessions.list("ada")
+    assert session.digest == digest(site.ada.cookie())
+    assert site.ada.cookie().encode() not in session.digest
 
 
 async def test_a_store_that_is_gone_is_a_page_not_a_traceback(tmp_path: Path) -> None:
     """503, and none of the database's words."""
     store = await Store.open(f"sqlite:///{tmp_path}/sidecar.db")
-    async with dashboard.desk(dashboard.settings(tmp_path), store) as desk:
+    async with dashboard.open_site(dashboard.settings(tmp_path), store) as site:
         async with store._database.write() as connection:
             await connection.execute(text("DROP TABLE sessions"))
-        page = await desk.ada.get("/account")
+        page = await site.ada.get("/account")
         assert page.status == 503
         assert "sessions" not in page.text
     await store.close()

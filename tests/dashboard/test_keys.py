@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from dashboard import Desk
+from dashboard import DashboardSite
 
 from sidecar.auth.api_keys import well_formed
 from sidecar.errors import Unauthorized
@@ -19,7 +19,7 @@ def value_in(text: str) -> str:
     return next(word for word in text.split() if well_formed(word))
 
 
-async def test_a_key_is_shown_once_and_works(desk: Desk) -> None:
+async def test_a_key_is_shown_once_and_works(site: DashboardSite) -> None:
     """With everything that was asked for; no other page, and no audit entry, holds its value."""
     fields = {
         "name": "shop",
@@ -30,28 +30,28 @@ async def test_a_key_is_shown_once_and_works(desk: Desk) -> None:
         "threshold": "0.4",
         "mode": "monitor",
     }
-    answer = await desk.ada.post("/keys", fields)
+    answer = await site.ada.post("/keys", fields)
     assert answer.headers["Cache-Control"] == "no-store"
     value = value_in(answer.text)
-    key = await desk.dependencies.keyring.authenticate(value)
+    key = await site.dependencies.keyring.authenticate(value)
     assert (key.name, key.environment, key.rate, key.burst) == ("shop", "production", Rate(10, 60.0), 3)
     assert (key.threshold, key.mode) == (0.4, "monitor")
     assert key.expires_at
     assert timedelta(days=89) < key.expires_at - datetime.now(UTC) < timedelta(days=91)
     for path in ("/keys", "/audit", "/keys?done=created"):
-        page = await desk.ada.get(path)
+        page = await site.ada.get(path)
         assert value not in page.body
         assert key.id in page.body
-    assert "10/minute 3 at once blocks from 0.4 monitor" in (await desk.ada.get("/keys")).text
+    assert "10/minute 3 at once blocks from 0.4 monitor" in (await site.ada.get("/keys")).text
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_hostile_names_are_shown_harmlessly(desk: Desk, name: str) -> None:
+async def test_hostile_names_are_shown_harmlessly(site: DashboardSite, name: str) -> None:
     """On the page of keys, among the decisions' filters and in the audit trail."""
-    await desk.ada.post("/keys", {"name": name})
-    (key,) = await desk.dependencies.keyring.list()
+    await site.ada.post("/keys", {"name": name})
+    (key,) = await site.dependencies.keyring.list()
     for path in ("/keys", f"/keys/{key.id}", "/decisions", "/audit"):
-        page = await desk.ada.get(path)
+        page = await site.ada.get(path)
         assert name in page.text
         assert page.reader.tags.count("script") == 1
         assert page.reader.tags.count("img") == 1
@@ -75,56 +75,56 @@ async def test_hostile_names_are_shown_harmlessly(desk: Desk, name: str) -> None
     ],
 )
 async def test_a_form_that_is_wrong_comes_back_with_the_field_marked(
-    desk: Desk, fields: dict[str, str], wrong: str
+    site: DashboardSite, fields: dict[str, str], wrong: str
 ) -> None:
     """Nothing is created, and nothing hidden is sent back raw."""
-    page = await desk.ada.post("/keys", fields)
+    page = await site.ada.post("/keys", fields)
     assert page.status == 400
     assert f'id="{wrong}-note">' in page.body
     assert 'aria-invalid="true"' in page.body
-    assert await desk.dependencies.keyring.list() == []
+    assert await site.dependencies.keyring.list() == []
 
 
 @pytest.mark.parametrize("fields", [{"environment": "moon"}, {"mode": "off"}])
-async def test_a_choice_that_is_none_is_refused(desk: Desk, fields: dict[str, str]) -> None:
+async def test_a_choice_that_is_none_is_refused(site: DashboardSite, fields: dict[str, str]) -> None:
     """Whoever sends it did not use our form."""
-    assert (await desk.ada.post("/keys", {"name": "n", **fields})).status == 400
+    assert (await site.ada.post("/keys", {"name": "n", **fields})).status == 400
 
 
-async def test_the_terms_of_a_key_are_changed(desk: Desk) -> None:
+async def test_the_terms_of_a_key_are_changed(site: DashboardSite) -> None:
     """They hold for its next request; the form comes back filled with them, and the audit trail says what changed."""
-    key, value = await desk.dependencies.keyring.create("shop", rate=Rate(10, 60.0), burst=3)
-    before = await desk.ada.get(f"/keys/{key.id}")
+    key, value = await site.dependencies.keyring.create("shop", rate=Rate(10, 60.0), burst=3)
+    before = await site.ada.get(f"/keys/{key.id}")
     assert {"rate": "10/minute", "burst": "3", "expires": ""}.items() <= before.reader.forms[-1].items()
     fields = {"expires": "30d", "rate": "20/hour", "burst": "", "threshold": "0.25", "mode": "monitor"}
-    page = await desk.ada.post(f"/keys/{key.id}", fields)
+    page = await site.ada.post(f"/keys/{key.id}", fields)
     assert page.location == f"/keys/{key.id}?done=changed"
-    changed = await desk.dependencies.keyring.authenticate(value)
+    changed = await site.dependencies.keyring.authenticate(value)
     assert (changed.rate, changed.burst, changed.threshold, changed.mode) == (Rate(20, 3600.0), None, 0.25, "monitor")
-    (event,) = await desk.store.audit.query(action="key_changed")
+    (event,) = await site.store.audit.query(action="key_changed")
     assert (event.actor, event.target) == ("ada", key.id)
     for words in ("rate 10/minute to 20/hour", "burst 3 to none", "threshold none to 0.25", "mode none to monitor"):
         assert words in event.detail
-    after = await desk.ada.get(page.location)
+    after = await site.ada.get(page.location)
     assert "has these terms now" in after.text
     assert after.reader.forms[-1]["rate"] == "20/hour"
 
 
-async def test_a_form_that_is_sent_unchanged_changes_nothing(desk: Desk) -> None:
+async def test_a_form_that_is_sent_unchanged_changes_nothing(site: DashboardSite) -> None:
     """Not even the second at which the key ends; an end is also taken as a time, and an empty one means never."""
-    key, value = await desk.dependencies.keyring.create("shop", expires=timedelta(days=3))
+    key, value = await site.dependencies.keyring.create("shop", expires=timedelta(days=3))
     path = f"/keys/{key.id}"
-    form = {name: text for name, text in (await desk.ada.get(path)).reader.forms[-1].items() if name != "action"}
-    await desk.ada.post(path, form)
-    assert (await desk.dependencies.keyring.authenticate(value)).expires_at == key.expires_at
-    assert await desk.store.audit.query(action="key_changed") == []
+    form = {name: text for name, text in (await site.ada.get(path)).reader.forms[-1].items() if name != "action"}
+    await site.ada.post(path, form)
+    assert (await site.dependencies.keyring.authenticate(value)).expires_at == key.expires_at
+    assert await site.store.audit.query(action="key_changed") == []
     moment = (datetime.now(UTC) + timedelta(days=9)).replace(second=0, microsecond=0)
-    await desk.ada.post(path, {"expires": moment.strftime("%Y-%m-%dT%H:%M")})
-    ends = (await desk.dependencies.keyring.authenticate(value)).expires_at
+    await site.ada.post(path, {"expires": moment.strftime("%Y-%m-%dT%H:%M")})
+    ends = (await site.dependencies.keyring.authenticate(value)).expires_at
     assert ends is not None
     assert abs(ends - moment) < timedelta(seconds=1)
-    await desk.ada.post(path, {"expires": ""})
-    assert (await desk.dependencies.keyring.authenticate(value)).expires_at is None
+    await site.ada.post(path, {"expires": ""})
+    assert (await site.dependencies.keyring.authenticate(value)).expires_at is None
 
 
 @pytest.mark.parametrize(
@@ -139,61 +139,63 @@ async def test_a_form_that_is_sent_unchanged_changes_nothing(desk: Desk) -> None
         ({"threshold": "1.5"}, "threshold"),
     ],
 )
-async def test_wrong_terms_come_back_with_the_field_marked(desk: Desk, fields: dict[str, str], wrong: str) -> None:
+async def test_wrong_terms_come_back_with_the_field_marked(
+    site: DashboardSite, fields: dict[str, str], wrong: str
+) -> None:
     """And the key stays as it was."""
-    key, value = await desk.dependencies.keyring.create("shop")
-    page = await desk.ada.post(f"/keys/{key.id}", fields)
+    key, value = await site.dependencies.keyring.create("shop")
+    page = await site.ada.post(f"/keys/{key.id}", fields)
     assert page.status == 400
     assert f'id="{wrong}-note">' in page.body
-    assert await desk.dependencies.keyring.authenticate(value) == key
+    assert await site.dependencies.keyring.authenticate(value) == key
 
 
-async def test_a_key_that_has_ended_has_no_form(desk: Desk) -> None:
+async def test_a_key_that_has_ended_has_no_form(site: DashboardSite) -> None:
     """Its page says so, and a form sent all the same is refused; so is one for a key that is not there."""
-    key, _ = await desk.dependencies.keyring.create("shop")
-    await desk.dependencies.keyring.revoke(key.id)
-    assert "does not come back" in (await desk.ada.get(f"/keys/{key.id}")).text
-    assert (await desk.ada.post(f"/keys/{key.id}", {"rate": "9/minute"}, page="/keys")).status == 400
-    assert (await desk.ada.get("/keys/nobody")).status == 404
-    assert (await desk.ada.post("/keys/nobody", {"rate": "9/minute"}, page="/keys")).status == 404
+    key, _ = await site.dependencies.keyring.create("shop")
+    await site.dependencies.keyring.revoke(key.id)
+    assert "does not come back" in (await site.ada.get(f"/keys/{key.id}")).text
+    assert (await site.ada.post(f"/keys/{key.id}", {"rate": "9/minute"}, page="/keys")).status == 400
+    assert (await site.ada.get("/keys/nobody")).status == 404
+    assert (await site.ada.post("/keys/nobody", {"rate": "9/minute"}, page="/keys")).status == 404
 
 
-async def test_a_rotation_shows_the_successor_and_both_work(desk: Desk) -> None:
+async def test_a_rotation_shows_the_successor_and_both_work(site: DashboardSite) -> None:
     """For the grace period, which the page tells."""
-    old, old_value = await desk.dependencies.keyring.create("shop")
-    page = await desk.ada.post(f"/keys/{old.id}/rotate", {"grace": "1h"}, page="/keys")
-    new = await desk.dependencies.keyring.authenticate(value_in(page.text))
+    old, old_value = await site.dependencies.keyring.create("shop")
+    page = await site.ada.post(f"/keys/{old.id}/rotate", {"grace": "1h"}, page="/keys")
+    new = await site.dependencies.keyring.authenticate(value_in(page.text))
     assert new.name == "shop"
-    assert (await desk.dependencies.keyring.authenticate(old_value)).successor == new.id
-    assert f"successor {new.id}" in (await desk.ada.get("/keys")).text
-    again = await desk.ada.post(f"/keys/{old.id}/rotate", {"grace": "1h"}, page="/keys")
+    assert (await site.dependencies.keyring.authenticate(old_value)).successor == new.id
+    assert f"successor {new.id}" in (await site.ada.get("/keys")).text
+    again = await site.ada.post(f"/keys/{old.id}/rotate", {"grace": "1h"}, page="/keys")
     assert (again.status, "was rotated already" in again.text) == (400, True)
-    (event,) = await desk.store.audit.query(action="key_rotated")
+    (event,) = await site.store.audit.query(action="key_rotated")
     assert event.detail == f"successor {new.id}, grace 1 h"
 
 
-async def test_a_revoked_key_is_refused_at_once(desk: Desk) -> None:
+async def test_a_revoked_key_is_refused_at_once(site: DashboardSite) -> None:
     """And a deleted one is gone from the list too; unknown ones are not found."""
-    key, value = await desk.dependencies.keyring.create("shop")
-    await desk.dependencies.keyring.authenticate(value)
-    assert (await desk.ada.post(f"/keys/{key.id}/revoke", page="/keys")).location == "/keys?done=revoked"
+    key, value = await site.dependencies.keyring.create("shop")
+    await site.dependencies.keyring.authenticate(value)
+    assert (await site.ada.post(f"/keys/{key.id}/revoke", page="/keys")).location == "/keys?done=revoked"
     with pytest.raises(Unauthorized):
-        await desk.dependencies.keyring.authenticate(value)
-    assert "revoked" in (await desk.ada.get("/keys")).text
-    assert (await desk.ada.post(f"/keys/{key.id}/delete", page="/keys")).location == "/keys?done=deleted"
-    assert "No keys yet" in (await desk.ada.get("/keys")).text
+        await site.dependencies.keyring.authenticate(value)
+    assert "revoked" in (await site.ada.get("/keys")).text
+    assert (await site.ada.post(f"/keys/{key.id}/delete", page="/keys")).location == "/keys?done=deleted"
+    assert "No keys yet" in (await site.ada.get("/keys")).text
     for action in ("revoke", "delete", "rotate"):
-        assert (await desk.ada.post(f"/keys/{key.id}/{action}", page="/keys")).status == 404
+        assert (await site.ada.post(f"/keys/{key.id}/{action}", page="/keys")).status == 404
 
 
-async def test_viewers_see_keys_and_no_buttons(desk: Desk) -> None:
+async def test_viewers_see_keys_and_no_buttons(site: DashboardSite) -> None:
     """And their forms would be refused."""
-    key, _ = await desk.dependencies.keyring.create("shop")
-    page = await desk.vic.get("/keys")
+    key, _ = await site.dependencies.keyring.create("shop")
+    page = await site.vic.get("/keys")
     assert key.id in page.text
     assert "Create a key" not in page.text
     assert "Revoke" not in page.text
-    assert "Change" not in (await desk.vic.get(f"/keys/{key.id}")).text
+    assert "Change" not in (await site.vic.get(f"/keys/{key.id}")).text
     for path in (
         "/keys",
         f"/keys/{key.id}",
@@ -201,4 +203,4 @@ async def test_viewers_see_keys_and_no_buttons(desk: Desk) -> None:
         f"/keys/{key.id}/delete",
         f"/keys/{key.id}/rotate",
     ):
-        assert (await desk.vic.post(path, {"name": "x"}, page="/account")).status == 403
+        assert (await site.vic.post(path, {"name": "x"}, page="/account")).status == 403

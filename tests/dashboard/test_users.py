@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dashboard import PASSWORD, Desk
+from dashboard import PASSWORD, DashboardSite
 
 from sidecar.storage import Role
 
@@ -13,17 +13,17 @@ def link_in(text: str) -> str:
     return next(word for word in text.split() if "/invitation/" in word)
 
 
-async def test_somebody_invited_chooses_a_password_and_enters(desk: Desk) -> None:
+async def test_somebody_invited_chooses_a_password_and_enters(site: DashboardSite) -> None:
     """The link is shown once, works once, and everything is in the audit trail."""
-    shown = await desk.ada.post("/users", {"name": "New.Person", "role": "viewer"})
+    shown = await site.ada.post("/users", {"name": "New.Person", "role": "viewer"})
     link = link_in(shown.text)
-    assert link.startswith(desk.base)
-    waiting = await desk.ada.get("/users")
+    assert link.startswith(site.base)
+    waiting = await site.ada.get("/users")
     assert "new.person" in waiting.text
     assert "/invitation/" not in waiting.body
-    assert (await desk.stranger.join(link)).location == "/"
-    assert "new.person viewer" in (await desk.stranger.get("/account")).text
-    events = [(event.actor, event.action, event.target) for event in await desk.store.audit.query(limit=2)]
+    assert (await site.stranger.join(link)).location == "/"
+    assert "new.person viewer" in (await site.stranger.get("/account")).text
+    events = [(event.actor, event.action, event.target) for event in await site.store.audit.query(limit=2)]
     assert events == [
         ("new.person", "invitation_accepted", "new.person"),
         ("ada", "user_invited", "new.person"),
@@ -31,40 +31,40 @@ async def test_somebody_invited_chooses_a_password_and_enters(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize("name", ["", "ada", "a b", "<script>alert(1)</script>", "x" * 65, "../users", "\u202eeve"])
-async def test_odd_and_taken_names_are_refused_harmlessly(desk: Desk, name: str) -> None:
+async def test_odd_and_taken_names_are_refused_harmlessly(site: DashboardSite, name: str) -> None:
     """The form comes back with what was typed, escaped, and the reason."""
-    page = await desk.ada.post("/users", {"name": name, "role": "viewer"})
+    page = await site.ada.post("/users", {"name": name, "role": "viewer"})
     assert page.status == 400
     assert page.reader.tags.count("script") == 1
     assert 'id="name-note"' in page.body
 
 
-async def test_a_reset_link_replaces_the_password(desk: Desk) -> None:
+async def test_a_reset_link_replaces_the_password(site: DashboardSite) -> None:
     """The old one holds until the link is used; then it and all sessions are void."""
-    link = link_in((await desk.ada.post("/users/vic/reset", page="/users")).text)
-    assert (await desk.vic.get("/account")).status == 200
+    link = link_in((await site.ada.post("/users/vic/reset", page="/users")).text)
+    assert (await site.vic.get("/account")).status == 200
     new = "entirely different words"
-    await desk.stranger.post(link.removeprefix(desk.base), {"password": new, "again": new})
-    assert (await desk.vic.get("/account")).status == 303
-    assert (await desk.vic.login("vic", PASSWORD)).status == 401
-    assert (await desk.vic.login("vic", new)).status == 303
+    await site.stranger.post(link.removeprefix(site.base), {"password": new, "again": new})
+    assert (await site.vic.get("/account")).status == 303
+    assert (await site.vic.login("vic", PASSWORD)).status == 401
+    assert (await site.vic.login("vic", new)).status == 303
 
 
-async def test_roles_are_changed_and_accounts_removed(desk: Desk) -> None:
+async def test_roles_are_changed_and_accounts_removed(site: DashboardSite) -> None:
     """With a word of confirmation and an entry in the audit trail."""
-    assert (await desk.ada.post("/users/vic/role", {"role": "admin"}, page="/users")).location.endswith("role_changed")
-    assert (await desk.store.admins.get("vic")).role is Role.ADMIN  # type: ignore[union-attr]
-    assert "The role is changed" in (await desk.ada.get("/users?done=user_role_changed")).text
-    assert (await desk.ada.post("/users/vic/remove", page="/users")).status == 303
-    assert (await desk.vic.get("/account")).status == 303
-    assert [event.action for event in await desk.store.audit.query(limit=2)] == ["user_removed", "user_role_changed"]
+    assert (await site.ada.post("/users/vic/role", {"role": "admin"}, page="/users")).location.endswith("role_changed")
+    assert (await site.store.admins.get("vic")).role is Role.ADMIN  # type: ignore[union-attr]
+    assert "The role is changed" in (await site.ada.get("/users?done=user_role_changed")).text
+    assert (await site.ada.post("/users/vic/remove", page="/users")).status == 303
+    assert (await site.vic.get("/account")).status == 303
+    assert [event.action for event in await site.store.audit.query(limit=2)] == ["user_removed", "user_role_changed"]
 
 
-async def test_one_admin_remains(desk: Desk) -> None:
+async def test_one_admin_remains(site: DashboardSite) -> None:
     """The page says so; an unknown account is not found."""
     for path, fields in (("/users/ada/remove", {}), ("/users/ada/role", {"role": "viewer"})):
-        page = await desk.ada.post(path, fields, page="/users")
+        page = await site.ada.post(path, fields, page="/users")
         assert (page.status, "One admin must remain" in page.text) == (400, True)
     for path in ("/users/nobody/remove", "/users/nobody/role", "/users/nobody/reset"):
-        assert (await desk.ada.post(path, {"role": "viewer"}, page="/users")).status == 404
-    assert (await desk.ada.post("/users/vic/role", {"role": "god"}, page="/users")).status == 400
+        assert (await site.ada.post(path, {"role": "viewer"}, page="/users")).status == 404
+    assert (await site.ada.post("/users/vic/role", {"role": "god"}, page="/users")).status == 400

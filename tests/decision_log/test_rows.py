@@ -147,7 +147,7 @@ async def test_segments_not_scanned_to_the_end_are_not_stored() -> None:
     ann = "ann@kestrel-ferry.com"
     for long in (attack + "The ferry leaves at noon. " * 600 + ann, addresses + ann):
         segments = (Segment("Hello.", path="a"), Segment(long, path="b"), Segment("I am bob@b-ferry.com.", path="c"))
-        report = await layer.scan(ScanRequest(segments, enough=0.6), ())
+        report = await layer.scan(ScanRequest(segments, sufficient_score=0.6), ())
         assert redact(segments, replace(verdict(), reports=(report,))) == f"Hello.\n{UNSCANNED}\nI am [pii_detected]."
 
 

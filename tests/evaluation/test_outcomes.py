@@ -24,7 +24,7 @@ async def scan(request: ScanRequest) -> Verdict:
         Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, bad.path),
     )
     report = LayerReport(LayerName.RULES, 0.9, findings)
-    return Verdict(0.9, Action.BLOCK, (Label.JAILBREAK,), 1, LayerName.RULES, reports=(report,), culprit=bad.path)
+    return Verdict(0.9, Action.BLOCK, (Label.JAILBREAK,), 1, LayerName.RULES, reports=(report,), blocking_path=bad.path)
 
 
 def conversation(*contents: str) -> Row:

@@ -1,4 +1,4 @@
-"""Documents that are no JSON, JSON whose reading is open, and plain JSON; made from small parts, by category."""
+"""Invalid JSON, ambiguous JSON and valid JSON documents, generated from small parts by category."""
 
 # ruff: noqa: E501, Q000 - tables of JSON are read across, and quoted as they come
 
@@ -45,7 +45,7 @@ BYTES = [
 
 
 def invalid() -> Iterator[bytes]:
-    """Documents that nobody may accept, each alone and as the value of a request's field."""
+    """Documents that must be refused, each alone and as the value of a request's field."""
     loose = [*NUMBERS, *WORDS, *STRINGS]
     for text in (*loose, *STRUCTURES, *ARRAYS, *OBJECTS):
         yield text.encode()
@@ -56,10 +56,10 @@ def invalid() -> Iterator[bytes]:
 
 
 def ambiguous() -> Iterator[bytes]:
-    """JSON by the grammar, read differently by different programs: refused, too."""
-    for first, second in product(('"prompt"', '"\\u0070rompt"', '"prompt" '), repeat=2):
-        yield f'{{{first}:"a",{second}:"b"}}'.encode()
-        yield f'{{"messages":[{{"content":[{{"x":{{{first}:1,{second}:2}}}}]}}]}}'.encode()
+    """Grammatical JSON that parsers read differently, which must be refused as well."""
+    for name, other_name in product(('"prompt"', '"\\u0070rompt"', '"prompt" '), repeat=2):
+        yield f'{{{name}:"a",{other_name}:"b"}}'.encode()
+        yield f'{{"messages":[{{"content":[{{"x":{{{name}:1,{other_name}:2}}}}]}}]}}'.encode()
     for pair in (
         '"":1,"":2',
         '"a":1,"b":{},"a":1',

@@ -1,4 +1,4 @@
-"""A slow JSON reader of our own, by the grammar and nothing else: the reference that the quick one must agree with."""
+"""A slow JSON parser that follows the grammar strictly: the reference for the fast parser."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 
 
 class NotStrictError(Exception):
-    """The document has no one meaning."""
+    """The document is invalid or ambiguous."""
 
 
 def read(raw: bytes, *, depth: int) -> Any:
-    """The value, or `NotStrictError`: no JSON, a name given twice, an integer beyond 64 bits, infinite, or too deep."""
+    """Parse the value; `NotStrictError` if invalid, with duplicate names, beyond 64 bits, infinite, or too deep."""
     try:
         reader = _Reader(raw.decode("utf-8"), depth)
         value = reader.value(0)
@@ -36,20 +36,20 @@ class _Reader:
         while self.text[self.at : self.at + 1] in set(" \t\n\r"):
             self.at += 1
 
-    def take(self, wanted: str) -> bool:
-        found = self.text.startswith(wanted, self.at)
-        self.at += len(wanted) if found else 0
-        return found
+    def take(self, literal: str) -> bool:
+        present = self.text.startswith(literal, self.at)
+        self.at += len(literal) if present else 0
+        return present
 
-    def need(self, wanted: str) -> None:
-        if not self.take(wanted):
-            raise NotStrictError(f"expected {wanted!r}")
+    def need(self, literal: str) -> None:
+        if not self.take(literal):
+            raise NotStrictError(f"expected {literal!r}")
 
     def value(self, level: int) -> Any:
         self.space()
-        for word, meant in (("null", None), ("true", True), ("false", False)):
+        for word, value in (("null", None), ("true", True), ("false", False)):
             if self.take(word):
-                return meant
+                return value
         if self.take('"'):
             return self.string()
         if self.text[self.at : self.at + 1] in {"{", "["}:
@@ -59,35 +59,35 @@ class _Reader:
         return self.number()
 
     def object(self, level: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         self.space()
         if self.take("}"):
-            return found
+            return members
         while True:
             self.space()
             self.need('"')
             name = self.string()
-            if name in found:
+            if name in members:
                 raise NotStrictError("twice")
             self.space()
             self.need(":")
-            found[name] = self.value(level + 1)
+            members[name] = self.value(level + 1)
             self.space()
             if self.take("}"):
-                return found
+                return members
             self.need(",")
 
     def array(self, level: int) -> list[Any]:
         self.need("[")
-        found: list[Any] = []
+        items: list[Any] = []
         self.space()
         if self.take("]"):
-            return found
+            return items
         while True:
-            found.append(self.value(level + 1))
+            items.append(self.value(level + 1))
             self.space()
             if self.take("]"):
-                return found
+                return items
             self.need(",")
 
     def digits(self) -> str:
@@ -99,18 +99,18 @@ class _Reader:
         return self.text[start : self.at]
 
     def number(self) -> int | float:
-        start, whole = self.at, True
+        start, is_integer = self.at, True
         self.take("-")
         if not self.take("0"):
             self.digits()
         if self.take("."):
-            whole = bool(self.digits()) and False
+            is_integer = bool(self.digits()) and False
         if self.take("e") or self.take("E"):
-            whole = False
+            is_integer = False
             _ = self.take("+") or self.take("-")
             self.digits()
         text = self.text[start : self.at]
-        if not whole:
+        if not is_integer:
             number = float(text)
             if number in {float("inf"), float("-inf")}:
                 raise NotStrictError("infinite")
@@ -127,7 +127,7 @@ class _Reader:
             if char == "" or ord(char) < 0x20:
                 raise NotStrictError("control character or end")
             units.append(self.escape() if char == "\\" else char)
-        # UTF-16 as JSON means it: pairs become one character, a lone half is an error.
+        # JSON escapes are UTF-16: a surrogate pair becomes one character, a lone surrogate is an error.
         return "".join(units).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
     def escape(self) -> str:

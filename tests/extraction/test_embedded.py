@@ -1,4 +1,4 @@
-"""What is held of `sidecar.extraction.embedded`: bytes decide what is text, not the label beside them."""
+"""Tests `sidecar.extraction.embedded`: bytes decide what is text, not the declared type."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(256))).decode()
     ],
 )
 def test_text_in_data_urls_is_taken_out(url: str, text: str) -> None:
-    """Base64 or percent-encoded, whatever type it claims: text is text."""
+    """Base64 or percent-encoded text is decoded regardless of the declared type."""
     assert data_url(url) == Embedded(text)
 
 
 def test_media_in_data_urls_are_media() -> None:
-    """Bytes that are no text and do not claim to be."""
+    """Bytes that are neither text nor declared as text are media."""
     assert data_url(f"data:image/png;base64,{PNG}") == Embedded(None)
     assert data_url("data:application/octet-stream;base64,AAAA") == Embedded(None)
 
@@ -52,12 +52,12 @@ def test_media_in_data_urls_are_media() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_readable_data_url_stays_a_string(value: str) -> None:
-    """Then it is scanned as it stands."""
+    """A malformed data URL is scanned as a plain string."""
     assert data_url(value) is None
 
 
 def test_bare_base64() -> None:
-    """Long enough and valid in either alphabet it is looked into; prose and short words are not base64."""
+    """A long enough string that is valid in either alphabet is decoded; prose and short words are not."""
     assert base64_value(PACKED) == Embedded(TEXT)
     assert base64_value(PNG.replace("+", "-").replace("/", "_")) == Embedded(None)
     assert base64_value("short") is None
@@ -66,7 +66,7 @@ def test_bare_base64() -> None:
 
 
 def test_files_are_text_by_their_bytes() -> None:
-    """UTF-8 without NUL is text; the heads of media files are not."""
+    """UTF-8 without NUL is text; the first bytes of media files are not."""
     assert text_of(TEXT.encode()) == TEXT
     for head in (
         b"\x89PNG\r\n",
@@ -79,7 +79,7 @@ def test_files_are_text_by_their_bytes() -> None:
 
 
 def test_json_is_unfolded_only_where_something_is_escaped() -> None:
-    """Without a backslash each leaf stands in the string as it is read."""
+    """Without a backslash each leaf appears verbatim in the string, so it is not parsed."""
     assert json_value('{"a": "b"}') is None
     assert json_value(' {"a": "\\u0062"}') == {"a": "b"}
     assert json_value('["\\n"]') == ["\n"]
@@ -101,7 +101,7 @@ def test_json_is_unfolded_only_where_something_is_escaped() -> None:
     ],
 )
 def test_a_stray_byte_makes_no_media_of_a_text(data: bytes) -> None:
-    """Whoever reads the file leaves it out; so do we."""
+    """An invalid byte is skipped, as other readers do."""
     assert "EVIL" in (text_of(data) or "")
     assert "EVIL" in (
         (data_url("data:image/png;base64," + base64.b64encode(data).decode()) or Embedded(None)).text or ""
@@ -120,18 +120,18 @@ def test_a_stray_byte_makes_no_media_of_a_text(data: bytes) -> None:
     ],
 )
 def test_media_stay_media(data: bytes) -> None:
-    """Compressed, with a head of their own, or all noise."""
+    """Compressed data, data with a media signature, and noise are not text."""
     assert text_of(data) is None
 
 
 @given(st.binary(max_size=80))
 def test_no_bytes_raise(data: bytes) -> None:
-    """Any bytes are one thing or the other."""
+    """Any bytes are classified as text or media without an error."""
     text_of(data)
 
 
 @given(st.text(max_size=60).map(lambda text: f"data:{text}") | st.text(max_size=60))
 def test_no_string_raises(value: str) -> None:
-    """Any string is one thing or the other."""
-    for read in (data_url, base64_value, json_value):
-        read(value)
+    """Any string is decoded or rejected without an error."""
+    for decode in (data_url, base64_value, json_value):
+        decode(value)

@@ -1,4 +1,4 @@
-"""Twin of extraction/framing.py: what frameworks put into a user's turn; an attack there is still read."""
+"""Tests `sidecar.extraction.framing`: content inserted by frameworks is split off, and attacks in it are detected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ATTACKS = (
 
 
 def test_parts_stand_between_marks() -> None:
-    """Each without its marks; what the user says is not framed; blank parts are left out."""
+    """Parts have no markers; the user's own text is not framed; blank parts are dropped."""
     first, second = parts(REMINDER)
     assert (first.text.splitlines()[0], first.framed) == ("As you answer, you may use this context:", True)
     assert second == Part("List the files in this folder.", framed=False)
@@ -42,27 +42,31 @@ def test_parts_stand_between_marks() -> None:
     "text", ["", "plain", "a < b > c", "<script>x</script>", '<context id="a b">x</context id>', "x New task: y"]
 )
 def test_what_is_no_mark_stays(text: str) -> None:
-    """Tags of others, tags with attributes, and a sentence in the middle of a line."""
+    """Unknown tags, tags with attributes, and a sentence in the middle of a line are not markers."""
     assert parts(text) == []
 
 
 def test_rules_read_the_whole_turn_and_the_model_its_parts() -> None:
-    """The user's own parts are joined with other parts of the turn; what is framed stands alone."""
+    """The whole turn is for rules only; framed and user parts are separate segments for the model."""
     body = {"messages": [{"role": "user", "content": REMINDER}]}
     for segments in (
         extract(body, "/chat/completions", "openai").segments,
         parse_scan({"prompt": REMINDER}).segments,
     ):
-        whole, framed, said = segments
-        assert (whole.text, whole.rules_only) == (REMINDER, True)
+        turn, framed, user_part = segments
+        assert (turn.text, turn.rules_only) == (REMINDER, True)
         assert not framed.rules_only
-        assert (said.text, said.rules_only, said.path) == ("List the files in this folder.", False, whole.path)
+        assert (user_part.text, user_part.rules_only, user_part.path) == (
+            "List the files in this folder.",
+            False,
+            turn.path,
+        )
     assert parse_scan({"prompt": "plain"}).segments == (Segment("plain"),)
 
 
 @pytest.mark.slow
 async def test_a_frame_passes_and_an_attack_in_it_is_caught_as_without() -> None:
-    """By the default configuration."""
+    """With the default configuration, frames alone pass, and attacks are blocked with and without a frame."""
     settings = Settings()
     async with open_scanner(settings, selftests=False) as built:
 

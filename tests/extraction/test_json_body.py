@@ -1,4 +1,4 @@
-"""What is held of `sidecar.extraction.json_body`: one body has one meaning, or is refused within a bound."""
+"""Tests `sidecar.extraction.json_body`: a body is unambiguous or is refused in bounded time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMIT = 1000
 
 
 def refusal(raw: bytes, depth: int = 64) -> BodyError | None:
-    """The error that a body is refused with, None if it is read."""
+    """The error that a body is refused with, None if it is accepted."""
     try:
         parse(raw, depth=depth)
     except BodyError as error:
@@ -42,7 +42,7 @@ def refused(raw: bytes, depth: int = 64) -> BodyError:
 
 
 def strict(raw: bytes, depth: int = 64) -> bool:
-    """Whether the slow reader takes a body."""
+    """Whether the slow parser accepts a body."""
     try:
         strict_json.read(raw, depth=depth)
     except strict_json.NotStrictError:
@@ -51,7 +51,7 @@ def strict(raw: bytes, depth: int = 64) -> bool:
 
 
 def test_invalid_json_is_refused() -> None:
-    """Of more invalid documents than the known suite has, none is read, and each answer is a plain 400."""
+    """All invalid documents, more than the known suite has, are refused with 400."""
     cases = set(json_cases.invalid())
     assert len(cases) >= 300
     assert [raw for raw in cases if refusal(raw) is None] == []
@@ -60,7 +60,7 @@ def test_invalid_json_is_refused() -> None:
 
 
 def test_json_with_two_readings_is_refused() -> None:
-    """Names given twice or mistakable for known ones, and integers that not every reader keeps, are a 400."""
+    """Duplicate names, names confusable with known ones, and integers that some parsers round are refused with 400."""
     cases = set(json_cases.ambiguous())
     assert len(cases) >= 50
     assert [raw for raw in cases if refusal(raw) is None] == []
@@ -68,13 +68,13 @@ def test_json_with_two_readings_is_refused() -> None:
 
 @pytest.mark.parametrize("text", json_cases.VALID)
 def test_valid_json_is_read(text: str) -> None:
-    """What is JSON with one reading is taken as every reader takes it."""
+    """Unambiguous JSON is parsed as other parsers do."""
     assert parse(text.encode(), depth=64) == json.loads(text)
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('{"messages":[', "]}")])
 def test_depth_is_bounded_exactly(opening: str, closing: str) -> None:
-    """As many levels as the limit are read, one more is refused, and a hundred thousand do no harm."""
+    """Nesting up to the limit is accepted, one more level is refused, and a hundred thousand do no harm."""
     width = opening.count("[") + opening.count("{")
     for levels in (8, 64, 512):
         fits = opening * (levels // width) + "1" + closing * (levels // width)
@@ -85,7 +85,7 @@ def test_depth_is_bounded_exactly(opening: str, closing: str) -> None:
 
 
 def test_errors_say_what_and_where_without_quoting() -> None:
-    """A message names the place or a known name, never a text of the client's."""
+    """A message names the position or a known name, never client text."""
     assert "line 1 column 12" in refused(b'{"prompt": secret}').detail
     assert "'prompt'" in refused(b'{"prompt":"secret","prompt":"secret"}').detail
     for raw in (b'{"secret":1,"secret":2}', b'{"x":"secret\xff"}', b'["secret\n"]', b'{"Prompt":"secret"}'):
@@ -129,7 +129,7 @@ def documents(draw: st.DrawFn) -> bytes:
 @example(b'{"metadata":{"a":"\\u003a","a":1}}', 6)
 @example(b'{"metadata":[1e19,18446744073709551616]}', 6)
 def test_parse_agrees_with_a_slow_strict_reader(raw: bytes, depth: int) -> None:
-    """The quick reader accepts exactly what the grammar and our bounds allow, and reads the same value."""
+    """The fast parser accepts exactly what the grammar and our bounds allow, and returns the same value."""
     if not strict(raw, depth):
         assert refusal(raw, depth) is not None
         return
@@ -137,7 +137,7 @@ def test_parse_agrees_with_a_slow_strict_reader(raw: bytes, depth: int) -> None:
 
 
 def _shown(value: object) -> str:
-    """A text that tells 1 from 1.0 and true, but not -0 from 0, which orjson does not either."""
+    """A text that distinguishes 1 from 1.0 and true, but not -0 from 0, which orjson does not either."""
     return json.dumps(value).replace("-0.0", "0.0")
 
 
@@ -171,7 +171,7 @@ def test_no_bytes_raise_anything_else(raw: bytes) -> None:
     ids=["unclosed", "one name", "many names", "wide names", "floats", "colons", "brackets", "digits", "last name"],
 )
 def test_hostile_bodies_end_soon(raw: bytes) -> None:
-    """A megabyte made to be slow is done in far less than the time a client would wait."""
+    """A megabyte designed to be slow is handled in far less time than a client would wait."""
     started = time.monotonic()
     refusal(raw)
     assert time.monotonic() - started < 5
@@ -200,7 +200,7 @@ def test_a_plain_body_passes_as_it_is() -> None:
     ],
 )  # fmt: skip
 def test_another_type_or_charset_is_refused(content_type: str | None) -> None:
-    """JSON in UTF-8 says so; everything else is a 415."""
+    """Any content type other than JSON in UTF-8 is refused with 415."""
     with pytest.raises(BodyError) as caught:
         decode(b"{}", content_type=content_type, content_encoding=None, limit=LIMIT)
     assert (caught.value.kind, caught.value.status) == ("encoding", 415)
@@ -211,7 +211,7 @@ PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, 
 
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", " deflate ", "br", "Zstd"])
 def test_one_coding_is_undone(coding: str) -> None:
-    """In any case of its name."""
+    """A supported coding is decompressed, with its name in any case."""
     body = b'{"prompt":"hello"}'
     packed = PACK[coding.strip().lower()](body)
     assert decode(packed, content_type="application/json", content_encoding=coding, limit=LIMIT) == body
@@ -221,14 +221,14 @@ def test_one_coding_is_undone(coding: str) -> None:
     "coding", ["dcb", "x-gzip", "gzip, gzip", "gzip,deflate", "identity", "compress", "", "gzip;q=1", "*"]
 )
 def test_another_coding_is_refused(coding: str) -> None:
-    """More than one coding, and any but ours, is a 415: behaviour depends on no installed library."""
+    """Multiple and unsupported codings are refused with 415, independent of the installed libraries."""
     with pytest.raises(BodyError) as caught:
         inflate(b"{}", coding, limit=LIMIT)
     assert (caught.value.kind, caught.value.status) == ("encoding", 415)
 
 
 def test_damaged_codings_are_refused() -> None:
-    """A stream cut anywhere, followed by anything, or of the other kind is a 400, never a prefix."""
+    """A truncated stream, trailing data, or another coding is refused with 400; no prefix is accepted."""
     body = b'{"prompt":"hello"}'
     for coding, packed in [(coding, pack(body)) for coding, pack in PACK.items()]:
         broken = [packed[:length] for length in range(len(packed))]
@@ -243,7 +243,7 @@ def test_damaged_codings_are_refused() -> None:
 
 
 def test_bombs_stop_at_the_limit() -> None:
-    """Inflating stops one byte past the limit; a body of exactly the limit is read."""
+    """Decompression stops one byte past the limit; a body of exactly the limit is accepted."""
     for coding, pack in PACK.items():
         assert len(inflate(pack(b" " * LIMIT), coding, limit=LIMIT)) == LIMIT
         for size in (LIMIT + 1, 50_000_000):
@@ -255,7 +255,7 @@ def test_bombs_stop_at_the_limit() -> None:
 
 
 def test_numbers_keep_their_value() -> None:
-    """Large floats are floats, however written; large integers are refused, not rounded."""
+    """Large floats are accepted in any notation; large integers are refused, not rounded."""
     assert parse(b'{"a":1e300,"b":-1E+19,"c":9223372036854775808}', depth=4) == {"a": 1e300, "b": -1e19, "c": 2**63}
     assert math.isclose(parse(b"0.1", depth=1), 0.1)  # type: ignore[arg-type]
     assert refused(b"18446744073709551616").kind == "malformed"
@@ -304,7 +304,7 @@ print(memory("VmHWM") - before, json_body.footprint(raw))
 
 @pytest.mark.parametrize("piece", ["[],", '"a",', '{"a":{"b":0}},', '"wide \U0001f600 text",'])
 def test_what_reading_takes_is_known_before(piece: str) -> None:
-    """Of the densest bodies, in a process of its own: at most what was foretold."""
-    done = subprocess.run([sys.executable, "-c", MEASURE, piece], capture_output=True, text=True, check=True)
-    took, foretold = map(int, done.stdout.split())
-    assert 2**20 < took < foretold
+    """Parsing the densest bodies, in a separate process, takes at most the estimated memory."""
+    process = subprocess.run([sys.executable, "-c", MEASURE, piece], capture_output=True, text=True, check=True)
+    used, estimated = map(int, process.stdout.split())
+    assert 2**20 < used < estimated

@@ -1,4 +1,4 @@
-"""What is held of `sidecar.extraction.multipart`: forms of real clients are read, all other spellings refused."""
+"""Tests `sidecar.extraction.multipart`: forms of real clients are parsed, ambiguous ones refused."""
 
 # ruff: noqa: E501, Q000 - tables of forms are read across, and quoted as they come
 
@@ -23,9 +23,9 @@ def form(*parts: str, end: str = "--xyz--\r\n") -> bytes:
     return "".join(f"--xyz\r\n{part}\r\n" for part in parts).encode() + end.encode()
 
 
-def field(name: str, value: str, more: str = "") -> str:
+def field(name: str, value: str, parameters: str = "") -> str:
     """A plain field."""
-    return f'Content-Disposition: form-data; name="{name}"{more}\r\n\r\n{value}'
+    return f'Content-Disposition: form-data; name="{name}"{parameters}\r\n\r\n{value}'
 
 
 def refused(raw: bytes, content_type: str | None = TYPE, coding: str | None = None) -> BodyError:
@@ -36,7 +36,7 @@ def refused(raw: bytes, content_type: str | None = TYPE, coding: str | None = No
 
 
 def test_forms_of_httpx_are_read() -> None:
-    """What the official Python client sends: fields, files, and names beyond ASCII."""
+    """The form of the official Python client is parsed: fields, files, and names beyond ASCII."""
     request = httpx2.Request(
         "POST",
         "http://localhost/",
@@ -54,7 +54,7 @@ def test_forms_of_httpx_are_read() -> None:
 
 
 async def test_forms_of_aiohttp_are_read() -> None:
-    """The other common client of Python, which names a type for text fields."""
+    """The form of aiohttp is parsed, which declares a type for text fields."""
     data = aiohttp.FormData(quote_fields=False)
     data.add_field("prompt", "hello", content_type="text/plain; charset=utf-8")
     data.add_field("file", b"\x00\x01", filename="a.bin", content_type="application/octet-stream")
@@ -70,7 +70,7 @@ async def test_forms_of_aiohttp_are_read() -> None:
 
 
 class _Collected:
-    """A writer that keeps what is written."""
+    """A writer that collects the written bytes."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -80,7 +80,7 @@ class _Collected:
 
 
 def test_a_form_of_curl_is_read() -> None:
-    """A filename makes a file, even an empty one; a file's own type is kept."""
+    """A part with a filename, even an empty one, is a file and keeps its type."""
     raw = form(field("prompt", "hi"), field("file", "abc", '; filename=""\r\nContent-Type: text/plain'))
     assert parse_form(raw, content_type='multipart/form-data; boundary="xyz"') == (
         Part("prompt", b"hi"),
@@ -116,7 +116,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("client", SPELLINGS)
 def test_every_legal_form_of_a_field_is_read(client: str) -> None:
-    """Other header fields of a part are to be ignored (RFC 7578, 4.8), names need no quotes, order is free."""
+    """Other header fields of a part are ignored (RFC 7578, 4.8), names need no quotes, order is free."""
     head, content_type = SPELLINGS[client]
     (part,) = parse_form(form(f"{head}\r\n\r\nb"), content_type=content_type)
     assert (part.name, part.data, part.is_text) == ("a", b"b", True)
@@ -127,7 +127,7 @@ def test_every_legal_form_of_a_field_is_read(client: str) -> None:
     ["form-data; filename=v.wav; name=file", "form-data; name=file; filename=\"v.wav\"; filename*=UTF-8''v%C3%A4.wav"],
 )
 def test_a_file_is_one_in_any_order_and_spelling(head: str) -> None:
-    """Both of its names are looked at."""
+    """A part with a filename in any spelling is a file, and both names are returned."""
     (part,) = parse_form(form(f"Content-Disposition: {head}\r\n\r\nb"), content_type=TYPE)
     assert (part.name, part.is_text, (part.filename or "").startswith("v.wav")) == ("file", False, True)
 
@@ -142,13 +142,13 @@ def test_a_file_is_one_in_any_order_and_spelling(head: str) -> None:
     ],
 )  # fmt: skip
 def test_a_type_without_one_plain_boundary_is_refused(content_type: str | None) -> None:
-    """Two boundaries, or none, are two readings."""
+    """A missing, repeated or unusual boundary is refused with 415."""
     error = refused(form(field("a", "b")), content_type)
     assert (error.kind, error.status) == ("encoding", 415)
 
 
 def test_a_coded_form_is_refused() -> None:
-    """No client compresses a form."""
+    """A form with Content-Encoding is refused with 415."""
     assert refused(form(field("a", "b")), coding="gzip").status == 415
 
 
@@ -176,13 +176,13 @@ DAMAGED = [
 
 @pytest.mark.parametrize("raw", DAMAGED, ids=range(len(DAMAGED)))
 def test_forms_with_two_readings_are_refused(raw: bytes) -> None:
-    """Text around the parts, foreign headers, repeated parameters, bare line feeds: each is a 400."""
+    """Text around the parts, malformed headers, repeated parameters, bare line feeds: each is refused with 400."""
     error = refused(raw)
     assert (error.kind, error.status) == ("malformed", 400)
 
 
 def test_forms_are_told_by_their_type() -> None:
-    """In any case of its name, whatever follows."""
+    """A form is recognized by its media type, in any case and with any parameters."""
     assert is_form("Multipart/Form-Data; boundary=x")
     assert not is_form("application/json")
     assert not is_form(None)
@@ -209,7 +209,7 @@ def test_no_bytes_raise_anything_else(raw: bytes) -> None:
     ],
 )
 def test_a_field_in_a_western_charset_is_text_while_it_is_ascii(charset: str, data: bytes, text: bool) -> None:
-    """Apache's HttpClient names ISO-8859-1 for every field; beyond ASCII servers would read it in two ways."""
+    """Apache's HttpClient declares ISO-8859-1 for every field; beyond ASCII servers decode it differently."""
     head = f'Content-Disposition: form-data; name="model"\r\nContent-Type: text/plain; charset={charset}\r\n'
     raw = b"--xyz\r\n" + head.encode() + b"Content-Transfer-Encoding: 8bit\r\n\r\n" + data + b"\r\n--xyz--\r\n"
     (part,) = parse_form(raw, content_type=TYPE)

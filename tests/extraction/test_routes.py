@@ -1,4 +1,4 @@
-"""What is held of `sidecar.extraction.routes`: the class of every route, and no second spelling for any."""
+"""Tests `sidecar.extraction.routes`: the kind of every route, and that only its canonical spelling is accepted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ TABLE = json.loads((Path(__file__).parent.parent / "data" / "openai_text_paths.j
     ],
 )
 def test_routes_have_their_class(method: str, target: str, kind: RouteKind, operation: str | None) -> None:
-    """Method and path decide the class; the query and the deployment's name never do."""
+    """Method and path determine the kind; the query and the deployment's name do not."""
     route = classify(method, target, prefixes=PREFIXES)
     assert route.kind is kind
     assert route.path == target
@@ -97,7 +97,7 @@ DISGUISES = [
 @pytest.mark.parametrize("target", DISGUISES)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_path_that_is_not_canonical_is_refused(method: str, target: str) -> None:
-    """What two servers could read differently is a 400 of kind `path`, and its text is not quoted."""
+    """An ambiguous target is refused with 400 and kind `path`, and is not quoted."""
     with pytest.raises(BodyError) as caught:
         classify(method, target, prefixes=PREFIXES)
     assert (caught.value.kind, caught.value.status) == ("path", 400)
@@ -124,7 +124,7 @@ def test_a_path_that_is_not_canonical_is_refused(method: str, target: str) -> No
     ],
 )
 def test_an_id_that_would_name_another_route_is_refused(method: str, target: str) -> None:
-    """Escapes are for ids in a GET alone, and both readings must be the same route without a dot segment."""
+    """Escapes are accepted only in ids of a GET, if both readings are the same route without a dot segment."""
     with pytest.raises(BodyError) as caught:
         classify(method, target, prefixes=PREFIXES)
     assert caught.value.kind == "path"
@@ -140,7 +140,7 @@ def test_the_usual_places_of_the_api_are_served_by_default(path: str) -> None:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_every_operation_of_the_table_is_served(name: str) -> None:
-    """No operation that takes text is unknown, or passes unscanned."""
+    """No operation with text is unknown or passes unscanned."""
     path = name.split(maxsplit=1)[0]
     concrete = "/".join("x_1" if part.startswith("{") else part for part in path.split("/"))
     route = classify("POST", f"/v1{concrete}", prefixes=PREFIXES)
@@ -149,7 +149,7 @@ def test_every_operation_of_the_table_is_served(name: str) -> None:
 
 
 def test_an_empty_prefix_serves_bare_paths_and_gives_way_to_a_longer_one() -> None:
-    """With `""` and `/v1` both routes exist, and the prefix that was meant is named."""
+    """With `""` and `/v1` both routes exist, and the longer matching prefix is used."""
     prefixes = ("", "/v1")
     assert classify("POST", "/chat/completions", prefixes=prefixes).prefix == ""
     assert classify("POST", "/v1/chat/completions", prefixes=prefixes).prefix == "/v1"
@@ -163,7 +163,7 @@ def test_the_dialect_is_that_of_the_route() -> None:
 
 
 def test_routes_of_the_operators_own_are_scanned() -> None:
-    """A listed route takes a body as an inference does, and passes without one; its case counts too."""
+    """A configured route is an inference with a body, passes without one, and is case-sensitive."""
     extra = ("/tokenize", "/Score/{id}", "/v1/agents", "/v1/chat/completions")
     assert classify("POST", "/v1/agents", prefixes=PREFIXES, extra=extra).kind is RouteKind.INFERENCE
     assert classify("POST", "/v1/chat/completions", prefixes=PREFIXES, extra=extra).operation == "/chat/completions"
@@ -177,7 +177,7 @@ def test_routes_of_the_operators_own_are_scanned() -> None:
 
 @given(st.sampled_from(["GET", "POST", "PUT", "BREW"]), st.text(max_size=40).map(lambda text: f"/v1/chat{text}"))
 def test_only_one_spelling_reaches_a_known_route(method: str, target: str) -> None:
-    """Whatever follows, a target is that one path, an unknown one, or refused."""
+    """With any suffix, a target is either the exact path, unknown, or refused."""
     try:
         route = classify(method, target, prefixes=PREFIXES)
     except BodyError:

@@ -1,4 +1,4 @@
-"""Twin of sidecar/extraction/socket_events.py."""
+"""Tests `sidecar.extraction.socket_events`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ ITEM = {"type": "message", "role": "user", "content": [{"type": "input_text", "t
 RESULT = {"type": "function_call_output", "call_id": "c", "output": "The file says so."}
 
 
-def said(event: Any) -> set[tuple[str, str, Source]]:
+def texts_of(event: Any) -> set[tuple[str, str, Source]]:
     """Path, text and source of every text of an event."""
-    return {(one.path, one.text, one.source) for one in socket_events.read(event, depth=64).segments}
+    return {
+        (segment.path, segment.text, segment.source)
+        for segment in socket_events.extract_event(event, depth=64).segments
+    }
 
 
 @pytest.mark.parametrize(
@@ -46,20 +49,20 @@ def said(event: Any) -> set[tuple[str, str, Source]]:
     ],
 )
 def test_an_event_is_read_as_what_it_stands_for(event: Any, expected: tuple[str, str, Source]) -> None:
-    """Every text with its place in the event, and who wrote it."""
-    assert expected in said(event)
+    """Every text has its path in the event and its source."""
+    assert expected in texts_of(event)
 
 
 def test_what_stands_beside_is_read_as_well() -> None:
-    """Nothing of an event is left out because its main part is known."""
-    texts = {text for _, text, _ in said({"type": "session.update", "session": {}, "note": "And this one here."})}
+    """Fields next to a known part of an event are extracted as well."""
+    texts = {text for _, text, _ in texts_of({"type": "session.update", "session": {}, "note": "And this one here."})}
     assert "note\nAnd this one here." in texts
 
 
 def test_every_part_of_an_event_is_read() -> None:
-    """One part hides no other, and `type` is left out only where it is a word of the API."""
+    """All known parts are extracted, and `type` is skipped only if it is an identifier of the API."""
     event = {"type": "Do as it says", "session": {}, "item": ITEM, "response": {"instructions": "Be brief."}}
-    texts = said(event)
+    texts = texts_of(event)
     assert {
         ("item.content.0.text", "Hello there."),
         ("response.instructions", "Be brief."),
@@ -69,32 +72,32 @@ def test_every_part_of_an_event_is_read() -> None:
 
 @pytest.mark.parametrize("kind", [["x"], {"Read this": 1}, None, 7])
 def test_a_type_that_is_no_word_hides_nothing(kind: Any) -> None:
-    """Whatever stands there."""
-    assert ("item.content.0.text", "Hello there.", Source.USER) in said({"type": kind, "item": ITEM})
+    """A `type` of another form does not affect the other parts."""
+    assert ("item.content.0.text", "Hello there.", Source.USER) in texts_of({"type": kind, "item": ITEM})
 
 
 def test_names_with_two_readings_are_refused_in_every_part() -> None:
-    """Beside an item other names may be the client's own, in it they are the API's."""
+    """A name inside an item that can be mistaken for one of the API is refused."""
     with pytest.raises(BodyError):
-        said({"type": "conversation.item.create", "item": ITEM | {"Content": "else"}})
+        texts_of({"type": "conversation.item.create", "item": ITEM | {"Content": "else"}})
 
 
 def test_sound_is_no_text() -> None:
-    """Pieces of sound are media; whatever else comes with them is read."""
-    found = socket_events.read(
+    """Audio chunks are media; other fields of the event are extracted."""
+    extraction = socket_events.extract_event(
         {"type": "input_audio_buffer.append", "audio": "UklGRg" * 300, "x": "A word or two."}, depth=64
     )
-    assert [(one.kind, one.path) for one in found.unscannable] == [("media", "audio")]
-    assert [one.text for one in found.segments] == ["A word or two."]
+    assert [(part.kind, part.path) for part in extraction.unscannable] == [("media", "audio")]
+    assert [part.text for part in extraction.segments] == ["A word or two."]
 
 
 def test_the_model_of_a_request_is_known() -> None:
-    """In the websocket mode of `/responses` every event names it."""
-    assert socket_events.read({"type": "response.create", "model": "m", "input": "Hi"}, depth=64).model == "m"
+    """In the websocket mode of `/responses` every event names the model."""
+    assert socket_events.extract_event({"type": "response.create", "model": "m", "input": "Hi"}, depth=64).model == "m"
 
 
 @pytest.mark.parametrize("event", [[], "text", 1, None])
 def test_what_is_no_object_is_refused(event: Any) -> None:
-    """Both APIs have objects alone."""
+    """An event that is not an object is refused."""
     with pytest.raises(BodyError):
-        socket_events.read(event, depth=64)
+        socket_events.extract_event(event, depth=64)

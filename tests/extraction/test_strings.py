@@ -1,4 +1,4 @@
-"""Twin of sidecar/extraction/strings.py: which strings of a body may be replaced."""
+"""Tests `sidecar.extraction.strings`: which strings of a body may be replaced."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BODY = {
 
 
 def test_all_values_but_ids_are_replaceable() -> None:
-    """Ids are given by others; what has a name of the client's own is the client's text."""
+    """Ids are not replaceable; values under client-chosen names are."""
     texts = [slot.text for slot in slots(copy.deepcopy(BODY))]
     assert {"Mail ann@example.com", "and this", '{"a": 1}', "done", "ann@example.com"} <= set(texts)
     assert not {"gpt-4o", "call_ann@example.com"} & set(texts)
 
 
 def test_replacing_changes_the_strings_alone() -> None:
-    """Numbers, names and order stay."""
+    """Numbers, names and order are preserved."""
     body = copy.deepcopy(BODY)
     for slot in slots(body):
         if "ann@" in slot.text:
@@ -41,7 +41,7 @@ def test_replacing_changes_the_strings_alone() -> None:
 
 
 def test_media_are_left_alone() -> None:
-    """A name in the middle of a picture would destroy it."""
+    """Media are not replaceable, because a replacement would damage them."""
     picture = base64.b64encode(b"\x89PNG" + bytes(60)).decode()
     url = f"data:image/png;base64,{picture}"
     part = {"type": "image_url", "image_url": {"url": url}}
@@ -51,7 +51,7 @@ def test_media_are_left_alone() -> None:
 
 
 def test_deep_bodies_are_walked() -> None:
-    """Nesting that no recursion would survive."""
+    """Nesting beyond the recursion limit is handled."""
     deep: object = ["end"]
     for _ in range(5000):
         deep = {"a": deep}

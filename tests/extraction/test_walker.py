@@ -1,4 +1,4 @@
-"""What is held of `sidecar.extraction.walker`: the walk is in order, bounded, and tells its two regions apart."""
+"""Tests `sidecar.extraction.walker`: the walk is in order, bounded, and distinguishes the two kinds of regions."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 from sidecar.errors import BodyError
 from sidecar.extraction import walker
 from sidecar.extraction.field_table import Shape, shape
-from sidecar.extraction.walker import Place, Walk
+from sidecar.extraction.walker import Location, Walker
 
 
-def walked(document: Any, **options: bool) -> Walk:
-    """A walk that has been through a document."""
-    made = Walk(Shape(), **options)
-    made.run(document, Place())
-    return made
+def walk(document: Any, **options: bool) -> Walker:
+    """A walker that has run over a document."""
+    walker = Walker(Shape(), **options)
+    walker.run(document, Location())
+    return walker
 
 
 def leaves(document: Any) -> list[tuple[str, str]]:
     """Path and text of every leaf, in order."""
-    return [(leaf.place.path, leaf.text) for leaf in walked(document).leaves]
+    return [(leaf.location.path, leaf.text) for leaf in walk(document).leaves]
 
 
 def test_leaves_come_in_document_order() -> None:
-    """What stands first is read first, at every depth."""
+    """Leaves are collected in document order at every depth."""
     document = {
         "messages": [{"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}],
         "prompt": "three",
@@ -37,14 +37,14 @@ def test_leaves_come_in_document_order() -> None:
 
 
 def test_empty_strings_and_other_scalars_are_no_leaves() -> None:
-    """Only text is text."""
+    """Only non-empty strings are leaves."""
     assert leaves({"messages": [{"content": ""}, {"content": None}, {"content": 5}], "n": 1, "zz": [True, 1.5]}) == [
         ("zz", "zz")
     ]
 
 
 def test_a_deep_document_needs_no_recursion() -> None:
-    """Depth is bounded by reading, not by the interpreter's stack."""
+    """Depth is bounded by the parser, not by the interpreter's stack."""
     document: Any = "the end of it"
     for _ in range(5000):
         document = [document]
@@ -52,30 +52,30 @@ def test_a_deep_document_needs_no_recursion() -> None:
 
 
 def test_escaped_json_is_unfolded_to_a_bounded_depth() -> None:
-    """JSON in JSON in JSON is followed three times; every level is scanned as it stands as well."""
+    """JSON in strings is parsed to three levels; every level is also scanned verbatim."""
     import json  # noqa: PLC0415 - used here alone
 
     text: Any = "very deep \u00e9"
     for _ in range(6):
         text = json.dumps({"x": text})
-    found = walked({"arguments": text}).leaves
-    assert found[0].text == text
-    assert max(leaf.place.nested for leaf in found) == walker.DEEPEST_JSON
+    collected = walk({"arguments": text}).leaves
+    assert collected[0].text == text
+    assert max(leaf.location.nested for leaf in collected) == walker.MAX_JSON_NESTING
 
 
 def test_the_number_of_leaves_is_bounded() -> None:
-    """The bound holds for names and words too, whatever their region."""
+    """The bound also holds for names and words in both kinds of regions."""
     for document in (
-        {"prompt": ["a b"] * (walker.MOST_LEAVES + 1)},
-        {f"name {n}": 1 for n in range(walker.MOST_LEAVES + 1)},
-        {"x": [[f"w{n}"] for n in range(walker.MOST_LEAVES + 1)]},
+        {"prompt": ["a b"] * (walker.MAX_LEAVES + 1)},
+        {f"name {n}": 1 for n in range(walker.MAX_LEAVES + 1)},
+        {"x": [[f"w{n}"] for n in range(walker.MAX_LEAVES + 1)]},
     ):
         with pytest.raises(BodyError):
-            walked(document)
+            walk(document)
 
 
 def test_json_schema_makes_few_leaves() -> None:
-    """Of a tool's parameters remain the names, the choices and the descriptions."""
+    """Of a tool's parameters only names, enum values and descriptions become leaves."""
     parameters = {
         "type": "object",
         "properties": {
@@ -91,16 +91,16 @@ def test_json_schema_makes_few_leaves() -> None:
 
 
 def test_lists_of_plain_texts_count_as_one_turn_unless_told_otherwise() -> None:
-    """The items of a list are read in a row, but not those of an embedding."""
+    """List items share a turn, except with `join_lists=False`, as for embeddings."""
     document = {"input": ["a b", "c d"]}
-    assert {leaf.place.turn for leaf in walked(document).leaves} == {"input"}
-    assert {leaf.place.turn for leaf in walked(document, join_lists=False).leaves} == {""}
+    assert {leaf.location.turn for leaf in walk(document).leaves} == {"input"}
+    assert {leaf.location.turn for leaf in walk(document, join_lists=False).leaves} == {""}
 
 
-class Steps(Walk):
-    """A walk that takes every step."""
+class SlowWalker(Walker):
+    """A walker without the fast path."""
 
-    def _plain_turns(self, node: Any, at: Place) -> int:
+    def _plain_turns(self, node: Any, at: Location) -> int:
         return 0
 
 
@@ -125,10 +125,10 @@ _TURNS = st.one_of(
     st.sampled_from(["/chat/completions", "/messages", "/responses", "/conversations", ""]),
 )
 def test_plain_turns_are_read_as_any_others(turns: list[Any], operation: str) -> None:
-    """The short way through a conversation finds exactly what the long one finds, in the same order."""
+    """The fast path collects exactly what the regular walk collects, in the same order."""
     for name in ("messages", "input", "items"):
         document: Any = {"model": "m", name: turns, "metadata": {name: turns}}
-        quick, slow = (kind(shape(operation, "openai")) for kind in (Walk, Steps))
-        for way in (quick, slow):
-            way.run(document, Place())
+        quick, slow = (kind(shape(operation, "openai")) for kind in (Walker, SlowWalker))
+        for candidate in (quick, slow):
+            candidate.run(document, Location())
         assert (quick.leaves, quick.media, quick.references) == (slow.leaves, slow.media, slow.references)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from door import ATTACK, CHAT, EVIL, door
+from inline_proxy import ATTACK, CHAT, EVIL, run_proxy
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -19,7 +19,7 @@ from recording import recording
 
 from sidecar.config import Telemetry
 from sidecar.observability import tracing
-from sidecar.server.middleware import boundary
+from sidecar.server.middleware import error_boundary
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -81,7 +81,7 @@ def no_tracer_is_left() -> Iterator[None]:
 
 async def test_request_scan_and_layers_form_one_trace() -> None:
     """Server span in the caller's trace, scan below it, layers below that, in order, with the verdict's figures."""
-    async with collecting(service="guard") as collector, door() as inline:
+    async with collecting(service="guard") as collector, run_proxy() as inline:
         got = await inline.ask(EVIL, traceparent=CALLER)
     server, scan, layer = (collector.only_span(name) for name in ("POST", "prompt scan", "layer rules"))
     assert {span.trace_id.hex() for span in collector.spans} == {CALLER.split("-")[1]}
@@ -100,7 +100,7 @@ async def test_request_scan_and_layers_form_one_trace() -> None:
 
 async def test_no_text_of_a_prompt_reaches_the_collector() -> None:
     """Neither from a prompt, nor from a model name, path or query that holds one."""
-    async with collecting() as collector, door() as inline:
+    async with collecting() as collector, run_proxy() as inline:
         await inline.ask(EVIL | {"model": ATTACK})
         await inline.ask(CHAT, path="/v1/chat/completions?prompt=EVIL")
     assert collector.spans
@@ -109,7 +109,7 @@ async def test_no_text_of_a_prompt_reaches_the_collector() -> None:
 
 async def test_the_upstream_is_called_in_our_trace() -> None:
     """The forwarded context names our span, in the caller's trace."""
-    async with recording() as upstream, collecting() as collector, door(upstream.url) as inline:
+    async with recording() as upstream, collecting() as collector, run_proxy(upstream.url) as inline:
         await inline.ask(CHAT, traceparent=CALLER, tracestate="a=b")
     version, trace, parent, _ = (upstream.requests[0].header("traceparent") or "").split("-")
     assert (version, trace) == ("00", CALLER.split("-")[1])
@@ -120,7 +120,7 @@ async def test_the_upstream_is_called_in_our_trace() -> None:
 async def test_without_an_endpoint_the_context_passes_unchanged() -> None:
     """The caller's context reaches the upstream, and nothing is traced."""
     stop = await tracing.start(Telemetry())
-    async with recording() as upstream, door(upstream.url) as inline:
+    async with recording() as upstream, run_proxy(upstream.url) as inline:
         await inline.ask(CHAT, traceparent=CALLER)
     await stop()
     assert upstream.requests[0].header("traceparent") == CALLER
@@ -132,7 +132,7 @@ async def test_the_admin_port_is_not_traced() -> None:
     async def page(_request: web.Request) -> web.Response:
         return web.Response()
 
-    app = web.Application(middlewares=[boundary(traced=False)])
+    app = web.Application(middlewares=[error_boundary(traced=False)])
     app.router.add_get("/invitation/{token}", page)
     async with collecting() as collector, TestClient(TestServer(app)) as client:
         assert (await client.get("/invitation/secret")).status == 200
@@ -141,7 +141,7 @@ async def test_the_admin_port_is_not_traced() -> None:
 
 async def test_sampling_applies_to_traces_that_start_here() -> None:
     """With a sample rate of 0 only requests that the caller traces are exported."""
-    async with collecting(sample=0.0) as collector, door() as inline:
+    async with collecting(sample=0.0) as collector, run_proxy() as inline:
         await inline.ask(CHAT)
         await inline.ask(CHAT, traceparent=CALLER)
     assert {span.trace_id.hex() for span in collector.spans} == {CALLER.split("-")[1]}

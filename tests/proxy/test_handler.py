@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from door import ATTACK, CHAT, EVIL, door, eventually, post
-from recording import recording, stream, whole
+from inline_proxy import ATTACK, CHAT, EVIL, eventually, post, run_proxy
+from recording import recording, respond, stream
 from support import free_port
 
 from sidecar.auth.api_keys import KeyRing
@@ -30,8 +30,8 @@ REASON = "a message of the user (messages.0.content) looks like an order to the 
 async def test_a_benign_request_and_its_answer_pass_byte_for_byte() -> None:
     """Neither the body nor the answer is written anew; unknown fields and odd spacing survive."""
     body = b'{"model": "m",  "messages":[{"role":"user","content":"hi \\u00e9"}], "x_unknown": 1.0}'
-    script = whole(ANSWER, "200 OK", "application/json", "openai-version: 7")
-    async with recording(script) as upstream, door(upstream.url) as made:
+    script = respond(ANSWER, "200 OK", "application/json", "openai-version: 7")
+    async with recording(script) as upstream, run_proxy(upstream.url) as made:
         reply = await made.ask(body, Content_Type="application/json")
     assert upstream.bodies == [body]
     assert (reply.status, reply.body, reply.headers["openai-version"]) == (200, ANSWER, "7")
@@ -43,7 +43,7 @@ async def test_a_benign_request_and_its_answer_pass_byte_for_byte() -> None:
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_an_attack_is_refused_before_anything_goes_up(streaming: bool) -> None:
     """400 in OpenAI's envelope, never retried, with the place and the verdict; the upstream is not even connected."""
-    async with recording() as upstream, door(upstream.url) as made:
+    async with recording() as upstream, run_proxy(upstream.url) as made:
         reply = await made.ask(EVIL | {"stream": streaming})
     assert upstream.connections == 0
     assert (reply.status, reply.headers["x-should-retry"], reply.verdict) == (400, "false", BLOCKED)
@@ -65,7 +65,7 @@ async def test_an_attack_is_refused_before_anything_goes_up(streaming: bool) -> 
 
 async def test_the_refused_text_is_nowhere_in_answer_or_log(capfd: pytest.CaptureFixture[str]) -> None:
     """Neither the client nor the log reads back what was sent."""
-    async with door() as made:
+    async with run_proxy() as made:
         reply = await made.ask(EVIL)
     assert b"EVIL" not in reply.body
     assert "EVIL" not in "".join(capfd.readouterr())
@@ -74,7 +74,7 @@ async def test_the_refused_text_is_nowhere_in_answer_or_log(capfd: pytest.Captur
 
 async def test_monitor_forwards_and_says_what_it_would_have_done() -> None:
     """The verdict is recorded as it is, the action as it was."""
-    async with recording(whole(ANSWER)) as upstream, door(upstream.url, mode="monitor") as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, mode="monitor") as made:
         reply = await made.ask(EVIL)
         clean = await made.ask(CHAT)
     assert (reply.status, reply.verdict) == (200, ("monitor", "0.9", "prompt_injection"))
@@ -95,7 +95,7 @@ async def test_monitor_forwards_and_says_what_it_would_have_done() -> None:
 )
 async def test_what_cannot_be_scanned_is_refused_when_closed(cause: str, status: int, code: str) -> None:
     """With the time after which to try again where that can help; nothing goes up."""
-    async with recording() as upstream, door(upstream.url) as made:
+    async with recording() as upstream, run_proxy(upstream.url) as made:
         made.scanner.cause = cause
         reply = await made.ask(CHAT)
     assert (upstream.connections, reply.status, reply.error["code"]) == (0, status, code)
@@ -110,7 +110,7 @@ async def test_what_cannot_be_scanned_goes_up_marked_when_open(mode: str) -> Non
     counter = ("sidecar_unscanned_forward_total", {"cause": "deadline"})
     before = REGISTRY.get_sample_value(*counter) or 0.0
     settings = {"mode": "monitor"} if mode == "monitor" else {}
-    async with recording(whole(ANSWER)) as upstream, door(upstream.url, **settings) as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, **settings) as made:
         made.scanner.cause, made.scanner.opens = "deadline", mode == "open"
         reply = await made.ask(CHAT)
     assert (reply.status, reply.headers["x-sidecar-unscanned"], len(upstream.requests)) == (200, "deadline", 1)
@@ -122,7 +122,7 @@ async def test_what_cannot_be_scanned_goes_up_marked_when_open(mode: str) -> Non
 
 async def test_routes_without_text_pass() -> None:
     """A list of models has nothing to scan, and says so by an empty verdict."""
-    async with door() as made:
+    async with run_proxy() as made:
         reply = await made.ask(None, "/v1/models", "GET")
     assert (reply.status, reply.verdict, made.scanner.scanned) == (200, ALLOWED, [])
     assert (made.decision.segments, made.decision.unscanned) == (0, None)
@@ -147,7 +147,7 @@ async def test_other_routes_and_other_spellings_are_refused(method: str, path: s
     """Nothing is repaired on the way, and the upstream hears of none of it."""
     body = json.dumps(CHAT).encode()
     sent = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-    async with recording() as upstream, door(upstream.url) as made:
+    async with recording() as upstream, run_proxy(upstream.url) as made:
         got = await made.talk(sent + body)
     assert int(got.split(b" ")[1]) == status
     assert (upstream.connections, made.decision.status, made.decision.action) == (0, status, "block")
@@ -156,7 +156,7 @@ async def test_other_routes_and_other_spellings_are_refused(method: str, path: s
 async def test_an_upgrade_to_a_socket_is_refused_on_every_route() -> None:
     """What passes on a socket could not be scanned."""
     upgrade = b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n"
-    async with recording() as upstream, door(upstream.url) as made:
+    async with recording() as upstream, run_proxy(upstream.url) as made:
         got = await made.talk(upgrade, until=b"}}")
     assert (got.split(b" ")[1], upstream.connections) == (b"426", 0)
     assert b"\r\nUpgrade: HTTP/1.1\r\n" in got
@@ -167,13 +167,13 @@ async def test_an_upgrade_to_a_socket_is_refused_on_every_route() -> None:
 async def test_an_empty_object_is_no_body(line: str, body: bytes) -> None:
     """Some libraries send one where there is nothing to say."""
     head = f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-    async with recording(whole(ANSWER)) as upstream, door(upstream.url) as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url) as made:
         assert (await made.talk(head.encode() + body, until=b"\r\n\r\n")).split(b" ")[1] == b"200"
 
 
 async def test_the_query_goes_up_as_sent_and_changes_nothing() -> None:
     """Azure's api-version and whatever else."""
-    async with recording(whole(ANSWER)) as upstream, door(upstream.url) as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url) as made:
         assert (await made.ask(CHAT, "/v1/chat/completions?api-version=2024&x=%2e%2e")).status == 200
         assert (await made.ask(EVIL, "/v1/chat/completions?stream=true")).status == 400
     assert [received.target for received in upstream.requests] == ["/v1/chat/completions?api-version=2024&x=%2e%2e"]
@@ -182,10 +182,10 @@ async def test_the_query_goes_up_as_sent_and_changes_nothing() -> None:
 async def test_every_source_is_scanned_and_what_is_not_is_named() -> None:
     """A system prompt is the application's; left out of the scan by `scan.sources` it goes up, and is named."""
     body = {"messages": [{"role": "system", "content": ATTACK}, {"role": "user", "content": "hi"}]}
-    async with door() as made:
+    async with run_proxy() as made:
         assert (await made.ask(body)).status == 400
         assert made.scanner.scanned[0].system_prompt == ATTACK
-    async with door(scan={"sources": {"application": {"layers": []}}}) as made:
+    async with run_proxy(scan={"sources": {"application": {"layers": []}}}) as made:
         reply = await made.ask(body)
     assert (reply.status, reply.headers["x-sidecar-unscanned"]) == (200, "application")
     assert made.decision.unscanned == "application"
@@ -194,7 +194,7 @@ async def test_every_source_is_scanned_and_what_is_not_is_named() -> None:
 async def test_a_payload_split_over_messages_is_seen_together() -> None:
     """The last turns are scanned joined too."""
     parts = [{"type": "text", "text": "E"}, {"type": "text", "text": "VIL"}]
-    async with door() as made:
+    async with run_proxy() as made:
         await made.ask({"messages": [{"role": "user", "content": parts}]})
     assert len(made.scanner.texts) > 2
 
@@ -202,8 +202,8 @@ async def test_a_payload_split_over_messages_is_seen_together() -> None:
 @pytest.mark.parametrize("status", ["400 Bad Request", "401 Unauthorized", "429 Slow Down", "500 Oops", "301 Moved"])
 async def test_the_upstreams_own_errors_pass_untouched(status: str) -> None:
     """Body and fields as they came; the verdict headers say that we had no objection."""
-    script = whole(b'{"error":{"code":"theirs"}}', status, "application/json", "Retry-After: 7", "x-request-id: r1")
-    async with recording(script) as upstream, door(upstream.url) as made:
+    script = respond(b'{"error":{"code":"theirs"}}', status, "application/json", "Retry-After: 7", "x-request-id: r1")
+    async with recording(script) as upstream, run_proxy(upstream.url) as made:
         made.session._auto_decompress = False
         async with made.session.post(f"{made.url}/chat/completions", json=CHAT, allow_redirects=False) as got:
             body = await got.read()
@@ -215,7 +215,7 @@ async def test_the_upstreams_own_errors_pass_untouched(status: str) -> None:
 
 async def test_an_upstream_that_is_gone_is_502() -> None:
     """The request had been allowed; the envelope says what failed."""
-    async with door(f"http://127.0.0.1:{free_port()}") as made:
+    async with run_proxy(f"http://127.0.0.1:{free_port()}") as made:
         reply = await made.ask(CHAT)
     assert (reply.status, reply.error["code"], reply.verdict) == (502, "upstream_error", ALLOWED)
     assert (made.decision.status, made.decision.action) == (502, "allow")
@@ -223,11 +223,11 @@ async def test_an_upstream_that_is_gone_is_502() -> None:
 
 async def test_an_upstream_that_is_silent_is_504_and_is_let_go() -> None:
     """After `first_byte_timeout`."""
-    async with recording(stream([], end="stall")) as upstream, door(upstream.url) as made:
+    async with recording(stream([], end="stall")) as upstream, run_proxy(upstream.url) as made:
         upstream.script = silent
         reply = await made.ask(CHAT)
         async with asyncio.timeout(1):
-            await upstream.left.wait()
+            await upstream.disconnected.wait()
     assert (reply.status, reply.error["code"]) == (504, "upstream_error")
 
 
@@ -238,7 +238,7 @@ async def silent(_received: object, _writer: object) -> None:
 
 async def test_a_client_that_leaves_ends_the_scan() -> None:
     """Within a second, and the decision says that the client closed."""
-    async with recording() as upstream, door(upstream.url) as made:
+    async with recording() as upstream, run_proxy(upstream.url) as made:
         made.scanner.busy = asyncio.Event()
         _, writer = await asyncio.open_connection("127.0.0.1", made.port)
         writer.write(post(CHAT))
@@ -255,7 +255,7 @@ async def test_a_client_that_leaves_ends_the_upstream_call(begun: bool) -> None:
     """Before the first byte and in mid-stream; the upstream would otherwise work on for nobody."""
     script = stream([b"data: 1\n\n"], end="stall") if begun else silent
     patient = {"first_byte_timeout": 30.0, "idle_timeout": 30.0}
-    async with recording(script) as upstream, door(upstream.url, upstream=patient) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url, upstream=patient) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
         writer.write(post(CHAT))
         if begun:
@@ -263,14 +263,14 @@ async def test_a_client_that_leaves_ends_the_upstream_call(begun: bool) -> None:
         await eventually(lambda: upstream.requests)
         writer.close()
         async with asyncio.timeout(1):
-            await upstream.left.wait()
+            await upstream.disconnected.wait()
         await eventually(lambda: made.decision_log.decisions)
     assert made.decision.status == (200 if begun else 499)
 
 
 async def test_a_required_scan_log_that_fails_stops_traffic() -> None:
     """`log.required`: what could not be recorded is not forwarded."""
-    async with recording() as upstream, door(upstream.url) as made:
+    async with recording() as upstream, run_proxy(upstream.url) as made:
         made.decision_log.broken = True
         reply = await made.ask(CHAT)
     assert (reply.status, upstream.connections, "Retry-After" in reply.headers) == (503, 0, True)
@@ -279,14 +279,14 @@ async def test_a_required_scan_log_that_fails_stops_traffic() -> None:
 @pytest.mark.parametrize(("style", "streaming"), [("error", False), ("refusal", False), ("refusal", True)])
 async def test_styles_of_a_block_on_a_route_without_answers_in_text(style: str, streaming: bool) -> None:
     """Embeddings have no words to refuse with, so it is the error in any style."""
-    async with door(block={"style": style}) as made:
+    async with run_proxy(block={"style": style}) as made:
         reply = await made.ask({"input": ATTACK, "model": "m", "stream": streaming}, "/v1/embeddings")
     assert (reply.status, reply.error["code"]) == (400, "content_filter")
 
 
 async def test_a_refusal_is_an_answer_of_the_api_itself() -> None:
     """200, with the verdict in the headers and the decision recorded as a block."""
-    async with recording() as upstream, door(upstream.url, block={"style": "refusal", "message": "No."}) as made:
+    async with recording() as upstream, run_proxy(upstream.url, block={"style": "refusal", "message": "No."}) as made:
         reply = await made.ask(EVIL)
         chunks = await made.ask(EVIL | {"stream": True})
     choice = json.loads(reply.body)["choices"][0]
@@ -303,7 +303,7 @@ async def test_a_refusal_is_an_answer_of_the_api_itself() -> None:
 
 async def test_status_and_message_of_a_block_are_the_operators() -> None:
     """Any status that clients do not retry."""
-    async with door(block={"status": 451, "message": "Ask Ann."}) as made:
+    async with run_proxy(block={"status": 451, "message": "Ask Ann."}) as made:
         reply = await made.ask(EVIL)
     assert (reply.status, reply.error["code"]) == (451, "content_filter")
     assert reply.error["message"] == f"Ask Ann: {REASON} {reply.headers['x-sidecar-decision']}."
@@ -311,7 +311,7 @@ async def test_status_and_message_of_a_block_are_the_operators() -> None:
 
 async def test_the_messages_api_gets_its_own_envelope() -> None:
     """Both for a block and for an error, and its own shape where the sidecar refuses in words."""
-    async with door() as made:
+    async with run_proxy() as made:
         blocked = await made.ask(EVIL, "/v1/messages")
         broken = await made.ask(b"{", "/v1/messages", Content_Type="application/json")
         passed = await made.ask(CHAT, "/v1/messages")
@@ -335,7 +335,7 @@ async def test_the_sidecars_own_key_never_goes_up(keyring: KeyRing, name: str) -
     value, key = await create(keyring)
     gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
     sent = f"Bearer {value}" if name == "Authorization" else value
-    async with recording(whole(ANSWER)) as upstream, door(upstream.url, gatekeeper) as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, gatekeeper) as made:
         reply = await made.ask(CHAT, **{name: sent, "X_Other": "kept"})
     assert (reply.status, upstream.requests[0].header("x-other")) == (200, "kept")
     assert b"psk_" not in upstream.requests[0].head
@@ -351,7 +351,7 @@ async def create(keyring: KeyRing) -> tuple[str, str]:
 async def test_a_bad_key_is_401_even_where_keys_are_optional(keyring: KeyRing) -> None:
     """Authentication never opens; and nobody without a key can fill the scan log."""
     gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
-    async with recording() as upstream, door(upstream.url, gatekeeper, mode="monitor") as made:
+    async with recording() as upstream, run_proxy(upstream.url, gatekeeper, mode="monitor") as made:
         reply = await made.ask(CHAT, X_API_Key="psk_wrong")
     assert (reply.status, reply.error["code"], upstream.connections) == (401, "invalid_api_key", 0)
     assert made.decision_log.decisions == []
@@ -360,7 +360,7 @@ async def test_a_bad_key_is_401_even_where_keys_are_optional(keyring: KeyRing) -
 async def test_keys_can_be_required(keyring: KeyRing) -> None:
     """`auth.inline: required`: a request without one is refused, whatever else it carries."""
     gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
-    async with recording() as upstream, door(upstream.url, gatekeeper, auth={"inline": "required"}) as made:
+    async with recording() as upstream, run_proxy(upstream.url, gatekeeper, auth={"inline": "required"}) as made:
         reply = await made.ask(CHAT, Authorization="Bearer sk-upstream")
     assert (reply.status, upstream.connections) == (401, 0)
 
@@ -369,7 +369,7 @@ async def test_the_upstreams_key_can_live_in_the_sidecar_alone(tmp_path: Path) -
     """Clients need none, and what they send does not go up; Azure's and Anthropic's header get the bare value."""
     (tmp_path / "key").write_text("sk-real\n")
     settings = {"api_key_file": tmp_path / "key"}
-    async with recording(whole(ANSWER)) as upstream, door(upstream.url, upstream=settings) as made:
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, upstream=settings) as made:
         await made.ask(CHAT, Authorization="Bearer sk-client")
         await made.ask(CHAT, "/openai/deployments/x/chat/completions?api-version=1")
         await made.ask(CHAT, "/v1/messages")
@@ -380,7 +380,7 @@ async def test_the_upstreams_key_can_live_in_the_sidecar_alone(tmp_path: Path) -
 async def test_a_stream_does_not_keep_what_its_request_held() -> None:
     """A thousand long streams must not hold a thousand long conversations in memory."""
     body = CHAT | {"stream": True, "user": "a mark to find again"}
-    async with recording(stream([b"data: 1\n\n"], end="stall")) as upstream, door(upstream.url) as made:
+    async with recording(stream([b"data: 1\n\n"], end="stall")) as upstream, run_proxy(upstream.url) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
         writer.write(post(body))
         await reader.readuntil(b"data: 1\n\n")

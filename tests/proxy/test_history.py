@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from door import door
-from recording import recording, whole
+from inline_proxy import run_proxy
+from recording import recording, respond
 
 from sidecar.proxy.history import without_refused
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
@@ -96,7 +96,7 @@ def test_findings_below_the_bar_take_no_turn_with_them() -> None:
 
 async def chat(turns: list[Any], **settings: Any) -> tuple[int, str | None, list[Any]]:
     """Status, number of turns left out, and the turns that went up."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, **settings) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
         reply = await made.ask({"messages": turns, "x": 1.0})
     sent = [json.loads(body)["messages"] for body in upstream.bodies]
     return reply.status, reply.headers.get("x-sidecar-stripped"), sent[0] if sent else []
@@ -117,7 +117,7 @@ async def test_a_refused_turn_that_was_tried_again_and_again_goes_at_once() -> N
 async def test_a_clean_conversation_is_not_touched_under_strip() -> None:
     """Not a byte."""
     body = b'{"messages":  [{"role":"user","content":"hi"}]}'
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, history="strip") as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, history="strip") as made:
         reply = await made.ask(body, Content_Type="application/json")
     assert (upstream.bodies, "x-sidecar-stripped" in reply.headers) == ([body], False)
 
@@ -125,7 +125,7 @@ async def test_a_clean_conversation_is_not_touched_under_strip() -> None:
 async def test_an_attack_in_the_latest_turn_blocks_under_strip_with_its_own_place() -> None:
     """Also when earlier ones could have been left out: the answer speaks of the body that was sent."""
     assert (await chat([FINE, EVIL], history="strip"))[0] == 400
-    async with recording() as upstream, door(upstream.url, history="strip") as made:
+    async with recording() as upstream, run_proxy(upstream.url, history="strip") as made:
         reply = await made.ask({"messages": [EVIL, FINE, {"role": "user", "content": "so EVIL"}]})
     assert (reply.status, reply.error["param"], upstream.connections) == (400, "messages.0.content", 0)
 
@@ -138,7 +138,7 @@ async def test_more_refused_turns_than_passes_block() -> None:
 
 async def test_a_scan_that_fails_on_the_way_leaves_the_first_verdict_standing() -> None:
     """What was refused once never goes up because a later look failed open."""
-    async with recording() as upstream, door(upstream.url, history="strip") as made:
+    async with recording() as upstream, run_proxy(upstream.url, history="strip") as made:
         made.scanner.opens = True
         judge = made.scanner.scan
 

@@ -7,9 +7,9 @@ import re
 import time
 
 import pytest
-from door import Door, door, eventually
 from hostile import corpus
-from recording import recording, whole
+from inline_proxy import InlineProxy, eventually, run_proxy
+from recording import recording, respond
 
 pytestmark = pytest.mark.slow
 ALLOWED_ERRORS = {502, 503, 504}
@@ -45,7 +45,7 @@ class Clock:
         return max(now - before for now, before in zip(self.read(), then, strict=True))
 
 
-async def send(made: Door, raw: bytes, clock: Clock) -> tuple[float, list[int]]:
+async def send(made: InlineProxy, raw: bytes, clock: Clock) -> tuple[float, list[int]]:
     """Seconds until the server closes, and the statuses of its answers."""
     started, got = clock.read(), b""
     reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
@@ -72,7 +72,7 @@ async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixtu
     limits = {"body_timeout": 0.3, "header_timeout": 0.3}
     clock = Clock()
 
-    async def worker(made: Door) -> None:
+    async def worker(made: InlineProxy) -> None:
         while not queue.empty():
             case = queue.get_nowait()
             took, statuses = await send(made, case, clock)
@@ -81,7 +81,7 @@ async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixtu
             if any(status >= 500 and status not in ALLOWED_ERRORS for status in statuses):
                 broken.append((case[:200], statuses))
 
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, limits=limits) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, limits=limits) as made:
         ticking = asyncio.ensure_future(clock.run())
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
@@ -99,7 +99,7 @@ async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixtu
 
 async def test_the_corpus_would_be_seen_if_it_went_up() -> None:
     """The control: without enforcement its plain cases do arrive at the recorder."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, mode="monitor") as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, mode="monitor") as made:
         for case in list(corpus())[:3]:
             await send(made, case, Clock())
     assert any(b"EVIL" in body for body in upstream.bodies)

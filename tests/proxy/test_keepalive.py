@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 from aiohttp import web
-from door import CHAT, door, eventually, post
+from inline_proxy import CHAT, eventually, post, run_proxy
 from recording import Received, head, recording, stream
 
 from sidecar.proxy.keepalive import COMMENT, PING, Keepalive
@@ -32,7 +32,7 @@ async def silent(sent: bytes, path: str, settings: Any = SETTINGS, *, size: int 
         await asyncio.sleep(60)
 
     came = b""
-    async with recording(script) as upstream, door(upstream.url, **settings) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url, **settings) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
         writer.write(post(STREAM, path))
         async with asyncio.timeout(60):
@@ -67,7 +67,10 @@ async def test_no_event_is_cut_in_two() -> None:
 @pytest.mark.parametrize("answers", [{"keepalive": None}, {"keepalive": 15.0}])
 async def test_a_stream_that_is_not_silent_passes_unchanged(answers: dict[str, float | None]) -> None:
     """Nothing is added to it; without the setting nothing ever is."""
-    async with recording(stream([EVENT] * 5, pause=0.05)) as upstream, door(upstream.url, answers=answers) as made:
+    async with (
+        recording(stream([EVENT] * 5, pause=0.05)) as upstream,
+        run_proxy(upstream.url, answers=answers) as made,
+    ):
         came = await made.talk(post(STREAM))
     assert b"keepalive" not in came
     assert came.count(EVENT) == 5

@@ -8,8 +8,8 @@ import json
 from typing import Any
 
 import pytest
-from door import door, personal
-from recording import recording, stream, whole
+from inline_proxy import personal, run_proxy
+from recording import recording, respond, stream
 from speech import PLACES, tokens
 
 from sidecar.errors import BodyError
@@ -32,7 +32,7 @@ async def test_values_become_names_and_nothing_else_changes() -> None:
     body = chat(
         f"I am {MAIL}, card {CARD}.", f"Hello {MAIL}!", f"Not bo@kestrel-ferry.com, {MAIL}.", temperature=0.30, n=1
     )
-    async with recording() as upstream, door(upstream.url, **REDACT) as made:
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
         reply = await made.ask(body)
     expected = chat(
         "I am <EMAIL_1>, card <CARD_1>.", "Hello <EMAIL_1>!", "Not <EMAIL_2>, <EMAIL_1>.", temperature=0.30, n=1
@@ -44,7 +44,7 @@ async def test_values_become_names_and_nothing_else_changes() -> None:
 
 async def test_what_was_scanned_is_what_goes_up() -> None:
     """The digest of the texts that were scanned is that of the texts at the upstream; no value is among them."""
-    async with recording() as upstream, door(upstream.url, **REDACT) as made:
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
         await made.ask(chat(f"Mail {MAIL}.", "Done.", f"And {CARD}?"))
         scanned = [s.text for s in made.scanner.scanned[0].segments if s.path.endswith("content")]
     sent = [message["content"] for message in upstream.requests[0].json()["messages"]]
@@ -56,7 +56,7 @@ async def test_what_was_scanned_is_what_goes_up() -> None:
 async def test_a_body_without_personal_data_goes_up_byte_for_byte() -> None:
     """Blanks and order too."""
     raw = b'{ "model":"m",  "messages": [ {"role":"user","content":"Hi \\u00e9"} ] }'
-    async with recording() as upstream, door(upstream.url, **REDACT) as made:
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
         reply = await made.ask(raw, Content_Type="application/json")
     assert (upstream.bodies, "x-sidecar-redacted" in reply.headers) == ([raw], False)
 
@@ -69,7 +69,7 @@ async def test_every_field_is_redacted() -> None:
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_1", "content": f"sent to {MAIL}"},
     ]
-    async with recording() as upstream, door(upstream.url, **REDACT) as made:
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
         await made.ask({"model": "m", "messages": messages, "metadata": {"who": MAIL}})
     sent = upstream.requests[0].json()
     assert MAIL.encode() not in upstream.bodies[0]
@@ -81,7 +81,7 @@ async def test_a_long_text_is_redacted_to_its_end() -> None:
     """A reading that stops early because something is certain does not stop here; nor does one full of places."""
     words = "ordinary words about the weather. " * 250
     text = f"{CARD} {words} {MAIL} {words} " + " ".join(f"p{n}@kestrel-ferry.com" for n in range(300))
-    async with recording() as upstream, door(upstream.url, **REDACT) as made:
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
         reply = await made.ask(chat(text))
     assert b"@" not in upstream.bodies[0]
     assert b"4111" not in upstream.bodies[0]
@@ -100,7 +100,7 @@ async def test_there_is_an_end_to_it() -> None:
 
 async def test_an_attack_is_still_an_attack() -> None:
     """What is left after the names are put in is scanned."""
-    async with recording() as upstream, door(upstream.url, **REDACT) as made:
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
         reply = await made.ask(chat(f"EVIL {MAIL}"))
         assert made.scanner.texts == ["EVIL <EMAIL_1>"]
     assert (reply.status, upstream.requests) == (400, [])
@@ -108,7 +108,7 @@ async def test_an_attack_is_still_an_attack() -> None:
 
 async def test_monitor_changes_nothing() -> None:
     """`mode: monitor` forwards what was sent."""
-    async with recording() as upstream, door(upstream.url, mode="monitor", **REDACT) as made:
+    async with recording() as upstream, run_proxy(upstream.url, mode="monitor", **REDACT) as made:
         await made.ask(chat(MAIL))
     assert upstream.requests[0].json() == chat(MAIL)
 
@@ -122,10 +122,10 @@ async def test_values_come_back_in_the_answer(name: str, responses: str) -> None
     asked = place.request | {field: [{"role": "user", "content": f"Mail {MAIL}."}]}
     text = "I have written to <EMAIL_1>, and not to <EMAIL_2>. Shall <EMAIL_1> answer?"
     terms = REDACT | {"responses": responses, "answers": {"restore": True}}
-    script = whole(json.dumps(place.whole(text)).encode())
-    async with recording(script) as upstream, door(upstream.url, **terms) as made:
+    script = respond(json.dumps(place.response(text)).encode())
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made:
         reply = await made.ask(asked, place.path)
-        assert json.loads(reply.body) == place.whole(text.replace("<EMAIL_1>", MAIL))
+        assert json.loads(reply.body) == place.response(text.replace("<EMAIL_1>", MAIL))
         upstream.script = stream(list(place.events(tokens(text, 3))))
         got = await made.ask(asked | {"stream": True}, place.path)
     assert _said(got.body) == _said(b"".join(place.events([text.replace("<EMAIL_1>", MAIL)])))
@@ -155,18 +155,18 @@ def _strings(value: object, found: list[str]) -> None:
 
 async def test_without_restore_the_answer_keeps_the_names() -> None:
     """And with it only where something was replaced."""
-    body = json.dumps(PLACES["chat"].whole("To <EMAIL_1>.")).encode()
-    async with recording(whole(body)) as upstream:
-        async with door(upstream.url, **REDACT) as made:
+    body = json.dumps(PLACES["chat"].response("To <EMAIL_1>.")).encode()
+    async with recording(respond(body)) as upstream:
+        async with run_proxy(upstream.url, **REDACT) as made:
             assert (await made.ask(chat(MAIL))).body == body
-        async with door(upstream.url, answers={"restore": True}, **REDACT) as made:
+        async with run_proxy(upstream.url, answers={"restore": True}, **REDACT) as made:
             assert (await made.ask(chat("Hello"))).body == body
     assert upstream.requests[1].header("accept-encoding") != "identity"
 
 
 async def test_block_refuses_personal_data_that_the_scan_finds() -> None:
     """`pii: block`, with the real rules in the scanner's place; nothing goes up."""
-    async with recording() as upstream, door(upstream.url, pii="block") as made:
+    async with recording() as upstream, run_proxy(upstream.url, pii="block") as made:
         made.scanner.layer = personal()
         reply = await made.ask(chat(f"Mail {MAIL}."))
         assert (await made.ask(chat("Mail nobody."))).status == 200
@@ -184,7 +184,7 @@ FIXED = {
 @pytest.mark.parametrize("name", FIXED)
 async def test_what_cannot_be_replaced_is_refused(name: str) -> None:
     """Personal data in a file inside the body, or in the name of a member: a name there would change what is asked."""
-    async with recording() as upstream, door(upstream.url, **REDACT) as made:
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
         made.scanner.layer = personal()
         reply = await made.ask(FIXED[name])
     assert (reply.status, reply.error["code"], upstream.requests) == (400, "content_filter", [])
@@ -194,7 +194,7 @@ async def test_a_form_is_refused() -> None:
     """Forms are not written anew."""
     form = f'--B\r\nContent-Disposition: form-data; name="prompt"\r\n\r\nMail {MAIL}\r\n--B--\r\n'.encode()
     kind = "multipart/form-data; boundary=B"
-    async with recording() as upstream, door(upstream.url, **REDACT) as made:
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
         made.scanner.layer = personal()
         reply = await made.ask(form, "/v1/audio/transcriptions", Content_Type=kind)
     assert (reply.status, reply.error["code"], upstream.requests) == (400, "content_filter", [])

@@ -7,12 +7,12 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
-from door import CHAT, Door, door, eventually, post
-from recording import Received, head, raw, recording, stream, whole
+from inline_proxy import CHAT, InlineProxy, eventually, post, run_proxy
+from recording import Received, head, raw, recording, respond, stream
 
 from sidecar.errors import UpstreamError
 from sidecar.response_scan.sse import EVENT_BYTES, whole_events
-from sidecar.server.server import ENDING
+from sidecar.server.server import SHUTTING_DOWN
 
 STREAM = CHAT | {"stream": True}
 EVENT = b'data: {"n": 1}\n\n'
@@ -30,7 +30,7 @@ def unchunk(answer: bytes) -> tuple[bytes, bool]:
     return body, False
 
 
-async def talk(made: Door, body: object = STREAM) -> tuple[bytes, bool]:
+async def talk(made: InlineProxy, body: object = STREAM) -> tuple[bytes, bool]:
     """Body and cleanness of the answer to one chat, as raw bytes show it."""
     return unchunk(await made.talk(post(body)))
 
@@ -40,7 +40,7 @@ async def test_a_stream_passes_unchanged_and_ends_cleanly(mark: bytes) -> None:
     """Whatever ends its lines, and however its bytes were cut on the way."""
     sent = mark.join([b": comment", b"event: a", b"data: 1", b"", b"data: [DONE]", b"", b""])
     pieces = [sent[i : i + 5] for i in range(0, len(sent), 5)]
-    async with recording(stream(pieces, pause=0.001)) as upstream, door(upstream.url) as made:
+    async with recording(stream(pieces, pause=0.001)) as upstream, run_proxy(upstream.url) as made:
         assert await talk(made) == (sent, True)
 
 
@@ -56,7 +56,7 @@ async def test_an_event_arrives_before_the_next_is_made(framing: str) -> None:
         await read.wait()
         writer.write(chunk + (b"" if framing == "length" else END))
 
-    async with recording(script) as upstream, door(upstream.url, upstream={"idle_timeout": 30.0}) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url, upstream={"idle_timeout": 30.0}) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
         writer.write(post(STREAM))
         async with asyncio.timeout(5):
@@ -68,7 +68,7 @@ async def test_an_event_arrives_before_the_next_is_made(framing: str) -> None:
 
 async def test_headers_arrive_before_the_first_event() -> None:
     """A client learns at once that it is being served."""
-    async with recording(stream([], end="stall")) as upstream, door(upstream.url) as made:
+    async with recording(stream([], end="stall")) as upstream, run_proxy(upstream.url) as made:
         assert b"x-sidecar-action: allow" in await made.talk(post(STREAM), until=b"\r\n\r\n")
 
 
@@ -76,7 +76,7 @@ async def test_headers_arrive_before_the_first_event() -> None:
 async def test_a_cut_stream_ends_with_an_error_event_and_dirty(end: str) -> None:
     """Whole events, the error at a boundary in place of the half event, and no end mark."""
     parts = [EVENT, b'data: {"n": 2']
-    async with recording(stream(parts, pause=0.02, end=end)) as upstream, door(upstream.url) as made:
+    async with recording(stream(parts, pause=0.02, end=end)) as upstream, run_proxy(upstream.url) as made:
         body, clean = await talk(made)
     assert (body.startswith(EVENT + b'data: {"error":'), body.endswith(b"\n\n"), clean) == (True, True, False)
     assert json.loads(body[len(EVENT) + 6 :])["error"]["code"] == "upstream_error"
@@ -85,7 +85,7 @@ async def test_a_cut_stream_ends_with_an_error_event_and_dirty(end: str) -> None
 
 async def test_the_messages_api_gets_its_own_error_event() -> None:
     """Named `error`, as that API's clients expect it."""
-    async with recording(stream([EVENT], pause=0.02, end="cut")) as upstream, door(upstream.url) as made:
+    async with recording(stream([EVENT], pause=0.02, end="cut")) as upstream, run_proxy(upstream.url) as made:
         body, clean = unchunk(await made.talk(post(STREAM, "/v1/messages")))
     assert (body.startswith(EVENT + b'event: error\ndata: {"type":"error"'), clean) == (True, False)
 
@@ -93,14 +93,14 @@ async def test_the_messages_api_gets_its_own_error_event() -> None:
 async def test_a_cut_body_that_is_no_stream_ends_dirty_and_unchanged() -> None:
     """Nothing is written into a JSON body."""
     script = stream([b'{"a":', b"1"], pause=0.02, end="cut", content_type="application/json")
-    async with recording(script) as upstream, door(upstream.url) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url) as made:
         assert await talk(made, CHAT) == (b'{"a":1', False)
 
 
 async def test_a_body_shorter_than_its_length_stays_shorter() -> None:
     """The client sees fewer bytes than announced, and the connection ends."""
     script = raw(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\nshort")
-    async with recording(script) as upstream, door(upstream.url) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url) as made:
         got = await made.talk(post(CHAT))
     assert b"Content-Length: 10\r\n" in got
     assert got.endswith(b"\r\n\r\nshort")
@@ -108,7 +108,7 @@ async def test_a_body_shorter_than_its_length_stays_shorter() -> None:
 
 async def test_an_old_client_sees_a_reset_where_the_end_of_the_connection_is_the_end() -> None:
     """HTTP/1.0 has no other mark that something is missing."""
-    async with recording(stream([EVENT], pause=0.05, end="cut")) as upstream, door(upstream.url) as made:
+    async with recording(stream([EVENT], pause=0.05, end="cut")) as upstream, run_proxy(upstream.url) as made:
         with pytest.raises(ConnectionResetError):
             await made.talk(post(STREAM, version="1.0"))
 
@@ -116,20 +116,20 @@ async def test_an_old_client_sees_a_reset_where_the_end_of_the_connection_is_the
 async def test_a_compressed_stream_passes_and_is_cut_without_words() -> None:
     """Its events cannot be seen, so nothing can be said between them."""
     parts = head("200 OK", "text/event-stream", "Content-Encoding: gzip", "Transfer-Encoding: chunked")
-    async with recording(raw(parts + b"4\r\n\x1f\x8bab\r\n")) as upstream, door(upstream.url) as made:
+    async with recording(raw(parts + b"4\r\n\x1f\x8bab\r\n")) as upstream, run_proxy(upstream.url) as made:
         assert await talk(made) == (b"\x1f\x8bab", False)
 
 
 @pytest.mark.parametrize("sent", [b"data: never ended", b"\x00\xff garbage", EVENT + b"rest"])
 async def test_broken_events_pass_if_the_stream_ends_cleanly(sent: bytes) -> None:
     """It is not ours to mend."""
-    async with recording(stream([sent])) as upstream, door(upstream.url) as made:
+    async with recording(stream([sent])) as upstream, run_proxy(upstream.url) as made:
         assert await talk(made) == (sent, True)
 
 
 async def test_json_in_answer_to_a_stream_passes() -> None:
     """Upstreams do that for errors."""
-    async with recording(whole(b'{"error":{}}', "429 Slow")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b'{"error":{}}', "429 Slow")) as upstream, run_proxy(upstream.url) as made:
         got = await made.talk(post(STREAM))
     assert got.endswith(b'\r\n\r\n{"error":{}}')
 
@@ -138,7 +138,7 @@ async def test_an_event_passes_whatever_its_size() -> None:
     """A picture of eight megabytes in one event, between two small ones."""
     picture = b"data: " + b"x" * 8 * EVENT_BYTES + b"\n\n"
     parts = [EVENT, *(picture[at : at + 65536] for at in range(0, len(picture), 65536)), EVENT]
-    async with recording(stream(parts)) as upstream, door(upstream.url) as made:
+    async with recording(stream(parts)) as upstream, run_proxy(upstream.url) as made:
         body, clean = await talk(made)
     assert (body == EVENT + picture + EVENT, clean) == (True, True)
 
@@ -149,7 +149,7 @@ async def test_an_event_that_is_looked_at_has_a_bound() -> None:
     settings = {"responses": "block", "answers": {"body_bytes": "4MiB"}}
     for size, passes in ((1, True), (2, False)):
         parts = [EVENT, picture[:-3] + b"x" * (size - 1) * 2 * EVENT_BYTES + picture[-3:]]
-        async with recording(stream(parts)) as upstream, door(upstream.url, **settings) as made:
+        async with recording(stream(parts)) as upstream, run_proxy(upstream.url, **settings) as made:
             body, clean = await talk(made)
         assert (clean, len(body) > len(picture)) == (passes, passes)
 
@@ -166,7 +166,7 @@ async def test_a_slow_client_slows_the_upstream_down() -> None:
             await writer.drain()
             sent += 65536
 
-    async with recording(flood) as upstream, door(upstream.url, upstream={"idle_timeout": 30.0}) as made:
+    async with recording(flood) as upstream, run_proxy(upstream.url, upstream={"idle_timeout": 30.0}) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port, limit=1024)
         writer.write(post(STREAM))
         await reader.readuntil(b"\r\n\r\n")
@@ -176,7 +176,7 @@ async def test_a_slow_client_slows_the_upstream_down() -> None:
             await asyncio.sleep(0.1)
         assert sent < 32 * 2**20
         writer.transport.abort()
-        await eventually(upstream.left.is_set)
+        await eventually(upstream.disconnected.is_set)
 
 
 async def test_a_client_that_takes_nothing_is_let_go() -> None:
@@ -188,12 +188,12 @@ async def test_a_client_that_takes_nothing_is_let_go() -> None:
             writer.write(b"x" * 65536)
             await writer.drain()
 
-    async with recording(flood) as upstream, door(upstream.url) as made:
+    async with recording(flood) as upstream, run_proxy(upstream.url) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port, limit=1024)
         writer.write(post(STREAM))
         await reader.readuntil(b"\r\n\r\n")
         async with asyncio.timeout(5):
-            await upstream.left.wait()
+            await upstream.disconnected.wait()
             with pytest.raises(ConnectionResetError):
                 await reader.read()
         writer.close()
@@ -205,7 +205,7 @@ async def test_a_client_that_takes_nothing_is_let_go() -> None:
 async def test_a_stream_that_outlives_a_shutdown_is_told_so(path: str, named: bytes) -> None:
     """Just before the drain timeout it gets an error event of its dialect, and no clean end."""
     patient, body = {"idle_timeout": 30.0}, STREAM | {"max_tokens": 9}
-    async with recording(stream([EVENT], end="stall")) as upstream, door(upstream.url, upstream=patient) as made:
+    async with recording(stream([EVENT], end="stall")) as upstream, run_proxy(upstream.url, upstream=patient) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
         writer.write(post(body, path))
         got = await reader.readuntil(EVENT)
@@ -213,7 +213,7 @@ async def test_a_stream_that_outlives_a_shutdown_is_told_so(path: str, named: by
         told, clean = unchunk(got + await reader.read())
         writer.close()
     assert told.startswith(EVENT + named)
-    assert json.loads(told.rpartition(b"data: ")[2])["error"]["message"] == ENDING
+    assert json.loads(told.rpartition(b"data: ")[2])["error"]["message"] == SHUTTING_DOWN
     assert not clean
 
 
@@ -223,13 +223,13 @@ async def test_the_log_tells_a_client_that_left_from_a_stream_that_was_cut(
 ) -> None:
     """One is the client's doing, the other the shutdown's."""
     patient = {"idle_timeout": 30.0}
-    async with recording(stream([EVENT], end="stall")) as upstream, door(upstream.url, upstream=patient) as made:
+    async with recording(stream([EVENT], end="stall")) as upstream, run_proxy(upstream.url, upstream=patient) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
         writer.write(post(STREAM))
         await reader.readuntil(EVENT)
         if leaves:
             writer.close()
-            await upstream.left.wait()
+            await upstream.disconnected.wait()
         await made.site.close()
         writer.close()
     said = "".join(capfd.readouterr())
@@ -245,7 +245,7 @@ async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
         await asyncio.sleep(60)
 
     patient = {"first_byte_timeout": 60.0}
-    async with recording(script) as upstream, door(upstream.url, upstream=patient) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url, upstream=patient) as made:
         async with asyncio.TaskGroup() as group:
             talking = group.create_task(made.talk(post(CHAT)))
             await asked.wait()
@@ -253,7 +253,7 @@ async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
         status, told = talking.result().split(b" ", 2)[1:]
         assert (made.decision.action, made.decision.status) == ("allow", 504)
     assert status == b"504"
-    assert ENDING.encode() in told
+    assert SHUTTING_DOWN.encode() in told
     assert b"x-should-retry: false" in told
 
 
@@ -269,7 +269,7 @@ async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
 async def test_odd_header_fields_of_an_upstream_pass(sent: bytes, came: bytes) -> None:
     """Latin-1, many fields and long ones, as the fronts of some providers send them."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
-    async with recording(raw(head + sent + b"\r\n{}")) as upstream, door(upstream.url) as made:
+    async with recording(raw(head + sent + b"\r\n{}")) as upstream, run_proxy(upstream.url) as made:
         got = await made.talk(post(CHAT))
     assert got.startswith(b"HTTP/1.1 200 ")
     assert came + b"\r\n" in got
@@ -278,7 +278,7 @@ async def test_odd_header_fields_of_an_upstream_pass(sent: bytes, came: bytes) -
 async def test_bytes_behind_an_answer_are_refused() -> None:
     """They could be the beginning of another answer: 502, which says that this is no HTTP."""
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}XX"
-    async with recording(raw(answer)) as upstream, door(upstream.url) as made:
+    async with recording(raw(answer)) as upstream, run_proxy(upstream.url) as made:
         got = await made.talk(post(CHAT))
     assert got.startswith(b"HTTP/1.1 502 ")
     assert b"not valid HTTP" in got
@@ -288,7 +288,7 @@ async def test_bytes_behind_an_answer_are_refused() -> None:
 async def test_an_answer_to_head_has_no_body(url: str) -> None:
     """Whatever the upstream sends; its length passes."""
     sent = b"HEAD /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    async with recording(whole(b"{}")) as upstream, door(upstream.url if url == "recording" else url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url if url == "recording" else url) as made:
         got = await made.talk(sent)
     assert (got.split(b" ")[1], got.partition(b"\r\n\r\n")[2]) == (b"200", b"")
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import brotli
 import pytest
-from door import CHAT, EVIL, door, eventually
-from recording import Recording, recording, whole
+from inline_proxy import CHAT, EVIL, eventually, run_proxy
+from recording import Recording, recording, respond
 
 from sidecar.util.codings import zstd
 
@@ -56,7 +56,7 @@ async def test_what_cannot_be_scanned_is_refused_when_closed(
 ) -> None:
     """With the status of its kind; the upstream is not asked and the decision names the kind."""
     settings: Any = {"failure": {"input": CLOSED}, "limits": {"body_bytes": 4096}}
-    async with recording() as upstream, door(upstream.url, **settings) as made:
+    async with recording() as upstream, run_proxy(upstream.url, **settings) as made:
         reply = await made.ask(body, path, **headers)
     assert (upstream.connections, reply.status) == (0, status)
     assert (made.decision.verdict.failure, made.decision.action) == (kind, "block")
@@ -71,7 +71,7 @@ async def test_only_its_own_line_opens_a_kind_and_it_goes_up_as_sent(
     lines = CLOSED if mode == "monitor" else CLOSED | {kind: "allow"}
     settings: Any = {"failure": {"input": lines}, "limits": {"body_bytes": 4096}, "mode": mode}
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, **settings) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
         reply = await made.ask(body, path, **headers)
     assert (reply.status, reply.headers["x-sidecar-unscanned"], made.decision.unscanned) == (200, kind, kind)
     assert sha(upstream) == [hashlib.sha256(sent).hexdigest()]
@@ -86,7 +86,7 @@ async def test_token_ids_are_scanned_where_their_vocabulary_is_set(tmp_path: Pat
     lines = [base64.b64encode(word) + b" %d" % rank for rank, word in enumerate(words)]
     (tmp_path / "own.tiktoken").write_bytes(b"\n".join(lines))
     inline: Any = {"vocabularies": {"gpt-*": tmp_path / "own.tiktoken"}}
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, inline=inline) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, inline=inline) as made:
         reply = await made.ask({"model": "gpt-3", "prompt": ids}, "/v1/completions")
         other = await made.ask({"model": "other", "prompt": ids}, "/v1/completions")
     assert (reply.status, other.status, "x-sidecar-unscanned" in reply.headers) == (status, 422, False)
@@ -98,7 +98,7 @@ async def test_token_ids_are_scanned_where_their_vocabulary_is_set(tmp_path: Pat
 async def test_what_is_beside_an_open_part_is_scanned_all_the_same() -> None:
     """An image that may pass does not take the text with it."""
     body = {"messages": [{"role": "user", "content": [IMAGE, {"type": "text", "text": "EVIL"}]}]}
-    async with recording() as upstream, door(upstream.url) as made:
+    async with recording() as upstream, run_proxy(upstream.url) as made:
         reply = await made.ask(body)
     assert (reply.status, upstream.connections) == (400, 0)
 
@@ -110,7 +110,7 @@ PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, 
 async def test_a_compressed_body_goes_up_as_what_was_scanned(coding: str) -> None:
     """Plain, without its coding and with its true length."""
     packed = PACK[coding](BODY)
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         reply = await made.ask(packed, **JSON, Content_Encoding=coding)
     assert (reply.status, upstream.bodies) == (200, [BODY])
     received = upstream.requests[0]
@@ -121,14 +121,14 @@ async def test_a_compressed_body_goes_up_as_what_was_scanned(coding: str) -> Non
 @pytest.mark.parametrize("coding", PACK)
 async def test_an_attack_in_a_compressed_body_is_seen(coding: str) -> None:
     """As in any other."""
-    async with recording() as upstream, door(upstream.url) as made:
+    async with recording() as upstream, run_proxy(upstream.url) as made:
         reply = await made.ask(PACK[coding](json.dumps(EVIL).encode()), **JSON, Content_Encoding=coding)
     assert (reply.status, upstream.connections) == (400, 0)
 
 
 async def test_who_sends_another_coding_reads_which_are_taken() -> None:
     """In the field that HTTP has for it (RFC 9110, 12.5.3), so that a client can send the body again."""
-    async with door() as made:
+    async with run_proxy() as made:
         reply = await made.ask(BODY, **JSON, Content_Encoding="compress")
     assert (reply.status, reply.headers["Accept-Encoding"]) == (415, "gzip, deflate, br, zstd")
 
@@ -136,7 +136,7 @@ async def test_who_sends_another_coding_reads_which_are_taken() -> None:
 async def test_a_bomb_is_refused_without_being_inflated() -> None:
     """1 GiB of zeros in 1 MB is not held."""
     bomb = gzip.compress(b"0" * 2**26)
-    async with door(limits={"body_bytes": 2**20}) as made:
+    async with run_proxy(limits={"body_bytes": 2**20}) as made:
         reply = await made.ask(bomb, **JSON, Content_Encoding="gzip")
     assert (reply.status, made.decision.verdict.failure) == (413, "oversize")
 
@@ -150,7 +150,7 @@ async def test_a_large_body_in_chunks_streams_up_when_oversize_is_open() -> None
             await asyncio.sleep(0)
 
     settings: Any = {"failure": {"input": {"oversize": "allow"}}, "limits": {"body_bytes": 4096}}
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, **settings) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
         url = f"{made.url}/chat/completions"
         async with made.session.post(url, data=chunks(), headers={"Content-Type": "application/json"}) as got:
             assert (got.status, got.headers["x-sidecar-unscanned"]) == (200, "oversize")
@@ -162,7 +162,7 @@ async def test_a_body_that_did_not_arrive_whole_never_goes_up(fault: str) -> Non
     """Not even where malformed bodies may pass."""
     settings: Any = {"failure": {"input": {"malformed": "allow"}}, "limits": {"body_timeout": 0.2}}
     sent = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
-    async with recording() as upstream, door(upstream.url, **settings) as made:
+    async with recording() as upstream, run_proxy(upstream.url, **settings) as made:
         _, writer = await asyncio.open_connection("127.0.0.1", made.port)
         writer.write(sent)
         await writer.drain()
@@ -177,7 +177,7 @@ async def test_a_body_that_did_not_arrive_whole_never_goes_up(fault: str) -> Non
 @pytest.mark.parametrize(("method", "path"), [("GET", "/v1/models"), ("DELETE", "/v1/models/x")])
 async def test_a_body_where_none_belongs_is_refused(method: str, path: str) -> None:
     """Text could hide there; no client sends one."""
-    async with recording() as upstream, door(upstream.url) as made:
+    async with recording() as upstream, run_proxy(upstream.url) as made:
         reply = await made.ask(BODY, path, method, Content_Type="application/json")
     assert (reply.status, upstream.connections) == (400, 0)
 
@@ -186,14 +186,17 @@ async def test_two_content_types_are_refused() -> None:
     """Two servers could believe different ones."""
     raw = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     raw += b"Content-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(BODY)
-    async with recording() as upstream, door(upstream.url) as made:
+    async with recording() as upstream, run_proxy(upstream.url) as made:
         got = await made.talk(raw + BODY)
     assert (got.split(b" ")[1] in {b"400", b"415"}, upstream.connections) == (True, 0)
 
 
 async def test_unknown_routes_can_be_opened() -> None:
     """Unscanned, and named so."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, failure={"unknown_route": "allow"}) as made:
+    async with (
+        recording(respond(b"{}")) as upstream,
+        run_proxy(upstream.url, failure={"unknown_route": "allow"}) as made,
+    ):
         reply = await made.ask(EVIL, "/v1/unheard/of")
     assert (reply.status, reply.headers["x-sidecar-unscanned"]) == (200, "unknown_route")
     assert upstream.requests[0].json() == EVIL
@@ -204,14 +207,17 @@ async def test_what_is_refused_did_not_go_up_unscanned() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://pictures.example/a.png"}}
     text = {"type": "text", "text": "EVIL"}
     body = {"model": "m", "messages": [{"role": "user", "content": [image, text]}]}
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         reply = await made.ask(body)
     assert (reply.status, reply.headers.get("x-sidecar-unscanned"), upstream.requests) == (400, None, [])
 
 
 async def test_routes_of_the_operator_are_scanned() -> None:
     """`inline.routes` makes a path known."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, inline={"routes": ["/api/generate"]}) as made:
+    async with (
+        recording(respond(b"{}")) as upstream,
+        run_proxy(upstream.url, inline={"routes": ["/api/generate"]}) as made,
+    ):
         assert (await made.ask({"prompt": "EVIL"}, "/api/generate")).status == 400
         assert (await made.ask({"prompt": "fine"}, "/api/generate")).status == 200
     assert len(upstream.requests) == 1
@@ -229,7 +235,7 @@ async def test_routes_of_the_operator_are_scanned() -> None:
 async def test_rerankers_and_tokenizers_are_served_and_scanned(path: str, rest: dict[str, Any]) -> None:
     """The routes that vLLM and others have beside OpenAI's, without a setting."""
     body = json.dumps({"model": "m", **rest}).encode()
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         assert (await made.ask(body, path, **JSON)).status == 200
         assert (await made.ask(body.replace(b"Ann.", b"EVIL"), path, **JSON)).status == 400
     assert upstream.bodies == [body]
@@ -249,7 +255,7 @@ async def test_the_text_of_a_form_is_scanned_and_the_form_goes_up_as_sent() -> N
     """The prompt of a transcription; its sound is media."""
     clean, kind = form(file=b"\x00\x01\xff\xfe" * 64, model="whisper-1", prompt="Names: Ann")
     evil, _ = form(file=b"\x00\x01\xff\xfe" * 64, model="whisper-1", prompt="EVIL")
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         passed = await made.ask(clean, "/v1/audio/transcriptions", Content_Type=kind)
         blocked = await made.ask(evil, "/v1/audio/transcriptions", Content_Type=kind)
     assert (passed.status, passed.headers["x-sidecar-unscanned"], blocked.status) == (200, "media", 400)
@@ -273,7 +279,7 @@ EVIL_LINE = json.dumps({"custom_id": "2", "method": "POST", "url": "/v1/chat/com
 async def test_files_follow_their_policy(policy: str, lines: bytes, status: int, unscanned: str | None) -> None:
     """Each line of a batch is a prompt that runs later."""
     body, kind = form(purpose="batch", file=lines)
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, inline={"files": policy}) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, inline={"files": policy}) as made:
         reply = await made.ask(body, "/v1/files", Content_Type=kind)
     assert (reply.status, reply.headers.get("x-sidecar-unscanned")) == (status, unscanned)
     assert len(upstream.requests) == (1 if status == 200 else 0)
@@ -282,7 +288,7 @@ async def test_files_follow_their_policy(policy: str, lines: bytes, status: int,
 async def test_a_large_body_does_not_hold_up_others() -> None:
     """It is read in a thread, and read all the same."""
     texts = [{"role": "user", "content": "word " * 20}] * 4000
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         assert (await made.ask({"messages": texts})).status == 200
         assert (await made.ask({"messages": [*texts, {"role": "user", "content": "EVIL"}]})).status == 400
     assert len(upstream.requests) == 1

@@ -7,9 +7,9 @@ from typing import Any
 
 import openai
 import pytest
-from door import door
+from inline_proxy import run_proxy
 from openai import AsyncOpenAI
-from recording import recording, stream, whole
+from recording import recording, respond, stream
 from speech import LEAK, PLACES, PLAIN, SYSTEM, tokens
 
 PATIENT = {"upstream": {"first_byte_timeout": 20.0, "idle_timeout": 20.0}}
@@ -44,8 +44,8 @@ async def chat(url: str, *, streamed: bool, said: str = "Hello?") -> tuple[str, 
 async def test_an_ordinary_answer_is_the_same() -> None:
     """Whole and streamed."""
     async with (
-        recording(whole(json.dumps(CHAT.whole(PLAIN)).encode())) as upstream,
-        door(upstream.url, **BLOCK) as made,
+        recording(respond(json.dumps(CHAT.response(PLAIN)).encode())) as upstream,
+        run_proxy(upstream.url, **BLOCK) as made,
     ):
         assert await chat(made.url, streamed=False) == (PLAIN, "stop")
         upstream.script = stream(list(CHAT.events(tokens(PLAIN))))
@@ -55,8 +55,8 @@ async def test_an_ordinary_answer_is_the_same() -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_leak_raises_once(streamed: bool) -> None:
     """`code == "content_filter"`, and the upstream is not asked again."""
-    script = stream(list(CHAT.events(tokens(LEAK)))) if streamed else whole(json.dumps(CHAT.whole(LEAK)).encode())
-    async with recording(script) as upstream, door(upstream.url, **BLOCK) as made:
+    script = stream(list(CHAT.events(tokens(LEAK)))) if streamed else respond(json.dumps(CHAT.response(LEAK)).encode())
+    async with recording(script) as upstream, run_proxy(upstream.url, **BLOCK) as made:
         with pytest.raises(openai.APIError, match="withheld") as caught:
             await chat(made.url, streamed=streamed)
     assert (caught.value.code, len(upstream.requests)) == ("content_filter", 1)
@@ -67,9 +67,9 @@ async def test_a_leak_raises_once(streamed: bool) -> None:
 async def test_a_refusal_ends_with_a_finish_reason(streamed: bool) -> None:
     """`block.style: refusal`: no error, and no word of the leak."""
     text = f"{PLAIN} {PLAIN} {LEAK}"
-    script = stream(list(CHAT.events(tokens(text)))) if streamed else whole(json.dumps(CHAT.whole(text)).encode())
+    script = stream(list(CHAT.events(tokens(text)))) if streamed else respond(json.dumps(CHAT.response(text)).encode())
     terms = BLOCK | {"block": {"style": "refusal"}}
-    async with recording(script) as upstream, door(upstream.url, **terms) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made:
         got, reason = await chat(made.url, streamed=streamed)
     assert (reason, "flood" in got, len(upstream.requests)) == ("content_filter", False, 1)
     assert got.startswith(PLAIN if streamed else "The answer was withheld")
@@ -79,7 +79,7 @@ async def test_a_response_that_is_withheld_is_incomplete() -> None:
     """The Responses API says so itself; the SDK's stream helper accepts the last event."""
     script = stream(list(RESPONSE.events(tokens(f"{PLAIN} {PLAIN} {LEAK}"))))
     terms = BLOCK | {"block": {"style": "refusal"}}
-    async with recording(script) as upstream, door(upstream.url, **terms) as made, _client(made.url) as client:
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made, _client(made.url) as client:
         asked = await client.responses.create(model="m", input="Hello?", instructions=SYSTEM, stream=True)
         events = [event async for event in asked]
     assert events[-1].type == "response.incomplete"
@@ -91,9 +91,11 @@ async def test_a_response_that_is_withheld_is_incomplete() -> None:
 async def test_personal_data_goes_out_and_comes_back(streamed: bool) -> None:
     """`pii: redact` with `answers.restore`: the upstream sees names alone, the SDK the values."""
     text = "I wrote to <EMAIL_1>; <EMAIL_1> will answer."
-    script = stream(list(CHAT.events(tokens(text, 3)))) if streamed else whole(json.dumps(CHAT.whole(text)).encode())
+    script = (
+        stream(list(CHAT.events(tokens(text, 3)))) if streamed else respond(json.dumps(CHAT.response(text)).encode())
+    )
     terms = {"pii": "redact", "answers": {"restore": True}} | PATIENT
-    async with recording(script) as upstream, door(upstream.url, **terms) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made:
         got = await chat(made.url, streamed=streamed, said=f"Mail {MAIL}, please.")
     assert got == (text.replace("<EMAIL_1>", MAIL), "stop")
     assert upstream.requests[0].json()["messages"] == messages("Mail <EMAIL_1>, please.")

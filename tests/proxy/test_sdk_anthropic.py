@@ -11,9 +11,9 @@ import anthropic
 import pytest
 from answers import answer
 from anthropic import Anthropic, AsyncAnthropic
-from door import ATTACK, Door, door
+from inline_proxy import ATTACK, InlineProxy, run_proxy
 from pydantic import BaseModel
-from recording import Recording, recording, stream, whole
+from recording import Recording, recording, respond, stream
 from speech import LEAK, PLACES, SYSTEM, tokens
 
 BENIGN = [{"role": "user", "content": "What is the capital of France?"}]
@@ -66,7 +66,7 @@ async def run(kind: str, call: Call, url: str) -> Any:
     return await run_async(call, url) if kind == "async" else await asyncio.to_thread(run_sync, call, url)
 
 
-def base(made: Door) -> str:
+def base(made: InlineProxy) -> str:
     """The SDK puts `/v1` in front of its paths itself."""
     return made.url.removesuffix("/v1")
 
@@ -95,7 +95,7 @@ async def test_the_sdk_gets_the_same_through_the_door_as_directly(upstream: Reco
     direct = await run(kind, CALLS[name], upstream.url)
     seen = wire(upstream)
     upstream.requests.clear()
-    async with door(upstream.url) as made:
+    async with run_proxy(upstream.url) as made:
         assert await run(kind, CALLS[name], base(made)) == direct
     assert wire(upstream) == seen
     assert len(seen) == 1
@@ -104,7 +104,7 @@ async def test_the_sdk_gets_the_same_through_the_door_as_directly(upstream: Reco
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_a_block_is_one_bad_request_error_after_one_attempt(upstream: Recording, kind: str, name: str) -> None:
     """In the envelope of that API; the SDK does not try again, and the upstream saw nothing."""
-    async with door(upstream.url) as made:
+    async with run_proxy(upstream.url) as made:
         with pytest.raises(anthropic.BadRequestError) as caught:
             await run(kind, ATTACKS[name], base(made))
         assert len(made.scanner.scanned) == 1
@@ -117,7 +117,7 @@ async def test_a_block_is_one_bad_request_error_after_one_attempt(upstream: Reco
 @pytest.mark.parametrize("name", ["message", "stream"])
 async def test_a_refusal_is_an_answer_after_one_attempt(upstream: Recording, kind: str, name: str) -> None:
     """`block.style: refusal`: an object whose `stop_reason` says why it ends."""
-    async with door(upstream.url, block={"style": "refusal", "message": "Not this."}) as made:
+    async with run_proxy(upstream.url, block={"style": "refusal", "message": "Not this."}) as made:
         got = await run(kind, ATTACKS[name], base(made))
         assert len(made.scanner.scanned) == 1
     assert upstream.connections == 0
@@ -132,7 +132,7 @@ async def test_a_refusal_is_an_answer_after_one_attempt(upstream: Recording, kin
 @pytest.mark.parametrize("style", ["error", "refusal"])
 async def test_the_stream_helper_takes_either_ending(upstream: Recording, style: str) -> None:
     """`messages.stream` puts the events together; a withheld one is an error, or ends with `refusal`."""
-    async with door(upstream.url, block={"style": style}, **PATIENT) as made:
+    async with run_proxy(upstream.url, block={"style": style}, **PATIENT) as made:
         async with AsyncAnthropic(api_key="sk-client", base_url=base(made)) as client:
             if style == "error":
                 with pytest.raises(anthropic.BadRequestError):
@@ -149,10 +149,12 @@ async def test_the_stream_helper_takes_either_ending(upstream: Recording, style:
 @pytest.mark.parametrize("style", ["error", "refusal"])
 async def test_a_leak_in_an_answer_is_withheld_after_one_attempt(style: str, streamed: bool) -> None:
     """`responses: block`: an error of the SDK, in mid-stream, too; or an answer that ends with `refusal`."""
-    script = stream(list(MESSAGE.events(tokens(LEAK)))) if streamed else whole(json.dumps(MESSAGE.whole(LEAK)).encode())
+    script = (
+        stream(list(MESSAGE.events(tokens(LEAK)))) if streamed else respond(json.dumps(MESSAGE.response(LEAK)).encode())
+    )
     call: Call = lambda c: c.messages.create(**ASK, messages=BENIGN, system=SYSTEM, stream=streamed)  # noqa: E731
     terms: dict[str, Any] = {"responses": "block", "block": {"style": style}} | PATIENT
-    async with recording(script) as upstream, door(upstream.url, **terms) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made:
         if style == "error":
             with pytest.raises(anthropic.APIError, match="withheld"):
                 await run_async(call, base(made))
@@ -165,7 +167,7 @@ async def test_a_leak_in_an_answer_is_withheld_after_one_attempt(style: str, str
 
 async def test_a_scanner_that_is_down_is_an_error_that_the_sdk_tries_again(upstream: Recording, kind: str) -> None:
     """503 in that API's envelope, with `Retry-After`; nothing goes up meanwhile."""
-    async with door(upstream.url) as made:
+    async with run_proxy(upstream.url) as made:
         made.scanner.cause = "deadline"
         with pytest.raises(anthropic.InternalServerError) as caught:
             await run(kind, lambda c: CALLS["message"](c.with_options(max_retries=1)), base(made))
@@ -176,6 +178,6 @@ async def test_a_scanner_that_is_down_is_an_error_that_the_sdk_tries_again(upstr
 
 async def test_the_built_in_echo_speaks_to_the_sdk(kind: str) -> None:
     """A newcomer's first request works without any upstream."""
-    async with door("echo://") as made:
+    async with run_proxy("echo://") as made:
         for name in ("message", "stream"):
             assert await run(kind, CALLS[name], base(made))

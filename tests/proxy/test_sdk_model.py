@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import openai
 import pytest
-from door import ATTACK, Door, door
+from inline_proxy import ATTACK, InlineProxy, run_proxy
 from openai import AsyncOpenAI
 
 from sidecar.upstream.local import MODEL_NAME
@@ -16,14 +16,14 @@ ASKED = [{"role": "user", "content": "Write one short sentence about the sea."}]
 
 
 @pytest.fixture
-async def made() -> AsyncIterator[Door]:
+async def made() -> AsyncIterator[InlineProxy]:
     """A door in front of the model."""
     patient = {"connect_timeout": 5.0, "first_byte_timeout": 60.0, "idle_timeout": 60.0}
-    async with door("local://", upstream=patient) as found:
+    async with run_proxy("local://", upstream=patient) as found:
         yield found
 
 
-async def test_a_model_behind_the_door_answers_token_by_token_and_never_sees_an_attack(made: Door) -> None:
+async def test_a_model_behind_the_door_answers_token_by_token_and_never_sees_an_attack(made: InlineProxy) -> None:
     """The same words in a stream as at once, in many events; a block in between changes nothing."""
     asked = {"model": "smol", "messages": ASKED, "max_tokens": 12, "temperature": 0, "seed": 1}
     async with AsyncOpenAI(api_key="none", base_url=made.url, timeout=60) as client:

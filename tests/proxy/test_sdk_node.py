@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from answers import answer
-from door import ATTACK, door
+from inline_proxy import ATTACK, run_proxy
 from recording import Recording, recording, stream
 
 ROOT = Path(__file__).parents[2]
@@ -70,14 +70,16 @@ async def test_the_sdk_gets_the_same_through_the_door_as_directly(node: str, ups
     assert [result["attempts"] for result in direct.values()] == [1] * len(names)
     for responses in ("off", "flag", "block"):
         upstream.requests.clear()
-        async with door(upstream.url, inline={"files": "scan_jsonl"}, responses=responses, upstream=PATIENT) as made:
+        async with run_proxy(
+            upstream.url, inline={"files": "scan_jsonl"}, responses=responses, upstream=PATIENT
+        ) as made:
             assert await run(node, made.url, BENIGN, *names) == direct
         assert wire(upstream) == seen
 
 
 async def test_a_block_is_one_bad_request_error_after_one_attempt(node: str, upstream: Recording) -> None:
     """On every route with text, stream or not; the upstream saw nothing."""
-    async with door(upstream.url) as made:
+    async with run_proxy(upstream.url) as made:
         results = await run(node, made.url, ATTACK, *TEXT_CALLS)
     assert upstream.connections == 0
     for result in results.values():
@@ -87,7 +89,7 @@ async def test_a_block_is_one_bad_request_error_after_one_attempt(node: str, ups
 
 async def test_a_refusal_is_an_answer_after_one_attempt(node: str, upstream: Recording) -> None:
     """`block.style: refusal`."""
-    async with door(upstream.url, block={"style": "refusal", "message": "Not this."}) as made:
+    async with run_proxy(upstream.url, block={"style": "refusal", "message": "Not this."}) as made:
         results = await run(node, made.url, ATTACK, "chat", "chatStream", "responses", "responsesStream")
     assert upstream.connections == 0
     assert [result["attempts"] for result in results.values()] == [1, 1, 1, 1]
@@ -100,7 +102,7 @@ async def test_a_refusal_is_an_answer_after_one_attempt(node: str, upstream: Rec
 async def test_a_stream_that_is_cut_raises(node: str) -> None:
     """The SDK never takes half an answer for a whole one."""
     parts = [b'data: {"id":"1","choices":[]}\n\n', b'data: {"id":']
-    async with recording(stream(parts, pause=0.02, end="cut")) as upstream, door(upstream.url) as made:
+    async with recording(stream(parts, pause=0.02, end="cut")) as upstream, run_proxy(upstream.url) as made:
         result = (await run(node, made.url, BENIGN, "chatStream"))["chatStream"]
     assert result["error"] == "APIError"
     assert "broke off" in result["message"]
@@ -108,7 +110,7 @@ async def test_a_stream_that_is_cut_raises(node: str) -> None:
 
 async def test_the_built_in_echo_speaks_to_the_sdk(node: str) -> None:
     """No call fails."""
-    async with door("echo://") as made:
+    async with run_proxy("echo://") as made:
         results = await run(node, made.url, BENIGN, *TEXT_CALLS, "models")
     assert [name for name, result in results.items() if "error" in result] == []
     assert results["chat"]["value"]["choices"][0]["message"]["content"] == BENIGN

@@ -12,10 +12,10 @@ import aiohttp
 import openai
 import pytest
 from answers import answer
-from door import ATTACK, door
+from inline_proxy import ATTACK, run_proxy
 from openai import AsyncAzureOpenAI, AsyncOpenAI, OpenAI
 from pydantic import BaseModel
-from recording import Received, Recording, head, raw, recording, stream, whole
+from recording import Received, Recording, head, raw, recording, respond, stream
 
 BENIGN = [{"role": "user", "content": "What is the capital of France?"}]
 EVIL = [{"role": "user", "content": ATTACK}]
@@ -115,7 +115,7 @@ async def test_the_sdk_gets_the_same_through_the_door_as_directly(upstream: Reco
     direct = await run(kind, CALLS[name], f"{upstream.url}/v1")
     seen = wire(upstream)
     upstream.requests.clear()
-    async with door(upstream.url, inline={"files": "scan_jsonl"}, upstream=PATIENT) as made:
+    async with run_proxy(upstream.url, inline={"files": "scan_jsonl"}, upstream=PATIENT) as made:
         assert await run(kind, CALLS[name], made.url) == direct
     assert wire(upstream) == seen
     assert len(seen) == 1
@@ -129,7 +129,7 @@ async def test_nothing_changes_where_answers_are_looked_at(upstream: Recording, 
     terms: Any = {"inline": {"files": "scan_jsonl"}, "upstream": PATIENT}
     for setting in ("flag", "block"):
         upstream.requests.clear()
-        async with door(upstream.url, responses=setting, **terms) as made:
+        async with run_proxy(upstream.url, responses=setting, **terms) as made:
             assert await run("async", CALLS[name], made.url) == direct
             (through,) = upstream.requests
             answered = [await again(made.session, base, sent) for base in (upstream.url, made.url.removesuffix("/v1"))]
@@ -164,7 +164,7 @@ ATTACKS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_a_block_is_one_bad_request_error_after_one_attempt(upstream: Recording, kind: str, name: str) -> None:
     """`code == "content_filter"`; the SDK does not try again, and the upstream saw nothing."""
-    async with door(upstream.url) as made:
+    async with run_proxy(upstream.url) as made:
         with pytest.raises(openai.BadRequestError) as caught:
             await run(kind, ATTACKS[name], made.url)
         assert len(made.scanner.scanned) == 1
@@ -177,7 +177,7 @@ async def test_a_block_is_one_bad_request_error_after_one_attempt(upstream: Reco
 @pytest.mark.parametrize("name", ["chat", "chat stream", "responses", "responses stream"])
 async def test_a_refusal_is_an_answer_after_one_attempt(upstream: Recording, kind: str, name: str) -> None:
     """`block.style: refusal`: the SDK returns an object that says why it ends."""
-    async with door(upstream.url, block={"style": "refusal", "message": "Not this."}) as made:
+    async with run_proxy(upstream.url, block={"style": "refusal", "message": "Not this."}) as made:
         got = await run(kind, ATTACKS[name], made.url)
         assert len(made.scanner.scanned) == 1
     assert upstream.connections == 0
@@ -195,7 +195,7 @@ async def test_a_refusal_is_an_answer_after_one_attempt(upstream: Recording, kin
 
 async def test_a_scanner_that_is_down_is_an_error_that_the_sdk_tries_again(upstream: Recording, kind: str) -> None:
     """503 with `Retry-After`: trying again can help here, and nothing goes up meanwhile."""
-    async with door(upstream.url) as made:
+    async with run_proxy(upstream.url) as made:
         made.scanner.cause = "deadline"
         with pytest.raises(openai.InternalServerError) as caught:
             await run(kind, lambda c: CALLS["chat"](c.with_options(max_retries=1)), made.url)
@@ -207,7 +207,7 @@ async def test_a_scanner_that_is_down_is_an_error_that_the_sdk_tries_again(upstr
 async def test_a_stream_that_is_cut_raises(kind: str) -> None:
     """The SDK never takes half an answer for a whole one."""
     parts = [b'data: {"id":"1","choices":[]}\n\n', b'data: {"id":']
-    async with recording(stream(parts, pause=0.02, end="cut")) as upstream, door(upstream.url) as made:
+    async with recording(stream(parts, pause=0.02, end="cut")) as upstream, run_proxy(upstream.url) as made:
         with pytest.raises(openai.APIError, match="broke off"):
             await run(kind, CALLS["chat stream"], made.url)
 
@@ -215,7 +215,7 @@ async def test_a_stream_that_is_cut_raises(kind: str) -> None:
 async def test_a_body_that_is_cut_raises(kind: str) -> None:
     """The same without a stream."""
     cut = raw(head("200 OK", "application/json", "Content-Length: 100") + b'{"id": ')
-    async with recording(cut) as upstream, door(upstream.url) as made:
+    async with recording(cut) as upstream, run_proxy(upstream.url) as made:
         with pytest.raises(openai.APIConnectionError):
             await run(kind, lambda c: CALLS["chat"](c.with_options(max_retries=0)), made.url)
 
@@ -227,7 +227,7 @@ async def test_an_upstream_that_is_silent_is_asked_once(kind: str) -> None:
         await asyncio.sleep(3600)
 
     late: Any = lambda c: CALLS["chat"](c.with_options(default_headers={"x-stainless-timeout": "0.1"}))  # noqa: E731
-    async with recording(silent) as upstream, door(upstream.url, upstream={"first_byte_timeout": 0.3}) as made:
+    async with recording(silent) as upstream, run_proxy(upstream.url, upstream={"first_byte_timeout": 0.3}) as made:
         with pytest.raises(openai.InternalServerError) as caught:
             await run(kind, late, made.url)
     assert (caught.value.status_code, len(upstream.requests)) == (504, 1)
@@ -255,7 +255,7 @@ async def test_a_picture_in_an_event_of_a_stream_arrives(kind: str, name: str, r
     parts = [f"data: {json.dumps(event)}\n\n".encode() for event in (small, large)]
     async with recording(stream(parts)) as upstream:
         direct = await run(kind, call, f"{upstream.url}/v1")
-        async with door(upstream.url, responses=responses, upstream=PATIENT) as made:
+        async with run_proxy(upstream.url, responses=responses, upstream=PATIENT) as made:
             assert await run(kind, call, made.url) == direct
     assert LARGE in json.dumps(direct)
 
@@ -267,9 +267,9 @@ async def test_a_redirect_of_the_upstream_leads_back_to_the_sidecar(kind: str) -
         if received.target.endswith("?again"):
             return await answer(received, writer)
         there = f"Location: {upstream.url}/v1/chat/completions?again"
-        return await whole(b"{}", "307 Elsewhere", "application/json", there)(received, writer)
+        return await respond(b"{}", "307 Elsewhere", "application/json", there)(received, writer)
 
-    async with recording(script) as upstream, door(upstream.url) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url) as made:
         assert (await run(kind, CALLS["chat"], made.url))["choices"][0]["message"]["content"] == "Paris."
         assert (len(made.scanner.scanned), len(upstream.requests)) == (2, 2)
 
@@ -298,7 +298,7 @@ async def test_the_api_is_served_where_azure_gemini_and_others_have_it(place: st
             made = await CALLS[name](one)
             return [plain(event) async for event in made] if isinstance(made, openai.AsyncStream) else plain(made)
 
-    async with recording(script) as upstream, door(upstream.url) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url) as made:
         direct = await asked(upstream.url)
         assert await asked(made.url.removesuffix("/v1")) == direct
         assert len(made.scanner.scanned) == (name != "models")
@@ -307,7 +307,7 @@ async def test_the_api_is_served_where_azure_gemini_and_others_have_it(place: st
 
 async def test_the_headers_of_the_verdict_can_be_read(upstream: Recording) -> None:
     """With the SDK's own means."""
-    async with door(upstream.url) as made, AsyncOpenAI(api_key="sk-client", base_url=made.url) as client:
+    async with run_proxy(upstream.url) as made, AsyncOpenAI(api_key="sk-client", base_url=made.url) as client:
         got = await client.chat.completions.with_raw_response.create(model="m", messages=BENIGN)
     assert got.headers["x-sidecar-action"] == "allow"
     assert (got.headers["x-request-id"], got.headers["openai-version"]) == ("req_1", "2020-10-01")
@@ -316,6 +316,6 @@ async def test_the_headers_of_the_verdict_can_be_read(upstream: Recording) -> No
 @pytest.mark.parametrize("name", [name for name in CALLS if name not in UNLIKE_ECHO])
 async def test_the_built_in_echo_speaks_to_the_sdk(kind: str, name: str) -> None:
     """A newcomer's first request works without any upstream."""
-    async with door("echo://") as made:
+    async with run_proxy("echo://") as made:
         got = await run(kind, CALLS[name], made.url)
     assert got

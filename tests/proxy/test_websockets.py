@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
 from aiohttp.test_utils import TestServer
-from door import ATTACK, Door, door, eventually
+from inline_proxy import ATTACK, InlineProxy, eventually, run_proxy
 
 from sidecar import config
 
@@ -45,13 +45,13 @@ class Behind:
 
 
 @asynccontextmanager
-async def behind(**settings: Any) -> AsyncIterator[tuple[Behind, Door]]:
+async def behind(**settings: Any) -> AsyncIterator[tuple[Behind, InlineProxy]]:
     """The server and a door in front of it that passes websockets on."""
     server, app = Behind(), web.Application()
     app.router.add_get("/{tail:.*}", server.talk)
     async with TestServer(app) as running:
         server.url = str(running.make_url("/")).rstrip("/")
-        async with door(server.url, inline={"websockets": True}, **settings) as made:
+        async with run_proxy(server.url, inline={"websockets": True}, **settings) as made:
             yield server, made
 
 
@@ -263,7 +263,7 @@ async def test_a_key_of_ours_is_the_only_one_that_goes_up(tmp_path: Path) -> Non
 
 async def test_without_the_setting_it_is_426() -> None:
     """Clients that can go on over HTTP do so."""
-    async with door() as made:
+    async with run_proxy() as made:
         with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
             await made.session.ws_connect(f"{made.url}/realtime")
     assert raised.value.status == 426
@@ -271,7 +271,7 @@ async def test_without_the_setting_it_is_426() -> None:
 
 async def test_an_upstream_that_is_not_there_is_an_answer_over_http() -> None:
     """Nothing is promised to the client before the upstream has taken the socket."""
-    async with door("http://127.0.0.1:9", inline={"websockets": True}) as made:
+    async with run_proxy("http://127.0.0.1:9", inline={"websockets": True}) as made:
         with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
             await made.session.ws_connect(f"{made.url}/realtime")
     assert raised.value.status == 502
@@ -292,7 +292,7 @@ async def test_an_upstream_that_is_silent_or_leads_elsewhere_is_an_answer_over_h
     terms = {"connect_timeout": 0.2, "first_byte_timeout": 0.2}
     async with TestServer(app) as running:
         url = str(running.make_url("/")).rstrip("/")
-        async with door(url, inline={"websockets": True}, upstream=terms) as made:
+        async with run_proxy(url, inline={"websockets": True}, upstream=terms) as made:
             for path, status in (("realtime", 504), ("responses", 502)):
                 with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
                     await made.session.ws_connect(f"{made.url}/{path}")

@@ -8,9 +8,9 @@ import json
 import re
 
 import pytest
-from door import CHAT, EVIL, Door, door
 from hostile import chunked
-from recording import Received, Recording, head, recording, whole
+from inline_proxy import CHAT, EVIL, InlineProxy, run_proxy
+from recording import Received, Recording, head, recording, respond
 
 BENIGN = json.dumps(CHAT).encode()
 ATTACK = json.dumps(EVIL).encode()
@@ -27,7 +27,7 @@ def post(
     return "\r\n".join(head).encode("latin-1") + body
 
 
-async def talk(made: Door, *requests: bytes) -> list[int]:
+async def talk(made: InlineProxy, *requests: bytes) -> list[int]:
     """The statuses of what a connection answers on which these are sent in one go; interim ones too."""
     last = b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     got = await made.talk(b"".join(requests) + last)
@@ -41,7 +41,7 @@ def bodies(upstream: Recording) -> list[bytes]:
 
 async def test_requests_in_a_row_are_scanned_one_by_one() -> None:
     """Sent in one go: what is refused among them does not go up, and the others do, byte for byte."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         statuses = await talk(made, post(BENIGN), post(ATTACK), post(BENIGN), post(ATTACK))
     assert statuses == [200, 400, 200, 400, 200]
     assert bodies(upstream) == [BENIGN, BENIGN]
@@ -49,7 +49,7 @@ async def test_requests_in_a_row_are_scanned_one_by_one() -> None:
 
 async def test_what_follows_a_body_is_a_request_of_its_own() -> None:
     """And no part of the one before: the length is what was announced."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         statuses = await talk(made, post(BENIGN + post(ATTACK), length=len(BENIGN)))
     assert statuses == [200, 400, 200]
     assert bodies(upstream) == [BENIGN]
@@ -66,7 +66,7 @@ async def test_what_follows_a_body_is_a_request_of_its_own() -> None:
 )
 async def test_what_stands_beside_the_chunks_does_not_go_up(sent: bytes) -> None:
     """Extensions and trailers are nobody's body, nor fields of the next request: a chunked one is the last."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         got = await made.talk(sent + post(BENIGN, "X-Mine: 1"))
     statuses = re.findall(rb"HTTP/1\.[01] (\d{3}) ", got)
     assert (statuses, bodies(upstream)) in (([b"200"], [BENIGN]), ([b"400"], []))
@@ -76,7 +76,7 @@ async def test_what_stands_beside_the_chunks_does_not_go_up(sent: bytes) -> None
 
 async def test_a_coding_below_the_chunks_is_not_undone_by_anybody() -> None:
     """The body is read as it stands, and so it goes up; the field that says otherwise does not."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         for body in (BENIGN, ATTACK, gzip.compress(ATTACK)):
             await made.talk(post(chunked(body), "Transfer-Encoding: gzip, chunked", "Connection: close", length=-1))
     assert bodies(upstream) in ([], [BENIGN])
@@ -86,7 +86,7 @@ async def test_a_coding_below_the_chunks_is_not_undone_by_anybody() -> None:
 @pytest.mark.parametrize("coding", ["chunked, chunked", "identity", "chunked;q=1", "xchunked", "\x0bchunked"])
 async def test_another_transfer_coding_is_refused(coding: str) -> None:
     """Two servers could see different bodies in it."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         got = await made.talk(post(chunked(BENIGN), f"Transfer-Encoding: {coding}", "Connection: close", length=0))
     assert re.findall(rb"HTTP/1\.[01] (\d{3}) ", got)[0] == b"400"
     assert upstream.requests == []
@@ -94,7 +94,7 @@ async def test_another_transfer_coding_is_refused(coding: str) -> None:
 
 async def test_a_client_that_waits_for_leave_is_scanned_all_the_same() -> None:
     """`Expect: 100-continue` gets its interim answer and does not go up."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         statuses = await talk(made, post(BENIGN, "Expect: 100-continue"), post(ATTACK, "Expect: 100-continue"))
     assert statuses == [100, 200, 100, 400, 200]
     assert bodies(upstream) == [BENIGN]
@@ -104,7 +104,7 @@ async def test_a_client_that_waits_for_leave_is_scanned_all_the_same() -> None:
 async def test_who_would_rather_speak_http2_is_served_in_http1() -> None:
     """`Upgrade: h2c`, as Java's client asks by itself: the body is read as it stands, scanned and forwarded."""
     upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         whole_or_not = [(BENIGN, ()), (chunked(BENIGN), (TE,)), (ATTACK, ()), (chunked(ATTACK), (TE,))]
         got = [await made.talk(post(body, *upgrade, *more), until=b"}") for body, more in whole_or_not]
     assert [answer.split(b" ")[1] for answer in got] == [b"200", b"200", b"400", b"400"]
@@ -115,7 +115,7 @@ async def test_who_would_rather_speak_http2_is_served_in_http1() -> None:
 @pytest.mark.parametrize("target", ["http://other.example/v1/chat/completions", "//other.example/v1/chat/completions"])
 async def test_no_target_leads_to_another_host(target: str) -> None:
     """The upstream is the configured one or none."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         statuses = await talk(made, post(BENIGN, line=f"POST {target} HTTP/1.1"))
     assert statuses[0] in {200, 400}
     assert all(received.target == "/v1/chat/completions" for received in upstream.requests if received.body)
@@ -127,7 +127,7 @@ async def test_a_method_without_a_body_has_none(method: str, framing: str) -> No
     """On every route, and in either framing."""
     line = f"{method} /v1/chat/completions HTTP/1.1"
     sent = post(BENIGN, line=line) if framing == "length" else post(chunked(BENIGN), TE, line=line)
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         statuses = await talk(made, sent)
     assert statuses[0] == 400
     assert bodies(upstream) == []
@@ -138,7 +138,7 @@ async def test_a_method_without_a_body_has_none(method: str, framing: str) -> No
 )
 async def test_a_field_that_is_no_utf8_hinders_nothing(field: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Nothing raises on the way, and what stands beside it is scanned; its odd bytes stay behind."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
         statuses = await talk(made, post(BENIGN, field), post(ATTACK, field))
     assert statuses == [200, 400, 200]
     assert all(byte < 128 for byte in upstream.requests[0].head)
@@ -152,7 +152,7 @@ async def test_trailers_of_an_answer_are_not_fields_of_the_next() -> None:
         writer.write(head("200 OK", "application/json", TE) + b"2\r\n{}\r\n0\r\nX-Leak: EVIL\r\n\r\n")
         await writer.drain()
 
-    async with recording(script) as upstream, door(upstream.url) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url) as made:
         replies = [await made.ask(CHAT) for _ in range(3)]
     assert [(reply.status, reply.body, "X-Leak" in reply.headers) for reply in replies] == [(200, b"{}", False)] * 3
     assert upstream.connections == 1

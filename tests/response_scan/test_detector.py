@@ -6,7 +6,7 @@ import base64
 import json
 
 import pytest
-from door import personal
+from inline_proxy import personal
 
 from sidecar.config import Answers
 from sidecar.extraction.extraction import Extraction, extract

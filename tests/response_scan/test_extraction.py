@@ -14,7 +14,7 @@ from sidecar.response_scan.extraction import pieces
 def test_a_text_in_any_field_is_seen(name: str) -> None:
     """Whole, and as the running text of one channel of a stream."""
     place = PLACES[name]
-    assert "Quite so." in [piece.text for piece in pieces(place.whole("Quite so."))]
+    assert "Quite so." in [piece.text for piece in pieces(place.response("Quite so."))]
     channels: dict[str, str] = {}
     for event in place.events(["Quite ", "so."]):
         data = event.partition(b"data: ")[2]
@@ -27,7 +27,7 @@ def test_a_text_in_any_field_is_seen(name: str) -> None:
 @pytest.mark.parametrize("name", PLACES)
 def test_ids_enums_and_echoes_are_no_texts(name: str) -> None:
     """An answer without a word holds none; what the API repeats of the request is not the model's."""
-    texts = [piece.text for piece in pieces(PLACES[name].whole(""))]
+    texts = [piece.text for piece in pieces(PLACES[name].response(""))]
     assert SYSTEM not in texts
     assert [text for text in texts if text not in {"note", "Hm."} and "breakfast" not in text] == []
 

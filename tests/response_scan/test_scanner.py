@@ -10,8 +10,8 @@ import zlib
 from typing import Any
 
 import pytest
-from door import Door, Reply, door, post
-from recording import Received, Recording, Script, head, recording, stream, whole
+from inline_proxy import InlineProxy, Reply, post, run_proxy
+from recording import Received, Recording, Script, head, recording, respond, stream
 from speech import LEAK, PLACES, PLAIN, SYSTEM, Place, tokens
 
 from sidecar.response_scan.scanner import MAX_TEXTS
@@ -25,7 +25,7 @@ SECRET = "The key is AKIAIOSFODNN7QWERTZU, keep it."
 
 def answering(place: Place, text: str, *headers: str) -> Script:
     """An upstream that says this in one piece."""
-    return whole(json.dumps(place.whole(text)).encode(), "200 OK", "application/json", *headers)
+    return respond(json.dumps(place.response(text)).encode(), "200 OK", "application/json", *headers)
 
 
 def streamed(place: Place, text: str, **terms: Any) -> Script:
@@ -33,12 +33,12 @@ def streamed(place: Place, text: str, **terms: Any) -> Script:
     return stream(list(place.events(tokens(text))), **terms)
 
 
-async def ask(endpoint: Door, place: Place = CHAT, **fields: Any) -> Reply:
+async def ask(endpoint: InlineProxy, place: Place = CHAT, **fields: Any) -> Reply:
     """The place's request."""
     return await endpoint.ask(place.request | fields, place.path)
 
 
-async def listen(endpoint: Door, place: Place = CHAT) -> tuple[bytes, bool]:
+async def listen(endpoint: InlineProxy, place: Place = CHAT) -> tuple[bytes, bool]:
     """The body of a stream, and whether it ended cleanly."""
     content = (await endpoint.talk(post(place.request | {"stream": True}, place.path))).partition(b"\r\n\r\n")[2]
     body = b""
@@ -54,7 +54,7 @@ async def listen(endpoint: Door, place: Place = CHAT) -> tuple[bytes, bool]:
 async def test_a_leak_is_an_error_in_place_of_the_answer(name: str) -> None:
     """In every field: 400 that no SDK tries again, with the threat and without a word of the answer."""
     place = PLACES[name]
-    async with recording(answering(place, LEAK)) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(answering(place, LEAK)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         reply = await ask(endpoint, place)
         outcomes = [(d.entrypoint, d.action, d.verdict.threats) for d in endpoint.decision_log.decisions]
     if name == "completion":  # this API has no system prompt
@@ -74,7 +74,7 @@ async def test_a_leak_in_mid_stream_is_an_error_event_and_a_dirty_end(name: str)
     """In every field; of the run of words itself nothing has gone down."""
     place = PLACES[name]
     text = f"{PLAIN} {PLAIN} {PLAIN} {LEAK} {PLAIN}"
-    async with recording(streamed(place, text)) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(streamed(place, text)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         body, clean = await listen(endpoint, place)
         outcomes = [(d.entrypoint, d.action) for d in endpoint.decision_log.decisions]
     sent = list(place.events(tokens(text)))
@@ -90,8 +90,8 @@ async def test_an_ordinary_answer_passes_byte_for_byte(name: str) -> None:
     """Blocking costs an innocent answer nothing but the wait, streamed or not, in the order in which it came."""
     place = PLACES[name]
     text = f"{PLAIN} {PLAIN}"
-    body = json.dumps(place.whole(text)).encode()
-    async with recording(answering(place, text)) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    body = json.dumps(place.response(text)).encode()
+    async with recording(answering(place, text)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         reply = await ask(endpoint, place)
         assert (reply.status, reply.body) == (200, body)
         assert "x-sidecar-answer" not in reply.headers
@@ -103,10 +103,10 @@ async def test_an_ordinary_answer_passes_byte_for_byte(name: str) -> None:
 @pytest.mark.parametrize("text", [LEAK, MAIL, SECRET])
 async def test_flag_passes_everything_and_says_so(text: str) -> None:
     """`responses: flag`: the same bytes, a header where there still can be one, and a record in any case."""
-    body = json.dumps(CHAT.whole(text)).encode()
+    body = json.dumps(CHAT.response(text)).encode()
     async with (
         recording(answering(CHAT, text)) as upstream,
-        door(upstream.url, **PATIENT, responses="flag") as endpoint,
+        run_proxy(upstream.url, **PATIENT, responses="flag") as endpoint,
     ):
         reply = await ask(endpoint)
         assert (reply.status, reply.body, reply.headers["x-sidecar-answer"]) == (200, body, "flag")
@@ -117,7 +117,10 @@ async def test_flag_passes_everything_and_says_so(text: str) -> None:
 
 async def test_monitor_never_withholds() -> None:
     """`mode: monitor` turns a block into a flag."""
-    async with recording(answering(CHAT, LEAK)) as upstream, door(upstream.url, mode="monitor", **BLOCK) as endpoint:
+    async with (
+        recording(answering(CHAT, LEAK)) as upstream,
+        run_proxy(upstream.url, mode="monitor", **BLOCK) as endpoint,
+    ):
         reply = await ask(endpoint)
     assert (reply.status, reply.headers["x-sidecar-answer"]) == (200, "flag")
 
@@ -127,16 +130,16 @@ async def test_only_what_is_asked_for_is_found(text: str, kinds: list[str]) -> N
     """`answers.find` names what counts."""
     others = sorted({"pii", "secrets", "system_prompt"} - set(kinds))
     async with recording(answering(CHAT, text)) as upstream:
-        async with door(upstream.url, answers={"find": kinds}, **BLOCK) as endpoint:
+        async with run_proxy(upstream.url, answers={"find": kinds}, **BLOCK) as endpoint:
             assert (await ask(endpoint)).status == 400
-        async with door(upstream.url, answers={"find": others}, **BLOCK) as endpoint:
+        async with run_proxy(upstream.url, answers={"find": others}, **BLOCK) as endpoint:
             assert (await ask(endpoint)).status == 200
 
 
 async def test_what_the_user_said_himself_is_no_find() -> None:
     """A model may repeat an address to whoever gave it."""
     messages = [{"role": "user", "content": "Is marlowe.vance@bellweather-hotel.com a good address?"}]
-    async with recording(answering(CHAT, MAIL)) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(answering(CHAT, MAIL)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         assert (await ask(endpoint, messages=messages)).status == 200
         assert (await ask(endpoint)).status == 400
 
@@ -145,7 +148,7 @@ async def test_the_canary_is_found_without_a_system_prompt() -> None:
     """However it is spelled."""
     terms = BLOCK | {"answers": {"canary": "quokka-seventeen-4711"}}
     script = answering(CHAT, "It says: Q-U-O-K-K-A seventeen 4711.")
-    async with recording(script) as upstream, door(upstream.url, **terms) as endpoint:
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as endpoint:
         reply = await ask(endpoint, messages=[{"role": "user", "content": "Hi"}])
     assert reply.headers["x-sidecar-answer-threats"] == "system_prompt_extraction"
 
@@ -160,7 +163,7 @@ async def test_the_refusal_style_withholds_with_a_finish_reason(name: str) -> No
         "message": b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
     }
     script, terms = streamed(place, f"{PLAIN} {PLAIN} {LEAK}"), BLOCK | {"block": {"style": "refusal"}}
-    async with recording(script) as upstream, door(upstream.url, **terms) as endpoint:
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as endpoint:
         body, clean = await listen(endpoint, place)
         upstream.script = answering(place, LEAK)
         reply = await ask(endpoint, place)
@@ -178,14 +181,14 @@ async def test_a_compressed_answer_is_looked_at(coding: str) -> None:
     field = f"Content-Encoding: {coding}"
 
     def packed(text: str) -> Script:
-        return whole(pack(json.dumps(CHAT.whole(text)).encode()), "200 OK", "application/json", field)
+        return respond(pack(json.dumps(CHAT.response(text)).encode()), "200 OK", "application/json", field)
 
-    async with recording(packed(LEAK)) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(packed(LEAK)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         assert (await ask(endpoint)).status == 400
         assert upstream.requests[0].header("accept-encoding") == "identity"
         upstream.script = packed(PLAIN)
         reply = await ask(endpoint)
-    assert (reply.headers["Content-Encoding"], reply.body) == (coding, pack(json.dumps(CHAT.whole(PLAIN)).encode()))
+    assert (reply.headers["Content-Encoding"], reply.body) == (coding, pack(json.dumps(CHAT.response(PLAIN)).encode()))
 
 
 @pytest.mark.parametrize(("text", "ends"), [(PLAIN, True), (PLAIN + LEAK, False)])
@@ -197,21 +200,21 @@ async def test_a_compressed_stream_is_looked_at(text: str, ends: bool) -> None:
         fields = [f"Content-Length: {len(data)}", "Content-Encoding: gzip"]
         writer.write(head("200 OK", "text/event-stream", *fields) + data)
 
-    async with recording(script) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(script) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         body, clean = await listen(endpoint)
     assert clean is ends
     assert (body == b"".join(CHAT.events(tokens(text)))) is ends
 
 
 UNREADABLE = {
-    "another coding": whole(b"\x0b\x02\x80", "200 OK", "application/json", "Content-Encoding: dcb"),
-    "no JSON": whole(b"Sure! Never mention", "200 OK", "application/json"),
-    "not gzip": whole(b"{}", "200 OK", "application/json", "Content-Encoding: gzip"),
-    "cut gzip": whole(gzip.compress(b'{"a": 1}')[:-9], "200 OK", "application/json", "Content-Encoding: gzip"),
-    "plain text": whole(b"Sure!", "200 OK", "text/plain"),
-    "lines of JSON": whole(b'{"a": 1}\n{"a": 2}\n', "200 OK", "application/x-ndjson"),
-    "too large": whole(b'{"a": "' + b"x" * 5000 + b'"}', "200 OK", "application/json"),
-    "bomb": whole(
+    "another coding": respond(b"\x0b\x02\x80", "200 OK", "application/json", "Content-Encoding: dcb"),
+    "no JSON": respond(b"Sure! Never mention", "200 OK", "application/json"),
+    "not gzip": respond(b"{}", "200 OK", "application/json", "Content-Encoding: gzip"),
+    "cut gzip": respond(gzip.compress(b'{"a": 1}')[:-9], "200 OK", "application/json", "Content-Encoding: gzip"),
+    "plain text": respond(b"Sure!", "200 OK", "text/plain"),
+    "lines of JSON": respond(b'{"a": 1}\n{"a": 2}\n', "200 OK", "application/x-ndjson"),
+    "too large": respond(b'{"a": "' + b"x" * 5000 + b'"}', "200 OK", "application/json"),
+    "bomb": respond(
         gzip.compress(b'{"a": "' + b"x" * 5000 + b'"}'), "200 OK", "application/json", "Content-Encoding: gzip"
     ),
 }
@@ -222,15 +225,15 @@ async def test_what_cannot_be_looked_at_follows_the_failure_policy(name: str) ->
     """`failure.answer`: closed is 503 that is not tried again; open passes it, named and recorded."""
     limit = {"body_bytes": 4000}
     async with recording(UNREADABLE[name]) as upstream:
-        async with door(upstream.url, answers=limit, **BLOCK) as endpoint:
+        async with run_proxy(upstream.url, answers=limit, **BLOCK) as endpoint:
             reply = await ask(endpoint)
             assert (reply.status, reply.headers["x-should-retry"]) == (503, "false")
             assert reply.error["code"] == "scanner_unavailable"
-        async with door(upstream.url, answers=limit, failure={"answer": "allow"}, **BLOCK) as endpoint:
+        async with run_proxy(upstream.url, answers=limit, failure={"answer": "allow"}, **BLOCK) as endpoint:
             reply = await ask(endpoint)
             assert (reply.status, reply.headers["x-sidecar-answer"]) == (200, "unscanned")
             assert endpoint.decision_log.decisions[-1].verdict.failure == "unreadable"
-        async with door(upstream.url, answers=limit, **PATIENT) as endpoint:
+        async with run_proxy(upstream.url, answers=limit, **PATIENT) as endpoint:
             assert (await ask(endpoint)).body == reply.body
 
 
@@ -238,7 +241,7 @@ async def test_what_cannot_be_looked_at_follows_the_failure_policy(name: str) ->
 async def test_an_answer_with_more_texts_than_anybody_writes_cannot_be_looked_at(value: bytes, status: int) -> None:
     """Each text costs some work, so a large answer is not made of single letters; numbers cost none."""
     answer = b'{"choices": [' + b",".join([value] * (MAX_TEXTS + 1)) + b"]}"
-    async with recording(whole(answer)) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(respond(answer)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         assert (await ask(endpoint)).status == status
 
 
@@ -248,7 +251,7 @@ async def test_an_event_that_cannot_be_read_follows_the_failure_policy(setting: 
     events = [*CHAT.events(["Hello ", "you."])]
     events.insert(2, b"data: {never\n\n")
     terms = BLOCK | {"failure": {"answer": setting}}
-    async with recording(stream(events)) as upstream, door(upstream.url, **terms) as endpoint:
+    async with recording(stream(events)) as upstream, run_proxy(upstream.url, **terms) as endpoint:
         body, clean = await listen(endpoint)
     assert (clean, body == b"".join(events)) == ((True, True) if setting == "allow" else (False, False))
     assert (b"{never" in body) is (setting == "allow")
@@ -261,16 +264,16 @@ MUCH = "The ferry leaves at seven from the old harbour, and not before. " * 900
 async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_policy() -> None:
     """`scan.deadline` holds for it: closed is 503 that is not tried again; open passes it, named and recorded."""
     async with recording(answering(CHAT, MUCH)) as upstream:
-        async with door(upstream.url, **LATE) as endpoint:
+        async with run_proxy(upstream.url, **LATE) as endpoint:
             reply = await ask(endpoint)
             assert (reply.status, reply.headers["x-should-retry"]) == (503, "false")
             assert b"harbour" not in reply.body
             assert endpoint.decision_log.decisions[-1].action == "block"
-        async with door(upstream.url, failure={"answer": "allow"}, **LATE) as endpoint:
+        async with run_proxy(upstream.url, failure={"answer": "allow"}, **LATE) as endpoint:
             reply = await ask(endpoint)
             assert (reply.status, reply.headers["x-sidecar-answer"]) == (200, "unscanned")
             assert endpoint.decision_log.decisions[-1].verdict.failure == "unreadable"
-        async with door(upstream.url, **BLOCK) as endpoint:
+        async with run_proxy(upstream.url, **BLOCK) as endpoint:
             assert (await ask(endpoint)).body == reply.body
 
 
@@ -278,7 +281,7 @@ async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_poli
 async def test_a_look_at_a_stream_that_takes_too_long_follows_the_failure_policy(setting: str) -> None:
     """Closed ends the stream without what was waiting; open passes all of it, and says so in the log."""
     events, terms = [*CHAT.events([MUCH, "Bye."])], LATE | {"failure": {"answer": setting}}
-    async with recording(stream(events)) as upstream, door(upstream.url, **terms) as endpoint:
+    async with recording(stream(events)) as upstream, run_proxy(upstream.url, **terms) as endpoint:
         body, clean = await listen(endpoint)
     assert clean is (setting == "allow")
     assert (b"harbour" in body) is clean
@@ -290,7 +293,7 @@ async def test_a_system_prompt_that_takes_too_long_to_read_follows_the_failure_p
     """Closed: 503 before anything goes up, so it may be tried again; open: passed, and named."""
     prompt = [{"role": "system", "content": MUCH}, {"role": "user", "content": "Hello."}]
     terms = LATE | {"failure": {"answer": setting}}
-    async with recording(answering(CHAT, PLAIN)) as upstream, door(upstream.url, **terms) as endpoint:
+    async with recording(answering(CHAT, PLAIN)) as upstream, run_proxy(upstream.url, **terms) as endpoint:
         reply = await ask(endpoint, messages=prompt)
     assert reply.status == (200 if setting == "allow" else 503)
     assert len(upstream.requests) == (setting == "allow")
@@ -300,9 +303,9 @@ async def test_a_system_prompt_that_takes_too_long_to_read_follows_the_failure_p
 async def test_errors_and_other_routes_pass_as_they_are() -> None:
     """An error is the upstream's own word; embeddings and models say nothing."""
     error = json.dumps({"error": {"message": LEAK}}).encode()
-    async with recording(whole(error, "400 Bad Request")) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(respond(error, "400 Bad Request")) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         assert (await ask(endpoint)).body == error
-        upstream.script = whole(b"not json", "200 OK", "application/json")
+        upstream.script = respond(b"not json", "200 OK", "application/json")
         assert (await endpoint.ask({"model": "m", "input": "a"}, "/v1/embeddings")).body == b"not json"
         assert upstream.requests[-1].header("accept-encoding") != "identity"
 
@@ -312,9 +315,9 @@ async def test_an_answer_of_an_operators_own_route_is_looked_at() -> None:
     request = CHAT.request | {"stream": False}
     terms = BLOCK | {"inline": {"routes": ["/api/chat"]}}
     answer = json.dumps({"message": {"role": "assistant", "content": LEAK}, "done": True}).encode()
-    async with recording(whole(answer)) as upstream, door(upstream.url, **terms) as endpoint:
+    async with recording(respond(answer)) as upstream, run_proxy(upstream.url, **terms) as endpoint:
         reply = await endpoint.ask(request, "/api/chat")
-        upstream.script = whole(answer.replace(LEAK.encode(), b"Good morning."))
+        upstream.script = respond(answer.replace(LEAK.encode(), b"Good morning."))
         assert (await endpoint.ask(request, "/api/chat")).status == 200
     assert (reply.status, reply.headers["x-sidecar-answer"]) == (400, "block")
 
@@ -324,7 +327,7 @@ async def test_an_answer_of_an_operators_own_route_is_looked_at() -> None:
 async def test_subtitles_and_sound_pass_as_they_are(kind: str, route: str) -> None:
     """No chat has written them; what cannot be read there is no failure."""
     body = b"WEBVTT\n\n00:00.000 --> 00:01.000\nHello.\n\xff"
-    async with recording(whole(body, "200 OK", kind)) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(respond(body, "200 OK", kind)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         reply = await endpoint.ask({"model": "m", "input": "Hello."}, f"/v1/audio/{route}")
     assert (reply.status, reply.body, "x-sidecar-answer" in reply.headers) == (200, body, False)
 
@@ -333,7 +336,10 @@ async def test_subtitles_and_sound_pass_as_they_are(kind: str, route: str) -> No
 async def test_a_stream_that_breaks_off_gives_what_came_and_ends_dirty(end: str) -> None:
     """What was held back and is innocent goes down before the error."""
     sent = list(CHAT.events(tokens(PLAIN)))[:-2]
-    async with recording(stream(sent, pause=0.001, end=end)) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with (
+        recording(stream(sent, pause=0.001, end=end)) as upstream,
+        run_proxy(upstream.url, **BLOCK) as endpoint,
+    ):
         body, clean = await listen(endpoint)
     assert not clean
     if end == "cut":
@@ -356,7 +362,7 @@ async def test_a_stream_is_held_back_by_no_more_than_the_window() -> None:
             writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
         writer.write(b"0\r\n\r\n")
 
-    async with recording(script) as upstream, door(upstream.url, answers={"hold": hold}, **BLOCK) as endpoint:
+    async with recording(script) as upstream, run_proxy(upstream.url, answers={"hold": hold}, **BLOCK) as endpoint:
         reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(post(CHAT.request | {"stream": True}))
         async with asyncio.timeout(10):
@@ -379,7 +385,7 @@ async def test_a_plain_word_goes_as_soon_as_two_more_have_come() -> None:
             writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
         writer.write(b"0\r\n\r\n")
 
-    async with recording(script) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(script) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(post(CHAT.request | {"stream": True}))
         async with asyncio.timeout(10):
@@ -396,7 +402,7 @@ async def test_no_digit_of_personal_data_has_gone_when_it_is_found(answer: str, 
     text = f"{PLAIN} You can reach her under {answer} any time. {PLAIN}"
     async with (
         recording(stream(list(CHAT.events(tokens(text, size))))) as upstream,
-        door(upstream.url, **BLOCK) as endpoint,
+        run_proxy(upstream.url, **BLOCK) as endpoint,
     ):
         body, clean = await listen(endpoint)
     sent = "".join(re.findall(r'"content": "([^"]*)"', body.decode()))
@@ -409,7 +415,7 @@ async def test_choices_that_speak_by_turns_are_told_apart() -> None:
     """A leak spread over the pieces of one choice is found though another one speaks in between."""
     other = list(PLACES["chat, third choice"].events(tokens(PLAIN * 2)))
     mixed = [event for pair in zip(CHAT.events(tokens(LEAK + PLAIN)), other, strict=False) for event in pair]
-    async with recording(stream(mixed)) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(stream(mixed)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         body, clean = await listen(endpoint)
     assert not clean
     assert b"withheld" in body
@@ -417,8 +423,8 @@ async def test_choices_that_speak_by_turns_are_told_apart() -> None:
 
 async def test_off_asks_nothing_of_the_upstream(recorder: Recording) -> None:
     """With `responses: off` headers and bytes are those of before."""
-    recorder.script = whole(gzip.compress(b"{}"), "200 OK", "application/json", "Content-Encoding: gzip")
-    async with door(recorder.url, **PATIENT) as endpoint:
+    recorder.script = respond(gzip.compress(b"{}"), "200 OK", "application/json", "Content-Encoding: gzip")
+    async with run_proxy(recorder.url, **PATIENT) as endpoint:
         reply = await endpoint.ask(CHAT.request, Accept_Encoding="br, gzip")
     assert recorder.requests[0].header("accept-encoding") == "br, gzip"
     assert (reply.body, "x-sidecar-answer" in reply.headers) == (gzip.compress(b"{}"), False)
@@ -440,7 +446,7 @@ async def test_a_sign_of_life_passes_while_text_is_held(name: str) -> None:
     place, ping = PLACES[name], PINGS[name]
     first = next(iter(place.events(["The flood of "])))
     parts = [first, ping, ping]
-    async with recording(stream(parts, end="stall")) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(stream(parts, end="stall")) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(post(place.request | {"stream": True}, place.path))
         async with asyncio.timeout(5):
@@ -452,7 +458,7 @@ async def test_a_sign_of_life_passes_while_text_is_held(name: str) -> None:
 async def test_held_text_goes_when_nothing_more_comes() -> None:
     """A second after the last word: what might be the beginning of something waits no longer for its end."""
     events = list(CHAT.events(["The flood of the year"]))
-    async with recording(stream(events[:2], end="stall")) as upstream, door(upstream.url, **BLOCK) as endpoint:
+    async with recording(stream(events[:2], end="stall")) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(post(CHAT.request | {"stream": True}, CHAT.path))
         async with asyncio.timeout(10):

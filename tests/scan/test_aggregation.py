@@ -18,7 +18,7 @@ def case(*segments: Segment) -> Case:
 def report(*found: tuple[str, Label, float]) -> LayerReport:
     """A report with one finding a segment."""
     findings = [Finding("T-1", label, score, LayerName.RULES, path) for path, label, score in found]
-    return LayerReport.over(LayerName.RULES, [SegmentReport(f.score, (f,)) for f in findings])
+    return LayerReport.from_segments(LayerName.RULES, [SegmentReport(f.score, (f,)) for f in findings])
 
 
 def test_a_bar_is_the_keys_then_the_sources_then_the_general_one() -> None:
@@ -76,7 +76,7 @@ def test_a_key_switches_rules() -> None:
     """Off and hint no longer decide, block does but for what is only mentioned; a score takes the place of another."""
     found = [Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a")]
     found += [Finding("T-2", Label.JAILBREAK, 0.7, LayerName.RULES, "a", decides=False)]
-    report = LayerReport.over(LayerName.RULES, [SegmentReport(0.9, tuple(found))])
+    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.9, tuple(found))])
     assert switched(report, {}) is switched(report, {"T-9": RuleChange("off")}) is report
     for switch, score, levels in (
         (RuleChange("off"), 0.0, (False, False)),
@@ -93,7 +93,7 @@ def test_a_key_switches_rules() -> None:
 def test_an_excepted_hint_no_longer_counts() -> None:
     """Whoever excepts a rule on a text means its hints, too."""
     found = Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a", decides=False, hint=True)
-    report = LayerReport.over(LayerName.RULES, [SegmentReport(0.0, (found,))])
+    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, (found,))])
     here = replace(case(Segment("a", path="a")), exempt=(frozenset({"T-1"}),))
     assert [f.hint for f in exempted(report, here).findings] == [False]
 

@@ -206,8 +206,8 @@ async def test_what_blocks_is_not_let_up_because_the_rest_is_too_long() -> None:
 
 async def test_what_is_left_over_when_a_budget_ends_follows_its_own_line() -> None:
     """`budget` is the client's doing, too; a judge whose budget is spent is another matter."""
-    half = SegmentReport(0.2, whole=False)
-    report = replace(LayerReport.over(LayerName.SEMANTIC, [half]), failure="budget")
+    half = SegmentReport(0.2, complete=False)
+    report = replace(LayerReport.from_segments(LayerName.SEMANTIC, [half]), failure="budget")
     stages = (Stage(rules(0.1)), Stage(semantic(report=report), "skip"))
     verdict = await engine(*stages).scan(REQUEST)
     assert (verdict.failure, verdict.action) == ("budget", Action.BLOCK)
@@ -221,8 +221,8 @@ async def test_what_is_left_over_when_a_budget_ends_follows_its_own_line() -> No
 async def test_what_was_read_before_a_budget_ended_still_blocks(opens: Action) -> None:
     """A block is no failure, whichever layer has found it."""
     for before, found in ((0.1, 0.9), (0.9, 0.1)):
-        half = SegmentReport(found, whole=False)
-        report = replace(LayerReport.over(LayerName.SEMANTIC, [half]), failure="budget")
+        half = SegmentReport(found, complete=False)
+        report = replace(LayerReport.from_segments(LayerName.SEMANTIC, [half]), failure="budget")
         made = engine(Stage(rules(before)), Stage(semantic(report=report)), budget=opens)
         verdict = await made.scan(REQUEST, Caller(thorough=True))
         assert (verdict.action, verdict.failure, verdict.risk_score) == (Action.BLOCK, None, 0.9)
@@ -275,12 +275,12 @@ def sized(name: LayerName, *scores: float) -> Fixed:
 
     async def scan(request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         made.priors.append(prior)
-        made.enough = request.enough  # type: ignore[attr-defined]
+        made.sufficient_score = request.sufficient_score  # type: ignore[attr-defined]
         each = [
             SegmentReport(score, (Finding("T-1", Label.JAILBREAK, score, name, segment.path),))
             for score, segment in zip(scores, request.segments, strict=True)
         ]
-        return LayerReport.over(name, each)
+        return LayerReport.from_segments(name, each)
 
     made.scan = scan  # type: ignore[method-assign]
     return made
@@ -312,7 +312,7 @@ async def test_each_segment_is_held_to_the_threshold_of_its_source(
     thresholds = {Source.UNTRUSTED: 0.5, Source.APPLICATION: 0.9}
     verdict = await engine(Stage(sized(LayerName.RULES, *scores)), thresholds=thresholds).scan(MIXED)
     decided = scores[0] if action is Action.ALLOW else max(scores)
-    assert (verdict.action, verdict.culprit, verdict.risk_score) == (action, culprit, decided)
+    assert (verdict.action, verdict.blocking_path, verdict.risk_score) == (action, culprit, decided)
     assert verdict.threats == ((Label.JAILBREAK,) if action is Action.BLOCK else ())
 
 
@@ -346,8 +346,8 @@ async def test_a_layer_reads_the_sources_that_it_is_given() -> None:
     first, later = sized(LayerName.RULES, 0.1, 0.2, 0.95), sized(LayerName.SEMANTIC, 0.3)
     layers = {Source.UNTRUSTED: frozenset({LayerName.RULES}), Source.APPLICATION: frozenset({LayerName.RULES})}
     verdict = await engine(Stage(first), Stage(later), layers=layers).scan(MIXED, Caller(thorough=True))
-    assert [len(report.each) for report in verdict.reports] == [3, 3]
-    assert [one.score for one in verdict.reports[1].each] == [0.3, 0.0, 0.0]
+    assert [len(report.segment_reports) for report in verdict.reports] == [3, 3]
+    assert [one.score for one in verdict.reports[1].segment_reports] == [0.3, 0.0, 0.0]
     nobody = {source: frozenset({LayerName.RULES}) for source in Source}
     verdict = await engine(Stage(first), Stage(later), layers=nobody).scan(MIXED)
     assert [report.layer for report in verdict.reports] == [LayerName.RULES]
@@ -376,7 +376,7 @@ async def test_a_block_is_not_settled_while_a_judge_may_still_replace_it() -> No
     first, later = sized(LayerName.RULES, 0.7), semantic(0.1)
     stages = (Stage(first), Stage(later, until_settled=True), Stage(judge(0.0), between=(0.4, 0.8), replaces=True))
     await engine(*stages, early=True).scan(REQUEST)
-    assert (len(later.priors), first.enough) == (1, 0.8)  # type: ignore[attr-defined]
+    assert (len(later.priors), first.sufficient_score) == (1, 0.8)  # type: ignore[attr-defined]
 
 
 async def test_layers_are_told_what_is_enough_only_where_that_changes_no_verdict() -> None:
@@ -391,4 +391,4 @@ async def test_layers_are_told_what_is_enough_only_where_that_changes_no_verdict
     ):
         layer = sized(LayerName.RULES, 0.1)
         await engine(Stage(layer), **terms).scan(REQUEST, who)
-        assert layer.enough == enough  # type: ignore[attr-defined]
+        assert layer.sufficient_score == enough  # type: ignore[attr-defined]

@@ -51,8 +51,8 @@ class Words:
         """Report on each segment."""
         each: list[SegmentReport] = []
         for segment in request.segments:
-            if request.enough is not None and any(one.score >= request.enough for one in each):
-                each.append(SegmentReport(0.0, (), whole=False))
+            if request.sufficient_score is not None and any(one.score >= request.sufficient_score for one in each):
+                each.append(SegmentReport(0.0, (), complete=False))
                 continue
             found = tuple(
                 Finding(f"T-{word}", Label.JAILBREAK, 0.9, self.name, segment.path)
@@ -60,7 +60,7 @@ class Words:
                 if word in segment.text
             )
             each.append(SegmentReport(0.9 if found else 0.0, found))
-        return LayerReport.over(self.name, each)
+        return LayerReport.from_segments(self.name, each)
 
 
 def engine(known: Exemptions) -> Engine:

@@ -21,10 +21,10 @@ def model(score: float, start: int = 0, end: int = 20) -> Finding:
 
 def together(found: Finding, *hints: Finding) -> float:
     """The score of a text with these findings."""
-    rules = LayerReport.over(LayerName.RULES, [SegmentReport(0.0, hints)])
-    semantic = LayerReport.over(LayerName.SEMANTIC, [SegmentReport(found.score, (found,))])
+    rules = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, hints)])
+    semantic = LayerReport.from_segments(LayerName.SEMANTIC, [SegmentReport(found.score, (found,))])
     report = fused(semantic, [rules])
-    assert report.score == report.each[0].score == report.findings[0].score
+    assert report.score == report.segment_reports[0].score == report.findings[0].score
     return report.score
 
 
@@ -58,14 +58,14 @@ def test_a_finding_without_a_place_is_about_the_whole_text() -> None:
 
 def test_each_segment_has_its_own_hints() -> None:
     """A hint in one text says nothing of another."""
-    rules = LayerReport.over(LayerName.RULES, [SegmentReport(0.0, (hint("A-1", 0.8),)), SegmentReport(0.0)])
-    semantic = LayerReport.over(LayerName.SEMANTIC, [SegmentReport(0.5, (model(0.5),))] * 2)
-    assert [round(one.score, 2) for one in fused(semantic, [rules]).each] == [0.8, 0.5]
+    rules = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, (hint("A-1", 0.8),)), SegmentReport(0.0)])
+    semantic = LayerReport.from_segments(LayerName.SEMANTIC, [SegmentReport(0.5, (model(0.5),))] * 2)
+    assert [round(one.score, 2) for one in fused(semantic, [rules]).segment_reports] == [0.8, 0.5]
 
 
 def test_other_reports_stay_as_they_are() -> None:
     """Of another layer, without an answer, or without segments."""
-    rules = LayerReport.over(LayerName.RULES, [SegmentReport(0.0, (hint("A-1", 0.8),))])
+    rules = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, (hint("A-1", 0.8),))])
     silent = LayerReport(LayerName.SEMANTIC, None, failure="deadline")
     for report in (rules, silent, LayerReport(LayerName.LLM_JUDGE, 0.5)):
         assert fused(report, [rules]) is report

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from door import KeptJournal, WordScanner
+from inline_proxy import RecordedDecisionLog, WordScanner
 
 from sidecar.auth.api_keys import ApiKey
 from sidecar.config import Settings
@@ -22,9 +22,9 @@ PASSED = Verdict(0.0, Action.ALLOW, (), 1, LayerName.RULES, failure="deadline")
 CONTEXT = ScanContext("dec_1", "inline", "/v1/chat/completions")
 
 
-def service(scanner: Any = None, log: KeptJournal | None = None, **settings: Any) -> ScanService:
+def service(scanner: Any = None, log: RecordedDecisionLog | None = None, **settings: Any) -> ScanService:
     """A service over a scanner made for tests."""
-    return ScanService(scanner or WordScanner(), log or KeptJournal(), Settings.model_validate(settings))
+    return ScanService(scanner or WordScanner(), log or RecordedDecisionLog(), Settings.model_validate(settings))
 
 
 def key(**changes: Any) -> ApiKey:
@@ -87,7 +87,7 @@ async def test_a_request_without_texts_is_not_scanned() -> None:
 
 async def test_a_record_holds_lengths_and_no_text() -> None:
     """One row, in order, after what is running."""
-    log = KeptJournal()
+    log = RecordedDecisionLog()
     scans = service(log=log)
     scans.record(CONTEXT, ScanOutcome(BLOCKED, "block"), 400, (Segment("hello"), Segment("you")), "m")
     assert log.decisions == []
@@ -99,7 +99,7 @@ async def test_a_record_holds_lengths_and_no_text() -> None:
 
 def test_nothing_is_admitted_while_a_required_log_cannot_be_written() -> None:
     """The caller is told to come back."""
-    log = KeptJournal()
+    log = RecordedDecisionLog()
     service(log=log).admit()
     log.broken = True
     with pytest.raises(Unavailable, match=r"log\.required"):

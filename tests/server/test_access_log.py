@@ -1,4 +1,4 @@
-"""Twin of sidecar/server/access_log.py: what a line says, and what it never says."""
+"""Tests `sidecar.server.access_log`: which fields a line has, and that it contains no client text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from sidecar.config import Settings
 from sidecar.errors import Unauthorized
 from sidecar.server.access_log import access_log
-from sidecar.server.middleware import boundary
+from sidecar.server.middleware import error_boundary
 from sidecar.server.responses import DECISION, KEY_ID
 from sidecar.util import logs
 
@@ -24,26 +24,26 @@ SETTINGS = Settings.model_validate({"log": {"access": True}, "listen": {"trusted
 
 
 async def fine(request: web.Request) -> web.Response:
-    """Known by its key."""
+    """A handler that accepts the key."""
     request[KEY_ID] = "abcdefgh"
     return web.Response()
 
 
 async def refused(_request: web.Request) -> web.Response:
-    """Nobody we know."""
+    """A handler that refuses the key."""
     raise Unauthorized("Invalid API key.")
 
 
-async def left(_request: web.Request) -> web.Response:
-    """The client is gone."""
+async def disconnected(_request: web.Request) -> web.Response:
+    """A handler whose client has disconnected."""
     raise ConnectionResetError
 
 
 @asynccontextmanager
 async def listening(settings: Settings = SETTINGS) -> AsyncIterator[TestClient[web.Request, web.Application]]:
-    """A port with the log and the boundary behind it, as the data port has them."""
-    app = web.Application(middlewares=[*access_log(settings), boundary()])
-    app.add_routes([web.get("/fine", fine), web.get("/refused", refused), web.get("/left", left)])
+    """A port with the access log and the error boundary in the order of the data port."""
+    app = web.Application(middlewares=[*access_log(settings), error_boundary()])
+    app.add_routes([web.get("/fine", fine), web.get("/refused", refused), web.get("/left", disconnected)])
     app.add_routes([web.get("/ready", fine), web.get("/files/{name}", fine)])
     logs.configure("json", "info")
     async with TestClient(TestServer(app)) as client:
@@ -56,23 +56,27 @@ def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 async def test_each_request_has_a_line_with_the_id_of_its_answer(capfd: pytest.CaptureFixture[str]) -> None:
-    """Scanned or not: who asked, for what, when, how it ended; the caller's trace, so that both logs can be joined."""
+    """Each request, scanned or not, is logged with client, route, status, time, decision id, and the caller's trace."""
     async with listening() as client:
         good = await client.get(
             "/fine", headers={"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "X-Forwarded-For": "203.0.113.7"}
         )
         bad = await client.get("/refused")
-    first, second = lines(capfd)
-    assert {"timestamp", "level", "milliseconds"} <= set(first)
-    assert (first["method"], first["route"], first["status"]) == ("GET", "/fine", 200)
-    assert (first["client"], first["key_id"], first["trace"]) == ("203.0.113.7", "abcdefgh", TRACE)
+    accepted_line, refused_line = lines(capfd)
+    assert {"timestamp", "level", "milliseconds"} <= set(accepted_line)
+    assert (accepted_line["method"], accepted_line["route"], accepted_line["status"]) == ("GET", "/fine", 200)
+    assert (accepted_line["client"], accepted_line["key_id"], accepted_line["trace"]) == (
+        "203.0.113.7",
+        "abcdefgh",
+        TRACE,
+    )
     assert good.status == 200
-    assert (second["status"], second["id"]) == (401, bad.headers[DECISION])
-    assert "key_id" not in second
+    assert (refused_line["status"], refused_line["id"]) == (401, bad.headers[DECISION])
+    assert "key_id" not in refused_line
 
 
 async def test_who_does_not_wait_has_a_line_too(capfd: pytest.CaptureFixture[str]) -> None:
-    """With the status that nginx gives it."""
+    """A disconnected client is logged with status 499, as in nginx."""
     async with listening() as client:
         with suppress(aiohttp.ClientConnectionError):
             await client.get("/left")
@@ -80,7 +84,7 @@ async def test_who_does_not_wait_has_a_line_too(capfd: pytest.CaptureFixture[str
 
 
 async def test_no_text_of_a_client_reaches_a_line(capfd: pytest.CaptureFixture[str]) -> None:
-    """Neither in the path, the query, nor where a trace should be."""
+    """Client text in the path, the query or the trace header is not logged."""
     async with listening() as client:
         await client.get("/files/my%20secret%20words?q=secret", headers={"traceparent": "00-secret-words-01"})
     (line,) = lines(capfd)
@@ -89,7 +93,7 @@ async def test_no_text_of_a_client_reaches_a_line(capfd: pytest.CaptureFixture[s
 
 
 async def test_probes_have_no_line_and_by_default_nothing_has(capfd: pytest.CaptureFixture[str]) -> None:
-    """Nobody reads a line for each second of a probe."""
+    """Probes are not logged, and the access log is off by default."""
     async with listening() as client:
         await client.get("/ready")
     assert access_log(Settings()) == []

@@ -1,4 +1,4 @@
-"""Twin of sidecar/server/allowed_hosts.py: a real server that is asked under many names."""
+"""Tests `sidecar.server.allowed_hosts` with a real server that gets requests with various Host headers."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from sidecar.server.allowed_hosts import only_for
-from sidecar.server.middleware import boundary
+from sidecar.server.allowed_hosts import allow_hosts
+from sidecar.server.middleware import error_boundary
 
 
 async def fine(_request: web.Request) -> web.Response:
-    """Whatever is asked."""
+    """A handler that accepts any request."""
     return web.json_response({})
 
 
 async def ask(
-    hosts: tuple[str, ...], name: str, path: str = "/v1/chat/completions", **given: str
+    hosts: tuple[str, ...], name: str, path: str = "/v1/chat/completions", **options: str
 ) -> tuple[int, object]:
-    """The answer of a server for `hosts` to a request that names `name`."""
-    app = web.Application(middlewares=[boundary(), only_for(hosts, **given)])
+    """Status and body of a server for `hosts` for a request with the Host `name`."""
+    app = web.Application(middlewares=[error_boundary(), allow_hosts(hosts, **options)])
     app.router.add_route("*", "/{tail:.*}", fine)
     async with (
         TestServer(app) as server,
@@ -33,7 +33,7 @@ async def ask(
     "name", ["Model.models.svc", "model.models.svc.:8000", "127.0.0.1:8080", "localhost", "[::1]:80"]
 )
 async def test_its_own_names_and_loopback_are_answered(name: str) -> None:
-    """In any case, with or without a port and the dot at the end."""
+    """Names are accepted in any case, with or without a port and a trailing dot."""
     assert await ask(("model.models.svc",), name) == (200, {})
 
 
@@ -41,7 +41,7 @@ async def test_its_own_names_and_loopback_are_answered(name: str) -> None:
     "name", ["", "169.254.169.254", "model", "evil.model.models.svc", "user@model.models.svc@x", "[::"]
 )
 async def test_another_name_is_refused_in_the_doors_dialect(name: str) -> None:
-    """421 on both doors; no part of a name, and nothing that cannot be read, passes."""
+    """Other names, partial names and malformed ones get a 421 on both kinds of endpoints."""
     status, body = await ask(("model.models.svc",), name)
     assert (status, body) == (
         421,
@@ -58,13 +58,13 @@ async def test_another_name_is_refused_in_the_doors_dialect(name: str) -> None:
 
 
 async def test_without_names_a_public_port_answers_everybody() -> None:
-    """Its operator knows by which names it is called; `listen.hosts` can say them."""
+    """Without `listen.hosts` a public port accepts any Host."""
     assert await ask((), "anything.example", listen="0.0.0.0") == (200, {})  # noqa: S104
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1", "::1", "localhost", "127.0.0.53"])
 async def test_a_loopback_port_answers_to_loopbacks_names_alone(listen: str) -> None:
-    """A page whose name was made to point there (DNS rebinding) is refused; names in the settings are answered, too."""
+    """A loopback port refuses other names (DNS rebinding), except those in the settings."""
     for name in ("127.0.0.1:8080", "localhost", "[::1]:80", "chat.localhost:3000", "127.8.8.8"):
         assert await ask((), name, listen=listen) == (200, {})
     for name in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", ""):
@@ -73,6 +73,8 @@ async def test_a_loopback_port_answers_to_loopbacks_names_alone(listen: str) -> 
 
 
 async def test_envoys_checks_name_the_host_that_envoy_was_asked_for() -> None:
-    """So their path is left out, and no other that only begins like it."""
-    assert (await ask((), "shop.example", "/envoy/v1/chat/completions", listen="127.0.0.1", but="/envoy/"))[0] == 200
-    assert (await ask((), "shop.example", "/envoyage", listen="127.0.0.1", but="/envoy/"))[0] == 421
+    """The path prefix of Envoy's checks is exempt, and no other path that merely starts alike."""
+    assert (await ask((), "shop.example", "/envoy/v1/chat/completions", listen="127.0.0.1", exempt_prefix="/envoy/"))[
+        0
+    ] == 200
+    assert (await ask((), "shop.example", "/envoyage", listen="127.0.0.1", exempt_prefix="/envoy/"))[0] == 421

@@ -1,4 +1,4 @@
-"""Twin of sidecar/server/body.py."""
+"""Tests `sidecar.server.body`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiohttp import ClientSession, web
 from sidecar.config import Limits
 from sidecar.errors import BodyError
 from sidecar.limits import MemoryBudget, OverBudget, Reservation
-from sidecar.server.body import RESERVATION, receive, unpack
+from sidecar.server.body import RESERVATION, decode_body, read_body
 from sidecar.server.server import Site
 
 LIMITS = Limits(body_bytes=1000, body_timeout=0.3, body_rate=100)
@@ -23,13 +23,15 @@ BUDGET = web.AppKey("room", MemoryBudget)
 
 
 async def echo(request: web.Request) -> web.Response:
-    """Answers with the body, unpacked where the path asks for it, or with the error's status and text."""
+    """Respond with the body, decoded if the path is `/unpack`, or with the error's status and text."""
     budget = request.app[BUDGET]
     try:
         with budget.reserve() as reservation:
             request[RESERVATION] = reservation
-            raw = await receive(request, LIMITS)
-            body = raw if request.path == "/" else await unpack(request, raw, request.headers["Content-Type"], LIMITS)
+            raw = await read_body(request, LIMITS)
+            body = (
+                raw if request.path == "/" else await decode_body(request, raw, request.headers["Content-Type"], LIMITS)
+            )
             return web.Response(body=body, headers={"x-held": str(reservation.size)})
     except BodyError as error:
         return web.Response(status=error.status, text=f"{error.kind}: {error.detail}")
@@ -39,19 +41,19 @@ async def echo(request: web.Request) -> web.Response:
 
 @dataclass(frozen=True)
 class Server:
-    """A real server that receives."""
+    """A real server that reads bodies."""
 
     port: int
     budget: MemoryBudget
 
     def url(self, path: str = "/") -> str:
-        """Where to post to."""
+        """The URL for a POST."""
         return f"http://127.0.0.1:{self.port}{path}"
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    """With room for 40,000 bytes."""
+    """A server with a memory budget of 40,000 bytes."""
     app = web.Application()
     app[BUDGET] = MemoryBudget(40_000)
     app.router.add_post("/", echo)
@@ -69,7 +71,7 @@ async def pieces(*parts: bytes, pause: float = 0.0) -> AsyncIterator[bytes]:
 
 
 async def test_a_body_is_read_whole_whatever_its_framing(server: Server) -> None:
-    """With a length or in chunks, the bytes are the same."""
+    """The body is the same with a content length or in chunks."""
     async with ClientSession() as session:
         for data in (b"abc" * 100, pieces(b"abc" * 50, b"abc" * 50)):
             async with session.post(server.url(), data=data) as answer:
@@ -77,7 +79,7 @@ async def test_a_body_is_read_whole_whatever_its_framing(server: Server) -> None
 
 
 async def test_a_body_over_the_limit_is_refused_with_the_number(server: Server) -> None:
-    """By its declared length before reading, in chunks as soon as it is over."""
+    """By its declared length before reading, or in chunks as soon as the limit is exceeded."""
     async with ClientSession() as session:
         for data in (b"a" * 1001, pieces(b"a" * 600, b"a" * 600)):
             async with session.post(server.url(), data=data) as answer:
@@ -85,7 +87,7 @@ async def test_a_body_over_the_limit_is_refused_with_the_number(server: Server) 
 
 
 async def test_a_body_that_drips_is_given_up(server: Server) -> None:
-    """The deadline is for the whole body, not for each piece; what it held is free again."""
+    """The deadline holds for the whole body, not per chunk; its reservation is released."""
     async with ClientSession() as session:
         slow = pieces(*[b"a"] * 20, pause=0.05)
         async with session.post(server.url(), data=slow) as answer:
@@ -94,15 +96,15 @@ async def test_a_body_that_drips_is_given_up(server: Server) -> None:
 
 
 async def test_a_slow_body_that_comes_on_is_taken(server: Server) -> None:
-    """Half a second for a body, where the timeout alone would give it less: each piece gives it a second more."""
+    """A body that takes longer than the timeout is accepted, because each chunk extends the deadline by a second."""
     async with ClientSession() as session:
-        sent = pieces(*[b"a" * 100] * 5, pause=0.1)
-        async with session.post(server.url(), data=sent) as answer:
+        body = pieces(*[b"a" * 100] * 5, pause=0.1)
+        async with session.post(server.url(), data=body) as answer:
             assert await answer.read() == b"a" * 500
 
 
 async def test_room_is_held_for_what_has_arrived_not_for_what_was_announced(server: Server) -> None:
-    """Who announces a large body and sends none of it takes nothing from anybody."""
+    """Only received bytes are reserved, not the announced content length."""
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n" + b"a" * 100)
     async with asyncio.timeout(5):
@@ -114,7 +116,7 @@ async def test_room_is_held_for_what_has_arrived_not_for_what_was_announced(serv
 
 
 async def test_reading_a_body_takes_room_for_its_values(server: Server) -> None:
-    """Not only for its bytes: a short body of many values takes many times its size in memory."""
+    """Parsing reserves memory for values as well: a short body of many values takes many times its size."""
     async with ClientSession(headers={"Content-Type": JSON}) as session:
         async with session.post(server.url("/unpack"), data=b'"' + b"a" * 400 + b'"') as plain:
             assert plain.status == 200
@@ -125,7 +127,7 @@ async def test_reading_a_body_takes_room_for_its_values(server: Server) -> None:
 
 
 async def test_a_packed_body_takes_room_for_what_is_in_it(server: Server) -> None:
-    """Before it is unpacked for the most that it could hold, then for what it does."""
+    """The maximum decompressed size is reserved before decompression, then the actual size."""
     text = orjson.dumps("word " * 150)
     async with ClientSession(headers={"Content-Type": JSON, "Content-Encoding": "gzip"}) as session:
         async with session.post(server.url("/unpack"), data=gzip.compress(text)) as answer:
@@ -136,15 +138,15 @@ async def test_a_packed_body_takes_room_for_what_is_in_it(server: Server) -> Non
 
 
 async def test_without_room_a_body_is_not_taken(server: Server) -> None:
-    """Told within the patience of the room; as soon as there is room it is taken."""
+    """Without free budget a body is refused within the waiting time, and accepted once there is free budget."""
     budget = server.budget
-    held = await asyncio.gather(*(_take(budget, share) for share in (20_000, 10_000, 5_000, 2_500, 1_250)))
+    reservations = await asyncio.gather(*(_take(budget, share) for share in (20_000, 10_000, 5_000, 2_500, 1_250)))
     async with ClientSession() as session:
         async with session.post(server.url(), data=b"a" * 900) as answer:
             assert answer.status == 503
         async with session.post(server.url(), data=b"a" * 300) as answer:
             assert answer.status == 200
-        held[0].shrink(0)
+        reservations[0].shrink(0)
         async with session.post(server.url(), data=b"a" * 900) as answer:
             assert answer.status == 200
 

@@ -1,4 +1,4 @@
-"""Twin of sidecar/server/caller.py, at a real sidecar: a key's own threshold and mode hold for its requests alone."""
+"""Tests `sidecar.server.caller` with a real sidecar: a key's threshold and mode apply only to its requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAIL = "Write to anna.example@example.org about the invoice."
 
 
 async def new_key(at: SidecarProcess, threshold: float | None, mode: Mode | None) -> str:
-    """A key with terms of its own, made beside the running server."""
+    """Create a key with its own threshold and mode next to the running server."""
     store = await Store.open(f"sqlite:///{at.folder}/sidecar.db")
     _, value = await KeyRing(store, Auth()).create("own terms", threshold=threshold, mode=mode)
     await store.close()
@@ -38,7 +38,7 @@ async def new_key(at: SidecarProcess, threshold: float | None, mode: Mode | None
 def test_a_key_is_held_to_its_own_terms(
     rules_sidecar: SidecarProcess, threshold: float | None, mode: Mode | None, text: str, action: str
 ) -> None:
-    """At the inline door by action and status, at the scan door by the recommendation."""
+    """The key's terms determine action and status of the inline proxy, and the recommendation of the scan API."""
     key = asyncio.run(new_key(rules_sidecar, threshold, mode))
     body = {"model": "m", "messages": [{"role": "user", "content": text}]}
     inline = httpx.post(
@@ -50,6 +50,6 @@ def test_a_key_is_held_to_its_own_terms(
 
 
 def test_everybody_elses_terms_are_the_general_ones(rules_sidecar: SidecarProcess) -> None:
-    """Without a key nothing changes."""
+    """Without a key the general settings apply."""
     body = {"model": "m", "messages": [{"role": "user", "content": ATTACK}]}
     assert httpx.post(f"{rules_sidecar.base}/v1/chat/completions", json=body).status_code == 400

@@ -1,4 +1,4 @@
-"""Whose address a request has: proxies are believed only where they are trusted."""
+"""Tests `sidecar.server.client_address`: forwarded addresses count only if reported by trusted proxies."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from types import SimpleNamespace
 import pytest
 from multidict import CIMultiDict
 
-from sidecar.server.client_address import address_of, neighbourhood
+from sidecar.server.client_address import address_of, rate_limit_network
 
 TRUSTED = [ip_network(text) for text in ("10.0.0.0/8", "192.0.2.7", "fd00::/8")]
 
 
 def request(peer: str | None, *forwarded: str) -> SimpleNamespace:
-    """A request as far as its address goes."""
-    return SimpleNamespace(remote=peer, headers=CIMultiDict(("X-Forwarded-For", said) for said in forwarded))
+    """A request with a peer and X-Forwarded-For fields."""
+    return SimpleNamespace(remote=peer, headers=CIMultiDict(("X-Forwarded-For", value) for value in forwarded))
 
 
 @pytest.mark.parametrize(
-    ("peer", "forwarded", "found"),
+    ("peer", "forwarded", "address"),
     [
         ("203.0.113.5", (), "203.0.113.5"),
         ("203.0.113.5", ("198.51.100.1",), "203.0.113.5"),
@@ -42,14 +42,14 @@ def request(peer: str | None, *forwarded: str) -> SimpleNamespace:
     ],
 )
 def test_the_address_is_the_last_that_no_trusted_proxy_has(
-    peer: str | None, forwarded: tuple[str, ...], found: str
+    peer: str | None, forwarded: tuple[str, ...], address: str
 ) -> None:
-    """What stands before an address that is not trusted is its own claim; what is no address ends the search."""
-    assert address_of(request(peer, *forwarded), TRUSTED) == found  # type: ignore[arg-type]
+    """Entries before an untrusted address are ignored; an invalid address ends the search."""
+    assert address_of(request(peer, *forwarded), TRUSTED) == address  # type: ignore[arg-type]
 
 
 def test_nobody_is_trusted_unless_named() -> None:
-    """The default: the peer is the client, whatever it says."""
+    """By default the peer is the client, regardless of its headers."""
     assert address_of(request("127.0.0.1", "198.51.100.1"), ()) == "127.0.0.1"  # type: ignore[arg-type]
 
 
@@ -58,5 +58,5 @@ def test_nobody_is_trusted_unless_named() -> None:
     [("198.51.100.1", "198.51.100.1"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"), ("unknown", "unknown")],
 )
 def test_limits_count_a_network_of_ipv6(address: str, counted: str) -> None:
-    """Who has one address of IPv6 has as many as they like."""
-    assert neighbourhood(address) == counted
+    """IPv6 addresses are counted by /64, because a subscriber has a whole network."""
+    assert rate_limit_network(address) == counted

@@ -1,4 +1,4 @@
-"""Twin of sidecar/server/health.py."""
+"""Tests `sidecar.server.health`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def admin(problems: list[str], degraded: tuple[str, ...] = ()) -> web.Applicatio
 
 
 async def test_ready_says_why_not() -> None:
-    """503 with the reasons while something is amiss, 200 otherwise, with the policy revision."""
+    """503 with the problems if there are any, else 200, with the policy revision."""
     status, text = await get(admin(["draining"]), "/ready")
     assert (status, "draining" in text) == (503, True)
     status, text = await get(admin([], ("semantic layer missing",)), "/ready")
@@ -32,18 +32,18 @@ async def test_ready_says_why_not() -> None:
 
 
 async def test_a_start_is_over_once_whatever_is_amiss_later() -> None:
-    """/startup: 503 while starting, 200 ever after; else a drain would be read as a start that never ends."""
+    """/startup is 503 while starting and 200 afterwards, so that a drain does not look like a failed start."""
     assert (await get(admin(["starting"]), "/startup"))[0] == 503
     assert (await get(admin(["draining", "scan log cannot be written"]), "/startup"))[0] == 200
 
 
 async def test_health_asks_no_dependency() -> None:
-    """Alive is alive, whatever is amiss."""
+    """/health is 200 regardless of problems."""
     assert await get(admin(["everything"]), "/health") == (200, '{"status": "ok"}')
 
 
 async def test_metrics_are_in_prometheus_format() -> None:
-    """The series of this process, with help texts."""
+    """The metrics of this process have help texts."""
     status, text = await get(admin([]), "/metrics")
     assert status == 200
     assert "# HELP sidecar_decisions_total" in text

@@ -1,4 +1,4 @@
-"""Twin of sidecar/server/middleware.py: a real server with the boundary around small handlers."""
+"""Tests `sidecar.server.middleware` with a real server and the error boundary around small handlers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sidecar.auth.api_keys import KeyRing, generate
 from sidecar.config import Settings
 from sidecar.errors import Unavailable
 from sidecar.limits import Limiter, MemoryBudget, MemoryLimiter
-from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.responses import KEY_ID
 from sidecar.storage import Store
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A gatekeeper that runs: its keys' values, and a way to ask; the answer is status and Retry-After."""
+    """A running gatekeeper: the values of its keys, and a request function that returns status and Retry-After."""
 
     ring: KeyRing
     values: list[str]
@@ -32,24 +32,24 @@ class Gate:
 
 
 async def crash(_request: web.Request) -> web.Response:
-    """A fault that nobody foresaw."""
+    """A handler with an unexpected error."""
     raise RuntimeError("the prompt was: top secret")
 
 
 async def unavailable(_request: web.Request) -> web.Response:
-    """A scan that could not be done."""
+    """A handler whose scan failed."""
     raise Unavailable("The prompt could not be scanned (deadline).", retry_after=1)
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
-    """Handlers on both doors behind the boundary."""
-    app = web.Application(middlewares=[boundary()])
+    """Handlers on both kinds of endpoints behind the error boundary."""
+    app = web.Application(middlewares=[error_boundary()])
     for prefix in ("/api/v1", "/v1"):
         app.router.add_post(f"{prefix}/crash", crash)
         app.router.add_post(f"{prefix}/unavailable", unavailable)
-    async with TestServer(app) as made:
-        yield made
+    async with TestServer(app) as test_server:
+        yield test_server
 
 
 async def post(server: TestServer, path: str) -> tuple[int, dict[str, object], dict[str, str]]:
@@ -61,7 +61,7 @@ async def post(server: TestServer, path: str) -> tuple[int, dict[str, object], d
 async def test_500_internal_server_error_has_a_detail_and_no_traceback(
     server: TestServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """An unforeseen fault is 500 with a detail; neither client nor log learns its text."""
+    """An unexpected error is a 500 with a generic detail; its message reaches neither client nor log."""
     status, body, headers = await post(server, "/api/v1/crash")
     assert (status, body) == (500, {"detail": "Internal server error."})
     assert headers["x-sidecar-decision"].startswith("dec_")
@@ -69,23 +69,23 @@ async def test_500_internal_server_error_has_a_detail_and_no_traceback(
 
 
 async def test_who_finds_no_memory_is_told_to_come_again_and_the_reserve_is_let_go() -> None:
-    """503 with Retry-After, for a thread that could not be started, too; another fault leaves the reserve alone."""
+    """Lack of memory or threads is a 503 with Retry-After and releases the reserve; other errors do not."""
 
     async def short(request: web.Request) -> web.Response:
         raise RuntimeError("can't start new thread") if request.path.endswith("thread") else MemoryError
 
     for handler, path, status in ((short, "/v1/short", 503), (short, "/v1/thread", 503), (crash, "/v1/crash", 500)):
         budget = MemoryBudget(1000)
-        app = web.Application(middlewares=[boundary(budget)])
+        app = web.Application(middlewares=[error_boundary(budget)])
         app.router.add_post(path, handler)
-        async with TestServer(app) as made:
-            got, _, headers = await post(made, path)
-        assert (got, headers.get("Retry-After")) == (status, "1" if status == 503 else None)
+        async with TestServer(app) as server:
+            answered, _, headers = await post(server, path)
+        assert (answered, headers.get("Retry-After")) == (status, "1" if status == 503 else None)
         assert budget._reserve.held == (status != 503)
 
 
 async def test_the_inline_door_answers_errors_in_openais_envelope(server: TestServer) -> None:
-    """Message, type, param and code, as the official SDKs read them."""
+    """An error has message, type, param and code, as the official SDKs expect."""
     status, body, headers = await post(server, "/v1/unavailable")
     assert (status, headers["Retry-After"]) == (503, "1")
     error = body["error"]
@@ -95,21 +95,21 @@ async def test_the_inline_door_answers_errors_in_openais_envelope(server: TestSe
 
 
 async def test_the_scan_door_answers_errors_with_a_detail(server: TestServer) -> None:
-    """The same error on the other door is `detail` alone."""
+    """The same error on the scan API has only `detail`."""
     status, body, headers = await post(server, "/api/v1/unavailable")
     assert (status, list(body), headers["Retry-After"]) == (503, ["detail"], "1")
 
 
-@pytest.mark.parametrize(("path", "door"), [("/api/v1/none", "detail"), ("/v1/none", "error")])
-async def test_unknown_routes_are_answered_in_the_doors_dialect(server: TestServer, path: str, door: str) -> None:
-    """404 too speaks the dialect of the door."""
+@pytest.mark.parametrize(("path", "field"), [("/api/v1/none", "detail"), ("/v1/none", "error")])
+async def test_unknown_routes_are_answered_in_the_doors_dialect(server: TestServer, path: str, field: str) -> None:
+    """A 404 has the dialect of the endpoint."""
     status, body, _ = await post(server, path)
-    assert (status, list(body)) == (404, [door])
+    assert (status, list(body)) == (404, [field])
 
 
 @asynccontextmanager
 async def gate(folder: Path, limiter: Limiter, **sections: object) -> AsyncIterator[Gate]:
-    """A gatekeeper with two keys behind a server that answers with the id of whoever is admitted."""
+    """A gatekeeper with two keys behind a server that responds with the id of the admitted key."""
     settings = Settings.model_validate(sections)
     store = await Store.open(f"sqlite:///{folder}/keys.db")
     ring = KeyRing(store, settings.auth)
@@ -120,7 +120,7 @@ async def gate(folder: Path, limiter: Limiter, **sections: object) -> AsyncItera
         await gatekeeper.admit(request, request.headers.get("X-API-Key"))
         return web.Response(text=request[KEY_ID])
 
-    app = web.Application(middlewares=[boundary()])
+    app = web.Application(middlewares=[error_boundary()])
     app.router.add_get("/api/x", handler)
     async with TestServer(app) as server, ClientSession() as session:
 
@@ -136,56 +136,56 @@ async def gate(folder: Path, limiter: Limiter, **sections: object) -> AsyncItera
 
 
 async def test_the_gatekeeper_checks_the_key_before_the_rate(tmp_path: Path) -> None:
-    """A junk key does not use up anybody's rate, a good one is admitted until its rate is spent."""
-    async with gate(tmp_path, MemoryLimiter(), limits={"rate": "1/minute", "burst": 1}) as made:
-        value = made.values[0]
-        assert [(await made.ask(key))[0] for key in ("junk", value, value, "junk")] == [401, 200, 429, 401]
+    """An invalid key uses up no rate; a valid one is admitted until its rate is exhausted."""
+    async with gate(tmp_path, MemoryLimiter(), limits={"rate": "1/minute", "burst": 1}) as running:
+        value = running.values[0]
+        assert [(await running.ask(key))[0] for key in ("junk", value, value, "junk")] == [401, 200, 429, 401]
 
 
 @pytest.fixture(params=["memory", "redis"])
 async def limiter(request: pytest.FixtureRequest) -> AsyncIterator[Limiter]:
-    """A limiter of each kind, with nothing in it."""
+    """An empty limiter of each kind."""
     url = "memory://"
     if request.param == "redis":
         redis: servers.RedisServer = request.getfixturevalue("redis")
         redis.ask("FLUSHALL")
         url = redis.url
-    made = await limits.open(url)
-    yield made
-    await made.close()
+    opened = await limits.open(url)
+    yield opened
+    await opened.close()
 
 
 async def test_an_address_whose_keys_fail_too_often_has_to_wait(limiter: Limiter, tmp_path: Path) -> None:
-    """Of every kind of bad key, told apart by nothing; Retry-After says for how long. Known keys go on at once."""
-    async with gate(tmp_path, limiter, auth={"failures": "5/hour"}) as made:
-        known, fresh = made.values
-        assert (await made.ask(known))[0] == 200
+    """All kinds of invalid keys count alike, and Retry-After is the waiting time; cached keys pass at once."""
+    async with gate(tmp_path, limiter, auth={"failures": "5/hour"}) as running:
+        cached_key, uncached_key = running.values
+        assert (await running.ask(cached_key))[0] == 200
         bad = [None, "junk", generate()[0], generate()[0], "", generate()[0], "junk", None]
-        answers = [await made.ask(value) for value in bad]
+        answers = [await running.ask(value) for value in bad]
         assert [status for status, _ in answers] == [401] * 5 + [429] * 3
         assert all(700 < int(wait or 0) <= 720 for _, wait in answers[5:])
-        assert [(await made.ask(key))[0] for key in (known, fresh)] == [200, 429]
+        assert [(await running.ask(key))[0] for key in (cached_key, uncached_key)] == [200, 429]
 
 
 async def test_a_failed_key_that_was_valid_counts_too(limiter: Limiter, tmp_path: Path) -> None:
-    """A revoked key is remembered, and still no way around the limit."""
-    async with gate(tmp_path, limiter, auth={"failures": "2/hour"}) as made:
-        await made.ring.revoke((await made.ring.authenticate(made.values[0])).id)
-        assert [(await made.ask(made.values[0]))[0] for _ in range(4)] == [401, 401, 429, 429]
+    """A revoked key that is still cached counts as a failure."""
+    async with gate(tmp_path, limiter, auth={"failures": "2/hour"}) as running:
+        await running.ring.revoke((await running.ring.authenticate(running.values[0])).id)
+        assert [(await running.ask(running.values[0]))[0] for _ in range(4)] == [401, 401, 429, 429]
 
 
 async def test_addresses_are_counted_apart_where_a_proxy_is_trusted(limiter: Limiter, tmp_path: Path) -> None:
-    """Behind it each client has its own budget, an IPv6 network of 64 bits one together."""
+    """Behind a trusted proxy each client address, or IPv6 /64, has its own budget."""
     trusted = {"listen": {"trusted_proxies": ["127.0.0.0/8", "::1"]}, "auth": {"failures": "1/hour"}}
-    async with gate(tmp_path, limiter, **trusted) as made:
+    async with gate(tmp_path, limiter, **trusted) as running:
         for address in ("203.0.113.1", "203.0.113.2", "2001:db8::1"):
-            assert [(await made.ask("junk", address))[0] for _ in range(2)] == [401, 429]
-        assert (await made.ask("junk", "2001:db8::ffff"))[0] == 429
-        assert (await made.ask("junk", "2001:db8:0:1::1"))[0] == 401
-        assert (await made.ask("junk", "203.0.113.9, 203.0.113.1"))[0] == 429
+            assert [(await running.ask("junk", address))[0] for _ in range(2)] == [401, 429]
+        assert (await running.ask("junk", "2001:db8::ffff"))[0] == 429
+        assert (await running.ask("junk", "2001:db8:0:1::1"))[0] == 401
+        assert (await running.ask("junk", "203.0.113.9, 203.0.113.1"))[0] == 429
 
 
 async def test_a_claimed_address_is_no_way_around_the_limit(limiter: Limiter, tmp_path: Path) -> None:
-    """By default nobody is believed who writes X-Forwarded-For."""
-    async with gate(tmp_path, limiter, auth={"failures": "2/hour"}) as made:
-        assert [(await made.ask("junk", f"203.0.113.{n}"))[0] for n in range(4)] == [401, 401, 429, 429]
+    """By default X-Forwarded-For is ignored."""
+    async with gate(tmp_path, limiter, auth={"failures": "2/hour"}) as running:
+        assert [(await running.ask("junk", f"203.0.113.{n}"))[0] for n in range(4)] == [401, 401, 429, 429]

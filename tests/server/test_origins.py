@@ -1,4 +1,4 @@
-"""Twin of sidecar/server/origins.py: a real server, asked as browsers ask; a real browser asks in `tests/browser`."""
+"""Tests `sidecar.server.origins` with requests as sent by browsers; `tests/browser` uses a real browser."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from sidecar.config.sections import Listen
-from sidecar.server.middleware import boundary
-from sidecar.server.origins import Telling, only_from
+from sidecar.server.middleware import error_boundary
+from sidecar.server.origins import CorsHeaders, allow_origins
 
 ALLOWED = ("https://chat.example", "app://*")
 PREFLIGHT = {
@@ -21,7 +21,7 @@ PREFLIGHT = {
 
 
 async def fine(_request: web.Request) -> web.Response:
-    """An upstream that allows itself to everybody."""
+    """An upstream with permissive CORS headers."""
     return web.json_response(
         {}, headers={"access-control-allow-origin": "*", "Access-Control-Allow-Credentials": "true"}
     )
@@ -33,9 +33,9 @@ async def ask(
     method: str = "POST",
     path: str = "/v1/chat/completions",
 ) -> tuple[int, dict[str, str]]:
-    """Status and header fields, all in lower case."""
-    app = web.Application(middlewares=[boundary(), only_from(origins)])
-    app.on_response_prepare.append(Telling(origins))
+    """Status and header fields, with names in lower case."""
+    app = web.Application(middlewares=[error_boundary(), allow_origins(origins)])
+    app.on_response_prepare.append(CorsHeaders(origins))
     app.router.add_route("*", "/{tail:.*}", fine)
     async with (
         TestServer(app) as server,
@@ -61,7 +61,7 @@ async def ask(
     ],
 )
 async def test_a_page_that_is_not_allowed_is_refused(headers: dict[str, str]) -> None:
-    """403, and nothing by which the page could read even that."""
+    """The response is a 403 without CORS headers."""
     status, fields = await ask(headers)
     assert status == 403
     assert not [name for name in fields if name.startswith("access-control-")]
@@ -78,13 +78,13 @@ async def test_a_page_that_is_not_allowed_is_refused(headers: dict[str, str]) ->
     ],
 )
 async def test_what_is_no_page_passes_as_before(headers: dict[str, str]) -> None:
-    """SDKs, curl, and an address typed into a browser."""
+    """Requests of SDKs, curl and the address bar of a browser pass."""
     assert (await ask(headers, ()))[0] == 200
 
 
 @pytest.mark.parametrize("origin", ["https://chat.example", "HTTPS://Chat.Example", "app://obsidian.md"])
 async def test_an_allowed_page_may_ask_and_read(origin: str) -> None:
-    """With every header field, without cookies, and whatever the upstream says of it."""
+    """An allowed page may read all header fields, without cookies, regardless of the upstream's CORS headers."""
     status, fields = await ask({"Origin": origin, "Sec-Fetch-Site": "cross-site"})
     assert (status, fields["access-control-allow-origin"]) == (200, origin)
     assert (fields["access-control-expose-headers"], fields["vary"]) == ("*", "Origin")
@@ -92,7 +92,7 @@ async def test_an_allowed_page_may_ask_and_read(origin: str) -> None:
 
 
 async def test_a_preflight_is_answered_without_a_key() -> None:
-    """It goes to nobody else; what it asks for is allowed."""
+    """A preflight is answered by the sidecar and allows the requested method and headers."""
     status, fields = await ask(PREFLIGHT, method="OPTIONS")
     assert status == 204
     assert fields["access-control-allow-methods"] == "POST"
@@ -103,30 +103,30 @@ async def test_a_preflight_is_answered_without_a_key() -> None:
 
 
 async def test_a_preflight_of_another_page_is_refused() -> None:
-    """So its browser sends nothing."""
+    """A preflight of another origin gets a 403, so that the browser sends no request."""
     assert (await ask(PREFLIGHT | {"Origin": "https://evil.example"}, method="OPTIONS"))[0] == 403
 
 
 async def test_an_address_of_ipv6_is_meant_literally() -> None:
-    """Its brackets are no set of letters."""
+    """The brackets of an IPv6 address are not a character class."""
     origins = ("http://[::1]:3000",)
     assert (await ask({"Origin": "http://[::1]:3000"}, origins))[0] == 200
     assert (await ask({"Origin": "http://1:3000"}, origins))[0] == 403
 
 
 async def test_a_check_of_envoys_is_no_page() -> None:
-    """The page asked Envoy, which asks here."""
+    """Envoy's checks carry the origin of the page that called Envoy, so they are exempt."""
     assert (await ask({"Origin": "https://evil.example"}, (), path="/envoy/v1/chat/completions"))[0] == 200
 
 
 async def test_any_page_may_be_allowed() -> None:
-    """By a star; the answer still names the one that asked."""
+    """With `*` any origin is allowed; the response names the requesting origin."""
     status, fields = await ask({"Origin": "null"}, ("*",))
     assert (status, fields["access-control-allow-origin"]) == (200, "null")
 
 
 @pytest.mark.parametrize("origin", ["chat.example", "https://chat.example/path", "https://user@chat.example", ""])
 def test_what_is_no_origin_is_refused_at_the_start(origin: str) -> None:
-    """The error says how one is written."""
+    """The error shows the format of an origin."""
     with pytest.raises(ValueError, match=r"https://chat\.example"):
         Listen(origins=(origin,))

@@ -1,4 +1,4 @@
-"""Twin of sidecar/server/reasons.py: the sentence that a refused client shows."""
+"""Tests `sidecar.server.reasons`: the message of a refusal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.server.reasons import place_of, refusal_message
+from sidecar.server.reasons import describe_path, refusal_message
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 
 CHAT: dict[str, Any] = {
@@ -41,7 +41,7 @@ RESPONSES: dict[str, Any] = {
         ("messages.5.content.0.content", CHAT, "the result of tool `fetch` (messages.5.content.0.content)"),
         ("messages.6.content", CHAT, "the result of tool (messages.6.content)"),
         ("messages.7.content", CHAT, "the result of tool (messages.7.content)"),
-        ("messages", CHAT, "the conversation, read in a row, (messages)"),
+        ("messages", CHAT, "the conversation as a whole (messages)"),
         ("input.1.output", RESPONSES, "the result of tool `ls` (input.1.output)"),
         ("instructions", RESPONSES, "the system prompt (instructions)"),
         ("input", {"input": "x"}, "a message of the user (input)"),
@@ -53,28 +53,28 @@ RESPONSES: dict[str, Any] = {
     ],
 )
 def test_a_place_is_named_in_words(path: str | None, body: Any, words: str) -> None:
-    """In every dialect; a name that is no name is left out."""
-    assert place_of(path, body) == words
+    """Paths of every dialect are described; an invalid tool name is omitted."""
+    assert describe_path(path, body) == words
 
 
 def test_the_sentence_has_place_reason_and_decision() -> None:
-    """The reason is that of the strongest finding at the place."""
+    """The reason is the label of the strongest finding at the path."""
     path = "messages.3.content"
     findings = (
         Finding("A-1", Label.PROMPT_INJECTION, 0.9, LayerName.RULES, path),
         Finding("A-2", Label.JAILBREAK, 0.7, LayerName.RULES, path),
     )
     reports = (LayerReport(LayerName.RULES, 0.9, findings),)
-    verdict = Verdict(0.9, Action.BLOCK, (Label.JAILBREAK,), 1, LayerName.RULES, reports=reports, culprit=path)
-    said = refusal_message("The prompt was refused by the prompt scanner.", verdict, "dec_1", CHAT)
-    assert said == (
+    verdict = Verdict(0.9, Action.BLOCK, (Label.JAILBREAK,), 1, LayerName.RULES, reports=reports, blocking_path=path)
+    sentence = refusal_message("The prompt was refused by the prompt scanner.", verdict, "dec_1", CHAT)
+    assert sentence == (
         "The prompt was refused by the prompt scanner: the result of tool `read_file` (messages.3.content) "
         "looks like an order to the assistant; decision dec_1."
     )
 
 
 def test_without_findings_the_first_threat_is_the_reason() -> None:
-    """As where a judge set the score."""
+    """Without findings, as if the judge set the score, the first threat is the reason."""
     verdict = Verdict(0.9, Action.BLOCK, (Label.SYSTEM_PROMPT_EXTRACTION,), 1, LayerName.LLM_JUDGE)
     assert refusal_message("No.", verdict, "dec_2") == (
         "No: the prompt looks like an attempt to get at the system prompt; decision dec_2."

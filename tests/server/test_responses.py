@@ -1,4 +1,4 @@
-"""Twin of sidecar/server/responses.py: errors in the envelope of each door."""
+"""Tests `sidecar.server.responses`: errors in the envelope of each endpoint."""
 
 from __future__ import annotations
 
@@ -36,15 +36,20 @@ ERRORS = [
 
 @pytest.mark.parametrize(("error", "status", "openai", "anthropic"), ERRORS)
 def test_every_error_has_a_type_in_both_dialects(error: RequestError, status: int, openai: str, anthropic: str) -> None:
-    """Status and text are the same; the envelope is the one that each API's clients read."""
-    first, second = error_response(error, "openai"), error_response(error, "anthropic")
-    assert first.status == second.status == status
-    assert json.loads(first.body)["error"] == {"message": "d", "type": openai, "param": None, "code": error.code}
-    assert json.loads(second.body) == {"type": "error", "error": {"type": anthropic, "message": "d"}}
+    """Status and message are the same; the envelope is that of each API."""
+    openai_response, anthropic_response = error_response(error, "openai"), error_response(error, "anthropic")
+    assert openai_response.status == anthropic_response.status == status
+    assert json.loads(openai_response.body)["error"] == {
+        "message": "d",
+        "type": openai,
+        "param": None,
+        "code": error.code,
+    }
+    assert json.loads(anthropic_response.body) == {"type": "error", "error": {"type": anthropic, "message": "d"}}
 
 
 def test_the_scan_door_says_detail() -> None:
-    """And when to come back."""
+    """An error of the scan API has `detail` and Retry-After."""
     answer = detail_response(RateLimited("slow down", retry_after=3))
     assert (answer.status, json.loads(answer.body), answer.headers["Retry-After"]) == (
         429,
@@ -55,13 +60,13 @@ def test_the_scan_door_says_detail() -> None:
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic"])
 def test_who_waited_in_vain_is_not_to_ask_again(dialect: str) -> None:
-    """Behind a 504 the upstream may be at work, and an SDK would have it begin anew twice; behind a 502 it is not."""
+    """A 504 asks SDKs not to retry, because the upstream may still be working; a 502 does not."""
     late, lost = (error_response(Upstream("d", status=status), dialect) for status in (504, 502))
     assert (late.headers.get("x-should-retry"), lost.headers.get("x-should-retry")) == ("false", None)
 
 
 def test_verdict_headers_are_complete_and_unscanned_is_named_only_where_it_is_so() -> None:
-    """Several threats stand in one field."""
+    """Threats are joined in one field, and the unscanned parts are named only if there are any."""
     assert verdict_headers("dec_1", "block", VERDICT) == {
         "x-sidecar-decision": "dec_1",
         "x-sidecar-action": "block",
@@ -73,7 +78,7 @@ def test_verdict_headers_are_complete_and_unscanned_is_named_only_where_it_is_so
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic"])
 def test_a_block_carries_its_verdict_and_asks_not_to_be_tried_again(dialect: str) -> None:
-    """Whatever the status that the operator chose."""
+    """A block has its verdict and asks not to retry, with any configured status."""
     answer = blocked_response(VERDICT, "dec_1", Block(status=403), dialect)
     error = json.loads(answer.body)["error"]
     assert (answer.status, answer.headers["x-should-retry"]) == (403, "false")

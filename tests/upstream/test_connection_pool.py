@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from door import eventually
+from inline_proxy import eventually
 from support import free_port
 
 from sidecar.upstream import connection_pool

@@ -11,9 +11,9 @@ import anthropic
 import openai
 import pytest
 from aiohttp import web
-from door import eventually
+from inline_proxy import eventually
 from multidict import CIMultiDict
-from recording import Received, Recording, Script, raw, recording, stream, whole
+from recording import Received, Recording, Script, raw, recording, respond, stream
 from support import free_port
 
 from sidecar.config import Upstream as Settings
@@ -108,7 +108,7 @@ async def test_a_truncated_body_never_looks_complete() -> None:
     async with recording() as recorder:
         with pytest.raises(UpstreamError) as caught:
             await ask(recorder.url, post(body=pieces(), Content_Length="10"))
-        await eventually(recorder.left.is_set)
+        await eventually(recorder.disconnected.is_set)
     assert (caught.value.status, recorder.requests) == (502, [])
 
 
@@ -134,7 +134,7 @@ async def test_without_a_credential_that_of_the_client_is_forwarded() -> None:
 async def test_responses_pass_with_status_headers_and_encoded_bytes() -> None:
     """Redirects are not followed, repeated fields stay repeated, nothing is decompressed."""
     fields = ("Content-Encoding: gzip", "Set-Cookie: a=1", "Set-Cookie: b=2", "Location: http://127.0.0.1:1/")
-    async with recording(whole(b"\x1f\x8bnot really", "302 Look There", "text/plain", *fields)) as recorder:
+    async with recording(respond(b"\x1f\x8bnot really", "302 Look There", "text/plain", *fields)) as recorder:
         upstream = HttpUpstream(recorder.url, QUICK)
         async with upstream.send(post()) as response:
             assert (response.status, response.reason) == (302, "Look There")
@@ -146,7 +146,7 @@ async def test_responses_pass_with_status_headers_and_encoded_bytes() -> None:
 
 async def test_connections_are_reused_and_cookies_are_not() -> None:
     """A second request uses the same connection but not the first one's cookies."""
-    async with recording(whole(b"{}", "200 OK", "text/plain", "Set-Cookie: a=1")) as recorder:
+    async with recording(respond(b"{}", "200 OK", "text/plain", "Set-Cookie: a=1")) as recorder:
         upstream = HttpUpstream(recorder.url, QUICK)
         for _ in range(2):
             async with upstream.send(post()) as response:
@@ -209,7 +209,7 @@ async def test_no_response_in_time_is_504(script: Script) -> None:
             await ask(recorder.url, post())
         assert caught.value.status == 504
         async with asyncio.timeout(1):
-            await recorder.left.wait()
+            await recorder.disconnected.wait()
     assert len(recorder.requests) == 1
 
 
@@ -328,7 +328,7 @@ async def test_leaving_early_closes_the_connection() -> None:
         async with upstream.send(post()) as response:
             await anext(response.chunks())
         async with asyncio.timeout(1):
-            await recorder.left.wait()
+            await recorder.disconnected.wait()
         await upstream.close()
 
 
@@ -402,7 +402,7 @@ async def test_headers_about_the_clients_network_are_removed() -> None:
     removed = {"Cookie": "s=1", "X-Forwarded-For": "10.0.0.7", "x-forwarded-host": "h", "CF-Ray": "7", "X_Mine": "1"}
     removed |= dict.fromkeys(("X-Real-IP", "Forwarded", "CF-Connecting-IP", "Origin", "Referer", "Via"), "10.0.0.7")
     settings = Settings(headers=UpstreamHeaders(add={"OpenAI-Beta": "assistants=v2", "X-Team": "search"}))
-    async with recording(whole(b"{}")) as recorder:
+    async with recording(respond(b"{}")) as recorder:
         for chosen in (Settings(), settings):
             await ask(
                 recorder.url,
@@ -418,7 +418,7 @@ async def test_headers_about_the_clients_network_are_removed() -> None:
 async def test_the_sidecars_key_is_not_combined_with_a_clients_account(tmp_path: Path) -> None:
     """The organisation and project that a client names belong to its own key."""
     account = {"OpenAI-Organization": "org-1", "OpenAI-Project": "proj_1"}
-    async with recording(whole(b"{}")) as recorder:
+    async with recording(respond(b"{}")) as recorder:
         for credential in (None, "sk-ours"):
             upstream = HttpUpstream(recorder.url, QUICK, credential)
             async with upstream.send(UpstreamRequest("POST", "/v1/x", CIMultiDict(account), b"{}")) as response:

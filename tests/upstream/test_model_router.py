@@ -6,9 +6,9 @@ import asyncio
 import json
 
 import pytest
-from door import CHAT, door, eventually
+from inline_proxy import CHAT, eventually, run_proxy
 from multidict import CIMultiDict
-from recording import Received, recording, whole
+from recording import Received, recording, respond
 
 from sidecar import upstream
 from sidecar.config import ModelOverrides
@@ -19,9 +19,9 @@ from sidecar.upstream import UpstreamRequest
 
 async def test_each_model_goes_to_its_provider() -> None:
     """Requests without a model, or with one that has no entry, go to the default provider."""
-    async with recording(whole(b"{}")) as default, recording(whole(b"{}")) as second:
+    async with recording(respond(b"{}")) as default, recording(respond(b"{}")) as second:
         models = {"claude-*": {"upstream": {"url": second.url}}}
-        async with door(default.url, models=models) as client:
+        async with run_proxy(default.url, models=models) as client:
             for model in ("gpt-4o", "claude-x", "claude-y"):
                 await client.ask(CHAT | {"model": model})
             async with client.session.get(f"{client.url}/models") as response:
@@ -39,12 +39,12 @@ async def test_each_model_has_its_timeout() -> None:
 
     async def script(received: Received, writer: asyncio.StreamWriter) -> None:
         await (released.wait() if received.json()["model"] == "slow" else asyncio.sleep(3600))
-        await whole(b"{}")(received, writer)
+        await respond(b"{}")(received, writer)
 
     models = {"slow": {"upstream": {"first_byte_timeout": "10m"}}}
     async with (
         recording(script) as provider,
-        door(provider.url, models=models, upstream={"first_byte_timeout": 0.3}) as client,
+        run_proxy(provider.url, models=models, upstream={"first_byte_timeout": 0.3}) as client,
     ):
         slow = asyncio.ensure_future(client.ask(CHAT | {"model": "slow"}))
         await eventually(lambda: provider.requests)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from door import CHAT
+from inline_proxy import CHAT
 
 from sidecar.cli.output import warnings
 from sidecar.config import ModelOverrides, Settings

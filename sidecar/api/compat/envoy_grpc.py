@@ -20,7 +20,7 @@ from sidecar.api.compat.envoy import PREFIX
 from sidecar.api.compat.envoy_messages import OVERWRITE, SERVICE, CheckRequest, CheckResponse
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError, SidecarError, Unavailable
-from sidecar.server.headers import HOP_BY_HOP, upward
+from sidecar.server.headers import HOP_BY_HOP, upstream_headers
 from sidecar.server.responses import error_response
 
 TIMEOUT = 60.0
@@ -145,7 +145,7 @@ def _refuse_what_was_not_sent_whole(http: Any, received: CIMultiDict[str]) -> No
 
 
 def _not_for_the_upstream(received: CIMultiDict[str]) -> list[str]:
-    kept = upward(received, decoded=False)
+    kept = upstream_headers(received, decoded=False)
     return sorted({name.lower() for name in received if name not in kept} - _OWN_OF_A_CONNECTION)
 
 

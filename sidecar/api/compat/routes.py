@@ -18,7 +18,7 @@ from sidecar.errors import RequestError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.observability.metrics import REFUSED
 from sidecar.scan.engine import Engine
-from sidecar.server.headers import own_key
+from sidecar.server.headers import sidecar_key
 from sidecar.server.middleware import Gatekeeper
 from sidecar.server.responses import DECISION, DECISION_ID
 from sidecar.util import json
@@ -82,7 +82,7 @@ def routes(
 def _handler(adapter: Adapter, endpoint: ScanEndpoint) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         try:
-            key = own_key(request.headers)
+            key = sidecar_key(request.headers)
             asked = await endpoint.read(request, key, lambda value: adapter.parse(value, endpoint.settings))
             body, headers = await adapter.answer(endpoint, request, asked)
         except RequestError as failed:

@@ -97,8 +97,8 @@ class RulesLayer:
             reports = self._scan(request, prefiltered) if is_light else None
         if reports is None:
             reports = await asyncio.to_thread(self._scan, request, prefiltered)
-        _raise_on_overflow(reports, request.enough)
-        return LayerReport.over(self.name, reports)
+        _raise_on_overflow(reports, request.sufficient_score)
+        return LayerReport.from_segments(self.name, reports)
 
     def _is_light(self, request: ScanRequest, prefiltered: dict[str, PrefilterResult | None]) -> bool:
         """Whether little work is expected; the prefiltered texts are then stored in `prefiltered`."""
@@ -111,7 +111,7 @@ class RulesLayer:
 
     def _scan(self, request: ScanRequest, prefiltered: Mapping[str, PrefilterResult | None]) -> list[SegmentReport]:
         prompt_overlap = overlap(request.system_prompt) if request.system_prompt else None
-        early = request.enough is not None
+        early = request.sufficient_score is not None
         return [self._scan_segment(segment, prompt_overlap, prefiltered, early=early) for segment in request.segments]
 
     def _scan_segment(
@@ -129,13 +129,13 @@ class RulesLayer:
                 finding.decides and finding.score >= CERTAIN_SCORE and (finding.end or 0) < HEAD - CONTEXT_AFTER
                 for finding in head_report.findings
             ):
-                return replace(head_report, whole=False)
+                return replace(head_report, complete=False)
         return self._scan_text(segment, prompt_overlap, prefiltered)
 
     def _scan_text(
         self, segment: Segment, prompt_overlap: Overlap | None, prefiltered: Mapping[str, PrefilterResult | None]
     ) -> SegmentReport:
-        """The findings in all views; not `whole` if a view was skipped or places were left out."""
+        """The findings in all views; not `complete` if a view was skipped or places were left out."""
         raw = NormalizedText(encodable(segment.text))
         result = prefiltered[raw.text] if raw.text in prefiltered else self._matcher.prefilter(raw.text)
         normalized = (raw,) if result is None else normalizations(raw.text)
@@ -247,10 +247,10 @@ class RulesLayer:
                 yield hits.capped_by(finding, cause)
 
 
-def _raise_on_overflow(reports: Sequence[SegmentReport], enough: float | None) -> None:
+def _raise_on_overflow(reports: Sequence[SegmentReport], sufficient_score: float | None) -> None:
     """Left-out decodings matter unless the request is blocked by other findings."""
     has_overflow = any(finding.rule == OVERFLOW_RULE for report in reports for finding in report.findings)
-    threshold = SMUGGLING_SCORE if enough is None else enough
+    threshold = SMUGGLING_SCORE if sufficient_score is None else sufficient_score
     if has_overflow and all(report.score < threshold for report in reports):
         raise LayerError("budget", "the text has more readings than there is room for")
 

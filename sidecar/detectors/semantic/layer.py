@@ -66,21 +66,21 @@ class SemanticLayer:
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Score every segment completely. Raises `LayerError` on failure."""
         texts = [ChannelText(s.text, TOKEN_TYPES[s.channel]) for s in request.segments]
-        result = await self._batcher.score(texts, request.enough)
+        result = await self._batcher.score(texts, request.sufficient_score)
         if len(texts) <= MAX_INLINE_SEGMENTS:
             return self._report(request, result)
         return await asyncio.to_thread(self._report, request, result)
 
     def _report(self, request: ScanRequest, result: BatchResult) -> LayerReport:
         rows = zip(request.segments, result.by_text(), result.pending_counts, strict=True)
-        reports = [self._segment_report(segment, windows, whole=not pending) for segment, windows, pending in rows]
+        reports = [self._segment_report(segment, windows, complete=not pending) for segment, windows, pending in rows]
         pending = sum(result.pending_counts)
         early_exits = sum(result.window_counts) - sum(window.by_second_stage for window in result.scored) - pending
         detail = {"windows": sum(result.window_counts), "windows_settled": early_exits, "windows_left": pending}
-        report = LayerReport.over(self.name, reports, detail)
+        report = LayerReport.from_segments(self.name, reports, detail)
         return replace(report, failure="budget") if pending and not result.stopped_early else report
 
-    def _segment_report(self, segment: Segment, windows: Sequence[ScoredWindow], *, whole: bool) -> SegmentReport:
+    def _segment_report(self, segment: Segment, windows: Sequence[ScoredWindow], *, complete: bool) -> SegmentReport:
         worst = self._worst(windows)
         probabilities = [self._batcher.probability(window, TOKEN_TYPES[segment.channel]) for window in worst]
         classified = (
@@ -90,7 +90,7 @@ class SemanticLayer:
         )
         findings = (*classified, *self._similarity_findings(segment, windows))
         score = max([0.0, *probabilities, *(finding.score for finding in findings if finding.decides)])
-        return SegmentReport(score, findings, whole)
+        return SegmentReport(score, findings, complete)
 
     def _worst(self, windows: Sequence[ScoredWindow]) -> list[ScoredWindow]:
         """The worst window of the visible text, and of its decoded content."""

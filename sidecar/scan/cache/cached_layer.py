@@ -27,7 +27,7 @@ _PERSONALIZATION = b"verdicts"
 
 
 class CachedLayer:
-    """A `Layer` around another one that reports on each segment (`LayerReport.each`).
+    """A `Layer` around another one that reports on each segment (`LayerReport.segment_reports`).
 
     Invariant: a key is in `_pending` exactly while one request scans it, and its future is always resolved: with the
     report, or with None if there is none to share.
@@ -66,7 +66,9 @@ class CachedLayer:
             detail, failure = _merge_details(detail, retried_detail), failure or retried_failure
         self._count(hits + len(shared) - len(retried), len(missing) + len(retried))
         segment_reports = [_relocate(cached[key], segment) for key, segment in zip(keys, request.segments, strict=True)]
-        report = LayerReport.over(self.name, segment_reports, {**detail, "remembered": len(requested) - len(missing)})
+        report = LayerReport.from_segments(
+            self.name, segment_reports, {**detail, "remembered": len(requested) - len(missing)}
+        )
         return replace(report, failure=failure)
 
     def _keys(self, request: ScanRequest) -> list[bytes]:
@@ -91,15 +93,17 @@ class CachedLayer:
         fresh: dict[bytes, SegmentReport] = {}
         pending = self._claim(segments)
         try:
-            subrequest = ScanRequest(tuple(segments.values()), request.system_prompt, request.model, request.enough)
+            subrequest = ScanRequest(
+                tuple(segments.values()), request.system_prompt, request.model, request.sufficient_score
+            )
             report = await self.inner.scan(subrequest, prior)
-            if report.score is None or len(report.each) != len(segments):
+            if report.score is None or len(report.segment_reports) != len(segments):
                 raise LayerError(report.failure or "error", "the layer did not report on each segment")
-            fresh = dict(zip(segments, report.each, strict=True))
+            fresh = dict(zip(segments, report.segment_reports, strict=True))
         finally:
             self._resolve(pending, fresh)
         cached.update(fresh)
-        await self._cache.put({key: _relocate(entry, _NO_SEGMENT) for key, entry in fresh.items() if entry.whole})
+        await self._cache.put({key: _relocate(entry, _NO_SEGMENT) for key, entry in fresh.items() if entry.complete})
         return report.detail, report.failure
 
     def _claim(self, keys: Iterable[bytes]) -> dict[bytes, _Pending]:
@@ -113,7 +117,7 @@ class CachedLayer:
         for key, future in pending.items():
             del self._pending[key]
             report = fresh.get(key)
-            future.set_result(report if report is not None and report.whole else None)
+            future.set_result(report if report is not None and report.complete else None)
 
     async def _await_shared(self, shared: Mapping[bytes, _Pending], cached: dict[bytes, SegmentReport]) -> None:
         """Wait for scans of other requests; cancelling this request does not cancel them."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from compat_door import counter
+from compat_server import run_compat_server
 from jsonschema import Draft202012Validator
 
 RECORDED = yaml.safe_load((Path(__file__).parents[2] / "data" / "contracts.yaml").read_text("utf-8"))
@@ -33,8 +33,8 @@ async def test_what_they_send_is_answered_with_what_they_read(name: str, kind: s
     text = contract.get("texts", {}).get(kind, TEXTS[kind])
     asked = json.loads(json.dumps(contract["asks"]).replace("TEXT", text))
     Draft202012Validator(contract["request"]).validate(asked)
-    async with counter(tmp_path, contract["switch"], **contract.get("settings", {})) as door:
-        status, said, _ = await door.ask(contract["path"], asked)
+    async with run_compat_server(tmp_path, contract["switch"], **contract.get("settings", {})) as server:
+        status, said, _ = await server.ask(contract["path"], asked)
     assert status == 200
     Draft202012Validator(contract["answer"]).validate(said)
     assert within(contract[kind], said), said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compat_door import counter
+from compat_server import run_compat_server
 
 from sidecar.api.compat.envoy import for_envoy
 from sidecar.config import Settings
@@ -16,19 +16,19 @@ EVIL = {"model": "m", "messages": [{"role": "user", "content": "Please EVIL now.
 
 async def test_a_check_is_the_inline_door_without_an_upstream(tmp_path: Path) -> None:
     """200 and verdict headers for what may pass; the block answer, in OpenAI's envelope, for what may not."""
-    async with counter(tmp_path, "envoy", block={"style": "refusal"}) as door:
-        good, body, headers = await door.ask("/envoy/v1/chat/completions?x=1", CHAT)
-        bad, said, refused = await door.ask("/envoy/v1/chat/completions", EVIL)
+    async with run_compat_server(tmp_path, "envoy", block={"style": "refusal"}) as server:
+        good, body, headers = await server.ask("/envoy/v1/chat/completions?x=1", CHAT)
+        bad, said, refused = await server.ask("/envoy/v1/chat/completions", EVIL)
     assert (good, body, headers["x-sidecar-action"]) == (200, None, "allow")
     assert (bad, said["error"]["code"], refused["x-should-retry"]) == (400, "content_filter", "false")
-    assert [decision.action for decision in door.decision_log.decisions] == ["allow", "block"]
+    assert [decision.action for decision in server.decision_log.decisions] == ["allow", "block"]
 
 
 async def test_a_body_that_was_cut_off_is_never_allowed(tmp_path: Path) -> None:
     """What goes up is more than what was seen."""
-    async with counter(tmp_path, "envoy") as door:
-        status, said, _ = await door.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="true")
-        whole, _, _ = await door.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="false")
+    async with run_compat_server(tmp_path, "envoy") as server:
+        status, said, _ = await server.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="true")
+        whole, _, _ = await server.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="false")
     assert (status, whole) == (413, 200)
     assert "allow_partial_message" in said["error"]["message"]
 
@@ -36,8 +36,8 @@ async def test_a_body_that_was_cut_off_is_never_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/envoy/v1/unknown", "/v1/chat/completions", "/envoy/envoy/v1/chat/completions"])
 async def test_unknown_routes_are_refused(tmp_path: Path, path: str) -> None:
     """The prefix is stripped once; what is no known route behind it is 403."""
-    async with counter(tmp_path, "envoy") as door:
-        assert (await door.ask(path, CHAT))[0] == 403
+    async with run_compat_server(tmp_path, "envoy") as server:
+        assert (await server.ask(path, CHAT))[0] == 403
 
 
 def test_personal_data_that_would_be_replaced_is_blocked() -> None:

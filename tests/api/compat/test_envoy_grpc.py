@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import grpc
 import pytest
-from compat_door import Counter, counter
+from compat_server import CompatServer, run_compat_server
 from support import free_port
 
 from sidecar.api.compat.envoy_grpc import GrpcChecks
@@ -29,7 +29,7 @@ EVIL = CHAT.replace(b"Hello", b"Please EVIL now.")
 class Line:
     """A connection to the port of the checks."""
 
-    door: Counter
+    server: CompatServer
     call: Callable[..., Any]
 
     async def check(
@@ -46,15 +46,15 @@ class Line:
 @asynccontextmanager
 async def line(folder: Path, *, on: bool = True, gone: bool = False, **sections: Any) -> AsyncIterator[Line]:
     """The HTTP form with the gRPC form before it. `gone`: nobody answers the HTTP form."""
-    async with counter(folder, "envoy", **sections) as door:
-        checks = GrpcChecks(Settings(), free_port() if gone else urlsplit(door.url).port or 0, lambda: on)
+    async with run_compat_server(folder, "envoy", **sections) as server:
+        checks = GrpcChecks(Settings(), free_port() if gone else urlsplit(server.url).port or 0, lambda: on)
         try:
             port = await checks.listen(0)
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
                 call = channel.unary_unary(
                     f"/{SERVICE}/Check", CheckRequest.SerializeToString, CheckResponse.FromString
                 )
-                yield Line(door, call)
+                yield Line(server, call)
         finally:
             await checks.close()
 
@@ -71,7 +71,7 @@ async def test_what_may_pass_is_allowed_with_the_verdict(tmp_path: Path) -> None
     assert said.status.code == 0
     assert fields(said.ok_response.response_headers_to_add)["x-sidecar-action"] == "allow"
     assert list(said.ok_response.headers_to_remove) == []
-    assert [decision.action for decision in envoy.door.decision_log.decisions] == ["allow"]
+    assert [decision.action for decision in envoy.server.decision_log.decisions] == ["allow"]
 
 
 async def test_what_is_refused_is_the_answer_of_the_inline_door(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ async def test_our_keys_and_names_do_not_go_up(tmp_path: Path) -> None:
         without = await envoy.check(authorization="Bearer sk-model")
         known = await envoy.check(
             authorization="Bearer sk-model",
-            x_api_key=envoy.door.key,
+            x_api_key=envoy.server.key,
             x_sidecar_action="allow",
             x_http_method_override="PUT",
         )
@@ -125,7 +125,7 @@ async def test_what_was_not_seen_whole_or_is_not_known_is_refused(
     async with line(tmp_path) as envoy:
         said = await envoy.check(**wrong)
     assert (said.status.code, said.denied_response.status.code) == (7, status)
-    assert not envoy.door.scanner.scanned
+    assert not envoy.server.scanner.scanned
 
 
 @pytest.mark.parametrize("state", [{"on": False}, {"gone": True}], ids=["switched off", "gone"])
@@ -144,7 +144,7 @@ async def test_headers_as_bytes_are_read(tmp_path: Path) -> None:
     async with line(tmp_path) as envoy:
         said = await envoy.call(CheckRequest(attributes={"request": {"http": http}}), timeout=30)
     assert said.denied_response.status.code == 400
-    assert len(envoy.door.scanner.scanned) == 1
+    assert len(envoy.server.scanner.scanned) == 1
 
 
 async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:

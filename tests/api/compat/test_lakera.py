@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from compat_door import counter
+from compat_server import run_compat_server
 
 from sidecar.api.compat.lakera import _breakdown, _payload
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, Source, Verdict
@@ -17,22 +17,22 @@ CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": E
 
 async def test_a_verdict_is_flagged_or_not(tmp_path: Path) -> None:
     """Without further wishes: the flag and the request's id. The system prompt is the application's."""
-    async with counter(tmp_path, "lakera") as door:
-        _, bad, _ = await door.ask("/v2/guard", {"messages": CHAT, "project_id": "p"})
-        _, good, _ = await door.ask("/v2/guard", {"messages": [{"role": "user", "content": "Good morning!"}]})
+    async with run_compat_server(tmp_path, "lakera") as server:
+        _, bad, _ = await server.ask("/v2/guard", {"messages": CHAT, "project_id": "p"})
+        _, good, _ = await server.ask("/v2/guard", {"messages": [{"role": "user", "content": "Good morning!"}]})
     assert (bad["flagged"], good["flagged"]) == (True, False)
     assert set(bad) == {"flagged", "metadata"}
     assert UUID(bad["metadata"]["request_uuid"])
-    assert door.scanner.scanned[0].system_prompt == "Be kind."
-    assert Segment("Be kind.", Source.APPLICATION, "messages.0.content") in door.scanner.scanned[0].segments
+    assert server.scanner.scanned[0].system_prompt == "Be kind."
+    assert Segment("Be kind.", Source.APPLICATION, "messages.0.content") in server.scanner.scanned[0].segments
 
 
 async def test_breakdown_payload_and_build_on_request(tmp_path: Path) -> None:
     """Each detector with its message, places of personal data, and the version."""
-    async with counter(tmp_path, "lakera") as door:
+    async with run_compat_server(tmp_path, "lakera") as server:
         wishes = {"breakdown": True, "payload": True, "dev_info": True}
-        _, said, _ = await door.ask("/v2/guard", {"messages": CHAT, **wishes})
-        _, good, _ = await door.ask("/v2/guard", {"messages": [{"role": "user", "content": "Hi"}], **wishes})
+        _, said, _ = await server.ask("/v2/guard", {"messages": CHAT, **wishes})
+        _, good, _ = await server.ask("/v2/guard", {"messages": [{"role": "user", "content": "Hi"}], **wishes})
     line = said["breakdown"][0]
     assert (line["detector_type"], line["detected"], line["message_id"]) == ("prompt_attack", True, 1)
     assert set(line) == {"project_id", "policy_id", "detector_id", "detector_type", "detected", "message_id"}

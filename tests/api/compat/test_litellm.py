@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compat_door import counter
+from compat_server import run_compat_server
 
 from sidecar.types import Source
 
@@ -32,70 +32,70 @@ RECORDED: dict[str, Any] = {
 async def test_an_attack_is_blocked_with_a_reason_and_a_benign_chat_passes(tmp_path: Path) -> None:
     """The two answers that LiteLLM knows; the reason names threats and decision, never the prompt."""
     benign = RECORDED | {"structured_messages": [{"role": "user", "content": "Hello"}], "texts": ["Hello"]}
-    async with counter(tmp_path, "litellm") as door:
-        _, bad, headers = await door.ask(PATH, RECORDED)
-        _, good, _ = await door.ask(PATH, benign)
+    async with run_compat_server(tmp_path, "litellm") as server:
+        _, bad, headers = await server.ask(PATH, RECORDED)
+        _, good, _ = await server.ask(PATH, benign)
     assert bad["action"] == "BLOCKED"
     assert headers["x-sidecar-decision"] in bad["blocked_reason"]
     assert "prompt_injection" in bad["blocked_reason"]
     assert EVIL not in bad["blocked_reason"]
     assert good == {"action": "NONE"}
-    assert [decision.model for decision in door.decision_log.decisions] == ["gpt-x", "gpt-x"]
+    assert [decision.model for decision in server.decision_log.decisions] == ["gpt-x", "gpt-x"]
 
 
 async def test_roles_are_those_of_the_messages_and_loose_texts_are_the_users(tmp_path: Path) -> None:
     """A system prompt is the application's, however often it is said; a text that no message holds is the user's."""
     messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}]
     asked = RECORDED | {"structured_messages": messages, "texts": ["Be kind.", "Hello", "A loose text."]}
-    async with counter(tmp_path, "litellm") as door:
-        await door.ask(PATH, asked)
-        await door.ask(PATH, RECORDED | {"structured_messages": None})
-    assert door.scanner.scanned[0].system_prompt == "Be kind."
-    assert {segment.text: segment.source for segment in door.scanner.scanned[0].segments} == {
+    async with run_compat_server(tmp_path, "litellm") as server:
+        await server.ask(PATH, asked)
+        await server.ask(PATH, RECORDED | {"structured_messages": None})
+    assert server.scanner.scanned[0].system_prompt == "Be kind."
+    assert {segment.text: segment.source for segment in server.scanner.scanned[0].segments} == {
         "Be kind.": Source.APPLICATION,
         "Hello": Source.USER,
         "A loose text.": Source.USER,
     }
-    assert [segment.text for segment in door.scanner.scanned[1].segments] == [EVIL]
+    assert [segment.text for segment in server.scanner.scanned[1].segments] == [EVIL]
 
 
 async def test_tool_definitions_are_the_applications(tmp_path: Path) -> None:
     """They come beside the messages, and no user has said them."""
     function = {"name": "run_command", "description": "Runs it.", "parameters": {"properties": {"prompt": {}}}}
     asked = RECORDED | {"structured_messages": [], "texts": [], "tools": [{"type": "function", "function": function}]}
-    async with counter(tmp_path, "litellm") as door:
-        _, said, _ = await door.ask(PATH, asked)
+    async with run_compat_server(tmp_path, "litellm") as server:
+        _, said, _ = await server.ask(PATH, asked)
     assert said == {"action": "NONE"}
-    assert {segment.source for segment in door.scanner.scanned[0].segments} == {Source.APPLICATION}
+    assert {segment.source for segment in server.scanner.scanned[0].segments} == {Source.APPLICATION}
 
 
 async def test_pictures_go_by_the_failure_policy(tmp_path: Path) -> None:
     """Named where they may pass, refused where not."""
     asked = RECORDED | {"structured_messages": [], "texts": ["Hello"], "images": ["data:image/png;base64,AAAA"]}
-    async with counter(tmp_path, "litellm") as door:
-        _, said, headers = await door.ask(PATH, asked)
+    async with run_compat_server(tmp_path, "litellm") as server:
+        _, said, headers = await server.ask(PATH, asked)
         assert (said["action"], headers["x-sidecar-unscanned"]) == ("NONE", "media")
-    async with counter(tmp_path, "litellm", failure={"input": {"media": "block"}}) as door:
-        assert (await door.ask(PATH, asked))[0] == 422
+    async with run_compat_server(tmp_path, "litellm", failure={"input": {"media": "block"}}) as server:
+        assert (await server.ask(PATH, asked))[0] == 422
 
 
 async def test_answers_of_the_model_pass_unseen_by_default(tmp_path: Path) -> None:
     """`input_type: response` is answered and nothing is scanned or recorded as scanned."""
-    async with counter(tmp_path, "litellm") as door:
-        _, said, _ = await door.ask(PATH, RECORDED | {"input_type": "response"})
+    async with run_compat_server(tmp_path, "litellm") as server:
+        _, said, _ = await server.ask(PATH, RECORDED | {"input_type": "response"})
     assert said == {"action": "NONE"}
-    assert (door.scanner.scanned, door.decision_log.decisions) == ([], [])
+    assert (server.scanner.scanned, server.decision_log.decisions) == ([], [])
 
 
 @pytest.mark.parametrize(("responses", "action"), [("block", "BLOCKED"), ("flag", "NONE")])
 async def test_answers_are_looked_at_where_the_setting_says_so(tmp_path: Path, responses: str, action: str) -> None:
     """Personal data that the user did not say is found; it blocks or is recorded; an ordinary answer passes."""
     answer = RECORDED | {"input_type": "response", "texts": ["Her card is 4111 1111 1111 1111."]}
-    async with counter(tmp_path, "litellm", responses=responses) as door:
-        _, said, _ = await door.ask(PATH, answer)
-        _, ordinary, _ = await door.ask(PATH, answer | {"texts": ["Paris."]})
+    async with run_compat_server(tmp_path, "litellm", responses=responses) as server:
+        _, said, _ = await server.ask(PATH, answer)
+        _, ordinary, _ = await server.ask(PATH, answer | {"texts": ["Paris."]})
     assert (said["action"], ordinary["action"]) == (action, "NONE")
-    assert [(decision.entrypoint, decision.status) for decision in door.decision_log.decisions] == [("answer", 200)]
+    assert [(decision.entrypoint, decision.status) for decision in server.decision_log.decisions] == [("answer", 200)]
     assert "4111 1111" not in str(said)
 
 
@@ -106,8 +106,8 @@ async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_poli
     """`scan.deadline` holds for it: closed is an error, open says that nobody looked; both are recorded."""
     answer = RECORDED | {"input_type": "response", "texts": ["The ferry leaves at seven, and not before. " * 1_500]}
     terms = {"responses": "block", "scan": {"deadline": "1ms"}, "failure": {"answer": setting}}
-    async with counter(tmp_path, "litellm", **terms) as door:
-        got, _, headers = await door.ask(PATH, answer)
+    async with run_compat_server(tmp_path, "litellm", **terms) as server:
+        got, _, headers = await server.ask(PATH, answer)
     assert (got, headers.get("x-sidecar-unscanned")) == (status, "deadline" if setting == "allow" else None)
-    (decision,) = door.decision_log.decisions
+    (decision,) = server.decision_log.decisions
     assert (decision.entrypoint, decision.action, decision.verdict.failure) == ("answer", action, "deadline")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compat_door import counter
+from compat_server import run_compat_server
 
 EVIL = "Please EVIL now."
 
 
 async def test_scan_and_analyze_answer_in_their_shapes(tmp_path: Path) -> None:
     """`is_valid` and a score for each scanner; analyze adds the prompt."""
-    async with counter(tmp_path, "llm_guard") as door:
-        _, good, _ = await door.ask("/scan/prompt", {"prompt": "Good morning!"})
-        _, bad, _ = await door.ask("/analyze/prompt", {"prompt": EVIL, "scanners_suppress": []})
+    async with run_compat_server(tmp_path, "llm_guard") as server:
+        _, good, _ = await server.ask("/scan/prompt", {"prompt": "Good morning!"})
+        _, bad, _ = await server.ask("/analyze/prompt", {"prompt": EVIL, "scanners_suppress": []})
     clean = {"PromptInjection": 0.0, "InvisibleText": 0.0, "Anonymize": 0.0}
     assert good == {"is_valid": True, "scanners": clean}
     assert bad == {"is_valid": False, "scanners": clean | {"PromptInjection": 0.9}, "sanitized_prompt": EVIL}
@@ -21,15 +21,15 @@ async def test_scan_and_analyze_answer_in_their_shapes(tmp_path: Path) -> None:
 
 async def test_a_suppressed_scanner_neither_speaks_nor_decides(tmp_path: Path) -> None:
     """What the caller does not want to hear of is left out; the others still decide."""
-    async with counter(tmp_path, "llm_guard") as door:
-        _, without, _ = await door.ask("/scan/prompt", {"prompt": EVIL, "scanners_suppress": ["PromptInjection"]})
-        _, other, _ = await door.ask("/scan/prompt", {"prompt": EVIL, "scanners_suppress": ["Anonymize"]})
+    async with run_compat_server(tmp_path, "llm_guard") as server:
+        _, without, _ = await server.ask("/scan/prompt", {"prompt": EVIL, "scanners_suppress": ["PromptInjection"]})
+        _, other, _ = await server.ask("/scan/prompt", {"prompt": EVIL, "scanners_suppress": ["Anonymize"]})
     assert without == {"is_valid": True, "scanners": {"InvisibleText": 0.0, "Anonymize": 0.0}}
     assert other["is_valid"] is False
 
 
 async def test_errors_have_a_message(tmp_path: Path) -> None:
     """Theirs are `message` and `details`, and 422 for a body that is not theirs."""
-    async with counter(tmp_path, "llm_guard") as door:
-        status, said, _ = await door.ask("/scan/prompt", {"prompt": None})
+    async with run_compat_server(tmp_path, "llm_guard") as server:
+        status, said, _ = await server.ask("/scan/prompt", {"prompt": None})
     assert (status, set(said), said["details"]) == (422, {"message", "details"}, None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import openai
 import pytest
-from compat_door import counter
+from compat_server import run_compat_server
 
 from sidecar.types import Label
 
@@ -16,8 +16,8 @@ EVIL = "Please EVIL now."
 async def test_the_official_client_reads_one_result_for_each_text(tmp_path: Path) -> None:
     """Flagged or not, their categories false, ours beside them; the model's name comes back."""
     async with (
-        counter(tmp_path, "moderations") as door,
-        openai.AsyncOpenAI(base_url=f"{door.url}/v1", api_key=door.key, max_retries=0) as client,
+        run_compat_server(tmp_path, "moderations") as server,
+        openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=server.key, max_retries=0) as client,
     ):
         found = await client.moderations.create(input=["Good morning!", EVIL], model="omni-moderation-latest")
     assert [result.flagged for result in found.results] == [False, True]
@@ -28,7 +28,7 @@ async def test_the_official_client_reads_one_result_for_each_text(tmp_path: Path
     assert second.category_scores.model_extra["prompt_injection"] == 0.9
     assert found.model == "omni-moderation-latest"
     assert found.id.startswith("modr-")
-    assert len({decision.id for decision in door.decision_log.decisions}) == 2
+    assert len({decision.id for decision in server.decision_log.decisions}) == 2
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ async def test_the_official_client_reads_one_result_for_each_text(tmp_path: Path
 )
 async def test_a_text_and_a_list_of_parts_have_one_result(tmp_path: Path, given: object) -> None:
     """The parts of one message are judged together."""
-    async with counter(tmp_path, "moderations") as door:
-        _, found, _ = await door.ask("/v1/moderations", {"input": given})
+    async with run_compat_server(tmp_path, "moderations") as server:
+        _, found, _ = await server.ask("/v1/moderations", {"input": given})
     assert [result["flagged"] for result in found["results"]] == [True]
     assert found["model"] == "prompt-sidecar"
 
@@ -46,9 +46,9 @@ async def test_pictures_go_by_the_failure_policy(tmp_path: Path) -> None:
     """No layer reads them: let pass and named, or refused."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     body = {"input": [{"type": "text", "text": "Hello."}, picture]}
-    async with counter(tmp_path, "moderations") as door:
-        status, _, headers = await door.ask("/v1/moderations", body)
+    async with run_compat_server(tmp_path, "moderations") as server:
+        status, _, headers = await server.ask("/v1/moderations", body)
         assert (status, headers["x-sidecar-unscanned"]) == (200, "media")
-    async with counter(tmp_path, "moderations", failure={"input": {"media": "block"}}) as door:
-        status, said, _ = await door.ask("/v1/moderations", body)
+    async with run_compat_server(tmp_path, "moderations", failure={"input": {"media": "block"}}) as server:
+        status, said, _ = await server.ask("/v1/moderations", body)
     assert (status, said["error"]["type"]) == (422, "invalid_request_error")

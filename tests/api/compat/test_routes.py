@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compat_door import counter
+from compat_server import run_compat_server
 
 from sidecar.api.compat.routes import ADAPTERS, switched_on
 from sidecar.config import Compat, Settings
@@ -31,22 +31,22 @@ def test_every_switch_has_its_adapter() -> None:
 
 async def test_nothing_is_served_that_is_not_switched_on(tmp_path: Path) -> None:
     """By default none of the paths exists."""
-    async with counter(tmp_path) as door:
-        assert {(await door.ask(path, body))[0] for path, body in BODIES.items()} == {404}
+    async with run_compat_server(tmp_path) as server:
+        assert {(await server.ask(path, body))[0] for path, body in BODIES.items()} == {404}
 
 
 @pytest.mark.parametrize("path", BODIES)
 async def test_every_adapter_asks_for_a_key_and_records_what_it_decides(tmp_path: Path, path: str) -> None:
     """401 without a valid key and nothing scanned; with one, a decision in the log under the id of the answer."""
-    async with counter(tmp_path, *(name for name in ALL if name != "envoy")) as door:
-        refused, _, _ = await door.ask(path, BODIES[path], Authorization="Bearer psk_wrong")
-        none, _, _ = await door.ask(path, BODIES[path], Authorization="")
-        assert (refused, none, door.scanner.scanned, door.decision_log.decisions) == (401, 401, [], [])
-        status, _, headers = await door.ask(path, BODIES[path])
-    decision = door.decision_log.decisions[0]
+    async with run_compat_server(tmp_path, *(name for name in ALL if name != "envoy")) as server:
+        refused, _, _ = await server.ask(path, BODIES[path], Authorization="Bearer psk_wrong")
+        none, _, _ = await server.ask(path, BODIES[path], Authorization="")
+        assert (refused, none, server.scanner.scanned, server.decision_log.decisions) == (401, 401, [], [])
+        status, _, headers = await server.ask(path, BODIES[path])
+    decision = server.decision_log.decisions[0]
     assert status == 200
     assert (decision.id, decision.entrypoint, decision.route) == (headers["x-sidecar-decision"], "compat", path)
-    assert (decision.action, decision.status, EVIL in door.scanner.texts) == ("block", 200, True)
+    assert (decision.action, decision.status, EVIL in server.scanner.texts) == ("block", 200, True)
 
 
 @pytest.mark.parametrize("path", BODIES)
@@ -55,11 +55,11 @@ async def test_a_body_of_another_shape_is_refused_and_not_scanned(tmp_path: Path
     """4xx in JSON, whatever is wrong with it."""
     if path == "/beta/litellm_basic_guardrail_api" and isinstance(body, dict):
         body = {"texts": 1}
-    async with counter(tmp_path, *(name for name in ALL if name != "envoy")) as door:
-        status, said, _ = await door.ask(path, body)
+    async with run_compat_server(tmp_path, *(name for name in ALL if name != "envoy")) as server:
+        status, said, _ = await server.ask(path, body)
     assert status in {400, 422}
     assert isinstance(said, dict)
-    assert door.scanner.scanned == []
+    assert server.scanner.scanned == []
 
 
 @pytest.mark.parametrize("path", BODIES)
@@ -67,12 +67,12 @@ async def test_what_could_not_be_scanned_is_an_error_where_closed_and_named_wher
     tmp_path: Path, path: str
 ) -> None:
     """Closed: 503 with Retry-After, never a verdict. Open: the header says that nobody looked."""
-    async with counter(tmp_path, *(name for name in ALL if name != "envoy")) as door:
-        door.scanner.cause = "unavailable"
-        status, _, headers = await door.ask(path, BODIES[path])
+    async with run_compat_server(tmp_path, *(name for name in ALL if name != "envoy")) as server:
+        server.scanner.cause = "unavailable"
+        status, _, headers = await server.ask(path, BODIES[path])
         assert (status, headers["Retry-After"]) == (503, "1")
-        door.scanner.opens = True
-        status, _, headers = await door.ask(path, BODIES[path])
+        server.scanner.opens = True
+        status, _, headers = await server.ask(path, BODIES[path])
         assert (status, headers["x-sidecar-unscanned"]) == (200, "unavailable")
 
 
@@ -84,14 +84,14 @@ async def test_gateways_that_obey_are_told_to_pass_in_monitor_mode(
     tmp_path: Path, path: str, passes: dict[str, object]
 ) -> None:
     """As on the inline door: forwarded, and recorded as what would have been refused."""
-    async with counter(tmp_path, "litellm", "agentgateway", mode="monitor") as door:
-        status, said, _ = await door.ask(path, BODIES[path])
+    async with run_compat_server(tmp_path, "litellm", "agentgateway", mode="monitor") as server:
+        status, said, _ = await server.ask(path, BODIES[path])
     assert (status, said) == (200, passes)
-    assert door.decision_log.decisions[0].action == "monitor"
+    assert server.decision_log.decisions[0].action == "monitor"
 
 
 async def test_callers_who_decide_themselves_are_told_the_truth_in_monitor_mode(tmp_path: Path) -> None:
     """The mode is about what the sidecar does; a verdict that was asked for is given."""
-    async with counter(tmp_path, "lakera", mode="monitor") as door:
-        _, said, _ = await door.ask("/v2/guard", BODIES["/v2/guard"])
+    async with run_compat_server(tmp_path, "lakera", mode="monitor") as server:
+        _, said, _ = await server.ask("/v2/guard", BODIES["/v2/guard"])
     assert said["flagged"] is True

@@ -339,11 +339,11 @@ def test_a_certain_beginning_spares_the_rest() -> None:
     layer = layer_with(label=Label.PII_DETECTED, score=0.99)
     text = "banana " + "x" * rules.LONG_TEXT + " banana"
     report = layer._scan_segment(Segment(text), None, early=True)
-    assert ([f.start for f in report.findings], report.whole) == ([0], False)
+    assert ([f.start for f in report.findings], report.complete) == ([0], False)
     late = "x" * rules.LONG_TEXT + " banana banana"
     read = layer._scan_segment(Segment(late), None, early=True)
-    assert (len(read.findings), read.whole) == (2, True)
-    assert layer._scan_segment(Segment(text), None, early=False).whole
+    assert (len(read.findings), read.complete) == (2, True)
+    assert layer._scan_segment(Segment(text), None, early=False).complete
 
 
 async def test_what_only_looks_like_data_hides_nothing_behind_it() -> None:
@@ -351,11 +351,11 @@ async def test_what_only_looks_like_data_hides_nothing_behind_it() -> None:
     decoys = " ".join(f"4{n:015d}" for n in range(1_000) if n % 10)
     card = "my card is 4111 1111 1111 1111"
     layer = layer_with(label=Label.PII_DETECTED, score=0.4, patterns=[r"\b4(?:[ ]?\d){15}\b"], validate="card")
-    (report,) = (await scan(f"{decoys} {card}", layer=layer)).each
+    (report,) = (await scan(f"{decoys} {card}", layer=layer)).segment_reports
     assert report.findings[-1].start == len(decoys) + card.index("4") + 1
-    assert report.whole
-    (report,) = (await scan(f"{card}; " * (rules.MAX_PLACES + 1), layer=layer)).each
-    assert (len(report.findings), report.whole) == (rules.MAX_PLACES, False)
+    assert report.complete
+    (report,) = (await scan(f"{card}; " * (rules.MAX_PLACES + 1), layer=layer)).segment_reports
+    assert (len(report.findings), report.complete) == (rules.MAX_PLACES, False)
 
 
 @settings(max_examples=150, deadline=None)

@@ -85,16 +85,18 @@ async def test_similar_to_rules_score_what_they_are_worth() -> None:
 
 
 async def test_windows_that_are_left_over_are_a_failure_beside_what_was_read() -> None:
-    """`budget` is the word that the engine knows for it; segments that were read are whole, the others are not."""
+    """`budget` is the word that the engine knows for it; segments that were read are complete, the others are not."""
     report = await scan(layer_of(), Segment("attack"), Segment("calm " * 2000))
     assert (report.failure, report.score) == ("budget", pytest.approx(1 / (1 + 2.718281828**-5)))
-    assert [segment_report.whole for segment_report in report.each] == [True, False]
+    assert [segment_report.complete for segment_report in report.segment_reports] == [True, False]
 
 
 async def test_many_segments_are_put_together_beside_the_event_loop() -> None:
     """A request of hundreds of strings holds the loop no longer than one of a few; the reports stay in order."""
     report = await scan(layer_of(), *(Segment("attack" if n == 70 else "calm") for n in range(90)))
-    assert [number for number, segment_report in enumerate(report.each) if segment_report.score > 0.5] == [70]
+    assert [number for number, segment_report in enumerate(report.segment_reports) if segment_report.score > 0.5] == [
+        70
+    ]
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
@@ -171,10 +173,10 @@ async def test_each_segment_has_its_own_score_and_similar_examples() -> None:
     report = await scan(
         layer_of(Rule("SIM-1", ("calm",), score=0.7)), Segment("calm"), Segment("attack"), Segment("calm")
     )
-    assert [[f.rule for f in report_of.findings] for report_of in report.each] == [
+    assert [[f.rule for f in report_of.findings] for report_of in report.segment_reports] == [
         ["SIM-1"],
         ["SEM-prompt_injection"],
         ["SIM-1"],
     ]
-    assert [round(report_of.score, 1) for report_of in report.each] == [0.7, 1.0, 0.7]
-    assert all(report_of.whole for report_of in report.each)
+    assert [round(report_of.score, 1) for report_of in report.segment_reports] == [0.7, 1.0, 0.7]
+    assert all(report_of.complete for report_of in report.segment_reports)

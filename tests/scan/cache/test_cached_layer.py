@@ -38,7 +38,9 @@ class CountingLayer:
         await asyncio.sleep(self.pause)
         if self.failing:
             raise LayerError("unavailable")
-        return LayerReport.over(self.name, [self._report(s) for s in request.segments], {"read": len(request.segments)})
+        return LayerReport.from_segments(
+            self.name, [self._report(s) for s in request.segments], {"read": len(request.segments)}
+        )
 
     def _report(self, segment: Segment) -> SegmentReport:
         if "attack" not in segment.text:
@@ -76,7 +78,7 @@ async def test_a_cached_report_has_the_path_of_the_request() -> None:
     report = await cache.scan(request("calm", "an attack", "calm"), ())
     (finding,) = report.findings
     assert (report.score, finding.path, finding.start) == (0.9, "messages.1", 3)
-    assert [entry.score for entry in report.each] == [0.0, 0.9, 0.0]
+    assert [entry.score for entry in report.segment_reports] == [0.0, 0.9, 0.0]
 
 
 @pytest.mark.parametrize(

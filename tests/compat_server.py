@@ -1,4 +1,4 @@
-"""The adapters by themselves on loopback: real server, real keys, real journal, and a scanner made for tests."""
+"""The compatibility APIs alone on loopback: real server, keys and decision log, and a scanner for tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from door import KeptJournal, WordScanner
+from inline_proxy import RecordedDecisionLog, WordScanner
 
 from sidecar import policy
 from sidecar.api.compat.envoy import ExtAuthz
@@ -19,38 +19,38 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.limits import MemoryLimiter
 from sidecar.response_scan.detector import personal_rules
-from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
 
 
 @dataclass
-class Counter:
-    """A listening data port with the adapters alone."""
+class CompatServer:
+    """A listening data port with only the compatibility APIs."""
 
     scanner: WordScanner
-    decision_log: KeptJournal
+    decision_log: RecordedDecisionLog
     key: str
     url: str
     session: aiohttp.ClientSession
 
     async def ask(self, path: str, body: object, **headers: str) -> tuple[int, Any, dict[str, str]]:
-        """One question with the key: status, JSON, headers."""
-        given = {"Authorization": f"Bearer {self.key}"} | {n.replace("_", "-"): v for n, v in headers.items()}
-        async with self.session.post(self.url + path, json=body, headers=given) as answer:
-            return answer.status, await answer.json() if await answer.read() else None, dict(answer.headers)
+        """Send one request with the key; returns status, JSON and headers."""
+        fields = {"Authorization": f"Bearer {self.key}"} | {n.replace("_", "-"): v for n, v in headers.items()}
+        async with self.session.post(self.url + path, json=body, headers=fields) as response:
+            return response.status, await response.json() if await response.read() else None, dict(response.headers)
 
 
 @asynccontextmanager
-async def counter(folder: Path, *switches: str, **sections: Any) -> AsyncIterator[Counter]:
-    """The adapters with these switches on."""
+async def run_compat_server(folder: Path, *switches: str, **sections: Any) -> AsyncIterator[CompatServer]:
+    """A server with these compatibility APIs enabled."""
     settings = Settings.model_validate({"compat": dict.fromkeys(switches, True), **sections})
     store = await Store.open(f"sqlite:///{folder}/compat.db")
     ring = KeyRing(store, settings.auth)
     _, key = await ring.create("k", environment="development")
-    scanner, decision_log = WordScanner(), KeptJournal()
+    scanner, decision_log = WordScanner(), RecordedDecisionLog()
     gatekeeper = Gatekeeper(ring, MemoryLimiter(), settings)
-    app = web.Application(middlewares=[boundary()])
+    app = web.Application(middlewares=[error_boundary()])
     personal = personal_rules(policy.load(())) if settings.responses != "off" else None
     app.add_routes(routes(scanner, decision_log, gatekeeper, settings, personal))
     if settings.compat.envoy:
@@ -59,7 +59,7 @@ async def counter(folder: Path, *switches: str, **sections: Any) -> AsyncIterato
     port = await site.listen("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession() as session:
-            yield Counter(scanner, decision_log, key, f"http://127.0.0.1:{port}", session)
+            yield CompatServer(scanner, decision_log, key, f"http://127.0.0.1:{port}", session)
     finally:
         await site.close()
         await store.close()

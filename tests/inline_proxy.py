@@ -1,4 +1,4 @@
-"""The inline door by itself on loopback: real server, real journal, real upstream, and a scanner made for tests."""
+"""The inline proxy alone on loopback: real server, decision log and upstream, and a scanner for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sidecar.extraction.token_ids import Vocabularies
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
 from sidecar.scan.engine import ANYBODY, Caller
-from sidecar.server.middleware import Gatekeeper, boundary
+from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.server import Site
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 
@@ -32,9 +32,9 @@ EVIL = {"model": "m", "messages": [{"role": "user", "content": ATTACK}]}
 
 
 class WordScanner:
-    """Blocks whatever holds the word EVIL; fails with `cause` (closed unless `opens`) when told to.
+    """Blocks any text with the word EVIL; fails with `cause`, if set (closed unless `opens`).
 
-    `layer`, if there is one, says what else is found; that never blocks.
+    `layer`, if set, adds findings that never block.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class WordScanner:
         self.cancelled = asyncio.Event()
 
     async def scan(self, request: ScanRequest, caller: Caller = ANYBODY) -> Verdict:
-        """A verdict in the manner of the engine."""
+        """Return a verdict like the engine."""
         self.scanned.append(request)
         if self.busy is not None:
             try:
@@ -67,12 +67,12 @@ class WordScanner:
 
     @property
     def texts(self) -> list[str]:
-        """Every text that was shown to it."""
+        """Every scanned text."""
         return [segment.text for request in self.scanned for segment in request.segments]
 
 
-class KeptJournal(DecisionLog):
-    """The journal, which also keeps what it recorded."""
+class RecordedDecisionLog(DecisionLog):
+    """A decision log that also keeps the recorded decisions in memory."""
 
     def __init__(self) -> None:
         super().__init__(None, config.Store(), config.Log())
@@ -81,7 +81,7 @@ class KeptJournal(DecisionLog):
 
     @property
     def healthy(self) -> bool:
-        """As told."""
+        """False if set to `broken`."""
         return not self.broken
 
     def record(self, decision: Decision) -> None:
@@ -92,7 +92,7 @@ class KeptJournal(DecisionLog):
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer, read to its end."""
+    """A response with its complete body."""
 
     status: int
     headers: CIMultiDictProxy[str]
@@ -105,95 +105,95 @@ class Reply:
 
     @property
     def verdict(self) -> tuple[str | None, ...]:
-        """Action, risk score and threats as the headers say."""
+        """Action, risk score and threats from the headers."""
         return tuple(self.headers.get(f"x-sidecar-{name}") for name in ("action", "risk-score", "threats"))
 
 
 @dataclass
-class Door:
-    """A listening inline door."""
+class InlineProxy:
+    """A listening inline proxy."""
 
     scanner: WordScanner
-    decision_log: KeptJournal
+    decision_log: RecordedDecisionLog
     port: int
     site: Site = field(repr=False)
     session: aiohttp.ClientSession = field(repr=False)
 
     @property
     def url(self) -> str:
-        """Base URL as a client of OpenAI's API is given it."""
+        """The base URL for a client of OpenAI's API."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def decision(self) -> Decision:
-        """The one decision that was recorded."""
+        """The only recorded decision."""
         assert len(self.decision_log.decisions) == 1
         return self.decision_log.decisions[0]
 
     async def ask(
         self, body: object = None, path: str = "/v1/chat/completions", method: str = "POST", **headers: str
     ) -> Reply:
-        """One request with a JSON value, bytes, or nothing as its body."""
+        """Send one request with a JSON value, bytes, or no body."""
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         if isinstance(body, Mapping | list):
             body, fields = json.dumps(body).encode(), {"Content-Type": "application/json"} | fields
         url = URL(f"http://127.0.0.1:{self.port}{path}", encoded=True)
-        async with self.session.request(method, url, data=body, headers=fields) as got:
-            return Reply(got.status, got.headers, await got.read())
+        async with self.session.request(method, url, data=body, headers=fields) as response:
+            return Reply(response.status, response.headers, await response.read())
 
-    async def talk(self, sent: bytes, *, until: bytes | None = None) -> bytes:
-        """Send raw bytes; read until the server closes, or until the answer holds `until`."""
+    async def talk(self, data: bytes, *, until: bytes | None = None) -> bytes:
+        """Send raw bytes; read until the server closes, or until the response contains `until`."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        writer.write(sent)
-        got = b""
+        writer.write(data)
+        received = b""
         async with asyncio.timeout(10):
-            while until is None or until not in got:
+            while until is None or until not in received:
                 chunk = await reader.read(65536)
                 if not chunk:
                     break
-                got += chunk
+                received += chunk
         writer.close()
-        return got
+        return received
 
 
 @cache
 def personal() -> RulesLayer:
-    """The shipped rules about personal data, built once."""
+    """The shipped rules for personal data, built once."""
     return personal_rules(policy.load())
 
 
 async def eventually(condition: Callable[[], object], seconds: float = 2.0) -> None:
-    """Wait until something is so."""
+    """Wait until a condition is true."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        while not condition():  # noqa: ASYNC110 - the condition has no event
             await asyncio.sleep(0.005)
 
 
 def post(body: object, path: str = "/v1/chat/completions", *fields: str, version: str = "1.1") -> bytes:
-    """A raw POST that asks to close the connection."""
+    """A raw POST with `Connection: close`."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = [f"POST {path} HTTP/{version}", "Host: x", "Content-Type: application/json", f"Content-Length: {len(raw)}"]
     return "\r\n".join([*head, *fields, "Connection: close", "", ""]).encode("latin-1") + raw
 
 
 @asynccontextmanager
-async def door(
+async def run_proxy(
     upstream_url: str = "echo://", gatekeeper: Gatekeeper | None = None, **settings: Any
-) -> AsyncIterator[Door]:
-    """A door in front of an upstream, with short timeouts unless `settings` say otherwise."""
-    timeouts = {"connect_timeout": 2.0, "first_byte_timeout": 2.0, "idle_timeout": 2.0}
-    given = settings.pop("upstream", {})
-    made = config.Settings(upstream=config.Upstream(url=upstream_url, **(timeouts | given)), **settings)
-    scanner, decision_log, forward = WordScanner(), KeptJournal(), await upstream.open(made.upstream, made.models)
-    app = web.Application(middlewares=[boundary()])
-    rules = personal() if made.scans_for_pii else None
-    proxy = Proxy(scanner, decision_log, forward, made, gatekeeper, rules, Vocabularies(made.inline.vocabularies))
+) -> AsyncIterator[InlineProxy]:
+    """An inline proxy in front of an upstream, with short timeouts unless overridden by `settings`."""
+    timeouts = {"connect_timeout": 2.0, "first_byte_timeout": 2.0, "idle_timeout": 2.0} | settings.pop("upstream", {})
+    merged = config.Settings(upstream=config.Upstream(url=upstream_url, **timeouts), **settings)
+    scanner, decision_log = WordScanner(), RecordedDecisionLog()
+    forward = await upstream.open(merged.upstream, merged.models)
+    app = web.Application(middlewares=[error_boundary()])
+    rules = personal() if merged.scans_for_pii else None
+    proxy = Proxy(scanner, decision_log, forward, merged, gatekeeper, rules, Vocabularies(merged.inline.vocabularies))
     app.router.add_route("*", "/{tail:.*}", proxy.handle)
-    site = Site(app, made.limits, drain=1)
+    site = Site(app, merged.limits, drain=1)
     port = await site.listen("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession(auto_decompress=False) as session:
-            yield Door(scanner, decision_log, port, site, session)
+            yield InlineProxy(scanner, decision_log, port, site, session)
     finally:
         await forward.close()
         await site.close()
