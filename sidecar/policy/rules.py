@@ -37,7 +37,8 @@ def _reject_renamed(status: object) -> object:
 
 
 Status = Annotated[Literal["block", "fallback", "hint", "test", "retired"], BeforeValidator(_reject_renamed)]
-"""`block` decides alone; `hint` counts only together with other evidence; `test` is reported only."""
+"""`block` decides alone; `hint` counts only together with other evidence; `fallback` is `block` where no model scores the
+text and `hint` where one does; `test` is reported only."""
 MAX_COMPILED = 128
 """Patterns cached compiled for single searches: places are computed for hits only, and one takes 0.1 MB."""
 SHIPPED = Path("shipped")
@@ -79,6 +80,8 @@ class Rule(BaseModel):
     def _check_consistency(self) -> Rule:
         if sum(bool(getattr(self, kind)) for kind in KINDS) != 1:
             raise ValueError(f"needs exactly one of {', '.join(KINDS)}")
+        if self.status == "fallback" and not self.patterns:
+            raise ValueError("status fallback is for rules with patterns")
         if not (self.match and self.no_match):
             raise ValueError("needs at least one match and one no_match line")
         if bool(self.context) != (self.context_score is not None):

@@ -172,7 +172,7 @@ class Sidecar:
         dashboard = Dashboard(dependencies)
         admin = self.settings.admin
         # Probes and scrapes use the pod address as Host, so only a loopback port can be limited to its own names.
-        guarded = [allow_hosts(allowed_hosts(admin))] if is_loopback(admin.host) else []
+        guarded = [allow_hosts(allowed_hosts(admin), setting="admin.url")] if is_loopback(admin.host) else []
         app = web.Application(middlewares=[error_boundary(traced=False), *guarded, dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
         app.add_routes(admin_routes(self._readiness(decision_log)))

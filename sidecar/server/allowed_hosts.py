@@ -46,11 +46,13 @@ def host_of(url: str) -> str:
         return ""
 
 
-def allow_hosts(hosts: Collection[str], *, listen: str = "", exempt_prefix: str | None = None) -> Middleware:
+def allow_hosts(
+    hosts: Collection[str], *, listen: str = "", exempt_prefix: str | None = None, setting: str = "listen.hosts"
+) -> Middleware:
     """Refuse requests whose Host is neither one of `hosts` nor loopback. The port is ignored.
 
     Without hosts no request is refused, unless `listen`, the address of the port, is loopback. `exempt_prefix`: a path
-    prefix whose requests name the host of another server (Envoy's checks).
+    prefix whose requests name the host of another server (Envoy's checks). `setting`: its name, for the message.
     """
     names = frozenset(name.lower().rstrip(".") for name in hosts)
     checked = bool(names) or is_loopback(listen)
@@ -60,7 +62,7 @@ def allow_hosts(hosts: Collection[str], *, listen: str = "", exempt_prefix: str 
         if checked and not (exempt_prefix and request.path.startswith(exempt_prefix)):
             host = host_of(f"//{request.headers.get('Host', '')}") or ""
             if host not in names and not is_loopback(host):
-                raise Misdirected("This host is not served here (listen.hosts); nothing was forwarded.")
+                raise Misdirected(f"This host is not served here ({setting}); nothing was forwarded.")
         return await handler(request)
 
     return handle

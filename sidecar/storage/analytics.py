@@ -87,7 +87,7 @@ class Analytics:
         return [Bucket(starts[index], *by_bucket.get(index, (0, 0))) for index in range(count)]
 
     async def by(self, column: Grouping, criteria: Filter | None = None) -> list[Group]:
-        """The most frequent values of a column, at most `MOST_GROUPS`."""
+        """The most frequent values of a column, at most `MAX_GROUPS`."""
         name = table.c[column]
         counts = select(name, func.count().label("n"), _BLOCKED).group_by(name)
         rows = await self._rows(_filtered(counts, criteria).order_by(func.count().desc(), name).limit(MAX_GROUPS))

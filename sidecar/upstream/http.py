@@ -102,13 +102,14 @@ class HttpUpstream:
         fields = tracing.inject_context(self._headers(request)).items()
         headers = CIMultiDict((name, value) for name, value in fields if not name.lower().startswith("sec-websocket-"))
         names = [name for name in protocols if self._credential is None or not name.startswith(CREDENTIAL_PROTOCOLS)]
-        timeout = self._settings.connect_timeout + self._settings.first_byte_timeout
+        timeout = self._settings.connect_timeout
         return websockets.connect(
             url,
             headers,
             names,
             max_message_size=max_message_size,
             connect_timeout=timeout,
+            handshake_timeout=timeout + self._settings.first_byte_timeout,
             tls=self._pool.tls,
             proxy=self._proxy,
         )

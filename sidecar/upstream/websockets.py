@@ -41,10 +41,12 @@ async def connect(
     *,
     max_message_size: int,
     connect_timeout: float,
+    handshake_timeout: float,
     tls: ssl.SSLContext | None,
     proxy: Proxy | None,
 ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    """An open websocket for messages of at most `max_message_size` bytes. `connect_timeout`: of the handshake, in s.
+    """An open websocket for messages of at most `max_message_size` bytes. Both timeouts in seconds: of
+    connecting, and of the whole handshake.
 
     Raises `UpstreamError` if the upstream rejects it or redirects.
     """
@@ -53,12 +55,12 @@ async def connect(
     fields = {"Proxy-Authorization": proxy.authorization} if proxy is not None and proxy.authorization else None
     async with aiohttp.ClientSession(
         connector=connector,
-        timeout=aiohttp.ClientTimeout(total=None),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout),
         skip_auto_headers=_SKIPPED_HEADERS,
         trace_configs=[_reject_redirects()],
     ) as session:
         try:
-            async with asyncio.timeout(connect_timeout):
+            async with asyncio.timeout(handshake_timeout):
                 socket = await session.ws_connect(
                     url,
                     headers=headers,

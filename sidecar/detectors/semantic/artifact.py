@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from sidecar.errors import ModelError
 from sidecar.types import Label
@@ -63,7 +63,7 @@ class Manifest(BaseModel):
     """The slice of the features that is the embedding for `similar_to` rules."""
     similar_from: float = 0.55
     """Cosine from which a text counts as similar to an example."""
-    early_exit_below: float | None = None
+    early_exit_below: float | None = Field(default=None, validation_alias=AliasChoices("early_exit_below", "settles"))
     """First-stage logit (`first.onnx`) below which a window exits early; None: there is no first stage."""
     calibration: Calibration
     application: Calibration | None = None
