@@ -37,8 +37,8 @@ def _reject_renamed(status: object) -> object:
 
 
 Status = Annotated[Literal["block", "fallback", "hint", "test", "retired"], BeforeValidator(_reject_renamed)]
-"""`block` decides alone; `hint` counts only together with other evidence; `fallback` is `block` where no model scores the
-text and `hint` where one does; `test` is reported only."""
+"""`block` decides alone; `hint` counts only together with other evidence; `fallback` is `block` where no model scores
+the text and `hint` where one does; `test` is reported only."""
 MAX_COMPILED = 128
 """Patterns cached compiled for single searches: places are computed for hits only, and one takes 0.1 MB."""
 SHIPPED = Path("shipped")

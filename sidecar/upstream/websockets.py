@@ -45,9 +45,9 @@ async def connect(
     tls: ssl.SSLContext | None,
     proxy: Proxy | None,
 ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    """An open websocket for messages of at most `max_message_size` bytes. Both timeouts in seconds: of
-    connecting, and of the whole handshake.
+    """An open websocket for messages of at most `max_message_size` bytes.
 
+    Timeouts in seconds: `connect_timeout` for the connection, `handshake_timeout` for the whole handshake.
     Raises `UpstreamError` if the upstream rejects it or redirects.
     """
     connector = aiohttp.TCPConnector(ssl=tls if tls is not None else True, limit=1, force_close=True)
