@@ -36,7 +36,13 @@ async def server() -> AsyncIterator[TestServer]:
 
 def connected(url: URL, **changes: object) -> object:
     """A websocket with a short timeout."""
-    arguments = {"max_message_size": 1000, "connect_timeout": 2.0, "tls": None, "proxy": None} | changes
+    arguments = {
+        "max_message_size": 1000,
+        "connect_timeout": 2.0,
+        "handshake_timeout": 2.0,
+        "tls": None,
+        "proxy": None,
+    } | changes
     headers = CIMultiDict({"Authorization": "Bearer k"})
     return websockets.connect(url, headers, ["realtime"], **arguments)  # type: ignore[arg-type]
 
