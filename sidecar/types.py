@@ -145,6 +145,8 @@ class Finding:
     """Whether it counts in combination with other evidence (`sidecar.scan.fusion`). If neither: only logged."""
     digest: str = ""
     """Digest of the segment's whole text (`scan.exceptions`), set if the finding can cause a block."""
+    fallback: bool = False
+    """A hint because a model scores the same text: the engine lets it decide where none does (`fallback` rules)."""
 
 
 @dataclass(frozen=True, slots=True)

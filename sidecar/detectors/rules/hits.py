@@ -36,8 +36,9 @@ def finding_at(
     """The finding at a place of the segment; the rule's status says how it counts."""
     status = effective_status(rule, unaided=unaided)
     decides, hint = status == "block", status == "hint"
+    fallback = rule.status == "fallback" and hint
     place = (segment.path_at(start), start, end, view.name)
-    return Finding(rule.id, rule.label, score, LayerName.RULES, *place, decides=decides, hint=hint)
+    return Finding(rule.id, rule.label, score, LayerName.RULES, *place, decides=decides, hint=hint, fallback=fallback)
 
 
 def segment_finding(rule: str, label: Label, score: float, segment: Segment, view: NormalizedText) -> Finding:
@@ -59,7 +60,7 @@ def status_of(finding: Finding) -> str:
 
 def demoted(finding: Finding) -> Finding:
     """One level lower: `block` becomes a hint, a hint is only reported."""
-    return replace(finding, decides=False, hint=finding.decides)
+    return replace(finding, decides=False, hint=finding.decides, fallback=False)
 
 
 def capped_by(finding: Finding, cause: Finding) -> Finding:

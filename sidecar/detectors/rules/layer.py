@@ -74,7 +74,6 @@ class RulesLayer:
         self.unaided = unaided
         active = [rule for rule in policy.rules if rule.status != "retired"]
         self._rules = [rule for rule in active if rule.patterns]
-        self._fallback = frozenset(rule.id for rule in active if rule.status == "fallback")
         self._smuggling_rules = [rule for rule in active if rule.hidden_in]
         _check_names(active)
         patterns = [(rule, pattern) for rule in self._rules for pattern in rule.patterns]
@@ -237,7 +236,7 @@ class RulesLayer:
         """The rules about hiding, if the finding is serious and was hidden in their way."""
         if cause.score < SMUGGLING_SCORE or cause.label in (Label.PII_DETECTED, Label.TOKEN_SMUGGLING):
             return
-        if cause.hint and cause.rule in self._fallback:
+        if cause.fallback:
             cause = replace(cause, decides=True)  # the disguise is the evidence that the words alone are not
         for rule in self._smuggling_rules:
             if rule.id not in reported and view.kinds.intersection(rule.hidden_in) and segment.channel in rule.channels:

@@ -131,13 +131,14 @@ def _load(body: bytes) -> SegmentReport:
 
 
 def _to_list(finding: Finding) -> list[Any]:
-    position = [finding.start, finding.end, finding.view, finding.decides, finding.hint]
+    position = [finding.start, finding.end, finding.view, finding.decides, finding.hint, finding.fallback]
     return [finding.rule, finding.label, finding.score, finding.layer, *position]
 
 
 def _from_list(fields: list[Any]) -> Finding:
-    rule, label, score, layer, start, end, view, decides, hint = fields
-    return Finding(rule, Label(label), score, LayerName(layer), "", start, end, view, decides=decides, hint=hint)
+    rule, label, score, layer, start, end, view, decides, hint, fallback = fields
+    position = (start, end, view, decides, hint)
+    return Finding(rule, Label(label), score, LayerName(layer), "", *position, fallback=fallback)
 
 
 REPORT_CODEC = Codec("verdict", _memory_size, _dump, _load)
