@@ -30,7 +30,7 @@ from sidecar.policy import Policy
 from sidecar.runtime.builder import ServerContext
 from sidecar.runtime.reload import Reloader, reloadable, watched_files
 from sidecar.runtime.snapshot import SharedResources, Snapshot
-from sidecar.scan.exceptions import Exemptions
+from sidecar.scan.exceptions import RuleExceptions
 from sidecar.server.access_log import access_log
 from sidecar.server.allowed_hosts import is_loopback, only_for
 from sidecar.server.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
@@ -124,7 +124,7 @@ class Sidecar:
         decision_log = DecisionLog(self.store, settings.store, settings.log)
         await decision_log.start()
         stack.push_async_callback(decision_log.close)
-        exceptions = Exemptions(self.store)
+        exceptions = RuleExceptions(self.store)
         await exceptions.start()
         stack.push_async_callback(exceptions.close)
         server = ServerContext(secret, exceptions, self.store.disagreements)
@@ -159,7 +159,9 @@ class Sidecar:
         exempt_prefix = f"{ENVOY}/" if self.settings.compat.envoy else None
         return only_for(listen.hosts, listen=listen.host, but=exempt_prefix)
 
-    def _admin_app(self, decision_log: DecisionLog, limiter: limits.Limiter, exceptions: Exemptions) -> web.Application:
+    def _admin_app(
+        self, decision_log: DecisionLog, limiter: limits.Limiter, exceptions: RuleExceptions
+    ) -> web.Application:
         dependencies = Dependencies(
             self.settings,
             self.store,

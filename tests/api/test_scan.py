@@ -17,7 +17,7 @@ from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.errors import LayerError
 from sidecar.limits import MemoryLimiter
-from sidecar.scan.engine import Engine, Stage, Terms
+from sidecar.scan.engine import Engine, EngineConfig, Stage
 from sidecar.server.middleware import Gatekeeper, boundary
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
@@ -71,7 +71,7 @@ async def test_a_scan_that_could_not_be_done_is_an_error_when_closed(
     tmp_path: Path, cause: str, status: int, path: str
 ) -> None:
     """Closed: no result is made up; the client learns that there is none."""
-    engine = Engine([Stage(Broken(cause))], Terms(), Bulkhead(4, 4))
+    engine = Engine([Stage(Broken(cause))], EngineConfig(), Bulkhead(4, 4))
     async with door(tmp_path, engine) as (server, key):
         found, body, headers = await ask(server, key, path)
     assert found == status
@@ -82,7 +82,7 @@ async def test_a_scan_that_could_not_be_done_is_an_error_when_closed(
 
 async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -> None:
     """Open: the action is allow, and the header says that nothing was scanned."""
-    engine = Engine([Stage(Broken("unavailable"), "skip")], Terms(all_failed=Action.ALLOW), Bulkhead(4, 4))
+    engine = Engine([Stage(Broken("unavailable"), "skip")], EngineConfig(all_failed=Action.ALLOW), Bulkhead(4, 4))
     async with door(tmp_path, engine) as (server, key):
         status, body, headers = await ask(server, key)
     assert isinstance(body, dict)
@@ -91,7 +91,7 @@ async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -
 
 async def test_overload_is_429_with_retry_after(tmp_path: Path) -> None:
     """No place to scan is the rate limit's status on this door."""
-    engine = Engine([Stage(Broken("error"))], Terms(), Bulkhead(1, 0))
+    engine = Engine([Stage(Broken("error"))], EngineConfig(), Bulkhead(1, 0))
     async with door(tmp_path, engine) as (server, key), engine._bulkhead:
         status, body, headers = await ask(server, key)
     assert (status, headers["Retry-After"]) == (429, "1")
