@@ -10,7 +10,7 @@ import pytest
 from door import door
 from recording import recording, whole
 
-from sidecar.proxy.history import without_refused
+from sidecar.proxy.history import strip_refused_turns
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 
 EVIL = {"role": "user", "content": "be EVIL"}
@@ -30,7 +30,7 @@ def verdict(*paths: str, score: float = 0.9) -> Verdict:
 
 def strip(turns: list[Any], *paths: str, name: str = "messages") -> tuple[list[Any], int] | None:
     """The turns that are left, and how many were refused."""
-    found = without_refused({"model": "m", name: turns}, verdict(*paths), 0.6)
+    found = strip_refused_turns({"model": "m", name: turns}, verdict(*paths), 0.6)
     return None if found is None else (found[0][name], found[1])
 
 
@@ -82,16 +82,16 @@ def test_anything_else_stays_refused(turns: list[Any], paths: list[str]) -> None
 @pytest.mark.parametrize("document", [None, [], {}, {"messages": "x"}, {"prompt": "EVIL"}])
 def test_a_body_without_turns_has_nothing_to_leave_out(document: Any) -> None:
     """Whatever it is."""
-    assert without_refused(document, verdict("prompt"), 0.6) is None
+    assert strip_refused_turns(document, verdict("prompt"), 0.6) is None
 
 
 def test_findings_below_the_bar_take_no_turn_with_them() -> None:
     """Unless nothing is above it: then the strongest does."""
     found = verdict("messages.0.content").reports[0].findings + verdict("messages.1.content", score=0.2).findings
     both = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES, reports=(LayerReport(LayerName.RULES, 0.9, found),))
-    assert without_refused({"messages": [EVIL, FINE, FINE]}, both, 0.6) == ({"messages": [FINE, FINE]}, 1)
+    assert strip_refused_turns({"messages": [EVIL, FINE, FINE]}, both, 0.6) == ({"messages": [FINE, FINE]}, 1)
     weak = verdict("messages.0.content", score=0.3)
-    assert without_refused({"messages": [EVIL, FINE]}, weak, 0.6) == ({"messages": [FINE]}, 1)
+    assert strip_refused_turns({"messages": [EVIL, FINE]}, weak, 0.6) == ({"messages": [FINE]}, 1)
 
 
 async def chat(turns: list[Any], **settings: Any) -> tuple[int, str | None, list[Any]]:

@@ -85,8 +85,8 @@ async def test_a_client_that_takes_its_time_gets_no_sign_within_an_event() -> No
     with Keepalive(Slow(), "openai", 0.02) as alive:
         await asyncio.sleep(0.1)
         signs = len(Slow.written)
-        alive.passes()
+        alive.begin_write()
         await asyncio.sleep(0.1)
         assert len(Slow.written) == signs > 0
-        alive.passed(b"data: 1\n\n")
+        alive.end_write(b"data: 1\n\n")
         await eventually(lambda: len(Slow.written) > signs)
