@@ -245,10 +245,10 @@ class Sidecar:
 
     async def _listen_for_envoy(self, port: int) -> None:
         try:
-            from sidecar.api.compat.envoy_grpc import GrpcChecks  # noqa: PLC0415 - an extra
+            from sidecar.api.compat.envoy_grpc import GrpcAuthorization  # noqa: PLC0415 - an extra
         except ImportError:
             raise ConfigError("listen.grpc_port", ["needs the extra: pip install 'prompt-sidecar[grpc]'"]) from None
-        checks = GrpcChecks(self.settings, self.data_port, lambda: self.settings.compat.envoy)
+        checks = GrpcAuthorization(self.settings, self.data_port, lambda: self.settings.compat.envoy)
         self._stack.push_async_callback(self._close_site, checks.close)
         self.grpc_port = await checks.listen(port, share=self._share_ports)
 

@@ -13,5 +13,5 @@ from sidecar.types import Action, LayerName, Verdict
 )
 def test_a_failed_scan_is_an_error_by_its_cause(cause: str, status: int) -> None:
     """An error that may pass says when to try again."""
-    error = endpoint.refusal(Verdict(0.0, Action.BLOCK, (), 1, LayerName.RULES, failure=cause))
+    error = endpoint.scan_failure_error(Verdict(0.0, Action.BLOCK, (), 1, LayerName.RULES, failure=cause))
     assert (error.status, error.retry_after is None) == (status, status == 422)

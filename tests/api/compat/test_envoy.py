@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from compat_door import counter
 
-from sidecar.api.compat.envoy import for_envoy
+from sidecar.api.compat.envoy import envoy_settings
 from sidecar.config import Settings
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
@@ -42,6 +42,6 @@ async def test_unknown_routes_are_refused(tmp_path: Path, path: str) -> None:
 
 def test_personal_data_that_would_be_replaced_is_blocked() -> None:
     """A check cannot change the request, so `pii: redact` cannot be honoured otherwise."""
-    made = for_envoy(Settings(pii="redact", history="strip", responses="block"))
-    assert (made.pii, made.history, made.responses) == ("block", "enforce", "off")
-    assert for_envoy(Settings(pii="flag")).pii == "flag"
+    settings = envoy_settings(Settings(pii="redact", history="strip", responses="block"))
+    assert (settings.pii, settings.history, settings.responses) == ("block", "enforce", "off")
+    assert envoy_settings(Settings(pii="flag")).pii == "flag"

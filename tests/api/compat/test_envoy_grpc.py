@@ -15,7 +15,7 @@ import pytest
 from compat_door import Counter, counter
 from support import free_port
 
-from sidecar.api.compat.envoy_grpc import GrpcChecks
+from sidecar.api.compat.envoy_grpc import GrpcAuthorization
 from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 from sidecar.config import Settings
 from sidecar.errors import SidecarError
@@ -47,7 +47,7 @@ class Line:
 async def line(folder: Path, *, on: bool = True, gone: bool = False, **sections: Any) -> AsyncIterator[Line]:
     """The HTTP form with the gRPC form before it. `gone`: nobody answers the HTTP form."""
     async with counter(folder, "envoy", **sections) as door:
-        checks = GrpcChecks(Settings(), free_port() if gone else urlsplit(door.url).port or 0, lambda: on)
+        checks = GrpcAuthorization(Settings(), free_port() if gone else urlsplit(door.url).port or 0, lambda: on)
         try:
             port = await checks.listen(0)
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -149,7 +149,7 @@ async def test_headers_as_bytes_are_read(tmp_path: Path) -> None:
 
 async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     """As for the other ports: one message and no traceback."""
-    first, second = (GrpcChecks(Settings(), 1, lambda: True) for _ in range(2))
+    first, second = (GrpcAuthorization(Settings(), 1, lambda: True) for _ in range(2))
     try:
         port = await first.listen(0)
         with pytest.raises(SidecarError, match=r"listen\.grpc_port"):

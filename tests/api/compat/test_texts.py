@@ -16,12 +16,12 @@ def test_the_sources_that_are_scanned_are_those_of_the_inline_door() -> None:
     """What a setting takes out of the scan is named as unscanned."""
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
     loose = Settings.model_validate({"scan": {"sources": {"model": {"layers": []}}}})
-    every = texts.chat(Settings(), body)
+    every = texts.chat_input(Settings(), body)
     assert ({segment.source for segment in every.request.segments}, every.unscanned) == (
         {Source.USER, Source.MODEL},
         (),
     )
-    some = texts.chat(loose, body)
+    some = texts.chat_input(loose, body)
     assert ({segment.source for segment in some.request.segments}, some.unscanned) == ({Source.USER}, ("model",))
 
 
@@ -40,7 +40,11 @@ def test_a_label_has_its_best_deciding_score_or_the_risk_score() -> None:
 
 def test_what_has_another_form_is_refused() -> None:
     """Objects, lists of objects and lists of strings, or a `BodyError`."""
-    for read in (texts.obj, lambda v: texts.objects(v, "x"), lambda v: texts.strings(v, "x")):
+    for read in (
+        texts.require_object,
+        lambda v: texts.require_objects(v, "x"),
+        lambda v: texts.require_strings(v, "x"),
+    ):
         with pytest.raises(BodyError):
             read(7)
-    assert texts.strings(None, "x") == []
+    assert texts.require_strings(None, "x") == []
