@@ -1,4 +1,4 @@
-"""Twin of sidecar/api/scan.py: what a verdict becomes on the wire. The happy rows are in tests/test_spec.py."""
+"""Twin of sidecar/api/scan.py: verdicts as HTTP responses. Successful cases are in tests/test_spec.py."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sidecar.util.bulkhead import Bulkhead
 
 @dataclass
 class Broken:
-    """A layer that has no answer."""
+    """A layer that fails."""
 
     cause: str
     name: LayerName = LayerName.SEMANTIC
@@ -38,7 +38,7 @@ class Broken:
 
 @asynccontextmanager
 async def door(folder: Path, engine: Engine) -> AsyncIterator[tuple[TestServer, str]]:
-    """The scan door over this engine, and a valid key."""
+    """The scan API over this engine, and a valid key."""
     settings = Settings()
     store = await Store.open(f"sqlite:///{folder}/api.db")
     ring = KeyRing(store, settings.auth)
@@ -70,7 +70,7 @@ async def ask(server: TestServer, key: str, path: str = "/api/v1/prompt/scan") -
 async def test_a_scan_that_could_not_be_done_is_an_error_when_closed(
     tmp_path: Path, cause: str, status: int, path: str
 ) -> None:
-    """Closed: no result is made up; the client learns that there is none."""
+    """Closed: an error and no result."""
     engine = Engine([Stage(Broken(cause))], EngineConfig(), Bulkhead(4, 4))
     async with door(tmp_path, engine) as (server, key):
         found, body, headers = await ask(server, key, path)
@@ -81,7 +81,7 @@ async def test_a_scan_that_could_not_be_done_is_an_error_when_closed(
 
 
 async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -> None:
-    """Open: the action is allow, and the header says that nothing was scanned."""
+    """Open: the action is allow, and a header names the failure."""
     engine = Engine([Stage(Broken("unavailable"), "skip")], EngineConfig(all_failed=Action.ALLOW), Bulkhead(4, 4))
     async with door(tmp_path, engine) as (server, key):
         status, body, headers = await ask(server, key)
@@ -90,7 +90,7 @@ async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -
 
 
 async def test_overload_is_429_with_retry_after(tmp_path: Path) -> None:
-    """No place to scan is the rate limit's status on this door."""
+    """Overload has the status of the rate limit in this API."""
     engine = Engine([Stage(Broken("error"))], EngineConfig(), Bulkhead(1, 0))
     async with door(tmp_path, engine) as (server, key), engine._bulkhead:
         status, body, headers = await ask(server, key)

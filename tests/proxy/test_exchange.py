@@ -1,4 +1,4 @@
-"""Twin of sidecar/proxy/exchange.py: what is known of a request, as headers, record and forward."""
+"""Twin of sidecar/proxy/exchange.py: headers, record and upstream request of an exchange."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def new_exchange(path: str = "/v1/chat/completions?a=1", **headers: str) -> Exch
     return Exchange(request, "dec_1", classify("POST", path, prefixes=PREFIXES))
 
 
-def test_headers_tell_what_was_done() -> None:
-    """What was stripped, redacted or went up unseen is said only where it was."""
+def test_headers_report_the_outcome() -> None:
+    """Headers for stripped, redacted and unscanned content appear only if there is any."""
     exchange = new_exchange()
     assert set(exchange.headers) == {
         "x-sidecar-decision",
@@ -39,8 +39,8 @@ def test_headers_tell_what_was_done() -> None:
     assert exchange.headers["x-sidecar-unscanned"] == "media"
 
 
-def test_what_goes_up_asks_for_a_plain_answer_only_where_it_is_looked_at() -> None:
-    """Else the client's own wish goes up."""
+def test_an_uncompressed_response_is_requested_only_if_it_is_scanned() -> None:
+    """Otherwise the client's Accept-Encoding is forwarded."""
     exchange = new_exchange(**{"Accept-Encoding": "br"})
     assert exchange.route is not None
     assert exchange.upstream_request(exchange.route, uncompressed=False).headers["Accept-Encoding"] == "br"
@@ -49,8 +49,8 @@ def test_what_goes_up_asks_for_a_plain_answer_only_where_it_is_looked_at() -> No
     ]
 
 
-def test_the_credential_stands_where_the_api_expects_it() -> None:
-    """OpenAI's, Azure's and Anthropic's."""
+def test_the_credential_is_in_the_header_of_the_api() -> None:
+    """Of OpenAI, Azure and Anthropic."""
     paths = ("/v1/chat/completions", "/openai/deployments/d/chat/completions", "/v1/messages")
     calls = [new_exchange(path) for path in paths]
     fields = [
@@ -60,12 +60,12 @@ def test_the_credential_stands_where_the_api_expects_it() -> None:
 
 
 def test_an_unclassified_request_is_answered_as_openai_would() -> None:
-    """Errors need a dialect before there is a route."""
+    """Errors can occur before the route is known."""
     assert Exchange(make_mocked_request("GET", "/x"), "dec_1").dialect == "openai"
 
 
-async def test_while_the_upstream_thinks_a_request_holds_what_is_left_of_it() -> None:
-    """The document is dropped, and the memory for reading it is given back."""
+async def test_waiting_for_the_upstream_releases_the_document() -> None:
+    """The document is dropped, and its memory reservation is released."""
     exchange = new_exchange()
     exchange.body = RequestBody(b"x" * 1000, Extraction((Segment("y" * 500),)), {"a": 1})
     with MemoryBudget(100_000).reserve() as reservation:

@@ -28,7 +28,7 @@ REASON = "a message of the user (messages.0.content) looks like an order to the 
 
 
 async def test_a_benign_request_and_its_answer_pass_byte_for_byte() -> None:
-    """Neither the body nor the answer is written anew; unknown fields and odd spacing survive."""
+    """Neither body nor response is reserialized; unknown fields and whitespace survive."""
     body = b'{"model": "m",  "messages":[{"role":"user","content":"hi \\u00e9"}], "x_unknown": 1.0}'
     script = whole(ANSWER, "200 OK", "application/json", "openai-version: 7")
     async with recording(script) as upstream, door(upstream.url) as made:
@@ -41,8 +41,8 @@ async def test_a_benign_request_and_its_answer_pass_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_an_attack_is_refused_before_anything_goes_up(streaming: bool) -> None:
-    """400 in OpenAI's envelope, never retried, with the place and the verdict; the upstream is not even connected."""
+async def test_an_attack_is_refused_before_anything_is_forwarded(streaming: bool) -> None:
+    """400 in OpenAI's format, not retried, with path and verdict; no connection to the upstream is opened."""
     async with recording() as upstream, door(upstream.url) as made:
         reply = await made.ask(EVIL | {"stream": streaming})
     assert upstream.connections == 0
@@ -63,8 +63,8 @@ async def test_an_attack_is_refused_before_anything_goes_up(streaming: bool) -> 
     assert (made.decision.action, made.decision.status) == ("block", 400)
 
 
-async def test_the_refused_text_is_nowhere_in_answer_or_log(capfd: pytest.CaptureFixture[str]) -> None:
-    """Neither the client nor the log reads back what was sent."""
+async def test_refused_text_is_neither_in_the_response_nor_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither response nor log quotes the prompt."""
     async with door() as made:
         reply = await made.ask(EVIL)
     assert b"EVIL" not in reply.body
@@ -72,8 +72,8 @@ async def test_the_refused_text_is_nowhere_in_answer_or_log(capfd: pytest.Captur
     assert made.decision.text == ""
 
 
-async def test_monitor_forwards_and_says_what_it_would_have_done() -> None:
-    """The verdict is recorded as it is, the action as it was."""
+async def test_monitor_forwards_and_reports_the_enforced_action() -> None:
+    """The record holds the verdict and the action that was taken."""
     async with recording(whole(ANSWER)) as upstream, door(upstream.url, mode="monitor") as made:
         reply = await made.ask(EVIL)
         clean = await made.ask(CHAT)
@@ -93,8 +93,8 @@ async def test_monitor_forwards_and_says_what_it_would_have_done() -> None:
         ("too_long", 413, "invalid_body"),
     ],
 )
-async def test_what_cannot_be_scanned_is_refused_when_closed(cause: str, status: int, code: str) -> None:
-    """With the time after which to try again where that can help; nothing goes up."""
+async def test_unscannable_requests_are_refused_when_closed(cause: str, status: int, code: str) -> None:
+    """With Retry-After where a retry can help; nothing is forwarded."""
     async with recording() as upstream, door(upstream.url) as made:
         made.scanner.cause = cause
         reply = await made.ask(CHAT)
@@ -105,8 +105,8 @@ async def test_what_cannot_be_scanned_is_refused_when_closed(cause: str, status:
 
 
 @pytest.mark.parametrize("mode", ["open", "monitor"])
-async def test_what_cannot_be_scanned_goes_up_marked_when_open(mode: str) -> None:
-    """The cause is in the answer, in the decision and in a counter."""
+async def test_unscannable_requests_are_forwarded_and_marked_when_open(mode: str) -> None:
+    """The cause is in the response, the decision and a counter."""
     counter = ("sidecar_unscanned_forward_total", {"cause": "deadline"})
     before = REGISTRY.get_sample_value(*counter) or 0.0
     settings = {"mode": "monitor"} if mode == "monitor" else {}
@@ -121,7 +121,7 @@ async def test_what_cannot_be_scanned_goes_up_marked_when_open(mode: str) -> Non
 
 
 async def test_routes_without_text_pass() -> None:
-    """A list of models has nothing to scan, and says so by an empty verdict."""
+    """A list of models has no text to scan, and gets an empty verdict."""
     async with door() as made:
         reply = await made.ask(None, "/v1/models", "GET")
     assert (reply.status, reply.verdict, made.scanner.scanned) == (200, ALLOWED, [])
@@ -144,7 +144,7 @@ async def test_routes_without_text_pass() -> None:
     ],
 )
 async def test_other_routes_and_other_spellings_are_refused(method: str, path: str, status: int) -> None:
-    """Nothing is repaired on the way, and the upstream hears of none of it."""
+    """Paths are not normalized, and nothing is forwarded."""
     body = json.dumps(CHAT).encode()
     sent = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
     async with recording() as upstream, door(upstream.url) as made:
@@ -154,7 +154,7 @@ async def test_other_routes_and_other_spellings_are_refused(method: str, path: s
 
 
 async def test_an_upgrade_to_a_socket_is_refused_on_every_route() -> None:
-    """What passes on a socket could not be scanned."""
+    """Websocket messages could not be scanned."""
     upgrade = b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n"
     async with recording() as upstream, door(upstream.url) as made:
         got = await made.talk(upgrade, until=b"}}")
@@ -165,22 +165,22 @@ async def test_an_upgrade_to_a_socket_is_refused_on_every_route() -> None:
 @pytest.mark.parametrize("line", ["POST /v1/responses/resp_1/cancel", "DELETE /v1/responses/resp_1"])
 @pytest.mark.parametrize("body", [b"{}", b" {} ", b""])
 async def test_an_empty_object_is_no_body(line: str, body: bytes) -> None:
-    """Some libraries send one where there is nothing to say."""
+    """Some libraries send `{}` where there is no body."""
     head = f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     async with recording(whole(ANSWER)) as upstream, door(upstream.url) as made:
         assert (await made.talk(head.encode() + body, until=b"\r\n\r\n")).split(b" ")[1] == b"200"
 
 
-async def test_the_query_goes_up_as_sent_and_changes_nothing() -> None:
-    """Azure's api-version and whatever else."""
+async def test_the_query_is_forwarded_unchanged() -> None:
+    """For example Azure's api-version."""
     async with recording(whole(ANSWER)) as upstream, door(upstream.url) as made:
         assert (await made.ask(CHAT, "/v1/chat/completions?api-version=2024&x=%2e%2e")).status == 200
         assert (await made.ask(EVIL, "/v1/chat/completions?stream=true")).status == 400
     assert [received.target for received in upstream.requests] == ["/v1/chat/completions?api-version=2024&x=%2e%2e"]
 
 
-async def test_every_source_is_scanned_and_what_is_not_is_named() -> None:
-    """A system prompt is the application's; left out of the scan by `scan.sources` it goes up, and is named."""
+async def test_every_source_is_scanned_or_named_as_unscanned() -> None:
+    """A system prompt that `scan.sources` excludes is forwarded and named as unscanned."""
     body = {"messages": [{"role": "system", "content": ATTACK}, {"role": "user", "content": "hi"}]}
     async with door() as made:
         assert (await made.ask(body)).status == 400
@@ -191,8 +191,8 @@ async def test_every_source_is_scanned_and_what_is_not_is_named() -> None:
     assert made.decision.unscanned == "application"
 
 
-async def test_a_payload_split_over_messages_is_seen_together() -> None:
-    """The last turns are scanned joined too."""
+async def test_a_payload_split_over_messages_is_detected() -> None:
+    """The last turns are also scanned joined."""
     parts = [{"type": "text", "text": "E"}, {"type": "text", "text": "VIL"}]
     async with door() as made:
         await made.ask({"messages": [{"role": "user", "content": parts}]})
@@ -201,7 +201,7 @@ async def test_a_payload_split_over_messages_is_seen_together() -> None:
 
 @pytest.mark.parametrize("status", ["400 Bad Request", "401 Unauthorized", "429 Slow Down", "500 Oops", "301 Moved"])
 async def test_the_upstreams_own_errors_pass_untouched(status: str) -> None:
-    """Body and fields as they came; the verdict headers say that we had no objection."""
+    """Body and headers are unchanged; the verdict headers say `allow`."""
     script = whole(b'{"error":{"code":"theirs"}}', status, "application/json", "Retry-After: 7", "x-request-id: r1")
     async with recording(script) as upstream, door(upstream.url) as made:
         made.session._auto_decompress = False
@@ -213,15 +213,15 @@ async def test_the_upstreams_own_errors_pass_untouched(status: str) -> None:
     assert made.decision.status == got.status
 
 
-async def test_an_upstream_that_is_gone_is_502() -> None:
-    """The request had been allowed; the envelope says what failed."""
+async def test_an_unreachable_upstream_is_502() -> None:
+    """The request was allowed; the error names the upstream."""
     async with door(f"http://127.0.0.1:{free_port()}") as made:
         reply = await made.ask(CHAT)
     assert (reply.status, reply.error["code"], reply.verdict) == (502, "upstream_error", ALLOWED)
     assert (made.decision.status, made.decision.action) == (502, "allow")
 
 
-async def test_an_upstream_that_is_silent_is_504_and_is_let_go() -> None:
+async def test_a_silent_upstream_is_504_and_disconnected() -> None:
     """After `first_byte_timeout`."""
     async with recording(stream([], end="stall")) as upstream, door(upstream.url) as made:
         upstream.script = silent
@@ -237,7 +237,7 @@ async def silent(_received: object, _writer: object) -> None:
 
 
 async def test_a_client_that_leaves_ends_the_scan() -> None:
-    """Within a second, and the decision says that the client closed."""
+    """Within a second; the decision has status 499."""
     async with recording() as upstream, door(upstream.url) as made:
         made.scanner.busy = asyncio.Event()
         _, writer = await asyncio.open_connection("127.0.0.1", made.port)
@@ -252,7 +252,7 @@ async def test_a_client_that_leaves_ends_the_scan() -> None:
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_a_client_that_leaves_ends_the_upstream_call(begun: bool) -> None:
-    """Before the first byte and in mid-stream; the upstream would otherwise work on for nobody."""
+    """Before the first byte and in mid-stream, so that the upstream stops working."""
     script = stream([b"data: 1\n\n"], end="stall") if begun else silent
     patient = {"first_byte_timeout": 30.0, "idle_timeout": 30.0}
     async with recording(script) as upstream, door(upstream.url, upstream=patient) as made:
@@ -269,7 +269,7 @@ async def test_a_client_that_leaves_ends_the_upstream_call(begun: bool) -> None:
 
 
 async def test_a_required_scan_log_that_fails_stops_traffic() -> None:
-    """`log.required`: what could not be recorded is not forwarded."""
+    """`log.required`: requests that cannot be recorded are not forwarded."""
     async with recording() as upstream, door(upstream.url) as made:
         made.decision_log.broken = True
         reply = await made.ask(CHAT)
@@ -278,7 +278,7 @@ async def test_a_required_scan_log_that_fails_stops_traffic() -> None:
 
 @pytest.mark.parametrize(("style", "streaming"), [("error", False), ("refusal", False), ("refusal", True)])
 async def test_styles_of_a_block_on_a_route_without_answers_in_text(style: str, streaming: bool) -> None:
-    """Embeddings have no words to refuse with, so it is the error in any style."""
+    """Embeddings have no text responses, so every style is an error."""
     async with door(block={"style": style}) as made:
         reply = await made.ask({"input": ATTACK, "model": "m", "stream": streaming}, "/v1/embeddings")
     assert (reply.status, reply.error["code"]) == (400, "content_filter")
@@ -302,7 +302,7 @@ async def test_a_refusal_is_an_answer_of_the_api_itself() -> None:
 
 
 async def test_status_and_message_of_a_block_are_the_operators() -> None:
-    """Any status that clients do not retry."""
+    """The status can be any that clients do not retry."""
     async with door(block={"status": 451, "message": "Ask Ann."}) as made:
         reply = await made.ask(EVIL)
     assert (reply.status, reply.error["code"]) == (451, "content_filter")
@@ -310,7 +310,7 @@ async def test_status_and_message_of_a_block_are_the_operators() -> None:
 
 
 async def test_the_messages_api_gets_its_own_envelope() -> None:
-    """Both for a block and for an error, and its own shape where the sidecar refuses in words."""
+    """For blocks, errors, and refusals in its own format."""
     async with door() as made:
         blocked = await made.ask(EVIL, "/v1/messages")
         broken = await made.ask(b"{", "/v1/messages", Content_Type="application/json")
@@ -323,15 +323,15 @@ async def test_the_messages_api_gets_its_own_envelope() -> None:
 
 @pytest.fixture
 async def keyring(tmp_path: Path) -> AsyncIterator[KeyRing]:
-    """Keys in a store of their own."""
+    """A key ring on an empty store."""
     store = await Store.open(f"sqlite:///{tmp_path}/keys.db")
     yield KeyRing(store, Auth())
     await store.close()
 
 
 @pytest.mark.parametrize("name", ["X-API-Key", "Authorization", "Api-Key"])
-async def test_the_sidecars_own_key_never_goes_up(keyring: KeyRing, name: str) -> None:
-    """It authenticates here, is recorded by its id, and the client's other credentials pass."""
+async def test_sidecar_keys_are_never_forwarded(keyring: KeyRing, name: str) -> None:
+    """It authenticates, is recorded by id, and other credentials of the client are forwarded."""
     value, key = await create(keyring)
     gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
     sent = f"Bearer {value}" if name == "Authorization" else value
@@ -349,7 +349,7 @@ async def create(keyring: KeyRing) -> tuple[str, str]:
 
 
 async def test_a_bad_key_is_401_even_where_keys_are_optional(keyring: KeyRing) -> None:
-    """Authentication never opens; and nobody without a key can fill the scan log."""
+    """Authentication never fails open, and unauthenticated requests are not recorded."""
     gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
     async with recording() as upstream, door(upstream.url, gatekeeper, mode="monitor") as made:
         reply = await made.ask(CHAT, X_API_Key="psk_wrong")
@@ -365,8 +365,8 @@ async def test_keys_can_be_required(keyring: KeyRing) -> None:
     assert (reply.status, upstream.connections) == (401, 0)
 
 
-async def test_the_upstreams_key_can_live_in_the_sidecar_alone(tmp_path: Path) -> None:
-    """Clients need none, and what they send does not go up; Azure's and Anthropic's header get the bare value."""
+async def test_only_the_sidecar_needs_the_upstream_key(tmp_path: Path) -> None:
+    """Clients' credentials are replaced; Azure's and Anthropic's headers get the value without `Bearer`."""
     (tmp_path / "key").write_text("sk-real\n")
     settings = {"api_key_file": tmp_path / "key"}
     async with recording(whole(ANSWER)) as upstream, door(upstream.url, upstream=settings) as made:
@@ -377,8 +377,8 @@ async def test_the_upstreams_key_can_live_in_the_sidecar_alone(tmp_path: Path) -
     assert upstream.requests[1].header("api-key") == upstream.requests[2].header("x-api-key") == "sk-real"
 
 
-async def test_a_stream_does_not_keep_what_its_request_held() -> None:
-    """A thousand long streams must not hold a thousand long conversations in memory."""
+async def test_a_stream_releases_the_memory_of_its_request() -> None:
+    """The request's memory is released while its response streams."""
     body = CHAT | {"stream": True, "user": "a mark to find again"}
     async with recording(stream([b"data: 1\n\n"], end="stall")) as upstream, door(upstream.url) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)

@@ -1,4 +1,4 @@
-"""Twin of sidecar/proxy/redaction.py, with `pii: redact | block` at the door: what goes up is what was scanned."""
+"""Twin of sidecar/proxy/redaction.py, with `pii: redact | block` in the inline proxy: the scanned text is forwarded."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SAID = {"delta", "choices", "message", "content", "text", "arguments", "tool_cal
 
 
 def chat(*contents: str, **more: object) -> dict[str, Any]:
-    """A conversation, user and assistant by turns."""
+    """A conversation with alternating roles."""
     roles = ["user", "assistant"] * len(contents)
     return {"model": "m", "messages": [{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)]} | more
 
 
 async def test_values_become_names_and_nothing_else_changes() -> None:
-    """In every turn, whoever speaks; the same value has the same name, and numbers stay as they were."""
+    """In every turn of any role; equal values get equal placeholders, and numbers are unchanged."""
     body = chat(
         f"I am {MAIL}, card {CARD}.", f"Hello {MAIL}!", f"Not bo@kestrel-ferry.com, {MAIL}.", temperature=0.30, n=1
     )
@@ -42,8 +42,8 @@ async def test_values_become_names_and_nothing_else_changes() -> None:
     assert reply.headers["x-sidecar-action"] == "allow"
 
 
-async def test_what_was_scanned_is_what_goes_up() -> None:
-    """The digest of the texts that were scanned is that of the texts at the upstream; no value is among them."""
+async def test_the_scanned_text_is_forwarded() -> None:
+    """The digest of the scanned texts equals that of the forwarded ones, which hold no personal data."""
     async with recording() as upstream, door(upstream.url, **REDACT) as made:
         await made.ask(chat(f"Mail {MAIL}.", "Done.", f"And {CARD}?"))
         scanned = [s.text for s in made.scanner.scanned[0].segments if s.path.endswith("content")]
@@ -53,8 +53,8 @@ async def test_what_was_scanned_is_what_goes_up() -> None:
     assert MAIL.encode() not in upstream.bodies[0]
 
 
-async def test_a_body_without_personal_data_goes_up_byte_for_byte() -> None:
-    """Blanks and order too."""
+async def test_a_body_without_personal_data_is_forwarded_byte_for_byte() -> None:
+    """Including whitespace and key order."""
     raw = b'{ "model":"m",  "messages": [ {"role":"user","content":"Hi \\u00e9"} ] }'
     async with recording() as upstream, door(upstream.url, **REDACT) as made:
         reply = await made.ask(raw, Content_Type="application/json")
@@ -62,7 +62,7 @@ async def test_a_body_without_personal_data_goes_up_byte_for_byte() -> None:
 
 
 async def test_every_field_is_redacted() -> None:
-    """Tool calls, their results, parts, and what has a name of the client's own; ids stay what they are."""
+    """Tool calls and results, parts, and unknown fields; ids are unchanged."""
     call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": json.dumps({"to": MAIL})}}
     messages = [
         {"role": "user", "content": [{"type": "text", "text": MAIL}]},
@@ -78,7 +78,7 @@ async def test_every_field_is_redacted() -> None:
 
 
 async def test_a_long_text_is_redacted_to_its_end() -> None:
-    """A reading that stops early because something is certain does not stop here; nor does one full of places."""
+    """Neither the early exit of a rule nor its limit of matches ends the redaction."""
     words = "ordinary words about the weather. " * 250
     text = f"{CARD} {words} {MAIL} {words} " + " ".join(f"p{n}@kestrel-ferry.com" for n in range(300))
     async with recording() as upstream, door(upstream.url, **REDACT) as made:
@@ -89,7 +89,7 @@ async def test_a_long_text_is_redacted_to_its_end() -> None:
 
 
 async def test_there_is_an_end_to_it() -> None:
-    """More than can be replaced in a bounded number of looks is refused."""
+    """A body that needs more than the bounded number of scans is refused."""
     text = " ".join(f"p{n}@kestrel-ferry.com" for n in range(600))
     with pytest.raises(BodyError, match="more personal data"):
         await Redactor(personal(), passes=2).redact({"messages": [{"role": "user", "content": text}]})
@@ -99,7 +99,7 @@ async def test_there_is_an_end_to_it() -> None:
 
 
 async def test_an_attack_is_still_an_attack() -> None:
-    """What is left after the names are put in is scanned."""
+    """The redacted text is scanned."""
     async with recording() as upstream, door(upstream.url, **REDACT) as made:
         reply = await made.ask(chat(f"EVIL {MAIL}"))
         assert made.scanner.texts == ["EVIL <EMAIL_1>"]
@@ -107,7 +107,7 @@ async def test_an_attack_is_still_an_attack() -> None:
 
 
 async def test_monitor_changes_nothing() -> None:
-    """`mode: monitor` forwards what was sent."""
+    """`mode: monitor` forwards the original body."""
     async with recording() as upstream, door(upstream.url, mode="monitor", **REDACT) as made:
         await made.ask(chat(MAIL))
     assert upstream.requests[0].json() == chat(MAIL)
@@ -116,7 +116,7 @@ async def test_monitor_changes_nothing() -> None:
 @pytest.mark.parametrize("name", ["chat", "chat, tool call", "chat, reasoning", "response", "message"])
 @pytest.mark.parametrize("responses", ["off", "flag", "block"])
 async def test_values_come_back_in_the_answer(name: str, responses: str) -> None:
-    """`answers.restore`: whole, and in a stream that cuts the names anywhere; names of others stay."""
+    """`answers.restore`: in plain and streamed responses with split placeholders; unknown placeholders stay."""
     place = PLACES[name]
     field = "messages" if "messages" in place.request else "input"
     asked = place.request | {field: [{"role": "user", "content": f"Mail {MAIL}."}]}
@@ -132,7 +132,7 @@ async def test_values_come_back_in_the_answer(name: str, responses: str) -> None
 
 
 def _said(body: bytes) -> str:
-    """All strings of all events but those that name events and places, one after the other."""
+    """All strings of all events in order, without event names and ids."""
     found = []
     for event in body.split(b"\n\n"):
         data = event.partition(b"data: ")[2]
@@ -142,7 +142,7 @@ def _said(body: bytes) -> str:
 
 
 def _strings(value: object, found: list[str]) -> None:
-    """The strings below members that hold what is said."""
+    """The strings below members that hold text."""
     if isinstance(value, str):
         found.append(value)
     elif isinstance(value, list):
@@ -154,7 +154,7 @@ def _strings(value: object, found: list[str]) -> None:
 
 
 async def test_without_restore_the_answer_keeps_the_names() -> None:
-    """And with it only where something was replaced."""
+    """And with it only if something was replaced."""
     body = json.dumps(PLACES["chat"].whole("To <EMAIL_1>.")).encode()
     async with recording(whole(body)) as upstream:
         async with door(upstream.url, **REDACT) as made:
@@ -165,7 +165,7 @@ async def test_without_restore_the_answer_keeps_the_names() -> None:
 
 
 async def test_block_refuses_personal_data_that_the_scan_finds() -> None:
-    """`pii: block`, with the real rules in the scanner's place; nothing goes up."""
+    """`pii: block`, with the real rules as scanner; nothing is forwarded."""
     async with recording() as upstream, door(upstream.url, pii="block") as made:
         made.scanner.layer = personal()
         reply = await made.ask(chat(f"Mail {MAIL}."))
@@ -183,7 +183,7 @@ FIXED = {
 
 @pytest.mark.parametrize("name", FIXED)
 async def test_what_cannot_be_replaced_is_refused(name: str) -> None:
-    """Personal data in a file inside the body, or in the name of a member: a name there would change what is asked."""
+    """Personal data in an embedded file or a member name: a placeholder there would change the request."""
     async with recording() as upstream, door(upstream.url, **REDACT) as made:
         made.scanner.layer = personal()
         reply = await made.ask(FIXED[name])
@@ -191,7 +191,7 @@ async def test_what_cannot_be_replaced_is_refused(name: str) -> None:
 
 
 async def test_a_form_is_refused() -> None:
-    """Forms are not written anew."""
+    """Forms are not rewritten."""
     form = f'--B\r\nContent-Disposition: form-data; name="prompt"\r\n\r\nMail {MAIL}\r\n--B--\r\n'.encode()
     kind = "multipart/form-data; boundary=B"
     async with recording() as upstream, door(upstream.url, **REDACT) as made:

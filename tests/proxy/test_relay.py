@@ -1,4 +1,4 @@
-"""Twin of sidecar/proxy/relay.py: streams pass as they come, and a cut one never ends cleanly."""
+"""Twin of sidecar/proxy/relay.py: streams are relayed as they arrive, and a truncated one never ends cleanly."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def unchunk(answer: bytes) -> tuple[bytes, bool]:
 
 
 async def talk(made: Door, body: object = STREAM) -> tuple[bytes, bool]:
-    """Body and cleanness of the answer to one chat, as raw bytes show it."""
+    """Body of the response to one chat, and whether it ended cleanly."""
     return unchunk(await made.talk(post(body)))
 
 
 @pytest.mark.parametrize("mark", [b"\n", b"\r\n", b"\r"])
 async def test_a_stream_passes_unchanged_and_ends_cleanly(mark: bytes) -> None:
-    """Whatever ends its lines, and however its bytes were cut on the way."""
+    """With any line ending and any chunking."""
     sent = mark.join([b": comment", b"event: a", b"data: 1", b"", b"data: [DONE]", b"", b""])
     pieces = [sent[i : i + 5] for i in range(0, len(sent), 5)]
     async with recording(stream(pieces, pause=0.001)) as upstream, door(upstream.url) as made:
@@ -46,7 +46,7 @@ async def test_a_stream_passes_unchanged_and_ends_cleanly(mark: bytes) -> None:
 
 @pytest.mark.parametrize("framing", ["chunked", "length"])
 async def test_an_event_arrives_before_the_next_is_made(framing: str) -> None:
-    """No buffering: the upstream makes its second event only after the client has read the first."""
+    """No buffering: the upstream sends its second event only after the client has read the first."""
     read = asyncio.Event()
     chunk = EVENT if framing == "length" else f"{len(EVENT):x}\r\n".encode() + EVENT + b"\r\n"
     field = f"Content-Length: {2 * len(EVENT)}" if framing == "length" else "Transfer-Encoding: chunked"
@@ -67,14 +67,14 @@ async def test_an_event_arrives_before_the_next_is_made(framing: str) -> None:
 
 
 async def test_headers_arrive_before_the_first_event() -> None:
-    """A client learns at once that it is being served."""
+    """The client gets the headers at once."""
     async with recording(stream([], end="stall")) as upstream, door(upstream.url) as made:
         assert b"x-sidecar-action: allow" in await made.talk(post(STREAM), until=b"\r\n\r\n")
 
 
 @pytest.mark.parametrize("end", ["cut", "reset", "stall"])
 async def test_a_cut_stream_ends_with_an_error_event_and_dirty(end: str) -> None:
-    """Whole events, the error at a boundary in place of the half event, and no end mark."""
+    """Complete events, then an error event instead of the half event, and no proper end."""
     parts = [EVENT, b'data: {"n": 2']
     async with recording(stream(parts, pause=0.02, end=end)) as upstream, door(upstream.url) as made:
         body, clean = await talk(made)
@@ -91,7 +91,7 @@ async def test_the_messages_api_gets_its_own_error_event() -> None:
 
 
 async def test_a_cut_body_that_is_no_stream_ends_dirty_and_unchanged() -> None:
-    """Nothing is written into a JSON body."""
+    """No error event is written into a JSON body."""
     script = stream([b'{"a":', b"1"], pause=0.02, end="cut", content_type="application/json")
     async with recording(script) as upstream, door(upstream.url) as made:
         assert await talk(made, CHAT) == (b'{"a":1', False)
@@ -107,14 +107,14 @@ async def test_a_body_shorter_than_its_length_stays_shorter() -> None:
 
 
 async def test_an_old_client_sees_a_reset_where_the_end_of_the_connection_is_the_end() -> None:
-    """HTTP/1.0 has no other mark that something is missing."""
+    """HTTP/1.0 has no other sign of truncation."""
     async with recording(stream([EVENT], pause=0.05, end="cut")) as upstream, door(upstream.url) as made:
         with pytest.raises(ConnectionResetError):
             await made.talk(post(STREAM, version="1.0"))
 
 
 async def test_a_compressed_stream_passes_and_is_cut_without_words() -> None:
-    """Its events cannot be seen, so nothing can be said between them."""
+    """Its events cannot be parsed, so no error event is inserted."""
     parts = head("200 OK", "text/event-stream", "Content-Encoding: gzip", "Transfer-Encoding: chunked")
     async with recording(raw(parts + b"4\r\n\x1f\x8bab\r\n")) as upstream, door(upstream.url) as made:
         assert await talk(made) == (b"\x1f\x8bab", False)
@@ -122,7 +122,7 @@ async def test_a_compressed_stream_passes_and_is_cut_without_words() -> None:
 
 @pytest.mark.parametrize("sent", [b"data: never ended", b"\x00\xff garbage", EVENT + b"rest"])
 async def test_broken_events_pass_if_the_stream_ends_cleanly(sent: bytes) -> None:
-    """It is not ours to mend."""
+    """It is not repaired."""
     async with recording(stream([sent])) as upstream, door(upstream.url) as made:
         assert await talk(made) == (sent, True)
 
@@ -135,7 +135,7 @@ async def test_json_in_answer_to_a_stream_passes() -> None:
 
 
 async def test_an_event_passes_whatever_its_size() -> None:
-    """A picture of eight megabytes in one event, between two small ones."""
+    """An event with an image of eight megabytes, between two small ones."""
     picture = b"data: " + b"x" * 8 * EVENT_BYTES + b"\n\n"
     parts = [EVENT, *(picture[at : at + 65536] for at in range(0, len(picture), 65536)), EVENT]
     async with recording(stream(parts)) as upstream, door(upstream.url) as made:
@@ -144,7 +144,7 @@ async def test_an_event_passes_whatever_its_size() -> None:
 
 
 async def test_an_event_that_is_looked_at_has_a_bound() -> None:
-    """Up to `answers.body_bytes` it is read and passes; past that nothing more is held."""
+    """Up to `answers.body_bytes` it is buffered; beyond that no more is held."""
     picture = b'data: {"b64_json":"' + b"x" * 3 * EVENT_BYTES + b'"}\n\n'
     settings = {"responses": "block", "answers": {"body_bytes": "4MiB"}}
     for size, passes in ((1, True), (2, False)):
@@ -155,7 +155,7 @@ async def test_an_event_that_is_looked_at_has_a_bound() -> None:
 
 
 async def test_a_slow_client_slows_the_upstream_down() -> None:
-    """No more is read from the upstream than buffers on the way hold."""
+    """No more is read from the upstream than the buffers hold."""
     sent = 0
 
     async def flood(_received: Received, writer: asyncio.StreamWriter) -> None:
@@ -180,7 +180,7 @@ async def test_a_slow_client_slows_the_upstream_down() -> None:
 
 
 async def test_a_client_that_takes_nothing_is_let_go() -> None:
-    """After `idle_timeout` both connections are closed: a stuck client holds no place for ever."""
+    """After `idle_timeout` both connections are closed."""
 
     async def flood(_received: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(head("200 OK", "text/plain", "Connection: close"))
@@ -203,7 +203,7 @@ async def test_a_client_that_takes_nothing_is_let_go() -> None:
     ("path", "named"), [("/v1/chat/completions", b"data: "), ("/v1/messages", b"event: error\ndata: ")]
 )
 async def test_a_stream_that_outlives_a_shutdown_is_told_so(path: str, named: bytes) -> None:
-    """Just before the drain timeout it gets an error event of its dialect, and no clean end."""
+    """Just before the drain timeout it gets an error event of its API, and no clean end."""
     patient, body = {"idle_timeout": 30.0}, STREAM | {"max_tokens": 9}
     async with recording(stream([EVENT], end="stall")) as upstream, door(upstream.url, upstream=patient) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
@@ -221,7 +221,7 @@ async def test_a_stream_that_outlives_a_shutdown_is_told_so(path: str, named: by
 async def test_the_log_tells_a_client_that_left_from_a_stream_that_was_cut(
     leaves: bool, logged: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One is the client's doing, the other the shutdown's."""
+    """One is caused by the client, the other by the shutdown."""
     patient = {"idle_timeout": 30.0}
     async with recording(stream([EVENT], end="stall")) as upstream, door(upstream.url, upstream=patient) as made:
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
@@ -237,7 +237,7 @@ async def test_the_log_tells_a_client_that_left_from_a_stream_that_was_cut(
 
 
 async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
-    """The upstream may be at work: 504, not to be tried again; the record says forwarded, not blocked."""
+    """The upstream may be working on it: 504, not retried; the record says forwarded, not blocked."""
     asked = asyncio.Event()
 
     async def script(_received: Received, _writer: asyncio.StreamWriter) -> None:
@@ -267,7 +267,7 @@ async def test_a_request_that_outlives_a_shutdown_is_answered() -> None:
     ],
 )
 async def test_odd_header_fields_of_an_upstream_pass(sent: bytes, came: bytes) -> None:
-    """Latin-1, many fields and long ones, as the fronts of some providers send them."""
+    """Latin-1, many and long headers, as some providers' gateways send them."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
     async with recording(raw(head + sent + b"\r\n{}")) as upstream, door(upstream.url) as made:
         got = await made.talk(post(CHAT))
@@ -276,7 +276,7 @@ async def test_odd_header_fields_of_an_upstream_pass(sent: bytes, came: bytes) -
 
 
 async def test_bytes_behind_an_answer_are_refused() -> None:
-    """They could be the beginning of another answer: 502, which says that this is no HTTP."""
+    """They could start another response: 502, which names invalid HTTP."""
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}XX"
     async with recording(raw(answer)) as upstream, door(upstream.url) as made:
         got = await made.talk(post(CHAT))
@@ -286,7 +286,7 @@ async def test_bytes_behind_an_answer_are_refused() -> None:
 
 @pytest.mark.parametrize("url", ["echo://", "recording"])
 async def test_an_answer_to_head_has_no_body(url: str) -> None:
-    """Whatever the upstream sends; its length passes."""
+    """Whatever the upstream sends; its Content-Length is kept."""
     sent = b"HEAD /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     async with recording(whole(b"{}")) as upstream, door(upstream.url if url == "recording" else url) as made:
         got = await made.talk(sent)
@@ -311,12 +311,12 @@ async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
     ],
 )
 async def test_bytes_are_cut_behind_events(parts: tuple[bytes, ...], cut: list[bytes]) -> None:
-    """Also where the end of an event is spread over chunks."""
+    """Also if the end of an event is split over chunks."""
     assert [part async for part in whole_events(pieces(*parts))] == cut
 
 
 async def test_many_small_pieces_of_one_event_are_bounded() -> None:
-    """The limit counts what is held, not what came; without one nothing is lost."""
+    """The limit applies to buffered bytes, not to the total; without one nothing is lost."""
     long = [b"x" * 1024] * (EVENT_BYTES // 1024 + 1)
     with pytest.raises(UpstreamError):
         async for _ in whole_events(pieces(*long), EVENT_BYTES):

@@ -1,4 +1,4 @@
-"""Twin of proxy/request_body.py: every line of `failure.input`, closed and open, and what goes up is what was read."""
+"""Twin of proxy/request_body.py: every line of `failure.input`, closed and open; the scanned content is forwarded."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ names = [f"{kind}-{number}" for number, (kind, *_) in enumerate(FAULTS)]
 
 
 def sha(recorder: Recording) -> list[str]:
-    """Digests of what went up."""
+    """Digests of the forwarded bodies."""
     return [hashlib.sha256(body).hexdigest() for body in recorder.bodies]
 
 
 @pytest.mark.parametrize(("kind", "body", "path", "headers", "status"), FAULTS, ids=names)
-async def test_what_cannot_be_scanned_is_refused_when_closed(
+async def test_unscannable_requests_are_refused_when_closed(
     kind: str, body: Any, path: str, headers: dict[str, str], status: int
 ) -> None:
-    """With the status of its kind; the upstream is not asked and the decision names the kind."""
+    """With the status of its kind; nothing is forwarded and the decision names the kind."""
     settings: Any = {"failure": {"input": CLOSED}, "limits": {"body_bytes": 4096}}
     async with recording() as upstream, door(upstream.url, **settings) as made:
         reply = await made.ask(body, path, **headers)
@@ -67,7 +67,7 @@ async def test_what_cannot_be_scanned_is_refused_when_closed(
 async def test_only_its_own_line_opens_a_kind_and_it_goes_up_as_sent(
     kind: str, body: Any, path: str, headers: dict[str, str], status: int, mode: str
 ) -> None:
-    """Byte for byte, with its cause in the answer and in the decision; monitor opens every line."""
+    """Byte for byte, with the cause in response and decision; monitor allows every kind."""
     lines = CLOSED if mode == "monitor" else CLOSED | {kind: "allow"}
     settings: Any = {"failure": {"input": lines}, "limits": {"body_bytes": 4096}, "mode": mode}
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -81,7 +81,7 @@ async def test_only_its_own_line_opens_a_kind_and_it_goes_up_as_sent(
 
 @pytest.mark.parametrize(("ids", "status"), [([0, 2], 200), ([0, 1], 400), ([0, 7], 422)])
 async def test_token_ids_are_scanned_where_their_vocabulary_is_set(tmp_path: Path, ids: list[int], status: int) -> None:
-    """Read, scanned and sent as they came; an unknown number, or another model, is refused as without it."""
+    """Decoded, scanned and forwarded unchanged; an unknown id or model is refused."""
     words = (b"Please", b" EVIL", b" now")
     lines = [base64.b64encode(word) + b" %d" % rank for rank, word in enumerate(words)]
     (tmp_path / "own.tiktoken").write_bytes(b"\n".join(lines))
@@ -96,7 +96,7 @@ async def test_token_ids_are_scanned_where_their_vocabulary_is_set(tmp_path: Pat
 
 
 async def test_what_is_beside_an_open_part_is_scanned_all_the_same() -> None:
-    """An image that may pass does not take the text with it."""
+    """The text beside an allowed image is still scanned."""
     body = {"messages": [{"role": "user", "content": [IMAGE, {"type": "text", "text": "EVIL"}]}]}
     async with recording() as upstream, door(upstream.url) as made:
         reply = await made.ask(body)
@@ -108,7 +108,7 @@ PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, 
 
 @pytest.mark.parametrize("coding", PACK)
 async def test_a_compressed_body_goes_up_as_what_was_scanned(coding: str) -> None:
-    """Plain, without its coding and with its true length."""
+    """Decoded, without Content-Encoding and with its own length."""
     packed = PACK[coding](BODY)
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         reply = await made.ask(packed, **JSON, Content_Encoding=coding)
@@ -127,14 +127,14 @@ async def test_an_attack_in_a_compressed_body_is_seen(coding: str) -> None:
 
 
 async def test_who_sends_another_coding_reads_which_are_taken() -> None:
-    """In the field that HTTP has for it (RFC 9110, 12.5.3), so that a client can send the body again."""
+    """In `Accept-Encoding` (RFC 9110, 12.5.3), so that a client can retry."""
     async with door() as made:
         reply = await made.ask(BODY, **JSON, Content_Encoding="compress")
     assert (reply.status, reply.headers["Accept-Encoding"]) == (415, "gzip, deflate, br, zstd")
 
 
 async def test_a_bomb_is_refused_without_being_inflated() -> None:
-    """1 GiB of zeros in 1 MB is not held."""
+    """1 GiB of zeros in 1 MB is never in memory."""
     bomb = gzip.compress(b"0" * 2**26)
     async with door(limits={"body_bytes": 2**20}) as made:
         reply = await made.ask(bomb, **JSON, Content_Encoding="gzip")
@@ -142,7 +142,7 @@ async def test_a_bomb_is_refused_without_being_inflated() -> None:
 
 
 async def test_a_large_body_in_chunks_streams_up_when_oversize_is_open() -> None:
-    """What had been read of it goes first, and nothing is lost."""
+    """The part already read is sent first, and nothing is lost."""
 
     async def chunks() -> Any:
         for number in range(100):
@@ -159,7 +159,7 @@ async def test_a_large_body_in_chunks_streams_up_when_oversize_is_open() -> None
 
 @pytest.mark.parametrize("fault", ["cut", "slow"])
 async def test_a_body_that_did_not_arrive_whole_never_goes_up(fault: str) -> None:
-    """Not even where malformed bodies may pass."""
+    """Even if malformed bodies are allowed."""
     settings: Any = {"failure": {"input": {"malformed": "allow"}}, "limits": {"body_timeout": 0.2}}
     sent = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
     async with recording() as upstream, door(upstream.url, **settings) as made:
@@ -176,14 +176,14 @@ async def test_a_body_that_did_not_arrive_whole_never_goes_up(fault: str) -> Non
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/v1/models"), ("DELETE", "/v1/models/x")])
 async def test_a_body_where_none_belongs_is_refused(method: str, path: str) -> None:
-    """Text could hide there; no client sends one."""
+    """It could hold text; no client sends one."""
     async with recording() as upstream, door(upstream.url) as made:
         reply = await made.ask(BODY, path, method, Content_Type="application/json")
     assert (reply.status, upstream.connections) == (400, 0)
 
 
 async def test_two_content_types_are_refused() -> None:
-    """Two servers could believe different ones."""
+    """Two servers could use different ones."""
     raw = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     raw += b"Content-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(BODY)
     async with recording() as upstream, door(upstream.url) as made:
@@ -200,7 +200,7 @@ async def test_unknown_routes_can_be_opened() -> None:
 
 
 async def test_what_is_refused_did_not_go_up_unscanned() -> None:
-    """Media beside an attack: the block names nothing as forwarded unseen."""
+    """Media beside an attack: the block names nothing as unscanned."""
     image = {"type": "image_url", "image_url": {"url": "https://pictures.example/a.png"}}
     text = {"type": "text", "text": "EVIL"}
     body = {"model": "m", "messages": [{"role": "user", "content": [image, text]}]}
@@ -271,7 +271,7 @@ EVIL_LINE = json.dumps({"custom_id": "2", "method": "POST", "url": "/v1/chat/com
     ],
 )
 async def test_files_follow_their_policy(policy: str, lines: bytes, status: int, unscanned: str | None) -> None:
-    """Each line of a batch is a prompt that runs later."""
+    """Each line of a batch file is a prompt."""
     body, kind = form(purpose="batch", file=lines)
     async with recording(whole(b"{}")) as upstream, door(upstream.url, inline={"files": policy}) as made:
         reply = await made.ask(body, "/v1/files", Content_Type=kind)
@@ -280,7 +280,7 @@ async def test_files_follow_their_policy(policy: str, lines: bytes, status: int,
 
 
 async def test_a_large_body_does_not_hold_up_others() -> None:
-    """It is read in a thread, and read all the same."""
+    """It is parsed in a thread, with the same result."""
     texts = [{"role": "user", "content": "word " * 20}] * 4000
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         assert (await made.ask({"messages": texts})).status == 200

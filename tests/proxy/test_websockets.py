@@ -1,4 +1,4 @@
-"""Twin of sidecar/proxy/websockets.py: a real client, the door, a real server behind it."""
+"""Twin of sidecar/proxy/websockets.py: a real client, the proxy, and a real upstream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sidecar import config
 
 @dataclass
 class Behind:
-    """A server that keeps what it hears, and answers every message."""
+    """A server that records messages and answers each."""
 
     heard: list[Any] = field(default_factory=list)
     headers: list[Any] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Behind:
 
 @asynccontextmanager
 async def behind(**settings: Any) -> AsyncIterator[tuple[Behind, Door]]:
-    """The server and a door in front of it that passes websockets on."""
+    """The server behind a proxy with websockets enabled."""
     server, app = Behind(), web.Application()
     app.router.add_get("/{tail:.*}", server.talk)
     async with TestServer(app) as running:
@@ -63,7 +63,7 @@ def item(text: str) -> str:
 
 
 async def test_a_harmless_message_passes_as_it_is_and_so_does_what_comes_back() -> None:
-    """Text and binary frames, in order; each message has a decision, and so has the socket itself."""
+    """Text and binary frames, in order; each message has a decision, and so has the handshake."""
     async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime?model=m") as socket:
         for count in (1, 2):
             await socket.send_str(item("Hello there."))
@@ -75,8 +75,8 @@ async def test_a_harmless_message_passes_as_it_is_and_so_does_what_comes_back() 
         assert [one.model for one in made.decision_log.decisions[1:]] == ["m", "m"]
 
 
-async def test_an_attack_does_not_go_up_and_the_socket_stays_open() -> None:
-    """The client reads an error event that names place and decision; what it says next passes."""
+async def test_an_attack_is_not_forwarded_and_the_websocket_stays_open() -> None:
+    """The client gets an error event with path and decision; its next message is forwarded."""
     async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime?model=m") as socket:
         await socket.send_str(item(ATTACK))
         event = json.loads(await socket.receive_str())
@@ -100,7 +100,7 @@ async def test_what_cannot_be_read_does_not_go_up(sent: str) -> None:
 
 
 async def test_binary_messages_are_refused() -> None:
-    """Neither API has any, and nobody can read them; the refusal has a decision like any other."""
+    """Neither API has binary messages; the refusal has a decision like any other."""
     async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
         await socket.send_bytes(b"EVIL")
         event = json.loads(await socket.receive_str())
@@ -110,7 +110,7 @@ async def test_binary_messages_are_refused() -> None:
 
 
 async def test_what_cannot_be_scanned_goes_up_where_the_operator_says_so() -> None:
-    """Text and binary messages alike, as they were sent, and named in the decision."""
+    """Text and binary messages, unchanged, and named in the decision."""
     opened = {"input": {"encoding": "allow", "malformed": "allow"}}
     async with behind(failure=opened) as (_, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
         await socket.send_bytes(b'{"type": "sound"}')
@@ -133,7 +133,7 @@ async def test_monitor_lets_everything_up_and_says_what_it_found() -> None:
 
 
 async def test_many_and_large_messages_pass() -> None:
-    """More bytes than the head of a request may have; and nothing is held when they are through."""
+    """More bytes than a request head may have; no memory stays reserved."""
     async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
         for text in ("word " * 20_000, *(["Hello there."] * 200)):
             await socket.send_str(item(text))
@@ -143,7 +143,7 @@ async def test_many_and_large_messages_pass() -> None:
 
 
 async def test_a_message_is_admitted_like_a_request() -> None:
-    """While the log that is required cannot be written nothing goes up."""
+    """While the required log cannot be written nothing is forwarded."""
     async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
         made.decision_log.broken = True
         await socket.send_str(item("Hello."))
@@ -152,7 +152,7 @@ async def test_a_message_is_admitted_like_a_request() -> None:
 
 
 async def test_sound_follows_its_line() -> None:
-    """Pieces of sound are media, in a buffer and in an item."""
+    """Audio chunks are media, in a buffer and in an item."""
     piece = "UklGRg" * 300
     kinds = {"input": {"media": "block"}}
     told = {"type": "message", "role": "user", "content": [{"type": "input_audio", "audio": piece}]}
@@ -174,7 +174,7 @@ async def test_sound_follows_its_line() -> None:
     ],
 )
 async def test_a_model_that_is_served_elsewhere_is_refused(query: str, event: dict[str, str]) -> None:
-    """The socket leads to one upstream, whose terms hold."""
+    """The websocket is connected to one upstream."""
     models = {"theirs": {"upstream": {"url": "http://127.0.0.1:9"}}}
     async with (
         behind(models=models) as (server, made),
@@ -186,7 +186,7 @@ async def test_a_model_that_is_served_elsewhere_is_refused(query: str, event: di
 
 
 async def test_what_the_upstream_said_last_arrives() -> None:
-    """Messages that came before its end, though the client speaks at the same time."""
+    """Messages before its close arrive, although the client sends at the same time."""
     async with behind() as (_, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
         await socket.send_str(item("Hello."))
         await socket.send_str('{"type": "end"}')
@@ -197,7 +197,7 @@ async def test_what_the_upstream_said_last_arrives() -> None:
 
 
 async def test_a_request_that_is_no_handshake_is_refused() -> None:
-    """Before the upstream is asked."""
+    """Before connecting to the upstream."""
     async with behind() as (server, made):
         answer = await made.ask(None, "/v1/realtime", "GET", Upgrade="websocket", Connection="Upgrade")
         assert answer.status == 400
@@ -205,14 +205,14 @@ async def test_a_request_that_is_no_handshake_is_refused() -> None:
 
 
 async def test_the_sidecars_own_key_stays_here() -> None:
-    """Among the protocols, where browsers put it, as in a field."""
+    """In the subprotocols, as browsers send it, or in a header."""
     async with behind() as (server, made):
         await made.session.ws_connect(f"{made.url}/realtime", protocols=["realtime", "x.psk_nobody"])
         assert "psk_" not in str(server.headers[0])
 
 
 async def test_a_scan_that_fails_closed_lets_nothing_up() -> None:
-    """Each message by itself: the next one may be scanned again."""
+    """For each message separately: the next one may be scanned again."""
     async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
         made.scanner.cause = "timeout"
         await socket.send_str(item("Hello."))
@@ -237,7 +237,7 @@ async def test_either_sides_end_is_the_others() -> None:
 
 
 async def test_a_drain_tells_the_client_that_it_goes() -> None:
-    """With the code for it, which libraries take as a reason to connect again; the upstream's socket is closed, too."""
+    """With the code that makes libraries reconnect; the upstream's websocket is closed, too."""
     async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
         await socket.send_str(item("Hello."))
         await socket.receive_str()
@@ -250,7 +250,7 @@ async def test_a_drain_tells_the_client_that_it_goes() -> None:
 
 
 async def test_a_key_of_ours_is_the_only_one_that_goes_up(tmp_path: Path) -> None:
-    """In a field or among the protocols, where browsers put it."""
+    """In a header or the subprotocols, as browsers send it."""
     (tmp_path / "key").write_text("ours")
     asked = ["realtime", "openai-insecure-api-key.theirs"]
     async with behind(upstream={"api_key_file": tmp_path / "key"}) as (server, made):
@@ -262,7 +262,7 @@ async def test_a_key_of_ours_is_the_only_one_that_goes_up(tmp_path: Path) -> Non
 
 
 async def test_without_the_setting_it_is_426() -> None:
-    """Clients that can go on over HTTP do so."""
+    """Clients can fall back to HTTP."""
     async with door() as made:
         with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
             await made.session.ws_connect(f"{made.url}/realtime")
@@ -270,7 +270,7 @@ async def test_without_the_setting_it_is_426() -> None:
 
 
 async def test_an_upstream_that_is_not_there_is_an_answer_over_http() -> None:
-    """Nothing is promised to the client before the upstream has taken the socket."""
+    """The client's handshake completes only after the upstream's."""
     async with door("http://127.0.0.1:9", inline={"websockets": True}) as made:
         with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
             await made.session.ws_connect(f"{made.url}/realtime")
@@ -300,7 +300,7 @@ async def test_an_upstream_that_is_silent_or_leads_elsewhere_is_an_answer_over_h
 
 
 async def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
-    """The upstream's socket is closed with it."""
+    """The upstream's websocket is closed with it."""
     async with behind() as (server, made):
         socket = await made.session.ws_connect(f"{made.url}/realtime")
         await socket.send_str(item("Hello."))
@@ -313,6 +313,6 @@ async def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
 
 @pytest.mark.parametrize("setting", [{"responses": "flag"}, {"pii": "redact"}])
 def test_settings_that_would_not_hold_there_are_refused(setting: dict[str, str]) -> None:
-    """Nobody shall believe that answers on a socket are looked at."""
+    """Settings that scan responses are rejected with websockets."""
     with pytest.raises(ValueError, match=r"inline\.websockets"):
         config.Settings.model_validate({"inline": {"websockets": True}, **setting})

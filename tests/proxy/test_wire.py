@@ -1,4 +1,4 @@
-"""Framing over raw sockets: each request is scanned on its own, and nothing that was not scanned goes up beside it."""
+"""Framing over raw sockets: each request is scanned separately, and no unscanned bytes are forwarded with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TE = "Transfer-Encoding: chunked"
 def post(
     body: bytes, *fields: str, line: str = "POST /v1/chat/completions HTTP/1.1", length: int | None = None
 ) -> bytes:
-    """One request on a connection that stays open; `length` -1 announces none."""
+    """One request on a keep-alive connection; `length` -1 omits Content-Length."""
     known = len(body) if length is None else length
     size = [f"Content-Length: {known}"] if TE not in fields and known >= 0 else []
     head = [line, "Host: x", "Content-Type: application/json", *size, *fields, "", ""]
@@ -35,12 +35,12 @@ async def talk(made: Door, *requests: bytes) -> list[int]:
 
 
 def bodies(upstream: Recording) -> list[bytes]:
-    """What went up beside the last request of each connection."""
+    """The forwarded bytes before the last request of each connection."""
     return [received.body for received in upstream.requests if received.body]
 
 
 async def test_requests_in_a_row_are_scanned_one_by_one() -> None:
-    """Sent in one go: what is refused among them does not go up, and the others do, byte for byte."""
+    """Pipelined: refused ones are not forwarded, and the others are, byte for byte."""
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         statuses = await talk(made, post(BENIGN), post(ATTACK), post(BENIGN), post(ATTACK))
     assert statuses == [200, 400, 200, 400, 200]
@@ -48,7 +48,7 @@ async def test_requests_in_a_row_are_scanned_one_by_one() -> None:
 
 
 async def test_what_follows_a_body_is_a_request_of_its_own() -> None:
-    """And no part of the one before: the length is what was announced."""
+    """And not part of the one before: Content-Length is binding."""
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         statuses = await talk(made, post(BENIGN + post(ATTACK), length=len(BENIGN)))
     assert statuses == [200, 400, 200]
@@ -64,8 +64,8 @@ async def test_what_follows_a_body_is_a_request_of_its_own() -> None:
     ],
     ids=["extension", "trailer", "announced trailer"],
 )
-async def test_what_stands_beside_the_chunks_does_not_go_up(sent: bytes) -> None:
-    """Extensions and trailers are nobody's body, nor fields of the next request: a chunked one is the last."""
+async def test_chunk_extensions_and_trailers_are_not_forwarded(sent: bytes) -> None:
+    """Chunk extensions and trailers are neither body nor headers of the next request."""
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         got = await made.talk(sent + post(BENIGN, "X-Mine: 1"))
     statuses = re.findall(rb"HTTP/1\.[01] (\d{3}) ", got)
@@ -75,7 +75,7 @@ async def test_what_stands_beside_the_chunks_does_not_go_up(sent: bytes) -> None
 
 
 async def test_a_coding_below_the_chunks_is_not_undone_by_anybody() -> None:
-    """The body is read as it stands, and so it goes up; the field that says otherwise does not."""
+    """The body is scanned and forwarded as sent; the contradicting header is not forwarded."""
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         for body in (BENIGN, ATTACK, gzip.compress(ATTACK)):
             await made.talk(post(chunked(body), "Transfer-Encoding: gzip, chunked", "Connection: close", length=-1))
@@ -85,7 +85,7 @@ async def test_a_coding_below_the_chunks_is_not_undone_by_anybody() -> None:
 
 @pytest.mark.parametrize("coding", ["chunked, chunked", "identity", "chunked;q=1", "xchunked", "\x0bchunked"])
 async def test_another_transfer_coding_is_refused(coding: str) -> None:
-    """Two servers could see different bodies in it."""
+    """Two servers could read different bodies."""
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         got = await made.talk(post(chunked(BENIGN), f"Transfer-Encoding: {coding}", "Connection: close", length=0))
     assert re.findall(rb"HTTP/1\.[01] (\d{3}) ", got)[0] == b"400"
@@ -93,7 +93,7 @@ async def test_another_transfer_coding_is_refused(coding: str) -> None:
 
 
 async def test_a_client_that_waits_for_leave_is_scanned_all_the_same() -> None:
-    """`Expect: 100-continue` gets its interim answer and does not go up."""
+    """`Expect: 100-continue` gets its interim response and is not forwarded."""
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         statuses = await talk(made, post(BENIGN, "Expect: 100-continue"), post(ATTACK, "Expect: 100-continue"))
     assert statuses == [100, 200, 100, 400, 200]
@@ -102,7 +102,7 @@ async def test_a_client_that_waits_for_leave_is_scanned_all_the_same() -> None:
 
 
 async def test_who_would_rather_speak_http2_is_served_in_http1() -> None:
-    """`Upgrade: h2c`, as Java's client asks by itself: the body is read as it stands, scanned and forwarded."""
+    """`Upgrade: h2c`, which Java's client sends by default: the body is scanned and forwarded."""
     upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         whole_or_not = [(BENIGN, ()), (chunked(BENIGN), (TE,)), (ATTACK, ()), (chunked(ATTACK), (TE,))]
@@ -137,7 +137,7 @@ async def test_a_method_without_a_body_has_none(method: str, framing: str) -> No
     "field", ["X-Note: \xff\xfe", "User-Agent: \xc3\x28", "Authorization: Bearer \xff", "Cookie: a=\xe9"]
 )
 async def test_a_field_that_is_no_utf8_hinders_nothing(field: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Nothing raises on the way, and what stands beside it is scanned; its odd bytes stay behind."""
+    """Nothing fails, other content is scanned, and invalid bytes are not forwarded."""
     async with recording(whole(b"{}")) as upstream, door(upstream.url) as made:
         statuses = await talk(made, post(BENIGN, field), post(ATTACK, field))
     assert statuses == [200, 400, 200]

@@ -1,4 +1,4 @@
-"""Every contract against what its other side sends and reads, recorded in `data/contracts.yaml` with its source."""
+"""Every adapter against recorded requests and responses of the product, in `data/contracts.yaml` with its source."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_what_they_send_is_answered_with_what_they_read(name: str, kind: s
 
 
 def test_the_documentation_says_where_each_was_read() -> None:
-    """The versions of the recording, and nobody is left out."""
+    """The versions of the recordings, for every product."""
     page = DOCUMENTED.read_text("utf-8")
     for contract in RECORDED.values():
         assert f"`{contract['switch']}`" in page

@@ -25,7 +25,7 @@ async def test_a_check_is_the_inline_door_without_an_upstream(tmp_path: Path) ->
 
 
 async def test_a_body_that_was_cut_off_is_never_allowed(tmp_path: Path) -> None:
-    """What goes up is more than what was seen."""
+    """Envoy forwards more than was scanned."""
     async with counter(tmp_path, "envoy") as door:
         status, said, _ = await door.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="true")
         whole, _, _ = await door.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="false")
@@ -35,13 +35,13 @@ async def test_a_body_that_was_cut_off_is_never_allowed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/envoy/v1/unknown", "/v1/chat/completions", "/envoy/envoy/v1/chat/completions"])
 async def test_unknown_routes_are_refused(tmp_path: Path, path: str) -> None:
-    """The prefix is stripped once; what is no known route behind it is 403."""
+    """The prefix is stripped once; unknown routes behind it are 403."""
     async with counter(tmp_path, "envoy") as door:
         assert (await door.ask(path, CHAT))[0] == 403
 
 
 def test_personal_data_that_would_be_replaced_is_blocked() -> None:
-    """A check cannot change the request, so `pii: redact` cannot be honoured otherwise."""
+    """A check cannot change the request, so `pii: redact` blocks."""
     settings = envoy_settings(Settings(pii="redact", history="strip", responses="block"))
     assert (settings.pii, settings.history, settings.responses) == ("block", "enforce", "off")
     assert envoy_settings(Settings(pii="flag")).pii == "flag"

@@ -45,7 +45,7 @@ class Line:
 
 @asynccontextmanager
 async def line(folder: Path, *, on: bool = True, gone: bool = False, **sections: Any) -> AsyncIterator[Line]:
-    """The HTTP form with the gRPC form before it. `gone`: nobody answers the HTTP form."""
+    """The HTTP form behind the gRPC form. `gone`: nothing listens on the HTTP port."""
     async with counter(folder, "envoy", **sections) as door:
         checks = GrpcAuthorization(Settings(), free_port() if gone else urlsplit(door.url).port or 0, lambda: on)
         try:
@@ -89,8 +89,8 @@ async def test_what_is_refused_is_the_answer_of_the_inline_door(tmp_path: Path) 
     assert fields(denied.headers)["x-sidecar-threats"] == "prompt_injection"
 
 
-async def test_our_keys_and_names_do_not_go_up(tmp_path: Path) -> None:
-    """A key of ours and what only the sidecar may set are taken off; the model's own key stays."""
+async def test_sidecar_keys_and_reserved_headers_are_not_forwarded(tmp_path: Path) -> None:
+    """Sidecar keys and reserved headers are removed; the model's key stays."""
     async with line(tmp_path, auth={"inline": "required"}) as envoy:
         without = await envoy.check(authorization="Bearer sk-model")
         known = await envoy.check(
@@ -121,7 +121,7 @@ async def test_our_keys_and_names_do_not_go_up(tmp_path: Path) -> None:
 async def test_what_was_not_seen_whole_or_is_not_known_is_refused(
     tmp_path: Path, wrong: dict[str, Any], status: int
 ) -> None:
-    """Always as an answer to the client, never as an error that Envoy's failure_mode_allow would let pass."""
+    """As a response to the client, never as a gRPC error, which failure_mode_allow would allow."""
     async with line(tmp_path) as envoy:
         said = await envoy.check(**wrong)
     assert (said.status.code, said.denied_response.status.code) == (7, status)
@@ -130,7 +130,7 @@ async def test_what_was_not_seen_whole_or_is_not_known_is_refused(
 
 @pytest.mark.parametrize("state", [{"on": False}, {"gone": True}], ids=["switched off", "gone"])
 async def test_without_the_http_form_nothing_passes(tmp_path: Path, state: dict[str, bool]) -> None:
-    """503, and not an error of the call."""
+    """503, and no gRPC error."""
     async with line(tmp_path, **state) as envoy:
         said = await envoy.check()
     assert (said.status.code, said.denied_response.status.code) == (7, 503)
@@ -138,7 +138,7 @@ async def test_without_the_http_form_nothing_passes(tmp_path: Path, state: dict[
 
 
 async def test_headers_as_bytes_are_read(tmp_path: Path) -> None:
-    """`encode_raw_headers` puts them elsewhere."""
+    """`encode_raw_headers` uses another field."""
     raw = [{"key": "content-type", "raw_value": b"application/json"}, {"key": ":path", "raw_value": PATH.encode()}]
     http = {"method": "POST", "path": PATH, "size": -1, "raw_body": EVIL, "header_map": {"headers": raw}}
     async with line(tmp_path) as envoy:

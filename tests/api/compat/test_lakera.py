@@ -16,7 +16,7 @@ CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": E
 
 
 async def test_a_verdict_is_flagged_or_not(tmp_path: Path) -> None:
-    """Without further wishes: the flag and the request's id. The system prompt is the application's."""
+    """By default: the flag and the request id. The system prompt is the application's."""
     async with counter(tmp_path, "lakera") as door:
         _, bad, _ = await door.ask("/v2/guard", {"messages": CHAT, "project_id": "p"})
         _, good, _ = await door.ask("/v2/guard", {"messages": [{"role": "user", "content": "Good morning!"}]})

@@ -60,7 +60,7 @@ async def test_roles_are_those_of_the_messages_and_loose_texts_are_the_users(tmp
 
 
 async def test_tool_definitions_are_the_applications(tmp_path: Path) -> None:
-    """They come beside the messages, and no user has said them."""
+    """They come beside the messages, and are not the user's."""
     function = {"name": "run_command", "description": "Runs it.", "parameters": {"properties": {"prompt": {}}}}
     asked = RECORDED | {"structured_messages": [], "texts": [], "tools": [{"type": "function", "function": function}]}
     async with counter(tmp_path, "litellm") as door:
@@ -70,7 +70,7 @@ async def test_tool_definitions_are_the_applications(tmp_path: Path) -> None:
 
 
 async def test_pictures_go_by_the_failure_policy(tmp_path: Path) -> None:
-    """Named where they may pass, refused where not."""
+    """Named as unscanned if allowed, else refused."""
     asked = RECORDED | {"structured_messages": [], "texts": ["Hello"], "images": ["data:image/png;base64,AAAA"]}
     async with counter(tmp_path, "litellm") as door:
         _, said, headers = await door.ask(PATH, asked)
@@ -89,7 +89,7 @@ async def test_answers_of_the_model_pass_unseen_by_default(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("responses", "action"), [("block", "BLOCKED"), ("flag", "NONE")])
 async def test_answers_are_looked_at_where_the_setting_says_so(tmp_path: Path, responses: str, action: str) -> None:
-    """Personal data that the user did not say is found; it blocks or is recorded; an ordinary answer passes."""
+    """Personal data that the user did not send blocks or is recorded; an ordinary response passes."""
     answer = RECORDED | {"input_type": "response", "texts": ["Her card is 4111 1111 1111 1111."]}
     async with counter(tmp_path, "litellm", responses=responses) as door:
         _, said, _ = await door.ask(PATH, answer)
@@ -103,7 +103,7 @@ async def test_answers_are_looked_at_where_the_setting_says_so(tmp_path: Path, r
 async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_policy(
     tmp_path: Path, setting: str, status: int, action: str
 ) -> None:
-    """`scan.deadline` holds for it: closed is an error, open says that nobody looked; both are recorded."""
+    """`scan.deadline` applies: closed is an error, open is named as unscanned; both are recorded."""
     answer = RECORDED | {"input_type": "response", "texts": ["The ferry leaves at seven, and not before. " * 1_500]}
     terms = {"responses": "block", "scan": {"deadline": "1ms"}, "failure": {"answer": setting}}
     async with counter(tmp_path, "litellm", **terms) as door:

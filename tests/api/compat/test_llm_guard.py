@@ -20,7 +20,7 @@ async def test_scan_and_analyze_answer_in_their_shapes(tmp_path: Path) -> None:
 
 
 async def test_a_suppressed_scanner_neither_speaks_nor_decides(tmp_path: Path) -> None:
-    """What the caller does not want to hear of is left out; the others still decide."""
+    """Suppressed scanners are omitted; the others still decide."""
     async with counter(tmp_path, "llm_guard") as door:
         _, without, _ = await door.ask("/scan/prompt", {"prompt": EVIL, "scanners_suppress": ["PromptInjection"]})
         _, other, _ = await door.ask("/scan/prompt", {"prompt": EVIL, "scanners_suppress": ["Anonymize"]})

@@ -43,7 +43,7 @@ async def test_a_text_and_a_list_of_parts_have_one_result(tmp_path: Path, given:
 
 
 async def test_pictures_go_by_the_failure_policy(tmp_path: Path) -> None:
-    """No layer reads them: let pass and named, or refused."""
+    """No layer reads them: allowed and named, or refused."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     body = {"input": [{"type": "text", "text": "Hello."}, picture]}
     async with counter(tmp_path, "moderations") as door:

@@ -1,4 +1,4 @@
-"""Twin of sidecar/api/compat/texts.py: foreign bodies to segments, scores to labels."""
+"""Twin of sidecar/api/compat/texts.py: chat bodies to scan inputs, scores by label."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Source
 
 
 def test_the_sources_that_are_scanned_are_those_of_the_inline_door() -> None:
-    """What a setting takes out of the scan is named as unscanned."""
+    """Sources that the settings exclude are named as unscanned."""
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
     loose = Settings.model_validate({"scan": {"sources": {"model": {"layers": []}}}})
     every = texts.chat_input(Settings(), body)
@@ -26,7 +26,7 @@ def test_the_sources_that_are_scanned_are_those_of_the_inline_door() -> None:
 
 
 def test_a_label_has_its_best_deciding_score_or_the_risk_score() -> None:
-    """Rules on trial count nothing; a threat that no finding explains has the score of the verdict."""
+    """Rules under test do not count; a threat without findings has the score of the verdict."""
     findings = (
         Finding("A-1", Label.JAILBREAK, 0.7, LayerName.RULES, "prompt"),
         Finding("A-2", Label.JAILBREAK, 0.8, LayerName.RULES, "prompt"),
