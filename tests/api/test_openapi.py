@@ -66,10 +66,10 @@ def key(rules_sidecar: SidecarProcess) -> str:
 def body_schema(api: dict[str, Any], path: str, status: int) -> dict[str, Any]:
     """The schema of one answer, with the names that it refers to."""
     operation = next(iter(api["paths"][path].values()))
-    found = operation["responses"][str(status)]
-    if "$ref" in found:
-        found = api["components"]["responses"][found["$ref"].rpartition("/")[2]]
-    return {**found["content"]["application/json"]["schema"], "components": api["components"]}
+    results = operation["responses"][str(status)]
+    if "$ref" in results:
+        results = api["components"]["responses"][results["$ref"].rpartition("/")[2]]
+    return {**results["content"]["application/json"]["schema"], "components": api["components"]}
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_answers_are_as_described(
     rules_sidecar: SidecarProcess, key: str, path: str, body: object, status: int
 ) -> None:
     """Responses of a real sidecar satisfy the schema of their status."""
-    found = httpx.post(rules_sidecar.base + path, json=body, headers={"X-API-Key": key})
-    assert found.status_code == status
-    OAS31Validator(body_schema(openapi.document(), path, status)).validate(found.json())
+    results = httpx.post(rules_sidecar.base + path, json=body, headers={"X-API-Key": key})
+    assert results.status_code == status
+    OAS31Validator(body_schema(openapi.document(), path, status)).validate(results.json())
 
 
 def test_errors_before_the_body_are_as_described(rules_sidecar: SidecarProcess) -> None:
@@ -107,8 +107,8 @@ def test_errors_before_the_body_are_as_described(rules_sidecar: SidecarProcess) 
 @pytest.mark.parametrize("path", ["/ready", "/startup"])
 def test_probes_are_as_described(rules_sidecar: SidecarProcess, path: str) -> None:
     """The probes of the admin port satisfy their schemas."""
-    found = httpx.get(rules_sidecar.admin + path)
-    OAS31Validator(body_schema(openapi.document(ADMIN), path, found.status_code)).validate(found.json())
+    results = httpx.get(rules_sidecar.admin + path)
+    OAS31Validator(body_schema(openapi.document(ADMIN), path, results.status_code)).validate(results.json())
 
 
 def test_both_ports_serve_the_document_and_the_admin_port_the_page(rules_sidecar: SidecarProcess) -> None:

@@ -73,8 +73,8 @@ async def test_a_scan_that_could_not_be_done_is_an_error_when_closed(
     """Closed: an error and no result."""
     engine = Engine([Stage(Broken(cause))], EngineConfig(), Bulkhead(4, 4))
     async with door(tmp_path, engine) as (server, key):
-        found, body, headers = await ask(server, key, path)
-    assert found == status
+        results, body, headers = await ask(server, key, path)
+    assert results == status
     assert isinstance(body, dict)
     assert list(body) == ["detail"]
     assert status == 422 or headers["Retry-After"] == "1"

@@ -23,15 +23,15 @@ TOOL_RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id"
 
 def verdict(*paths: str, score: float = 0.9) -> Verdict:
     """A blocking verdict with findings at these paths."""
-    found = tuple(Finding("T-1", Label.JAILBREAK, score, LayerName.RULES, path) for path in paths)
-    reports = (LayerReport(LayerName.RULES, score, found),)
+    results = tuple(Finding("T-1", Label.JAILBREAK, score, LayerName.RULES, path) for path in paths)
+    reports = (LayerReport(LayerName.RULES, score, results),)
     return Verdict(score, Action.BLOCK, (Label.JAILBREAK,), 1, LayerName.RULES, reports=reports)
 
 
 def strip(turns: list[Any], *paths: str, name: str = "messages") -> tuple[list[Any], int] | None:
     """The remaining turns, and the number of refused ones."""
-    found = strip_refused_turns({"model": "m", name: turns}, verdict(*paths), 0.6)
-    return None if found is None else (found[0][name], found[1])
+    results = strip_refused_turns({"model": "m", name: turns}, verdict(*paths), 0.6)
+    return None if results is None else (results[0][name], results[1])
 
 
 def test_a_refused_turn_is_removed_with_its_replies() -> None:
@@ -54,9 +54,9 @@ def test_findings_in_joined_turns_are_ignored() -> None:
 def test_a_conversation_of_refused_turns_costs_no_more_than_its_length() -> None:
     """Removing 5,000 different turns takes linear time: it runs on the event loop."""
     turns = [turn for n in range(5_000) for turn in ({"role": "user", "content": f"be EVIL {n}"}, SAID)]
-    begun = time.process_time()
+    started = time.process_time()
     assert strip([*turns, FINE], *(f"messages.{2 * n}.content" for n in range(5_000))) == ([FINE], 5_000)
-    assert time.process_time() - begun < 0.7
+    assert time.process_time() - started < 0.7
 
 
 @pytest.mark.parametrize(
@@ -87,19 +87,19 @@ def test_a_body_without_turns_is_not_stripped(document: Any) -> None:
 
 def test_findings_below_the_threshold_remove_no_turn() -> None:
     """If none reaches the threshold, the highest-scoring finding counts."""
-    found = verdict("messages.0.content").reports[0].findings + verdict("messages.1.content", score=0.2).findings
-    both = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES, reports=(LayerReport(LayerName.RULES, 0.9, found),))
-    assert strip_refused_turns({"messages": [EVIL, FINE, FINE]}, both, 0.6) == ({"messages": [FINE, FINE]}, 1)
+    results = verdict("messages.0.content").reports[0].findings + verdict("messages.1.content", score=0.2).findings
+    pair = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES, reports=(LayerReport(LayerName.RULES, 0.9, results),))
+    assert strip_refused_turns({"messages": [EVIL, FINE, FINE]}, pair, 0.6) == ({"messages": [FINE, FINE]}, 1)
     weak = verdict("messages.0.content", score=0.3)
     assert strip_refused_turns({"messages": [EVIL, FINE]}, weak, 0.6) == ({"messages": [FINE]}, 1)
 
 
 async def chat(turns: list[Any], **settings: Any) -> tuple[int, str | None, list[Any]]:
     """Status, number of stripped turns, and the forwarded turns."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, **settings) as made:
-        reply = await made.ask({"messages": turns, "x": 1.0})
-    sent = [json.loads(body)["messages"] for body in upstream.bodies]
-    return reply.status, reply.headers.get("x-sidecar-stripped"), sent[0] if sent else []
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, **settings) as endpoint:
+        reply = await endpoint.ask({"messages": turns, "x": 1.0})
+    request_bytes = [json.loads(body)["messages"] for body in upstream.bodies]
+    return reply.status, reply.headers.get("x-sidecar-stripped"), request_bytes[0] if request_bytes else []
 
 
 async def test_a_blocked_turn_followed_by_a_clean_one_passes_under_strip_only() -> None:
@@ -117,16 +117,16 @@ async def test_a_refused_turn_that_was_tried_again_and_again_goes_at_once() -> N
 async def test_a_clean_conversation_is_not_touched_under_strip() -> None:
     """It is forwarded byte for byte."""
     body = b'{"messages":  [{"role":"user","content":"hi"}]}'
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, history="strip") as made:
-        reply = await made.ask(body, Content_Type="application/json")
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, history="strip") as endpoint:
+        reply = await endpoint.ask(body, Content_Type="application/json")
     assert (upstream.bodies, "x-sidecar-stripped" in reply.headers) == ([body], False)
 
 
 async def test_an_attack_in_the_latest_turn_blocks_under_strip_with_its_own_place() -> None:
     """Even if earlier turns could be stripped: the error names a path in the body that the client sent."""
     assert (await chat([FINE, EVIL], history="strip"))[0] == 400
-    async with recording() as upstream, door(upstream.url, history="strip") as made:
-        reply = await made.ask({"messages": [EVIL, FINE, {"role": "user", "content": "so EVIL"}]})
+    async with recording() as upstream, door(upstream.url, history="strip") as endpoint:
+        reply = await endpoint.ask({"messages": [EVIL, FINE, {"role": "user", "content": "so EVIL"}]})
     assert (reply.status, reply.error["param"], upstream.connections) == (400, "messages.0.content", 0)
 
 
@@ -138,17 +138,17 @@ async def test_more_refused_turns_than_passes_block() -> None:
 
 async def test_a_scan_that_fails_on_the_way_leaves_the_first_verdict_standing() -> None:
     """A refused request is not forwarded because a later scan failed open."""
-    async with recording() as upstream, door(upstream.url, history="strip") as made:
-        made.scanner.opens = True
-        judge = made.scanner.scan
+    async with recording() as upstream, door(upstream.url, history="strip") as endpoint:
+        endpoint.scanner.opens = True
+        judge = endpoint.scanner.scan
 
         async def once(request: Any, caller: Any) -> Verdict:
-            found = await judge(request, caller)
-            made.scanner.cause = "deadline"
-            return found
+            results = await judge(request, caller)
+            endpoint.scanner.cause = "deadline"
+            return results
 
-        made.scanner.scan = once
-        reply = await made.ask({"messages": [EVIL, FINE]})
+        endpoint.scanner.scan = once
+        reply = await endpoint.ask({"messages": [EVIL, FINE]})
     assert (reply.status, reply.error["code"], upstream.connections) == (400, "content_filter", 0)
 
 

@@ -44,20 +44,20 @@ class Clock:
         return max(now - before for now, before in zip(self.read(), then, strict=True))
 
 
-async def send(made: Door, raw: bytes, clock: Clock) -> tuple[float, list[int]]:
+async def send(endpoint: Door, raw: bytes, clock: Clock) -> tuple[float, list[int]]:
     """Seconds until the server closes, and the statuses of its answers."""
-    started, got = clock.read(), b""
-    reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+    started, actual = clock.read(), b""
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
     try:
         async with asyncio.timeout(60):
             writer.write(raw)
             while chunk := await reader.read(65536):
-                got += chunk
+                actual += chunk
     except (ConnectionError, TimeoutError):
         pass
     finally:
         writer.close()
-    statuses = re.findall(rb"HTTP/1\.[01] (\d{3}) ", got)
+    statuses = re.findall(rb"HTTP/1\.[01] (\d{3}) ", actual)
     return clock.since(started), [int(status) for status in statuses]
 
 
@@ -71,20 +71,20 @@ async def test_no_disguised_body_is_forwarded_unscanned(capfd: pytest.CaptureFix
     limits = {"body_timeout": 0.3, "header_timeout": 0.3}
     clock = Clock()
 
-    async def worker(made: Door) -> None:
+    async def worker(endpoint: Door) -> None:
         while not queue.empty():
             case = queue.get_nowait()
-            took, statuses = await send(made, case, clock)
+            took, statuses = await send(endpoint, case, clock)
             if took > LONGEST:
                 slow.append((case[:200], took))
             if any(status >= 500 and status not in ALLOWED_ERRORS for status in statuses):
                 broken.append((case[:200], statuses))
 
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, limits=limits) as made:
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, limits=limits) as endpoint:
         ticking = asyncio.ensure_future(clock.run())
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
-                group.create_task(worker(made))
+                group.create_task(worker(endpoint))
         ticking.cancel()
         bodies = [(received.line, received.body[:200]) for received in upstream.requests if received.body]
     written = "".join(capfd.readouterr())
@@ -98,19 +98,19 @@ async def test_no_disguised_body_is_forwarded_unscanned(capfd: pytest.CaptureFix
 
 async def test_the_corpus_would_be_seen_if_it_went_up() -> None:
     """Control: without enforcement the plain cases reach the upstream."""
-    async with recording(whole(b"{}")) as upstream, door(upstream.url, mode="monitor") as made:
+    async with recording(whole(b"{}")) as upstream, door(upstream.url, mode="monitor") as endpoint:
         for case in list(corpus())[:3]:
-            await send(made, case, Clock())
+            await send(endpoint, case, Clock())
     assert any(b"EVIL" in body for body in upstream.bodies)
 
 
 async def test_a_server_that_hangs_would_be_seen() -> None:
     """Control of the clock: it advances while the server waits and while it works."""
     clock = Clock()
-    ticking, begun = asyncio.ensure_future(clock.run()), clock.read()
-    await eventually(lambda: clock.since(begun) > LONGEST, seconds=60)
+    ticking, start_time = asyncio.ensure_future(clock.run()), clock.read()
+    await eventually(lambda: clock.since(start_time) > LONGEST, seconds=60)
     ticking.cancel()
-    begun, worked = clock.read(), time.thread_time()
+    start_time, worked = clock.read(), time.thread_time()
     while time.thread_time() - worked <= 0.1:
         pass
-    assert clock.since(begun) > 0.1
+    assert clock.since(start_time) > 0.1

@@ -31,20 +31,20 @@ async def silent(sent: bytes, path: str, settings: Any = SETTINGS, *, size: int 
             writer.write(f"{len(sent):x}\r\n".encode() + sent + b"\r\n")
         await asyncio.sleep(60)
 
-    came = b""
-    async with recording(script) as upstream, door(upstream.url, **settings) as made:
-        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+    received = b""
+    async with recording(script) as upstream, door(upstream.url, **settings) as endpoint:
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(post(STREAM, path))
         async with asyncio.timeout(60):
-            while len(came) < size if size else came.count(COMMENT) + came.count(PING) < 2:
-                came += await reader.read(2**16)
+            while len(received) < size if size else received.count(COMMENT) + received.count(PING) < 2:
+                received += await reader.read(2**16)
         with suppress(TimeoutError):
             async with asyncio.timeout(0.5):
                 while size:
-                    came += await reader.read(2**16)
+                    received += await reader.read(2**16)
         writer.close()
         await writer.wait_closed()
-    return came
+    return received
 
 
 @pytest.mark.parametrize(("path", "sign"), [("/v1/chat/completions", COMMENT), ("/v1/messages", PING)])
@@ -52,25 +52,25 @@ async def silent(sent: bytes, path: str, settings: Any = SETTINGS, *, size: int 
 @pytest.mark.parametrize("responses", ["off", "block"])
 async def test_a_silent_stream_gets_keepalives(path: str, sign: bytes, sent: bytes, responses: str) -> None:
     """Repeatedly, after complete events or before the first."""
-    came = await silent(sent, path, SETTINGS | {"responses": responses})
+    received = await silent(sent, path, SETTINGS | {"responses": responses})
     framed = f"{len(sign):x}\r\n".encode() + sign + b"\r\n"
-    assert came.endswith(framed + framed)
+    assert received.endswith(framed + framed)
 
 
 async def test_no_event_is_cut_in_two() -> None:
     """No keepalive is written in the middle of an event."""
     half = b"data: " + b"a" * 2**21  # passes in pieces, since nothing looks at it
-    came = await silent(half, "/v1/chat/completions", size=EVENT_BYTES)
-    assert COMMENT not in came
+    received = await silent(half, "/v1/chat/completions", size=EVENT_BYTES)
+    assert COMMENT not in received
 
 
 @pytest.mark.parametrize("answers", [{"keepalive": None}, {"keepalive": 15.0}])
 async def test_a_stream_that_is_not_silent_passes_unchanged(answers: dict[str, float | None]) -> None:
     """Nothing is added to it, with or without the setting."""
-    async with recording(stream([EVENT] * 5, pause=0.05)) as upstream, door(upstream.url, answers=answers) as made:
-        came = await made.talk(post(STREAM))
-    assert b"keepalive" not in came
-    assert came.count(EVENT) == 5
+    async with recording(stream([EVENT] * 5, pause=0.05)) as upstream, door(upstream.url, answers=answers) as endpoint:
+        received = await endpoint.talk(post(STREAM))
+    assert b"keepalive" not in received
+    assert received.count(EVENT) == 5
 
 
 async def test_a_client_that_takes_its_time_gets_no_sign_within_an_event() -> None:

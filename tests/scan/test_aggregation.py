@@ -25,9 +25,9 @@ def scan_run(*segments: Segment) -> ScanRun:
     return ScanRun(ScanRequest(segments), Caller(), 0.0, 0.6, config.thresholds_for(segments, None))
 
 
-def report(*found: tuple[str, Label, float]) -> LayerReport:
+def report(*results: tuple[str, Label, float]) -> LayerReport:
     """A report with one finding a segment."""
-    findings = [Finding("T-1", label, score, LayerName.RULES, path) for path, label, score in found]
+    findings = [Finding("T-1", label, score, LayerName.RULES, path) for path, label, score in results]
     return LayerReport.over(LayerName.RULES, [SegmentReport(f.score, (f,)) for f in findings])
 
 
@@ -70,23 +70,23 @@ def test_a_higher_score_under_a_higher_threshold_does_not_raise_the_threshold_th
     run = scan_run(Segment("a", path="a"), Segment("b", Source.UNTRUSTED, "b"))
     judge_report = LayerReport(LayerName.LLM_JUDGE, 0.5)
     for layer_report in (0.7, 0.45, 0.59):
-        found = report(("a", Label.JAILBREAK, layer_report), ("b", Label.PROMPT_INJECTION, 0.45))
-        assert Aggregate(0.6).merged_with(found, run).merged_with(judge_report, run, replaces=True).blocked
+        results = report(("a", Label.JAILBREAK, layer_report), ("b", Label.PROMPT_INJECTION, 0.45))
+        assert Aggregate(0.6).merged_with(results, run).merged_with(judge_report, run, replaces=True).blocked
     first = report(("a", Label.JAILBREAK, 0.1), ("b", Label.PROMPT_INJECTION, 0.45))
     second = report(("a", Label.JAILBREAK, 0.8), ("b", Label.PROMPT_INJECTION, 0.1))
     for pair in ((first, second), (second, first)):
         aggregate = Aggregate(0.6)
-        for one in pair:
-            aggregate = aggregate.merged_with(one, run)
+        for item in pair:
+            aggregate = aggregate.merged_with(item, run)
         assert (aggregate.blocked, aggregate.score) == (True, 0.8)
         assert aggregate.merged_with(judge_report, run, replaces=True).blocked
 
 
 def test_a_key_changes_rules() -> None:
     """`off` and `hint` stop deciding, `block` decides unless the finding became a hint; a score replaces the rule's."""
-    found = [Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a")]
-    found += [Finding("T-2", Label.JAILBREAK, 0.7, LayerName.RULES, "a", decides=False)]
-    report = LayerReport.over(LayerName.RULES, [SegmentReport(0.9, tuple(found))])
+    results = [Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a")]
+    results += [Finding("T-2", Label.JAILBREAK, 0.7, LayerName.RULES, "a", decides=False)]
+    report = LayerReport.over(LayerName.RULES, [SegmentReport(0.9, tuple(results))])
     assert apply_rule_changes(report, {}) is apply_rule_changes(report, {"T-9": RuleChange("off")}) is report
     for switch, score, levels in (
         (RuleChange("off"), 0.0, (False, False)),
@@ -102,8 +102,8 @@ def test_a_key_changes_rules() -> None:
 
 def test_an_excepted_hint_no_longer_counts() -> None:
     """An exception covers the hints of its rule, too."""
-    found = Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a", decides=False, hint=True)
-    report = LayerReport.over(LayerName.RULES, [SegmentReport(0.0, (found,))])
+    results = Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a", decides=False, hint=True)
+    report = LayerReport.over(LayerName.RULES, [SegmentReport(0.0, (results,))])
     run = replace(scan_run(Segment("a", path="a")), exceptions=(frozenset({"T-1"}),))
     assert [f.hint for f in apply_exceptions(report, run).findings] == [False]
 

@@ -353,7 +353,7 @@ async def test_a_layer_reads_only_its_sources() -> None:
     layers = {Source.UNTRUSTED: frozenset({LayerName.RULES}), Source.APPLICATION: frozenset({LayerName.RULES})}
     verdict = await engine(Stage(first), Stage(later), layers=layers).scan(MIXED, Caller(thorough=True))
     assert [len(report.each) for report in verdict.reports] == [3, 3]
-    assert [one.score for one in verdict.reports[1].each] == [0.3, 0.0, 0.0]
+    assert [item.score for item in verdict.reports[1].each] == [0.3, 0.0, 0.0]
     rules_alone = {source: frozenset({LayerName.RULES}) for source in Source}
     verdict = await engine(Stage(first), Stage(later), layers=rules_alone).scan(MIXED)
     assert [report.layer for report in verdict.reports] == [LayerName.RULES]

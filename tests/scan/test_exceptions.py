@@ -97,11 +97,11 @@ async def test_another_text_is_still_refused(rule_exceptions: RuleExceptions, te
 
 async def test_another_rule_on_the_same_text_still_decides(rule_exceptions: RuleExceptions) -> None:
     """An exception covers one rule only."""
-    both = "EVIL and WORSE"
-    await mark(rule_exceptions, both)
-    assert (await engine(rule_exceptions).scan(conversation(both))).action is Action.BLOCK
-    await mark(rule_exceptions, both, "T-WORSE")
-    assert (await engine(rule_exceptions).scan(conversation(both))).action is Action.ALLOW
+    pair = "EVIL and WORSE"
+    await mark(rule_exceptions, pair)
+    assert (await engine(rule_exceptions).scan(conversation(pair))).action is Action.BLOCK
+    await mark(rule_exceptions, pair, "T-WORSE")
+    assert (await engine(rule_exceptions).scan(conversation(pair))).action is Action.ALLOW
 
 
 async def test_an_exception_for_one_key_is_no_exception_for_others(rule_exceptions: RuleExceptions) -> None:

@@ -62,7 +62,7 @@ def test_each_segment_has_its_own_hints() -> None:
     """A hint in one segment does not affect another."""
     rules = LayerReport.over(LayerName.RULES, [SegmentReport(0.0, (hint("A-1", 0.8),)), SegmentReport(0.0)])
     semantic = LayerReport.over(LayerName.SEMANTIC, [SegmentReport(0.5, (model(0.5),))] * 2)
-    assert [round(one.score, 2) for one in fuse_hints(semantic, [rules]).each] == [0.8, 0.5]
+    assert [round(item.score, 2) for item in fuse_hints(semantic, [rules]).each] == [0.8, 0.5]
 
 
 def test_other_reports_stay_as_they_are() -> None:

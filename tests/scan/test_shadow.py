@@ -76,12 +76,12 @@ async def disagreements_of(tmp_path: Path, store: Store, *texts: str, **settings
 async def test_both_ways_of_disagreeing_are_kept_and_agreement_is_not(tmp_path: Path, store: Store) -> None:
     """With the decision id, key, revisions and rules; the enforced verdict is unchanged."""
     disagreements = await disagreements_of(tmp_path, store, "plums", "pears", "plums and pears", "neither")
-    assert [(one.decision, one.action, one.other_action) for one in disagreements] == [
+    assert [(item.decision, item.action, item.other_action) for item in disagreements] == [
         ("dec_0", "block", "allow"),
         ("dec_1", "allow", "block"),
     ]
-    assert [(one.rules, one.other_rules) for one in disagreements] == [(["OWN-100"], []), ([], ["OWN-100"])]
-    assert {one.key_id for one in disagreements} == {"k1234567"}
+    assert [(item.rules, item.other_rules) for item in disagreements] == [(["OWN-100"], []), ([], ["OWN-100"])]
+    assert {item.key_id for item in disagreements} == {"k1234567"}
     assert disagreements[0].revision != disagreements[0].other_revision
 
 
@@ -93,7 +93,7 @@ async def test_a_share_of_zero_scans_nothing(tmp_path: Path, store: Store) -> No
 async def test_only_the_newest_are_kept(tmp_path: Path, store: Store) -> None:
     """The table has a bound."""
     disagreements = await disagreements_of(tmp_path, store, *["plums"] * 5, keep=2)
-    assert [one.decision for one in disagreements] == ["dec_3", "dec_4"]
+    assert [item.decision for item in disagreements] == ["dec_3", "dec_4"]
 
 
 async def test_scans_beyond_the_bound_are_counted(tmp_path: Path, store: Store) -> None:

@@ -23,9 +23,9 @@ async def test_a_prompt_is_rejected_or_passed(tmp_path: Path) -> None:
 
 async def test_a_body_is_a_prompt_or_an_answer(tmp_path: Path) -> None:
     """Otherwise a prompt could pass as a response."""
-    both = {"choices": [], "messages": [{"role": "user", "content": EVIL}]}
+    pair = {"choices": [], "messages": [{"role": "user", "content": EVIL}]}
     async with counter(tmp_path, "agentgateway") as door:
-        assert (await door.ask("/request", {"body": both}))[0] == 400
+        assert (await door.ask("/request", {"body": pair}))[0] == 400
 
 
 async def test_answers_pass_unseen_unless_the_setting_says_so(tmp_path: Path) -> None:

@@ -18,19 +18,19 @@ async def test_a_check_is_the_inline_door_without_an_upstream(tmp_path: Path) ->
     """200 and verdict headers for what may pass; the block answer, in OpenAI's envelope, for what may not."""
     async with counter(tmp_path, "envoy", block={"style": "refusal"}) as door:
         good, body, headers = await door.ask("/envoy/v1/chat/completions?x=1", CHAT)
-        bad, said, refused = await door.ask("/envoy/v1/chat/completions", EVIL)
+        bad, reply, refused = await door.ask("/envoy/v1/chat/completions", EVIL)
     assert (good, body, headers["x-sidecar-action"]) == (200, None, "allow")
-    assert (bad, said["error"]["code"], refused["x-should-retry"]) == (400, "content_filter", "false")
+    assert (bad, reply["error"]["code"], refused["x-should-retry"]) == (400, "content_filter", "false")
     assert [decision.action for decision in door.decision_log.decisions] == ["allow", "block"]
 
 
 async def test_a_body_that_was_cut_off_is_never_allowed(tmp_path: Path) -> None:
     """Envoy forwards more than was scanned."""
     async with counter(tmp_path, "envoy") as door:
-        status, said, _ = await door.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="true")
-        whole, _, _ = await door.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="false")
-    assert (status, whole) == (413, 200)
-    assert "allow_partial_message" in said["error"]["message"]
+        status, reply, _ = await door.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="true")
+        complete, _, _ = await door.ask("/envoy/v1/chat/completions", CHAT, x_envoy_auth_partial_body="false")
+    assert (status, complete) == (413, 200)
+    assert "allow_partial_message" in reply["error"]["message"]
 
 
 @pytest.mark.parametrize("path", ["/envoy/v1/unknown", "/v1/chat/completions", "/envoy/envoy/v1/chat/completions"])

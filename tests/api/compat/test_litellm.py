@@ -46,9 +46,9 @@ async def test_an_attack_is_blocked_with_a_reason_and_a_benign_chat_passes(tmp_p
 async def test_roles_are_those_of_the_messages_and_loose_texts_are_the_users(tmp_path: Path) -> None:
     """A system prompt is the application's, however often it is said; a text that no message holds is the user's."""
     messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}]
-    asked = RECORDED | {"structured_messages": messages, "texts": ["Be kind.", "Hello", "A loose text."]}
+    question = RECORDED | {"structured_messages": messages, "texts": ["Be kind.", "Hello", "A loose text."]}
     async with counter(tmp_path, "litellm") as door:
-        await door.ask(PATH, asked)
+        await door.ask(PATH, question)
         await door.ask(PATH, RECORDED | {"structured_messages": None})
     assert door.scanner.scanned[0].system_prompt == "Be kind."
     assert {segment.text: segment.source for segment in door.scanner.scanned[0].segments} == {
@@ -62,28 +62,32 @@ async def test_roles_are_those_of_the_messages_and_loose_texts_are_the_users(tmp
 async def test_tool_definitions_are_the_applications(tmp_path: Path) -> None:
     """They come beside the messages, and are not the user's."""
     function = {"name": "run_command", "description": "Runs it.", "parameters": {"properties": {"prompt": {}}}}
-    asked = RECORDED | {"structured_messages": [], "texts": [], "tools": [{"type": "function", "function": function}]}
+    question = RECORDED | {
+        "structured_messages": [],
+        "texts": [],
+        "tools": [{"type": "function", "function": function}],
+    }
     async with counter(tmp_path, "litellm") as door:
-        _, said, _ = await door.ask(PATH, asked)
-    assert said == {"action": "NONE"}
+        _, reply, _ = await door.ask(PATH, question)
+    assert reply == {"action": "NONE"}
     assert {segment.source for segment in door.scanner.scanned[0].segments} == {Source.APPLICATION}
 
 
 async def test_pictures_go_by_the_failure_policy(tmp_path: Path) -> None:
     """Named as unscanned if allowed, else refused."""
-    asked = RECORDED | {"structured_messages": [], "texts": ["Hello"], "images": ["data:image/png;base64,AAAA"]}
+    question = RECORDED | {"structured_messages": [], "texts": ["Hello"], "images": ["data:image/png;base64,AAAA"]}
     async with counter(tmp_path, "litellm") as door:
-        _, said, headers = await door.ask(PATH, asked)
-        assert (said["action"], headers["x-sidecar-unscanned"]) == ("NONE", "media")
+        _, reply, headers = await door.ask(PATH, question)
+        assert (reply["action"], headers["x-sidecar-unscanned"]) == ("NONE", "media")
     async with counter(tmp_path, "litellm", failure={"input": {"media": "block"}}) as door:
-        assert (await door.ask(PATH, asked))[0] == 422
+        assert (await door.ask(PATH, question))[0] == 422
 
 
 async def test_answers_of_the_model_pass_unseen_by_default(tmp_path: Path) -> None:
     """`input_type: response` is answered and nothing is scanned or recorded as scanned."""
     async with counter(tmp_path, "litellm") as door:
-        _, said, _ = await door.ask(PATH, RECORDED | {"input_type": "response"})
-    assert said == {"action": "NONE"}
+        _, reply, _ = await door.ask(PATH, RECORDED | {"input_type": "response"})
+    assert reply == {"action": "NONE"}
     assert (door.scanner.scanned, door.decision_log.decisions) == ([], [])
 
 
@@ -92,11 +96,11 @@ async def test_answers_are_looked_at_where_the_setting_says_so(tmp_path: Path, r
     """Personal data that the user did not send blocks or is recorded; an ordinary response passes."""
     answer = RECORDED | {"input_type": "response", "texts": ["Her card is 4111 1111 1111 1111."]}
     async with counter(tmp_path, "litellm", responses=responses) as door:
-        _, said, _ = await door.ask(PATH, answer)
+        _, reply, _ = await door.ask(PATH, answer)
         _, ordinary, _ = await door.ask(PATH, answer | {"texts": ["Paris."]})
-    assert (said["action"], ordinary["action"]) == (action, "NONE")
+    assert (reply["action"], ordinary["action"]) == (action, "NONE")
     assert [(decision.entrypoint, decision.status) for decision in door.decision_log.decisions] == [("answer", 200)]
-    assert "4111 1111" not in str(said)
+    assert "4111 1111" not in str(reply)
 
 
 @pytest.mark.parametrize(("setting", "status", "action"), [("block", 503, "block"), ("allow", 200, "allow")])
@@ -107,7 +111,7 @@ async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_poli
     answer = RECORDED | {"input_type": "response", "texts": ["The ferry leaves at seven, and not before. " * 1_500]}
     terms = {"responses": "block", "scan": {"deadline": "1ms"}, "failure": {"answer": setting}}
     async with counter(tmp_path, "litellm", **terms) as door:
-        got, _, headers = await door.ask(PATH, answer)
-    assert (got, headers.get("x-sidecar-unscanned")) == (status, "deadline" if setting == "allow" else None)
+        received, _, headers = await door.ask(PATH, answer)
+    assert (received, headers.get("x-sidecar-unscanned")) == (status, "deadline" if setting == "allow" else None)
     (decision,) = door.decision_log.decisions
     assert (decision.entrypoint, decision.action, decision.verdict.failure) == ("answer", action, "deadline")

@@ -31,5 +31,5 @@ async def test_a_suppressed_scanner_neither_speaks_nor_decides(tmp_path: Path) -
 async def test_errors_have_a_message(tmp_path: Path) -> None:
     """Theirs are `message` and `details`, and 422 for a body that is not theirs."""
     async with counter(tmp_path, "llm_guard") as door:
-        status, said, _ = await door.ask("/scan/prompt", {"prompt": None})
-    assert (status, set(said), said["details"]) == (422, {"message", "details"}, None)
+        status, reply, _ = await door.ask("/scan/prompt", {"prompt": None})
+    assert (status, set(reply), reply["details"]) == (422, {"message", "details"}, None)

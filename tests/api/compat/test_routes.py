@@ -56,9 +56,9 @@ async def test_a_body_of_another_shape_is_refused_and_not_scanned(tmp_path: Path
     if path == "/beta/litellm_basic_guardrail_api" and isinstance(body, dict):
         body = {"texts": 1}
     async with counter(tmp_path, *(name for name in ALL if name != "envoy")) as door:
-        status, said, _ = await door.ask(path, body)
+        status, reply, _ = await door.ask(path, body)
     assert status in {400, 422}
-    assert isinstance(said, dict)
+    assert isinstance(reply, dict)
     assert door.scanner.scanned == []
 
 
@@ -85,13 +85,13 @@ async def test_gateways_that_obey_are_told_to_pass_in_monitor_mode(
 ) -> None:
     """As in the inline proxy: forwarded, and recorded as `monitor`."""
     async with counter(tmp_path, "litellm", "agentgateway", mode="monitor") as door:
-        status, said, _ = await door.ask(path, BODIES[path])
-    assert (status, said) == (200, passes)
+        status, reply, _ = await door.ask(path, BODIES[path])
+    assert (status, reply) == (200, passes)
     assert door.decision_log.decisions[0].action == "monitor"
 
 
 async def test_callers_who_decide_themselves_are_told_the_truth_in_monitor_mode(tmp_path: Path) -> None:
     """The mode applies to actions of the sidecar; the verdict is returned unchanged."""
     async with counter(tmp_path, "lakera", mode="monitor") as door:
-        _, said, _ = await door.ask("/v2/guard", BODIES["/v2/guard"])
-    assert said["flagged"] is True
+        _, reply, _ = await door.ask("/v2/guard", BODIES["/v2/guard"])
+    assert reply["flagged"] is True

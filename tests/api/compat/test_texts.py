@@ -34,8 +34,8 @@ def test_a_label_has_its_best_deciding_score_or_the_risk_score() -> None:
     )
     report = LayerReport(LayerName.RULES, 0.8, findings)
     threats = (Label.JAILBREAK, Label.PROMPT_INJECTION)
-    found = texts.scores(Verdict(0.85, Action.BLOCK, threats, 1, LayerName.RULES, reports=(report,)))
-    assert (found[Label.JAILBREAK], found[Label.PII_DETECTED], found[Label.PROMPT_INJECTION]) == (0.8, 0.0, 0.85)
+    results = texts.scores(Verdict(0.85, Action.BLOCK, threats, 1, LayerName.RULES, reports=(report,)))
+    assert (results[Label.JAILBREAK], results[Label.PII_DETECTED], results[Label.PROMPT_INJECTION]) == (0.8, 0.0, 0.85)
 
 
 def test_what_has_another_form_is_refused() -> None:
