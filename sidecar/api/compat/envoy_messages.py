@@ -51,10 +51,10 @@ _SCALARS = {
 
 def _field(name: str, number: int, kind: str) -> Any:
     label = _Field.LABEL_REPEATED if kind.startswith(REPEATED) else _Field.LABEL_OPTIONAL
-    bare = kind.removeprefix(REPEATED)
-    if bare in _SCALARS:
-        return _Field(name=name, number=number, label=label, type=_SCALARS[bare])
-    return _Field(name=name, number=number, label=label, type=_Field.TYPE_MESSAGE, type_name=f".{PACKAGE}.{bare}")
+    type_name = kind.removeprefix(REPEATED)
+    if type_name in _SCALARS:
+        return _Field(name=name, number=number, label=label, type=_SCALARS[type_name])
+    return _Field(name=name, number=number, label=label, type=_Field.TYPE_MESSAGE, type_name=f".{PACKAGE}.{type_name}")
 
 
 def _classes() -> dict[str, Any]:
