@@ -81,9 +81,9 @@ def figures(taken: Sequence[float], seconds: float) -> dict[str, float]:
 
 
 def asking_always(built: Scanner) -> Engine:
-    """The same engine without skipping any layer."""
-    stages = [replace(stage, until_settled=False) for stage in built.engine.stages]
-    return Engine(stages, built.engine.terms, Bulkhead(64, 256))
+    """The same engine without sparing any layer."""
+    stages = [replace(stage, skip_if_settled=False) for stage in built.engine.stages]
+    return Engine(stages, built.engine.config, Bulkhead(64, 256))
 
 
 async def measure(rounds: int, count: int) -> dict[str, dict[str, float]]:

@@ -21,8 +21,8 @@ from sidecar.dashboard import Dashboard, Dependencies, bootstrap
 from sidecar.dashboard.invitations import invite
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.limits import MemoryLimiter
-from sidecar.scan.engine import Engine, Stage, Terms
-from sidecar.scan.exceptions import Exemptions
+from sidecar.scan.engine import Engine, EngineConfig, Stage
+from sidecar.scan.exceptions import RuleExceptions
 from sidecar.server.server import Site
 from sidecar.storage import DecisionRow, Role, Store
 from sidecar.util.bulkhead import Bulkhead
@@ -223,9 +223,15 @@ def settings(folder: Path, **sections: object) -> Settings:
 def dependencies(chosen: Settings, store: Store) -> Dependencies:
     """The dependencies of a dashboard with that store."""
     rules = policy.load([chosen.policies[0]])
-    engine = Engine([Stage(RulesLayer(rules))], Terms(revision=rules.revision), Bulkhead(8, 8))
+    engine = Engine([Stage(RulesLayer(rules))], EngineConfig(revision=rules.revision), Bulkhead(8, 8))
     return Dependencies(
-        chosen, store, KeyRing(store, chosen.auth), MemoryLimiter(), lambda: engine, lambda: rules, Exemptions(store)
+        chosen,
+        store,
+        KeyRing(store, chosen.auth),
+        MemoryLimiter(),
+        lambda: engine,
+        lambda: rules,
+        RuleExceptions(store),
     )
 
 

@@ -21,7 +21,7 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
-from sidecar.scan.engine import ANYBODY, Caller
+from sidecar.scan.engine import ANONYMOUS, Caller
 from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.server import Site
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
@@ -45,8 +45,8 @@ class WordScanner:
         self.busy: asyncio.Event | None = None
         self.cancelled = asyncio.Event()
 
-    async def scan(self, request: ScanRequest, caller: Caller = ANYBODY) -> Verdict:
-        """Return a verdict like the engine."""
+    async def scan(self, request: ScanRequest, caller: Caller = ANONYMOUS) -> Verdict:
+        """A verdict in the manner of the engine."""
         self.scanned.append(request)
         if self.busy is not None:
             try:

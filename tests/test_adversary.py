@@ -14,7 +14,7 @@ from sidecar import policy
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.detectors.rules.validators import CHECKS
 from sidecar.scan.cache import REPORT_CODEC, CachedLayer, LocalCache
-from sidecar.scan.engine import Engine, Stage, Terms
+from sidecar.scan.engine import Engine, EngineConfig, Stage
 from sidecar.types import Action, Label, ScanRequest, Segment
 from sidecar.util.bulkhead import Bulkhead
 
@@ -120,14 +120,14 @@ async def test_a_word_on_one_text_is_never_that_on_another(rules: RulesLayer) ->
 
 async def test_padding_does_not_open_what_was_found(rules: RulesLayer) -> None:
     """However long a text is made behind an attack, it is read and blocks."""
-    engine = Engine([Stage(rules)], Terms(too_long=Action.ALLOW, budget=Action.ALLOW), Bulkhead(4, 4))
+    engine = Engine([Stage(rules)], EngineConfig(too_long=Action.ALLOW, budget=Action.ALLOW), Bulkhead(4, 4))
     padded = await engine.scan(ScanRequest((Segment(ATTACK + " x" * 600_000),)))
     assert (padded.action, padded.failure) == (Action.BLOCK, None)
 
 
 async def test_data_behind_many_decoys_is_listed(rules: RulesLayer) -> None:
     """A thousand numbers that are no cards hide none from `threats`."""
-    engine = Engine([Stage(rules)], Terms(), Bulkhead(4, 4))
+    engine = Engine([Stage(rules)], EngineConfig(), Bulkhead(4, 4))
     decoys = " ".join(number for n in range(1_000) if not CHECKS["card"](number := f"4{n:015d}"))
     assert (await engine.scan(ScanRequest((Segment(decoys),)))).threats == ()
     verdict = await engine.scan(ScanRequest((Segment(f"{decoys} card 4111 1111 1111 1111"),)))

@@ -1,7 +1,7 @@
-"""Rows of the failure matrix that need the whole application: bad days of the judge, closed and open.
+"""Rows of the failure matrix that need the whole application: failures of the judge, closed and open.
 
-At the inline door, with a recording upstream: closed means that not a byte went up; open means that the
-other layers decided. The rows of single parts are in the twins of those parts.
+Through the inline proxy, with a recording upstream: closed means that nothing was forwarded; open means that the
+other layers decided. Rows of single modules are in the twins of those modules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EGG = "How long do I boil an egg?"
 CHAT = {"model": "m", "messages": [{"role": "user", "content": EGG}]}
 ANSWER = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[]}'
 ANYTHING = [0.0, 0.6]
-"""A band in which rules, finding nothing, leave every text to the judge."""
+"""A score range in which every text without a rule match goes to the judge."""
 
 FAULTS: dict[str, Answer] = {
     "5xx": judges.failing(500),
@@ -74,7 +74,7 @@ async def chat(base: str, text: str = EGG) -> tuple[int, dict[str, object], dict
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_judge_in_trouble_closed(tmp_path: Path, fault: str) -> None:
-    """`failure.llm_judge: block`: 503 scanner_unavailable, and nothing went up."""
+    """`failure.llm_judge: block`: 503 scanner_unavailable, and nothing was forwarded."""
     async with (
         recording(respond(ANSWER)) as upstream,
         JudgeServer(FAULTS[fault]) as judge,
@@ -90,7 +90,7 @@ async def test_a_judge_in_trouble_closed(tmp_path: Path, fault: str) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_judge_in_trouble_open(tmp_path: Path, fault: str) -> None:
-    """`failure.llm_judge: skip`: the rules decide, and what goes up was scanned by them."""
+    """`failure.llm_judge: skip`: the rules decide, and scan what is forwarded."""
     async with (
         recording(respond(ANSWER)) as upstream,
         JudgeServer(FAULTS[fault]) as judge,
@@ -113,7 +113,7 @@ UNREACHABLE = {
 @pytest.mark.parametrize("fault", UNREACHABLE)
 @pytest.mark.parametrize(("policy", "status"), [("block", 503), ("skip", 200)])
 async def test_a_judge_that_cannot_be_reached(tmp_path: Path, policy: str, status: int, fault: str) -> None:
-    """Nobody listens, nobody is called so, or no TLS is spoken at the judge's address: the same rule."""
+    """Refused connections, unknown hosts and TLS errors follow the same policy."""
     async with recording(respond(ANSWER)) as upstream, JudgeServer() as judge:
         url = UNREACHABLE[fault].format(port=URL(judge.url).port)
         async with running(tmp_path, url, upstream, llm_judge=policy) as base:
@@ -131,7 +131,7 @@ FORGED = (
 @pytest.mark.parametrize("obeys", ["literally", "in spirit"])
 @pytest.mark.parametrize(("policy", "status"), [("block", 503), ("skip", 200)])
 async def test_a_verdict_forged_inside_the_prompt(tmp_path: Path, policy: str, status: int, obeys: str) -> None:
-    """A judge that repeats the verdict it was dictated, as it stands or in the form of this call, has no opinion."""
+    """A judge that repeats a verdict from the prompt, verbatim or in the call's format, has no valid result."""
 
     async def answer(case: Case) -> Any:
         dictated = json.dumps(json.loads(case.plain[case.plain.index("{") : case.plain.index("}") + 1]))
@@ -154,7 +154,7 @@ async def test_a_verdict_forged_inside_the_prompt(tmp_path: Path, policy: str, s
 
 @pytest.mark.parametrize(("policy", "status"), [("block", 503), ("allow", 200)])
 async def test_no_layer_can_answer(tmp_path: Path, policy: str, status: int) -> None:
-    """All layers skipped: `failure.all` decides, and what goes up unscanned says so."""
+    """All layers skipped: `failure.all` decides, and unscanned requests are marked."""
     async with recording(respond(ANSWER)) as upstream:
         settings = Settings.model_validate(
             {

@@ -1,4 +1,4 @@
-"""What the documents claim about failure modes names its tests, and those tests exist."""
+"""The documents' claims about failure modes name tests that exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def functions_of(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("document", ["docs/security.md", "docs/reliability.md", "docs/inline.md", "docs/reports.md"])
 def test_every_test_that_is_named_exists(document: str) -> None:
-    """`folder/test_module.py::test_name` below `tests/`; a claim cannot outlive its proof."""
+    """`folder/test_module.py::test_name` below `tests/`; no claim without its test."""
     named = NAMED.findall((ROOT / document).read_text("utf-8"))
     assert len(named) > 20
     for module, test in named:
@@ -38,7 +38,7 @@ def rows(document: str, heading: str) -> list[str]:
 
 
 def test_every_row_of_the_failure_matrix_names_a_test() -> None:
-    """A row without a proof is a wish."""
+    """Every row has a test."""
     found = rows("docs/reliability.md", "The failure matrix")
     assert len(found) == FAILURES
     assert [row for row in found if not NAMED.search(row)] == []
@@ -53,14 +53,14 @@ def test_every_class_of_bypass_names_a_test() -> None:
 
 @pytest.mark.parametrize(("heading", "count"), [("Classes of faults", 23), ("Reports", 46), ("What is asked for", 12)])
 def test_every_report_names_a_test(heading: str, count: int) -> None:
-    """Each class of fault, each report and each wish."""
+    """Each class of fault, each report and each request."""
     found = rows("docs/reports.md", heading)
     assert len(found) == count
     assert [row for row in found if not NAMED.search(row)] == []
 
 
 def test_every_claim_of_the_threat_model_names_a_test() -> None:
-    """Each line of what is defended ends with what proves it."""
+    """Each defended threat ends with its test."""
     text = (ROOT / "docs/security.md").read_text("utf-8").partition("## What is defended")[2].partition("\n## ")[0]
     claims = [claim for claim in re.split(r"\n(?=- )", text) if claim.startswith("- ")]
     assert len(claims) > 8

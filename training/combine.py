@@ -40,7 +40,7 @@ async def reports(rows: Sequence[Row]) -> Reports:
 
 def chances(pairs: Reports, weight: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The probabilities of the combiner with this weight."""
-    return np.array([fusion.fused(model, [rules], weight).score or 0.0 for rules, model in pairs])
+    return np.array([fusion.fuse_hints(model, [rules], weight).score or 0.0 for rules, model in pairs])
 
 
 def loss(

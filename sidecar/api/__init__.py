@@ -1,1 +1,1 @@
-"""The doors: HTTP in, the engine's verdict obeyed, HTTP out."""
+"""The scan API and the compatibility APIs."""

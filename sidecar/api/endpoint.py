@@ -1,6 +1,6 @@
-"""What the scan API and the adapters in `compat` share: from the key of a request to its recorded outcome.
+"""Common request handling of the scan API and the adapters in `compat`.
 
-In this order: the key (401), the rate (429), the body, the scan, the record.
+Order of the steps: key (401), rate (429), body, scan, record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 class ScanEndpoint:
     """Reads, scans and records requests under given settings.
 
-    `obeyed`: the caller does what the outcome says, so `mode: monitor` applies; else the caller decides for itself.
+    `applies_mode`: the caller obeys the outcome, so `mode: monitor` applies; else the caller decides for itself.
     """
 
     def __init__(
@@ -47,93 +47,93 @@ class ScanEndpoint:
         settings: Settings,
         *,
         entrypoint: str = "api",
-        obeyed: bool = False,
-        personal: RulesLayer | None = None,
+        applies_mode: bool = False,
+        pii_rules: RulesLayer | None = None,
     ) -> None:
         self.settings = settings
-        self._personal = personal
+        self._pii_rules = pii_rules
         self._scans, self._gatekeeper = ScanService(engine, decision_log, settings), gatekeeper
-        self._entrypoint, self._obeyed = entrypoint, obeyed
+        self._entrypoint, self._applies_mode = entrypoint, applies_mode
 
     async def read(self, request: web.Request, key: str | None, parse: Callable[[json_body.JsonValue], T]) -> T:
-        """The parsed body, once the key and the rate are in order. Raises `RequestError`."""
+        """The parsed body, after checking key and rate. Raises `RequestError`."""
         await self._gatekeeper.admit(request, key)
         self._scans.admit()
         limits = self.settings.limits
         try:
             raw = await read_body(request, limits)
-            plain = await decode_body(request, raw, request.headers.get("Content-Type"), limits)
+            decoded = await decode_body(request, raw, request.headers.get("Content-Type"), limits)
         except OverBudget:
-            raise _busy() from None
-        return parse(json_body.parse(plain, depth=limits.depth))
+            raise _busy_error() from None
+        return parse(json_body.parse(decoded, depth=limits.depth))
 
-    async def scan(self, request: web.Request, wanted: ScanInput, *, thorough: bool = False) -> ScanOutcome:
-        """Scan and record. Raises `RequestError` if it could not be scanned and the policy is closed."""
+    async def scan(self, request: web.Request, scan_input: ScanInput, *, thorough: bool = False) -> ScanOutcome:
+        """Scan and record. Raises `RequestError` if it could not be scanned and the policy blocks that."""
         context = scan_context(request, self._entrypoint)
-        verdict = await self._scans.scan(wanted.request, context, thorough=thorough)
-        outcome = self._scans.decide(verdict, wanted.unscanned, monitored=self._monitors(request))
-        error = refusal(verdict) if outcome.failure else None
-        segments, model = wanted.request.segments, wanted.request.model
+        verdict = await self._scans.scan(scan_input.request, context, thorough=thorough)
+        outcome = self._scans.decide(verdict, scan_input.unscanned, monitored=self._monitors(request))
+        error = scan_failure_error(verdict) if outcome.failure else None
+        segments, model = scan_input.request.segments, scan_input.request.model
         self._scans.record(context, outcome, error.status if error else 200, segments, model)
         if error:
             raise error
         return outcome
 
-    async def scan_response(self, request: web.Request, texts: Sequence[Text], asked: Extraction) -> ScanOutcome:
-        """Scan what a model has written, as the inline proxy does (`responses`); recorded if something is found.
+    async def scan_response(self, request: web.Request, texts: Sequence[Text], prompt: Extraction) -> ScanOutcome:
+        """Scan a response of the model, as the inline proxy does (`responses`); recorded if there are findings.
 
-        `asked` is the request that it answers, where that is known: what the user wrote is no finding. A scan longer
-        than `scan.deadline` raises `Unavailable` where `failure.answer` is closed.
+        `prompt` is the request that it answers, if known: data that the user wrote is no finding. A scan longer than
+        `scan.deadline` raises `Unavailable` if `failure.answer` is `block`.
         """
-        if self._personal is None or self.settings.responses == "off":
+        if self._pii_rules is None or self.settings.responses == "off":
             return ScanOutcome()
         blocks = self.settings.responses == "block" and not self._monitors(request)
         try:
-            findings = await with_timeout(self.settings.scan.deadline, self._findings(self._personal, texts, asked))
+            findings = await with_timeout(self.settings.scan.deadline, self._findings(self._pii_rules, texts, prompt))
         except TimeoutError:
-            return self._late(request, closed=blocks and self.settings.failure.answer == "block")
+            return self._timeout_outcome(request, closed=blocks and self.settings.failure.answer == "block")
         action = "allow" if not findings else "block" if blocks else "flag"
         ANSWERS.labels(action).inc()
-        outcome = ScanOutcome(_of_answer(findings, blocks=blocks), action)
+        outcome = ScanOutcome(_response_verdict(findings, blocks=blocks), action)
         if findings:
             self._scans.record(scan_context(request, "answer"), outcome, 200)
         return outcome
 
     def _monitors(self, request: web.Request) -> bool:
-        return self._obeyed and self._scans.monitors(request.get(API_KEY))
+        return self._applies_mode and self._scans.monitors(request.get(API_KEY))
 
-    async def _findings(self, personal: RulesLayer, texts: Sequence[Text], asked: Extraction) -> tuple[Finding, ...]:
-        detector = await ResponseDetector.create(personal, self.settings.answers, asked)
+    async def _findings(self, pii_rules: RulesLayer, texts: Sequence[Text], prompt: Extraction) -> tuple[Finding, ...]:
+        detector = await ResponseDetector.create(pii_rules, self.settings.answers, prompt)
         return tuple(await detector.findings(texts))
 
-    def _late(self, request: web.Request, *, closed: bool) -> ScanOutcome:
-        """A response that could not be scanned in time: refused, or passed and named."""
+    def _timeout_outcome(self, request: web.Request, *, closed: bool) -> ScanOutcome:
+        """The outcome for a response that was not scanned in time: refused, or passed as unscanned."""
         ANSWERS.labels("block" if closed else "unscanned").inc()
-        failed = replace(_of_answer((), blocks=False), failure="deadline")
-        outcome = ScanOutcome(failed, "block") if closed else ScanOutcome(failed, "allow", "deadline")
+        verdict = replace(_response_verdict((), blocks=False), failure="deadline")
+        outcome = ScanOutcome(verdict, "block") if closed else ScanOutcome(verdict, "allow", "deadline")
         self._scans.record(scan_context(request, "answer"), outcome, 503 if closed else 200)
         if closed:
-            raise refusal(failed)
+            raise scan_failure_error(verdict)
         return outcome
 
 
-def _of_answer(found: tuple[Finding, ...], *, blocks: bool) -> Verdict:
-    score = max((finding.score for finding in found), default=0.0)
-    labels = {finding.label for finding in found}
+def _response_verdict(findings: tuple[Finding, ...], *, blocks: bool) -> Verdict:
+    score = max((finding.score for finding in findings), default=0.0)
+    labels = {finding.label for finding in findings}
     return Verdict(
         risk_score=score,
-        action=Action.BLOCK if found and blocks else Action.ALLOW,
+        action=Action.BLOCK if findings and blocks else Action.ALLOW,
         threats=tuple(label for label in Label if label in labels),
         latency_ms=0,
         layer_used=LayerName.RULES,
-        reports=(LayerReport(LayerName.RULES, score, found),),
+        reports=(LayerReport(LayerName.RULES, score, findings),),
     )
 
 
-def refusal(verdict: Verdict) -> RequestError:
-    """The error for a scan that could not be done."""
+def scan_failure_error(verdict: Verdict) -> RequestError:
+    """The error for a request that could not be scanned."""
     if verdict.failure == "overload":
-        return _busy()
+        return _busy_error()
     if verdict.failure == "too_long":
         return BodyError("oversize", "The text is longer than the scanner reads.", status=422)
     if verdict.failure == "budget":
@@ -141,5 +141,5 @@ def refusal(verdict: Verdict) -> RequestError:
     return Unavailable(f"The prompt could not be scanned ({verdict.failure}).", retry_after=1)
 
 
-def _busy() -> RequestError:
+def _busy_error() -> RequestError:
     return RateLimited("The scanner is busy; try again in 1 s.", retry_after=1)

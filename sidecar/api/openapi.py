@@ -1,6 +1,6 @@
-"""The OpenAPI 3.1 description of our own routes, from `openapi.yaml`, and the page that shows it to people.
+"""The OpenAPI 3.1 description of our own routes, from `openapi.yaml`, and the HTML page that shows it.
 
-Only what is switched on is described. The page is drawn here, without a script and without anything from elsewhere.
+Only enabled routes are described. The page is rendered here, without scripts or external resources.
 """
 
 from __future__ import annotations
@@ -20,92 +20,98 @@ from sidecar.util import json
 
 HERE = Path(__file__).parent
 ADMIN = "admin"
-"""The switch of what the admin port alone answers; the others are the names of the settings in `compat`."""
+"""The switch for routes of the admin port only; the others are the names of the settings in `compat`."""
 WHEN = "x-when"
 PARTS = "x-parts"
 Json = dict[str, Any]
 Switches = Callable[[], frozenset[str]]
 
 
-def document(on: frozenset[str] = frozenset()) -> Json:
-    """What is answered with these switches on."""
-    whole: Json = yaml.safe_load((HERE / "openapi.yaml").read_text("utf-8"))
-    del whole[PARTS]
-    whole["info"]["version"] = __version__
-    whole["paths"] = {path: item for path, item in whole["paths"].items() if item.pop(WHEN, None) in {None, *on}}
-    used = {tag for item in whole["paths"].values() for operation in item.values() for tag in operation["tags"]}
-    whole["tags"] = [tag for tag in whole["tags"] if tag["name"] in used]
-    return whole
+def document(switches: frozenset[str] = frozenset()) -> Json:
+    """The document for these switches."""
+    specification: Json = yaml.safe_load((HERE / "openapi.yaml").read_text("utf-8"))
+    del specification[PARTS]
+    specification["info"]["version"] = __version__
+    specification["paths"] = {
+        path: item for path, item in specification["paths"].items() if item.pop(WHEN, None) in {None, *switches}
+    }
+    used = {tag for item in specification["paths"].values() for operation in item.values() for tag in operation["tags"]}
+    specification["tags"] = [tag for tag in specification["tags"] if tag["name"] in used]
+    return specification
 
 
-def routes(on: Switches) -> list[web.RouteDef]:
-    """The document, for the data port. `on` is asked at each request: settings change while it runs."""
+def routes(switches: Switches) -> list[web.RouteDef]:
+    """The document, for the data port. `switches` is called for each request, since settings can be reloaded."""
 
     async def send(_request: web.Request) -> web.Response:
-        return web.Response(body=await asyncio.to_thread(_raw, on()), content_type="application/json")
+        return web.Response(body=await asyncio.to_thread(_raw, switches()), content_type="application/json")
 
     return [web.get("/openapi.json", send)]
 
 
-def admin_routes(on: Switches) -> list[web.RouteDef]:
+def admin_routes(switches: Switches) -> list[web.RouteDef]:
     """The document and the page at `/reference`, for the admin port."""
 
     async def send(_request: web.Request) -> web.Response:
-        return web.Response(text=await asyncio.to_thread(page, on() | {ADMIN}), content_type="text/html")
+        return web.Response(text=await asyncio.to_thread(page, switches() | {ADMIN}), content_type="text/html")
 
-    return [*routes(lambda: on() | {ADMIN}), web.get("/reference", send)]
-
-
-@lru_cache(maxsize=8)
-def _raw(on: frozenset[str]) -> bytes:
-    return json.dumps(document(on))
+    return [*routes(lambda: switches() | {ADMIN}), web.get("/reference", send)]
 
 
 @lru_cache(maxsize=8)
-def page(on: frozenset[str]) -> str:
+def _raw(switches: frozenset[str]) -> bytes:
+    return json.dumps(document(switches))
+
+
+@lru_cache(maxsize=8)
+def page(switches: frozenset[str]) -> str:
     """The document as HTML."""
-    api = document(on)
-    names = _Names(api)
+    api = document(switches)
+    schema_text = _SchemaText(api)
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"fields": names.fields, "shown": names.shown, "followed": names.followed}
+    environment.filters |= {
+        "fields": schema_text.fields,
+        "describe_type": schema_text.describe_type,
+        "resolve": schema_text.resolve,
+    }
     return environment.get_template("reference.html").render(api=api)
 
 
-class _Names:
-    """Follows references, and says in a few words what a schema takes."""
+class _SchemaText:
+    """Resolves references and describes schemas in a few words."""
 
     def __init__(self, api: Json) -> None:
         self._api = api
 
-    def followed(self, value: Json) -> Json:
-        """What a reference points at; anything else is itself."""
+    def resolve(self, value: Json) -> Json:
+        """The target of a reference; any other value unchanged."""
         if "$ref" not in value:
             return value
-        found: Json = reduce(lambda node, name: node[name], value["$ref"].split("/")[1:], self._api)
-        return found
+        node: Json = reduce(lambda node, name: node[name], value["$ref"].split("/")[1:], self._api)
+        return node
 
-    def shown(self, schema: Json) -> str:
+    def describe_type(self, schema: Json) -> str:
         """`string`, `list of Finding`, `allow or block`."""
         if "$ref" in schema:
             return str(schema["$ref"].rpartition("/")[2])
         if "enum" in schema or "const" in schema:
             return " or ".join(str(value) for value in schema.get("enum", [schema.get("const")]))
         if alternatives := schema.get("anyOf"):
-            return " or ".join(self.shown(one) for one in alternatives)
+            return " or ".join(self.describe_type(alternative) for alternative in alternatives)
         kinds = schema.get("type", "anything")
         if kinds == "array":
-            return f"list of {self.shown(schema.get('items', {}))}"
+            return f"list of {self.describe_type(schema.get('items', {}))}"
         return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
     def fields(self, schema: Json) -> Iterator[Mapping[str, Any]]:
-        """The members of an object: name, type, whether required, what it means."""
-        followed = self.followed(schema)
-        for name, member in followed.get("properties", {}).items():
+        """The members of an object: name, type, whether required, description."""
+        target = self.resolve(schema)
+        for name, member in target.get("properties", {}).items():
             yield {
                 "name": name,
-                "type": self.shown(member),
-                "required": name in followed.get("required", ()),
+                "type": self.describe_type(member),
+                "required": name in target.get("required", ()),
                 "text": member.get("description", ""),
             }

@@ -1,7 +1,7 @@
-"""The specification's door: `POST /api/v1/prompt/scan` and its three relatives.
+"""The scan API of the specification: `POST /api/v1/prompt/scan` and its three variants.
 
-Every route here asks for a key (401), then the rate (429), then reads the body (422), then scans.
-Success holds exactly the fields that the interface names; `explain` adds what the verdict rests on.
+Every route checks the key (401) and the rate (429), reads the body (422), then scans. A successful response has exactly
+the fields of the specification; `explain` adds the findings and reports behind the verdict.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from sidecar.api.compat.texts import chat
+from sidecar.api.compat.texts import chat_input
 from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
@@ -31,7 +31,7 @@ Parse = Callable[[json_body.JsonValue], Any]
 
 
 class ScanApi:
-    """Handlers of the scan door."""
+    """Handlers of the scan API."""
 
     def __init__(self, engine: Engine, decision_log: DecisionLog, gatekeeper: Gatekeeper, settings: Settings) -> None:
         self._endpoint = ScanEndpoint(engine, decision_log, gatekeeper, settings)
@@ -46,36 +46,37 @@ class ScanApi:
         ]
 
     async def scan(self, request: web.Request) -> web.Response:
-        """One prompt in, the six fields out."""
-        wanted = await self._read(request, scan_request.parse_scan)
-        return _answer(request, await self._endpoint.scan(request, ScanInput(wanted)), result)
+        """Scan one prompt; returns the six fields."""
+        prompt_request = await self._read(request, scan_request.parse_scan)
+        return _respond(request, await self._endpoint.scan(request, ScanInput(prompt_request)), scan_result)
 
     async def explain(self, request: web.Request) -> web.Response:
-        """One prompt in, the six fields and what they rest on out; `?layers=all` asks every layer."""
-        wanted = await self._read(request, scan_request.parse_scan)
+        """Scan one prompt; returns the six fields with findings and layers; `?layers=all` runs every layer."""
+        prompt_request = await self._read(request, scan_request.parse_scan)
         thorough = request.query.get("layers") == "all"
-        return _answer(request, await self._endpoint.scan(request, ScanInput(wanted), thorough=thorough), explanation)
+        outcome = await self._endpoint.scan(request, ScanInput(prompt_request), thorough=thorough)
+        return _respond(request, outcome, explanation)
 
     async def chat(self, request: web.Request) -> web.Response:
-        """A list of chat messages in, the six fields for all of them together out."""
-        asked: ScanInput = await self._read(request, self._chat)
-        return _answer(request, await self._endpoint.scan(request, asked), result)
+        """Scan a list of chat messages together; returns the six fields."""
+        scan_input: ScanInput = await self._read(request, self._chat)
+        return _respond(request, await self._endpoint.scan(request, scan_input), scan_result)
 
     def _chat(self, document: json_body.JsonValue) -> ScanInput:
-        """Read as on the inline door."""
-        said = scan_request.parse_chat(document)
-        asked = chat(self._endpoint.settings, said.body)
-        if said.system_prompt is None:
-            return asked
-        return replace(asked, request=replace(asked.request, system_prompt=said.system_prompt))
+        """Read a chat as the inline proxy does."""
+        chat_request = scan_request.parse_chat(document)
+        scan_input = chat_input(self._endpoint.settings, chat_request.body)
+        if chat_request.system_prompt is None:
+            return scan_input
+        return replace(scan_input, request=replace(scan_input.request, system_prompt=chat_request.system_prompt))
 
     async def batch(self, request: web.Request) -> web.Response:
-        """A list of scan requests in, a list of results in the same order out."""
-        wanted = await self._read(request, scan_request.parse_batch)
+        """Scan a list of requests; returns the results in the same order."""
+        scan_requests = await self._read(request, scan_request.parse_batch)
         results = []
-        for item in wanted:
+        for item in scan_requests:
             request[DECISION_ID] = new_decision_id()
-            results.append(result((await self._endpoint.scan(request, ScanInput(item))).verdict))
+            results.append(scan_result((await self._endpoint.scan(request, ScanInput(item))).verdict))
         return _json(results, {DECISION: request[DECISION_ID]})
 
     async def _read(self, request: web.Request, parse: Parse) -> Any:
@@ -86,7 +87,7 @@ class ScanApi:
             raise
 
 
-def result(verdict: Verdict) -> dict[str, object]:
+def scan_result(verdict: Verdict) -> dict[str, object]:
     """The six fields of the specification."""
     return {
         "risk_score": verdict.risk_score,
@@ -101,7 +102,7 @@ def result(verdict: Verdict) -> dict[str, object]:
 def explanation(verdict: Verdict) -> dict[str, object]:
     """The six fields, then findings, layers and the policy revision. Holds no text of the prompt."""
     return {
-        **result(verdict),
+        **scan_result(verdict),
         "findings": [_finding(finding) for finding in verdict.findings],
         "layers": [_layer(report) for report in verdict.reports],
         "policy_revision": verdict.revision,
@@ -133,8 +134,10 @@ def _layer(report: LayerReport) -> dict[str, object]:
     }
 
 
-def _answer(request: web.Request, outcome: ScanOutcome, shape: Callable[[Verdict], dict[str, object]]) -> web.Response:
-    return _json(shape(outcome.verdict), scan_headers(request[DECISION_ID], outcome.unscanned))
+def _respond(
+    request: web.Request, outcome: ScanOutcome, fields_of: Callable[[Verdict], dict[str, object]]
+) -> web.Response:
+    return _json(fields_of(outcome.verdict), scan_headers(request[DECISION_ID], outcome.unscanned))
 
 
 def _json(value: object, headers: dict[str, str]) -> web.Response:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from sidecar import __version__, config, policy
-from sidecar.api.scan import explanation, result
+from sidecar.api.scan import explanation, scan_result
 from sidecar.cli import output
 from sidecar.cli.admin import admin
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
@@ -154,7 +154,7 @@ async def scan(text: str, system_prompt: str | None, explain: bool, as_json: boo
     async with open_scanner(load_settings(config_file), selftests=False) as built:
         verdict = await built.engine.scan(ScanRequest((Segment(prompt),), system_prompt))
         if as_json:
-            shape = explanation if explain else result
+            shape = explanation if explain else scan_result
             emit({**shape(verdict), **({"failure": verdict.failure} if verdict.failure else {})})
         else:
             output.show_verdict(verdict, built.policy, explain=explain)

@@ -27,7 +27,7 @@ from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
 from sidecar.evaluation import judge_report
 from sidecar.policy.switches import apply_switches
-from sidecar.scan.aggregation import rounded
+from sidecar.scan.aggregation import round_score
 from sidecar.storage import DecisionRow, Filter, Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
@@ -56,7 +56,7 @@ class JudgeResult:
         """The action that the judge recommends."""
         if self.report is None or self.report.score is None:
             return None
-        return Action.BLOCK if rounded(self.report.score) >= self.threshold else Action.ALLOW
+        return Action.BLOCK if round_score(self.report.score) >= self.threshold else Action.ALLOW
 
     @property
     def disagrees(self) -> bool:
@@ -73,7 +73,7 @@ class JudgeResult:
             "score": self.before,
             "recommended": self.decision.recommended,
             "threats": self.decision.threats.split(),
-            "judge_score": None if report is None or report.score is None else rounded(report.score),
+            "judge_score": None if report is None or report.score is None else round_score(report.score),
             "judge_recommends": self.action,
             "judge_threats": labels,
             "reasoning": report.reasoning if report else None,

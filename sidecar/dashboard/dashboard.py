@@ -26,7 +26,7 @@ from sidecar.dashboard.users import Users
 from sidecar.limits import Limiter
 from sidecar.policy import Policy
 from sidecar.scan.engine import Engine
-from sidecar.scan.exceptions import Exemptions
+from sidecar.scan.exceptions import RuleExceptions
 from sidecar.storage import Store
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -42,7 +42,7 @@ class Dependencies:
     limiter: Limiter
     engine: Callable[[], Engine]
     policy: Callable[[], Policy]
-    exceptions: Exemptions
+    exceptions: RuleExceptions
 
 
 class Dashboard:

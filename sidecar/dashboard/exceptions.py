@@ -14,14 +14,14 @@ from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import is_hidden
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
-from sidecar.scan.exceptions import Exemptions
+from sidecar.scan.exceptions import RuleExceptions
 from sidecar.storage import DecisionRow, Role, RuleException
 
 
 class Exceptions:
     """The page of exceptions, and the action on a decision that creates them."""
 
-    def __init__(self, exceptions: Exemptions, policy: Callable[[], Policy]) -> None:
+    def __init__(self, exceptions: RuleExceptions, policy: Callable[[], Policy]) -> None:
         self._exceptions = exceptions
         self._policy = policy
 

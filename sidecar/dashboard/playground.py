@@ -64,7 +64,7 @@ class Playground:
 
     def _page(self, visit: Visit, prompt: str, system: str, shown: Shown | None) -> web.Response:
         rules = {rule.id: rule for rule in self._policy().rules}
-        threshold = self._engine().terms.threshold
+        threshold = self._engine().config.threshold
         return visit.page(
             "playground.html", prompt=prompt, system=system, shown=shown, rules=rules, threshold=threshold
         )

@@ -18,7 +18,7 @@ from typing import Any
 from sidecar.config import JudgeLayer
 from sidecar.evaluation import Outcome, Row, Share, auc, quantiles
 from sidecar.observability import metrics
-from sidecar.scan.aggregation import rounded
+from sidecar.scan.aggregation import round_score
 from sidecar.types import LayerName, LayerReport
 from sidecar.util.units import Rate
 
@@ -108,8 +108,8 @@ def _case(outcome: Outcome, threshold: float) -> _Case | None:
     scores = [r.score for r in outcome.verdict.reports if r is not report and r.score is not None]
     if report is None or not scores or not (row.attack or row.benign):
         return None
-    others = rounded(max(scores))
-    judge = None if report.score is None else rounded(report.score)
+    others = round_score(max(scores))
+    judge = None if report.score is None else round_score(report.score)
     return _Case(row.attack, others, judge, outcome.verdict.risk_score, others >= threshold, outcome.blocked)
 
 

@@ -1,4 +1,4 @@
-"""One request of the inline door, as far as it is known by now, and what is made of that: headers, record, forward."""
+"""State of one request to the inline proxy, and what is derived from it: headers, record, upstream request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aiohttp import web
 
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
-from sidecar.proxy.request_body import EMPTY, Payload
+from sidecar.proxy.request_body import EMPTY, RequestBody
 from sidecar.response_scan.placeholders import Placeholders
 from sidecar.scan.service import ScanContext, ScanOutcome
 from sidecar.server.body import RESERVATION
@@ -23,37 +23,37 @@ ALLOWED = ScanOutcome()
 
 
 @dataclass(slots=True)
-class Call:
-    """`names` are the placeholders for personal data in the request sent upstream; `stripped` counts turns left out."""
+class Exchange:
+    """One request. `placeholders` replace personal data in the request sent upstream; `stripped_turns` counts turns."""
 
     request: web.Request
     id: str
     route: Route | None = None
-    payload: Payload = EMPTY
+    body: RequestBody = EMPTY
     segments: tuple[Segment, ...] = ()
     outcome: ScanOutcome = ALLOWED
-    stripped: int = 0
-    names: Placeholders | None = None
-    recorded: bool = False
+    stripped_turns: int = 0
+    placeholders: Placeholders | None = None
+    is_recorded: bool = False
     _context: ScanContext | None = None
-    sent: bool = False
-    """Whether the request has been sent to the upstream, or begun to be."""
-    answered: bool = False
-    """Whether the upstream has begun to answer: what is said from then on is said by the relay."""
+    is_forwarded: bool = False
+    """Whether sending to the upstream has begun."""
+    has_response: bool = False
+    """Whether the upstream's response has begun: from then on the relay reports errors."""
 
     @property
     def texts(self) -> Extraction:
-        """What the body says."""
-        return self.payload.texts or Extraction()
+        """The texts of the body."""
+        return self.body.texts or Extraction()
 
     @property
     def model(self) -> str | None:
-        """Whom it is for: what the path names is what is served, whatever the body says."""
+        """The model: a deployment in the path overrides the body, as it does upstream."""
         return (self.route.deployment if self.route else None) or self.texts.model
 
     @property
     def dialect(self) -> str:
-        """Whose errors the client reads."""
+        """The API whose error format the client expects."""
         return self.route.dialect if self.route else "openai"
 
     @property
@@ -63,47 +63,47 @@ class Call:
 
     @property
     def context(self) -> ScanContext:
-        """Who asks, and where. Read it after the request was admitted."""
+        """Client and route. Only valid after the request was admitted."""
         if self._context is None:
             self._context = ScanContext(self.id, "inline", self.path, self.request.get(API_KEY))
         return self._context
 
     @property
     def headers(self) -> dict[str, str]:
-        """The verdict headers, which every answer gets."""
+        """The verdict headers of every response."""
         outcome = self.outcome
         headers = verdict_headers(self.id, outcome.action, outcome.verdict, outcome.unscanned)
-        headers |= {STRIPPED: str(self.stripped)} if self.stripped else {}
+        headers |= {STRIPPED: str(self.stripped_turns)} if self.stripped_turns else {}
         headers |= {ENFORCE: outcome.enforce} if outcome.enforce else {}
-        return headers | {REPLACED: str(len(self.names))} if self.names else headers
+        return headers | {REPLACED: str(len(self.placeholders))} if self.placeholders else headers
 
-    def lighten(self) -> None:
-        """Keep what is needed until the upstream answers, which may take a minute: the bytes to send, and the texts."""
-        kept = self.payload
-        self.payload = Payload(kept.body, kept.texts, None, kept.decoded, kept.unscanned)
-        if isinstance(self.payload.body, bytes):
-            said = [segment.text for segment in (*self.texts.segments, *self.texts.joined)]
-            texts = sum(map(sys.getsizeof, said))
-            self.request[RESERVATION].shrink(2 * len(self.payload.body) + texts)
+    def release_document(self) -> None:
+        """Drop the parsed document while waiting for the upstream; keep the bytes to send, and the texts."""
+        full_body = self.body
+        self.body = RequestBody(full_body.content, full_body.texts, None, full_body.decoded, full_body.unscanned)
+        if isinstance(self.body.content, bytes):
+            texts = [segment.text for segment in (*self.texts.segments, *self.texts.joined)]
+            text_bytes = sum(map(sys.getsizeof, texts))
+            self.request[RESERVATION].shrink(2 * len(self.body.content) + text_bytes)
 
-    def outgoing(self, route: Route, *, plain: bool) -> UpstreamRequest:
-        """The request as it goes up; `plain` asks for an answer that can be looked at.
+    def upstream_request(self, route: Route, *, uncompressed: bool) -> UpstreamRequest:
+        """The request to forward; `uncompressed` asks for a response that can be scanned.
 
-        A body that streams keeps the length that the client announced, if it did.
+        A streamed body keeps the Content-Length of the client, if there is one.
         """
-        payload = self.payload
-        headers = upstream_headers(self.request.headers, decoded=payload.decoded)
-        if not isinstance(payload.body, bytes) and self.request.content_length is not None:
+        body = self.body
+        headers = upstream_headers(self.request.headers, decoded=body.decoded)
+        if not isinstance(body.content, bytes) and self.request.content_length is not None:
             headers["Content-Length"] = str(self.request.content_length)
-        if plain:
+        if uncompressed:
             headers["Accept-Encoding"] = "identity"
-        method, body = self.request.method, payload.body or None
-        return UpstreamRequest(method, route.path, headers, body, _credential_header(route), self.model)
+        method, content = self.request.method, body.content or None
+        return UpstreamRequest(method, route.path, headers, content, _credential_header(route), self.model)
 
 
 def _credential_header(route: Route) -> str:
-    """Where the API of this route expects the upstream's key."""
+    """The header in which the API of this route expects the upstream's key."""
     if route.dialect == "anthropic":
         return "X-API-Key"
-    # Azure's routes but for `/openai/v1`, where it takes both, and others take this one alone.
+    # Azure's routes, except `/openai/v1`: Azure accepts both headers there, other upstreams only `Authorization`.
     return "Api-Key" if route.prefix.startswith("/openai") and route.prefix != "/openai/v1" else "Authorization"

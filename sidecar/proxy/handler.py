@@ -1,7 +1,7 @@
-"""The inline door: classify the route, read once, scan, then forward or refuse.
+"""The inline proxy: classify the route, read once, scan, then forward or refuse.
 
-The spine of every request is `_serve`. Whatever happens, one decision is recorded, and every answer,
-the upstream's too, carries the verdict headers.
+`_serve` is the main path of every request. Exactly one decision is recorded, and every response, including the
+upstream's, carries the verdict headers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from sidecar.extraction import routes
 from sidecar.extraction.routes import Route, RouteKind
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.observability.metrics import REDACTED, REFUSED
-from sidecar.proxy.exchange import Call
-from sidecar.proxy.history import MOST_PASSES, without_refused
+from sidecar.proxy.exchange import Exchange
+from sidecar.proxy.history import MAX_PASSES, strip_refused_turns
 from sidecar.proxy.redaction import Redactor
 from sidecar.proxy.relay import relay
-from sidecar.proxy.request_body import EMPTY, Intake
-from sidecar.proxy.websockets import Sockets
+from sidecar.proxy.request_body import EMPTY, RequestReader
+from sidecar.proxy.websockets import WebSocketProxy
 from sidecar.response_scan.scanner import ResponseScanner, ResponseScannerFactory
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import select
@@ -44,13 +44,13 @@ from sidecar.upstream import Upstream, UpstreamResponse
 from sidecar.util import by_model, logs
 
 CLIENT_CLOSED = 499
-CLIENT_PATIENCE = 60.0
-"""Seconds that a client may take nothing of its answer, however long the upstream may be silent."""
+CLIENT_WRITE_TIMEOUT = 60.0
+"""Seconds after which a client that does not read its response is disconnected, whatever the upstream's timeout."""
 _log = logs.get("proxy")
 
 
 class Proxy:
-    """Handles every request of the data port that is not the sidecar's own."""
+    """Handles every request of the data port that is not for the sidecar's own routes."""
 
     def __init__(
         self,
@@ -59,64 +59,69 @@ class Proxy:
         upstream: Upstream,
         settings: Settings,
         gatekeeper: Gatekeeper,
-        personal: RulesLayer | None = None,
+        pii_rules: RulesLayer | None = None,
         vocabularies: Vocabularies = NO_VOCABULARIES,
     ) -> None:
-        """`personal`: the rules about personal data, where the settings look for it beside the scan."""
+        """`pii_rules`: the rules for personal data, if the settings redact requests or scan responses with them."""
         self._scans = ScanService(engine, decision_log, settings)
         self._upstream = upstream
         self._settings = settings
         self._gatekeeper = gatekeeper
-        self._intake = Intake(settings, vocabularies)
-        self._sockets: Sockets | None = None
+        self._reader = RequestReader(settings, vocabularies)
+        self._websockets: WebSocketProxy | None = None
         if settings.inline.websockets:
-            judge, refuse, most = self._judge_event, self._refuse_event, settings.limits.body_bytes
-            self._sockets = Sockets(upstream, judge, refuse, self._record, most=most)
+            scan, refuse, max_bytes = self._scan_event, self._refuse_event, settings.limits.body_bytes
+            self._websockets = WebSocketProxy(upstream, scan, refuse, self._record, max_bytes=max_bytes)
         self._redactor: Redactor | None = None
-        self._screening: ResponseScannerFactory | None = None
-        if personal is not None:
-            self._screening = ResponseScannerFactory(settings, personal)
-            self._redactor = Redactor(personal) if settings.pii == "redact" else None
+        self._response_scanners: ResponseScannerFactory | None = None
+        if pii_rules is not None:
+            self._response_scanners = ResponseScannerFactory(settings, pii_rules)
+            self._redactor = Redactor(pii_rules) if settings.pii == "redact" else None
 
     def serves(self, request: web.Request) -> bool:
-        """Whether the settings name this route, even where the sidecar's own paths begin."""
+        """Whether the settings define this route, even under a path prefix of the sidecar."""
         try:
             return self._classify(request).kind is not RouteKind.UNKNOWN
         except RequestError:
             return False
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request. Only unforeseen errors leave this method."""
-        call = Call(request, request[DECISION_ID])
+        """Answer one request. Raises only unexpected errors."""
+        exchange = Exchange(request, request[DECISION_ID])
         try:
-            return await self._serve(call)
+            return await self._serve(exchange)
         except RequestError as error:
-            return self._refused(call, error)
+            return self._error_response(exchange, error)
         except asyncio.CancelledError:
-            if was_cut(call.request) and not call.answered:
-                # What was forwarded was allowed, and the upstream may be at work.
-                ended = (
-                    UpstreamError(SHUTTING_DOWN, status=504) if call.sent else Unavailable(SHUTTING_DOWN, retry_after=1)
-                )
-                return self._refused(call, ended)
-            _log.info("client_closed", decision=call.id)
-            self._record(call, CLIENT_CLOSED)
+            if was_cut(exchange.request) and not exchange.has_response:
+                # A forwarded request was allowed, and the upstream may still be working on it.
+                if exchange.is_forwarded:
+                    return self._error_response(exchange, UpstreamError(SHUTTING_DOWN, status=504))
+                return self._error_response(exchange, Unavailable(SHUTTING_DOWN, retry_after=1))
+            _log.info("client_closed", decision=exchange.id)
+            self._record(exchange, CLIENT_CLOSED)
             raise
 
-    async def _serve(self, call: Call) -> web.StreamResponse:
-        call.route = self._classify(call.request)
-        call.request[DIALECT] = call.dialect
-        await self._admit(call.request)
-        if self._sockets is not None and call.route.kind is RouteKind.WEBSOCKET and is_websocket(call.request.headers):
-            outgoing = call.outgoing(call.route, plain=False)
-            return await self._sockets.serve(call, replace(outgoing, model=call.request.query.get("model")))
-        call.payload = await self._intake.read(call.request, call.route)
-        if self._redactor is not None and not self._monitors(call):
-            await self._redact(call, call.route, self._redactor)
-        await self._scan(call, call.route)
-        if call.outcome.blocked:
-            return self._blocked(call)
-        return await self._forward(call, call.route)
+    async def _serve(self, exchange: Exchange) -> web.StreamResponse:
+        exchange.route = self._classify(exchange.request)
+        exchange.request[DIALECT] = exchange.dialect
+        await self._admit(exchange.request)
+        if (
+            self._websockets is not None
+            and exchange.route.kind is RouteKind.WEBSOCKET
+            and is_websocket(exchange.request.headers)
+        ):
+            upstream_request = exchange.upstream_request(exchange.route, uncompressed=False)
+            return await self._websockets.serve(
+                exchange, replace(upstream_request, model=exchange.request.query.get("model"))
+            )
+        exchange.body = await self._reader.read(exchange.request, exchange.route)
+        if self._redactor is not None and not self._monitors(exchange):
+            await self._redact(exchange, exchange.route, self._redactor)
+        await self._scan(exchange, exchange.route)
+        if exchange.outcome.blocked:
+            return self._block_response(exchange)
+        return await self._forward(exchange, exchange.route)
 
     def _classify(self, request: web.Request) -> Route:
         inline = self._settings.inline
@@ -128,191 +133,199 @@ class Proxy:
             await self._gatekeeper.admit(request, key)
         self._scans.admit()
 
-    def _monitors(self, call: Call) -> bool:
-        return self._scans.monitors(call.request.get(API_KEY))
+    def _monitors(self, exchange: Exchange) -> bool:
+        return self._scans.monitors(exchange.request.get(API_KEY))
 
-    async def _judge_event(self, call: Call, message: str | bytes) -> None:
-        """Scan a message of a websocket, and decide. Each is admitted by itself, as a request is."""
-        if call.route is None:
+    async def _scan_event(self, exchange: Exchange, message: str | bytes) -> None:
+        """Scan a websocket message and decide. Each message is admitted separately, like a request."""
+        if exchange.route is None:
             return
-        await self._admit(call.request)
-        opened_for = call.request.query.get("model")
+        await self._admit(exchange.request)
+        socket_model = exchange.request.query.get("model")
         try:
-            call.payload = await self._intake.read_event(call.request, call.route, message, opened_for)
-            if self._upstream_of(call.texts.model) != self._upstream_of(opened_for):
+            exchange.body = await self._reader.read_event(exchange.request, exchange.route, message, socket_model)
+            if self._upstream_index(exchange.texts.model) != self._upstream_index(socket_model):
                 raise BodyError("malformed", "This model is another upstream's than the websocket was opened for.")
-            await self._scan(call, call.route)
+            await self._scan(exchange, exchange.route)
         finally:
-            call.request[RESERVATION].shrink(0)
+            exchange.request[RESERVATION].shrink(0)
 
-    def _upstream_of(self, model: str | None) -> int:
-        """Which of the settings' upstreams serves a model."""
-        others = {name: at for at, (name, terms) in enumerate(self._settings.models.items(), 1) if terms.upstream}
-        return by_model.find(others, model) or 0
+    def _upstream_index(self, model: str | None) -> int:
+        """The position of the configured upstream that serves a model; 0 is the default upstream."""
+        upstreams = {
+            name: index
+            for index, (name, model_settings) in enumerate(self._settings.models.items(), 1)
+            if model_settings.upstream
+        }
+        return by_model.find(upstreams, model) or 0
 
-    def _refuse_event(self, call: Call, error: RequestError | None) -> web.Response:
-        """The answer to a message that does not go up: an error in any case, since nobody reads a refusal there."""
+    def _refuse_event(self, exchange: Exchange, error: RequestError | None) -> web.Response:
+        """The response to a refused message: always an error, since websocket clients do not read refusals."""
         if error is not None:
-            return self._refused(call, error)
-        block, said = (
-            self._settings.block,
-            refusal_message(self._settings.block.message, call.outcome.verdict, call.id, call.payload.document),
-        )
-        answer = blocked_response(call.outcome.verdict, call.id, block, call.dialect, said)
-        self._record(call, answer.status)
-        return answer
+            return self._error_response(exchange, error)
+        block, verdict = self._settings.block, exchange.outcome.verdict
+        message = refusal_message(block.message, verdict, exchange.id, exchange.body.document)
+        response = blocked_response(verdict, exchange.id, block, exchange.dialect, message)
+        self._record(exchange, response.status)
+        return response
 
-    async def _redact(self, call: Call, route: Route, redactor: Redactor) -> None:
-        """Put names in place of personal data: what is scanned from here on is what goes up."""
-        names = await redactor.redact(call.payload.document) if call.payload.document is not None else None
-        if names:
-            call.payload, call.names = self._intake.rewrite(route, call.payload, call.payload.document), names
-            REDACTED.inc(len(names))
+    async def _redact(self, exchange: Exchange, route: Route, redactor: Redactor) -> None:
+        """Replace personal data with placeholders, so that the scanned text is the text sent upstream."""
+        placeholders = await redactor.redact(exchange.body.document) if exchange.body.document is not None else None
+        if placeholders:
+            exchange.body = self._reader.rewrite(route, exchange.body, exchange.body.document)
+            exchange.placeholders = placeholders
+            REDACTED.inc(len(placeholders))
 
-    async def _scan(self, call: Call, route: Route) -> None:
-        """Scan the texts and decide. Raises `RequestError` if they could not be scanned and the policy is closed."""
-        verdict, unscanned = await self._judge(call)
-        monitored = self._monitors(call)
-        is_turns = route.kind is not RouteKind.WEBSOCKET  # a message of a websocket holds the last turn alone
-        if is_turns and self._settings.history == "strip" and not monitored:
-            verdict = await self._strip(call, route, verdict)
-        if any(self._objectionable(call, verdict)):
+    async def _scan(self, exchange: Exchange, route: Route) -> None:
+        """Scan the texts and decide. Raises `RequestError` if they could not be scanned and the policy blocks that."""
+        verdict, unscanned = await self._scan_texts(exchange)
+        monitored = self._monitors(exchange)
+        has_history = route.kind is not RouteKind.WEBSOCKET  # a websocket message holds only the last turn
+        if has_history and self._settings.history == "strip" and not monitored:
+            verdict = await self._strip(exchange, route, verdict)
+        if any(self._blocking_pii(exchange, verdict)):
             verdict = replace(verdict, action=Action.BLOCK)
-        if call.names:
+        if exchange.placeholders:
             threats = {*verdict.threats, Label.PII_DETECTED}
             verdict = replace(verdict, threats=tuple(label for label in Label if label in threats))
-        closed = self._intake.closed(call.payload.unscanned) if monitored else None
-        names = (*call.payload.unscanned, *unscanned)
-        call.outcome = self._scans.decide(verdict, names, monitored=monitored, closed=closed)
-        if call.outcome.failure:
-            raise _unscannable(call.outcome.failure)
+        blocked_kind = self._reader.first_blocked(exchange.body.unscanned) if monitored else None
+        unscanned_names = (*exchange.body.unscanned, *unscanned)
+        exchange.outcome = self._scans.decide(verdict, unscanned_names, monitored=monitored, closed=blocked_kind)
+        if exchange.outcome.failure:
+            raise _scan_failure_error(exchange.outcome.failure)
 
-    def _objectionable(self, call: Call, verdict: Verdict) -> Iterator[Finding]:
-        """Personal data that `pii` does not let through: any, or what stands where it could not be replaced."""
+    def _blocking_pii(self, exchange: Exchange, verdict: Verdict) -> Iterator[Finding]:
+        """PII that `pii` does not allow: any under `block`, else what could not be replaced in a scanned text."""
         setting = self._settings.pii
         if setting == "flag" or verdict.failure is not None:
             return
-        places = {path for segment in call.segments for path in segment.paths}
+        scanned_paths = {path for segment in exchange.segments for path in segment.paths}
         for finding in verdict.findings:
             if (
                 finding.label is Label.PII_DETECTED
                 and finding.decides
-                and (setting == "block" or finding.path in places)
+                and (setting == "block" or finding.path in scanned_paths)
             ):
                 yield finding
 
-    async def _judge(self, call: Call) -> tuple[Verdict, tuple[str, ...]]:
+    async def _scan_texts(self, exchange: Exchange) -> tuple[Verdict, tuple[str, ...]]:
         """The verdict on the texts, and the sources that no layer reads."""
-        chosen = select(self._settings, call.texts)
-        call.segments = tuple(segment for segment in chosen.request.segments if not segment.joined)
-        request = chosen.request if call.segments else ScanRequest(())
-        return await self._scans.scan(request, call.context), chosen.unscanned
+        scan_input = select(self._settings, exchange.texts)
+        exchange.segments = tuple(segment for segment in scan_input.request.segments if not segment.joined)
+        request = scan_input.request if exchange.segments else ScanRequest(())
+        return await self._scans.scan(request, exchange.context), scan_input.unscanned
 
-    async def _strip(self, call: Call, route: Route, first: Verdict) -> Verdict:
-        """Leave refused turns out until the rest is clean; if that fails, the first verdict stands."""
-        verdict, payload, segments, removed = first, call.payload, call.segments, 0
-        for _ in range(MOST_PASSES):
+    async def _strip(self, exchange: Exchange, route: Route, original_verdict: Verdict) -> Verdict:
+        """Remove refused turns until the rest is allowed; if that fails, restore the body and the original verdict.
+
+        Invariant: the body is forwarded only if its own last scan allowed it.
+        """
+        verdict, body, segments, stripped_turns = original_verdict, exchange.body, exchange.segments, 0
+        for _ in range(MAX_PASSES):
             if verdict.failure is not None or verdict.action is Action.ALLOW:
                 break
-            shorter = without_refused(call.payload.document, verdict, self._settings.scan.threshold)
-            if shorter is None:
+            stripped = strip_refused_turns(exchange.body.document, verdict, self._settings.scan.threshold)
+            if stripped is None:
                 break
-            call.payload = self._intake.rewrite(route, call.payload, shorter[0])
-            (verdict, _), removed = await self._judge(call), removed + shorter[1]
+            exchange.body = self._reader.rewrite(route, exchange.body, stripped[0])
+            (verdict, _), stripped_turns = await self._scan_texts(exchange), stripped_turns + stripped[1]
         if verdict.failure is None and verdict.action is Action.ALLOW:
-            call.stripped = removed
+            exchange.stripped_turns = stripped_turns
             return verdict
-        call.payload, call.segments = payload, segments
-        return first
+        exchange.body, exchange.segments = body, segments
+        return original_verdict
 
-    def _blocked(self, call: Call) -> web.Response:
+    def _block_response(self, exchange: Exchange) -> web.Response:
         block = self._settings.block
-        said = refusal_message(block.message, call.outcome.verdict, call.id, call.payload.document)
-        answer = None
-        if block.style == "refusal" and call.route is not None:
-            answer = refusal(
-                call.route.operation,
-                said,
-                decision_id=call.id,
-                model=call.model or "",
-                stream=call.texts.stream,
+        message = refusal_message(block.message, exchange.outcome.verdict, exchange.id, exchange.body.document)
+        response = None
+        if block.style == "refusal" and exchange.route is not None:
+            response = refusal(
+                exchange.route.operation,
+                message,
+                decision_id=exchange.id,
+                model=exchange.model or "",
+                stream=exchange.texts.stream,
             )
-        answer = answer or blocked_response(call.outcome.verdict, call.id, block, call.dialect, said)
-        answer.headers.update(call.headers)
-        self._record(call, answer.status)
-        return answer
+        response = response or blocked_response(exchange.outcome.verdict, exchange.id, block, exchange.dialect, message)
+        response.headers.update(exchange.headers)
+        self._record(exchange, response.status)
+        return response
 
-    async def _forward(self, call: Call, route: Route) -> web.StreamResponse:
-        screen = await self._screen(call, route)
-        call.lighten()
-        call.sent = True
-        async with self._upstream.send(call.outgoing(route, plain=screen is not None)) as answer:
-            call.answered = True
-            self._record(call, answer.status)
-            # A stream may last for minutes: what the request held need not.
-            call.payload, call.segments = EMPTY, ()
-            call.request[RESERVATION].shrink(0)
-            return await self._pass_down(call, answer, screen)
+    async def _forward(self, exchange: Exchange, route: Route) -> web.StreamResponse:
+        scanner = await self._open_response_scanner(exchange, route)
+        exchange.release_document()
+        exchange.is_forwarded = True
+        async with self._upstream.send(exchange.upstream_request(route, uncompressed=scanner is not None)) as response:
+            exchange.has_response = True
+            self._record(exchange, response.status)
+            # A stream may last for minutes: release the memory of the request.
+            exchange.body, exchange.segments = EMPTY, ()
+            exchange.request[RESERVATION].shrink(0)
+            return await self._send_response(exchange, response, scanner)
 
-    async def _pass_down(
-        self, call: Call, answer: UpstreamResponse, screen: ResponseScanner | None
+    async def _send_response(
+        self, exchange: Exchange, response: UpstreamResponse, scanner: ResponseScanner | None
     ) -> web.StreamResponse:
-        """The answer as it comes; or through the screen, which may put another in its place."""
-        patience, dialect = min(self._settings.upstream.idle_timeout, CLIENT_PATIENCE), call.dialect
+        """Relay the response as it arrives, or through the scanner, which may replace it."""
+        write_timeout, dialect = min(self._settings.upstream.idle_timeout, CLIENT_WRITE_TIMEOUT), exchange.dialect
         keepalive = self._settings.answers.keepalive
-        send = partial(relay, call.request, dialect=dialect, patience=patience, keepalive=keepalive)
-        if screen is None:
-            return await send(answer, call.headers)
-        status = answer.status
+        send = partial(relay, exchange.request, dialect=dialect, write_timeout=write_timeout, keepalive=keepalive)
+        if scanner is None:
+            return await send(response, exchange.headers)
+        status = response.status
         try:
-            made = await screen.process(answer)
-            headers = call.headers | screen.headers
-            if isinstance(made, web.Response):
-                made.headers.update(headers)
-                status = made.status
-                return made
-            return await send(made, headers)
+            scanned_response = await scanner.process(response)
+            headers = exchange.headers | scanner.headers
+            if isinstance(scanned_response, web.Response):
+                scanned_response.headers.update(headers)
+                status = scanned_response.status
+                return scanned_response
+            return await send(scanned_response, headers)
         finally:
-            screen.finish(status)
+            scanner.finish(status)
 
-    async def _screen(self, call: Call, route: Route) -> ResponseScanner | None:
-        """What looks at the answer, if anything is to."""
-        if self._screening is None or call.request.method == "HEAD":
+    async def _open_response_scanner(self, exchange: Exchange, route: Route) -> ResponseScanner | None:
+        """The scanner for the response, or None if the settings do not scan it."""
+        if self._response_scanners is None or exchange.request.method == "HEAD":
             return None
-        context, model = replace(call.context, entrypoint="answer"), call.model
+        context, model = replace(exchange.context, entrypoint="answer"), exchange.model
 
         def record(verdict: Verdict, action: str, status: int) -> None:
-            own = replace(context, decision=new_decision_id())
-            self._scans.record(own, ScanOutcome(verdict, action), status, model=model)
+            response_context = replace(context, decision=new_decision_id())
+            self._scans.record(response_context, ScanOutcome(verdict, action), status, model=model)
 
-        monitor = self._monitors(call)
-        return await self._screening.open(call.id, route, call.texts, call.names, record, monitor=monitor)
+        monitor = self._monitors(exchange)
+        return await self._response_scanners.open(
+            exchange.id, route, exchange.texts, exchange.placeholders, record, monitor=monitor
+        )
 
-    def _refused(self, call: Call, error: RequestError) -> web.Response:
-        """An error of our own. What the upstream failed at was allowed; everything else was not."""
+    def _error_response(self, exchange: Exchange, error: RequestError) -> web.Response:
+        """An error response of the sidecar. Only requests that failed at the upstream count as allowed."""
         if not isinstance(error, UpstreamError):
-            verdict = call.outcome.verdict
+            verdict = exchange.outcome.verdict
             if verdict.failure is None:
-                verdict = Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=_cause(error))
-            call.outcome = replace(call.outcome, verdict=verdict, action="block", unscanned=None)
+                verdict = Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=_failure_cause(error))
+            exchange.outcome = replace(exchange.outcome, verdict=verdict, action="block", unscanned=None)
         REFUSED.labels("inline", str(error.status)).inc()
-        # Who has no valid key could otherwise fill the scan log.
+        # Otherwise clients without a valid key could fill the scan log.
         if not isinstance(error, Unauthorized | RateLimited):
-            self._record(call, error.status)
-        answer = error_response(error, call.dialect)
-        answer.headers.update(call.headers)
-        return answer
+            self._record(exchange, error.status)
+        response = error_response(error, exchange.dialect)
+        response.headers.update(exchange.headers)
+        return response
 
-    def _record(self, call: Call, status: int) -> None:
+    def _record(self, exchange: Exchange, status: int) -> None:
         """Record the decision, once."""
-        if call.recorded:
+        if exchange.is_recorded:
             return
-        call.recorded = True
-        self._scans.record(call.context, call.outcome, status, call.segments, call.model)
+        exchange.is_recorded = True
+        self._scans.record(exchange.context, exchange.outcome, status, exchange.segments, exchange.model)
 
 
-def _unscannable(cause: str) -> RequestError:
-    """The error for a scan that could not be done, closed by policy."""
+def _scan_failure_error(cause: str) -> RequestError:
+    """The error for a request that could not be scanned and that the policy blocks."""
     if cause == "overload":
         return Unavailable("The scanner is busy.", retry_after=1)
     if cause == "too_long":
@@ -322,5 +335,5 @@ def _unscannable(cause: str) -> RequestError:
     return Unavailable(f"The prompt could not be scanned ({cause}).", retry_after=1)
 
 
-def _cause(error: RequestError) -> str:
+def _failure_cause(error: RequestError) -> str:
     return error.kind if isinstance(error, BodyError) else error.code

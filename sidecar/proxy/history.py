@@ -1,8 +1,8 @@
-"""`history: strip`: a conversation without the turns that are refused, so that one bad turn does not end it for ever.
+"""`history: strip`: removes refused turns from a conversation, so that one attack does not block it for ever.
 
-Clients send the whole conversation with every request, the refused turn too. Only what lies before the
-latest turn of the user can be left out; an attack in that one blocks as ever. A turn goes with what
-answered it. What remains is scanned again by the caller before anything goes up.
+Clients send the whole conversation with every request, including refused turns. Only turns before the latest user turn
+can be removed; an attack in the latest one still blocks. A user turn is removed together with the replies to it. The
+caller scans the rest again before forwarding it.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.types import Finding, Verdict
 from sidecar.util import json
 
-MOST_PASSES = 4
-"""Scans of one shortened conversation after another: a layer may stop at the first turn that it finds."""
+MAX_PASSES = 4
+"""Scans per request: a layer may stop at the first turn that it finds, so removal can take several passes."""
 _LISTS = ("messages", "input")
 
 
-def without_refused(document: JsonValue, verdict: Verdict, threshold: float) -> tuple[JsonValue, int] | None:
-    """The body without the turns that `verdict` objects to, and how many they were; None if that cannot be.
+def strip_refused_turns(document: JsonValue, verdict: Verdict, threshold: float) -> tuple[JsonValue, int] | None:
+    """The body without the turns that `verdict` blocks, and their number; None if that is not possible.
 
-    `document` is left as it is.
+    `document` is not modified.
     """
     name, turns = _turns(document)
     if not isinstance(document, dict) or not turns:
         return None
-    users = [index for index, turn in enumerate(turns) if _is_question(turn)]
-    refused = _refused(name, _weighty(verdict, threshold))
+    users = [index for index, turn in enumerate(turns) if _is_user_prompt(turn)]
+    refused = _refused_turns(name, _blocking_findings(verdict, threshold))
     if not refused or not refused <= set(users[:-1]):
         return None
-    # The same text is scanned once, and so found in its first place only.
-    said = {_written(turns[index]) for index in refused}
-    refused |= {index for index in users[:-1] if _written(turns[index]) in said}
-    kept = [turn for index, turn in enumerate(turns) if _asked_in(index, users) not in refused]
-    return {**document, name: kept}, len(refused)
+    # Equal texts are scanned once, so only the first occurrence has a finding.
+    refused_texts = {_serialized(turns[index]) for index in refused}
+    refused |= {index for index in users[:-1] if _serialized(turns[index]) in refused_texts}
+    remaining = [turn for index, turn in enumerate(turns) if _user_turn_of(index, users) not in refused]
+    return {**document, name: remaining}, len(refused)
 
 
-def _written(turn: JsonValue) -> bytes:
+def _serialized(turn: JsonValue) -> bytes:
     return json.dumps(turn, json.LARGE, option=json.SORTED)
 
 
 def _turns(document: JsonValue) -> tuple[str, list[JsonValue]]:
-    found = document if isinstance(document, dict) else {}
-    return next(((name, value) for name in _LISTS if isinstance(value := found.get(name), list)), ("", []))
+    body = document if isinstance(document, dict) else {}
+    return next(((name, value) for name in _LISTS if isinstance(value := body.get(name), list)), ("", []))
 
 
-def _is_question(turn: JsonValue) -> bool:
-    """A turn of the user that is no result of a tool: such a one belongs to the call that it answers."""
+def _is_user_prompt(turn: JsonValue) -> bool:
+    """Whether this is a user turn but not a tool result, which belongs to the tool call before it."""
     if not isinstance(turn, dict) or turn.get("role") != "user":
         return False
     content = turn.get("content")
@@ -56,20 +56,20 @@ def _is_question(turn: JsonValue) -> bool:
     return not any(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts)
 
 
-def _weighty(verdict: Verdict, threshold: float) -> Iterable[Finding]:
-    """The findings that block by themselves; the strongest where none does."""
+def _blocking_findings(verdict: Verdict, threshold: float) -> Iterable[Finding]:
+    """The findings that reach the threshold; if none does, those with the highest score."""
     deciding = [finding for finding in verdict.findings if finding.decides]
-    bar = min(threshold, max((finding.score for finding in deciding), default=0.0))
-    return (finding for finding in deciding if finding.score >= bar)
+    lowest = min(threshold, max((finding.score for finding in deciding), default=0.0))
+    return (finding for finding in deciding if finding.score >= lowest)
 
 
-def _refused(name: str, findings: Iterable[Finding]) -> set[int]:
-    """Turns by their index. What was found in several turns together names none, and is scanned again."""
+def _refused_turns(name: str, findings: Iterable[Finding]) -> set[int]:
+    """Indices of the turns with findings; -1 for one outside the turns. Findings in joined turns are skipped."""
     parts = (finding.path.split(".") for finding in findings if finding.path != name)
     return {int(path[1]) if path[0] == name and path[1].isdigit() else -1 for path in parts if len(path) > 1}
 
 
-def _asked_in(index: int, users: Sequence[int]) -> int:
-    """The turn of the user that a turn belongs to: itself, or the one that it answers."""
-    before = bisect_right(users, index)
-    return users[before - 1] if before else -1
+def _user_turn_of(index: int, users: Sequence[int]) -> int:
+    """Index of the user turn that a turn belongs to: itself, or the one that it replies to; -1 if none."""
+    position = bisect_right(users, index)
+    return users[position - 1] if position else -1

@@ -1,4 +1,4 @@
-"""`pii: redact`: personal data and secrets leave a request before it is scanned and goes up; names stand for them."""
+"""`pii: redact`: replaces personal data and secrets with placeholders before a request is scanned and forwarded."""
 
 from __future__ import annotations
 
@@ -12,46 +12,47 @@ from sidecar.extraction.strings import Slot, slots
 from sidecar.response_scan.placeholders import Placeholders, spans
 from sidecar.types import Finding, ScanRequest, Segment
 
-LONGEST = 1 << 20
+MAX_CHARS = 1 << 20
 """Code points of one body in which personal data is replaced."""
-MOST_PASSES = 16
-"""Looks at one body: a rule reports so many places at once, and stops reading a long text once it is certain."""
+MAX_PASSES = 16
+"""Scans per body: a rule reports a limited number of matches at once, and stops early in long texts."""
 
 
 class Redactor:
-    """Replaces what the rules of `personal` find."""
+    """Replaces the findings of `pii_rules`."""
 
-    def __init__(self, personal: RulesLayer, passes: int = MOST_PASSES) -> None:
-        self._personal = personal
+    def __init__(self, pii_rules: RulesLayer, passes: int = MAX_PASSES) -> None:
+        self._pii_rules = pii_rules
         self._passes = passes
 
     async def redact(self, document: JsonValue) -> Placeholders:
-        """Change the strings of `document` in place; the names that were given, none if nothing was found.
+        """Replace personal data in `document` in place; returns the placeholders, none if nothing was found.
 
-        Raises `BodyError` (oversize, 413) for a text that is never scanned, and if there is no end to what is found.
+        Raises `BodyError` (oversize, 413) if the text is too long, or if there are still findings after all passes.
+        Invariant: after each pass only strings that it changed can hold further findings.
         """
-        left = await asyncio.to_thread(slots, document)
-        if sum(len(slot.text) for slot in left) > LONGEST:
+        pending = await asyncio.to_thread(slots, document)
+        if sum(len(slot.text) for slot in pending) > MAX_CHARS:
             raise BodyError("oversize", "The text is longer than personal data is looked for in.", status=413)
-        names = Placeholders("\n".join(slot.text for slot in left if "<" in slot.text))
+        placeholders = Placeholders("\n".join(slot.text for slot in pending if "<" in slot.text))
         for _ in range(self._passes):
-            left = await self._pass(left, names)
-            if not left:
-                return names
+            pending = await self._pass(pending, placeholders)
+            if not pending:
+                return placeholders
         raise BodyError("oversize", "The body holds more personal data than can be replaced.", status=413)
 
-    async def _pass(self, left: Sequence[Slot], names: Placeholders) -> list[Slot]:
-        """Replace what one look finds; the strings that were changed, which hide the rest."""
-        request = ScanRequest(tuple(Segment(slot.text, path=str(number)) for number, slot in enumerate(left)))
-        report = await self._personal.scan(request, ())
-        found: dict[int, list[Finding]] = {}
+    async def _pass(self, pending: Sequence[Slot], placeholders: Placeholders) -> list[Slot]:
+        """Replace the findings of one scan; returns the changed strings, which may hold more."""
+        request = ScanRequest(tuple(Segment(slot.text, path=str(number)) for number, slot in enumerate(pending)))
+        report = await self._pii_rules.scan(request, ())
+        by_slot: dict[int, list[Finding]] = {}
         for finding in report.findings:
             if finding.decides:
-                found.setdefault(int(finding.path), []).append(finding)
+                by_slot.setdefault(int(finding.path), []).append(finding)
         changed = []
-        for number, findings in sorted(found.items()):
-            slot = left[number]
+        for number, findings in sorted(by_slot.items()):
+            slot = pending[number]
             if places := spans(slot.text, findings):
-                slot.put(names.redact(slot.text, places))
+                slot.put(placeholders.redact(slot.text, places))
                 changed.append(slot)
         return changed

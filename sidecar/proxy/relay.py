@@ -1,8 +1,8 @@
-"""Passes an upstream's answer down as it arrives, and never ends cleanly what did not end cleanly.
+"""Relays upstream responses to the client; truncated upstream responses are truncated for the client, too.
 
-Plain bodies pass chunk by chunk. Server-sent events pass event by event, if they are no larger than an image: a client
-cannot use half an event, and so an error can be said between two of them when the upstream breaks off. What is written
-is waited for, so a client that reads slowly slows the upstream down, and nothing is buffered but one event.
+Plain bodies are relayed chunk by chunk, server-sent events event by event (up to the size of an image): clients cannot
+use half an event, and an error event can be inserted between two when the upstream fails. Every write is awaited, so a
+slow client slows the upstream down, and at most one event is buffered.
 """
 
 from __future__ import annotations
@@ -25,138 +25,142 @@ from sidecar.upstream.replaced import ReplacedBody
 from sidecar.util import json, logs
 from sidecar.util.timeouts import with_timeout
 
-SMALL = 32 * 1024
-"""Bytes of an answer that is awaited, and then written in one go with its headers."""
+SMALL_BODY = 32 * 1024
+"""Bytes up to which a response is read completely and written together with its headers."""
 _RESET = struct.pack("ii", 1, 0)
 _log = logs.get("relay")
 
 
 async def relay(
     request: web.Request,
-    answer: UpstreamResponse,
-    extra: Mapping[str, str],
+    upstream: UpstreamResponse,
+    extra_headers: Mapping[str, str],
     *,
     dialect: str,
-    patience: float,
+    write_timeout: float,
     keepalive: float | None = None,
 ) -> web.StreamResponse:
-    """Answer `request` with what the upstream says, and `extra` header fields.
+    """Answer `request` with the upstream's response and `extra_headers`.
 
-    `patience`: seconds for which a client may take nothing before it is let go of. `keepalive`: seconds of silence
-    after which an event stream gets a sign of life. The connection is
-    broken off if the upstream's body breaks off; the caller returns the response in any case.
+    `write_timeout`: seconds after which a client that reads nothing is disconnected. `keepalive`: seconds of silence
+    after which an event stream gets a keepalive. The connection is closed without a proper end if the upstream's body
+    is truncated; the caller returns the response in any case.
     """
-    headers = client_headers(answer.headers)
-    headers.update(extra)
-    if request.method != "HEAD" and _is_small(answer):
-        held, error = await _whole(answer)
+    headers = client_headers(upstream.headers)
+    headers.update(extra_headers)
+    if request.method != "HEAD" and _is_small(upstream):
+        body, error = await _read_all(upstream)
         if error is None:
-            return web.Response(status=answer.status, reason=answer.reason or None, headers=headers, body=held)
-        answer = ReplacedBody(answer, _broken(held, error))
-    response = web.StreamResponse(status=answer.status, reason=answer.reason or None, headers=headers)
+            return web.Response(status=upstream.status, reason=upstream.reason or None, headers=headers, body=body)
+        upstream = ReplacedBody(upstream, _replay_then_raise(body, error))
+    response = web.StreamResponse(status=upstream.status, reason=upstream.reason or None, headers=headers)
     try:
         await response.prepare(request)
-        # A body in answer to HEAD would be read as the beginning of the next answer.
+        # The client would read a body after HEAD as the start of the next response.
         if request.method != "HEAD":
-            await _pass(response, answer, patience, dialect, keepalive)
+            await _stream(response, upstream, write_timeout, dialect, keepalive)
     except UpstreamError as error:
         _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=error.detail)
-        await _say(response, answer, error, dialect, patience)
-        _break_off(request, response)
+        await _send_error_event(response, upstream, error, dialect, write_timeout)
+        _close_unfinished(request, response)
     except asyncio.CancelledError:
         if not was_cut(request):
             raise
         _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=SHUTTING_DOWN)
-        await _say(response, answer, UpstreamError(SHUTTING_DOWN, status=503), dialect, patience)
-        _break_off(request, response)
+        await _send_error_event(response, upstream, UpstreamError(SHUTTING_DOWN, status=503), dialect, write_timeout)
+        _close_unfinished(request, response)
     except TimeoutError:
         _log.warning("client_stuck", decision=request.get(DECISION_ID))
-        _drop(request)
+        _reset_connection(request)
     except ConnectionError:
         _log.info("client_closed", decision=request.get(DECISION_ID))
     return response
 
 
-def _is_small(answer: UpstreamResponse) -> bool:
-    """Whether it says that it is so short that it is not worth passing on in pieces; events are worth it."""
-    if is_event_stream(answer):
+def _is_small(upstream: UpstreamResponse) -> bool:
+    """Whether its Content-Length is small enough to relay it in one write; event streams never are."""
+    if is_event_stream(upstream):
         return False
-    length = answer.headers.get("Content-Length", "")
-    return len(length) < 6 and length.isdecimal() and int(length) <= SMALL
+    length = upstream.headers.get("Content-Length", "")
+    return len(length) < 6 and length.isdecimal() and int(length) <= SMALL_BODY
 
 
-async def _whole(answer: UpstreamResponse) -> tuple[bytes, UpstreamError | None]:
-    """The body; or what came of it, and why there is not more."""
-    came: list[bytes] = []
+async def _read_all(upstream: UpstreamResponse) -> tuple[bytes, UpstreamError | None]:
+    """The body and None, or the part that arrived and the error that truncated it."""
+    chunks: list[bytes] = []
     try:
-        async for chunk in answer.chunks():
-            came.append(chunk)  # noqa: PERF401 - kept if it breaks off
+        async for chunk in upstream.chunks():
+            chunks.append(chunk)  # noqa: PERF401 - kept if the upstream fails
     except UpstreamError as error:
-        return b"".join(came), error
-    return came[0] if len(came) == 1 else b"".join(came), None
+        return b"".join(chunks), error
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks), None
 
 
-async def _broken(came: bytes, error: UpstreamError) -> AsyncIterator[bytes]:
-    if came:
-        yield came
+async def _replay_then_raise(body: bytes, error: UpstreamError) -> AsyncIterator[bytes]:
+    if body:
+        yield body
     raise error
 
 
-def is_event_stream(answer: UpstreamResponse) -> bool:
-    """Whether the body is server-sent events that can be read: not compressed."""
-    content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    return content_type == "text/event-stream" and "Content-Encoding" not in answer.headers
+def is_event_stream(upstream: UpstreamResponse) -> bool:
+    """Whether the body is uncompressed server-sent events."""
+    content_type = upstream.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    return content_type == "text/event-stream" and "Content-Encoding" not in upstream.headers
 
 
-def _parts(answer: UpstreamResponse) -> AsyncIterator[bytes]:
-    return whole_events(answer.chunks()) if is_event_stream(answer) else answer.chunks()
+def _chunks(upstream: UpstreamResponse) -> AsyncIterator[bytes]:
+    return whole_events(upstream.chunks()) if is_event_stream(upstream) else upstream.chunks()
 
 
-async def _pass(
-    response: web.StreamResponse, answer: UpstreamResponse, patience: float, dialect: str, keepalive: float | None
+async def _stream(
+    response: web.StreamResponse,
+    upstream: UpstreamResponse,
+    write_timeout: float,
+    dialect: str,
+    keepalive: float | None,
 ) -> None:
-    if keepalive is None or not is_event_stream(answer) or response.content_length is not None:
-        async for part in _parts(answer):
-            await _write(response, part, patience)
+    if keepalive is None or not is_event_stream(upstream) or response.content_length is not None:
+        async for chunk in _chunks(upstream):
+            await _write(response, chunk, write_timeout)
         return
-    with Keepalive(response, dialect, keepalive) as alive:
-        async for part in _parts(answer):
-            alive.passes()
-            await _write(response, part, patience)
-            alive.passed(part)
+    with Keepalive(response, dialect, keepalive) as pings:
+        async for chunk in _chunks(upstream):
+            pings.begin_write()
+            await _write(response, chunk, write_timeout)
+            pings.end_write(chunk)
 
 
-async def _write(response: web.StreamResponse, part: bytes, patience: float) -> None:
-    await with_timeout(patience, response.write(part))
+async def _write(response: web.StreamResponse, chunk: bytes, write_timeout: float) -> None:
+    await with_timeout(write_timeout, response.write(chunk))
 
 
-async def _say(
-    response: web.StreamResponse, answer: UpstreamResponse, error: UpstreamError, dialect: str, patience: float
+async def _send_error_event(
+    response: web.StreamResponse, upstream: UpstreamResponse, error: UpstreamError, dialect: str, write_timeout: float
 ) -> None:
-    """The error as an event: clients raise it, where a mere end of the stream would look complete to them."""
-    if not is_event_stream(answer):
+    """Send the error as an event: clients raise it, whereas a plain end of stream would look complete."""
+    if not is_event_stream(upstream):
         return
     name = b"event: error\n" if dialect == "anthropic" else b""
     try:
-        await _write(response, name + b"data: " + json.dumps(error_body(error, dialect)) + b"\n\n", patience)
+        await _write(response, name + b"data: " + json.dumps(error_body(error, dialect)) + b"\n\n", write_timeout)
     except (TimeoutError, ConnectionError):
         return
 
 
-def _break_off(request: web.Request, response: web.StreamResponse) -> None:
-    """Close without the mark of an end. Where the end of the connection is that mark, reset it."""
+def _close_unfinished(request: web.Request, response: web.StreamResponse) -> None:
+    """Close without a proper end of body. If closing the connection is that end (HTTP/1.0), reset it instead."""
     if response.content_length is not None or request.version >= (1, 1):
         request.protocol.force_close()
     else:
-        _drop(request)
+        _reset_connection(request)
 
 
-def _drop(request: web.Request) -> None:
-    """Reset the connection: what is still waiting to be sent is thrown away."""
+def _reset_connection(request: web.Request) -> None:
+    """Reset the connection; unsent data is discarded."""
     transport = request.transport
     if transport is not None:
-        found: socket.socket | None = transport.get_extra_info("socket")
-        if found is not None:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        client_socket: socket.socket | None = transport.get_extra_info("socket")
+        if client_socket is not None:
+            client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         transport.abort()
     request.protocol.force_close()

@@ -1,8 +1,8 @@
-"""What a request of the inline door holds: its body as it will go up, and the texts in it.
+"""Reads the body of a request to the inline proxy: the content to forward, and the texts in it.
 
-Reads the body once, by the kind of its route, and applies `failure.input` to what cannot be scanned:
-refused, or forwarded and named in `unscanned`. Under `mode: monitor` every such line is open. A body
-that did not arrive whole is never forwarded.
+Reads the body once, by the kind of its route, and applies `failure.input` to content that cannot be scanned: refused,
+or forwarded and named in `unscanned`. Under `mode: monitor` all of it is forwarded. An incomplete body is never
+forwarded.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _FORMS = frozenset({RouteKind.MULTIPART, RouteKind.FILES})
 
 
 @dataclass(frozen=True, slots=True)
-class Payload:
-    """A body to forward. `texts` is None when nothing in it was or can be scanned.
+class RequestBody:
+    """A body to forward. `texts` is None if nothing in it can be scanned.
 
-    `document`: the body as JSON, if it is. `decoded`: the body is not the bytes that were sent, which may
-    have had a content coding. `unscanned`: what goes up unseen, in the words of `failure`.
+    `document`: the parsed JSON, if it is JSON. `decoded`: `content` differs from the bytes that the client sent, which
+    may have had a content coding. `unscanned`: kinds of unscanned content that is forwarded, named as in `failure`.
     """
 
-    body: bytes | AsyncIterator[bytes]
+    content: bytes | AsyncIterator[bytes]
     texts: Extraction | None = None
     document: JsonValue = None
     decoded: bool = False
     unscanned: tuple[str, ...] = ()
 
 
-EMPTY = Payload(b"")
+EMPTY = RequestBody(b"")
 
 
-class Intake:
+class RequestReader:
     """Reads requests under given settings."""
 
     def __init__(self, settings: Settings, vocabularies: Vocabularies = NO_VOCABULARIES) -> None:
@@ -56,58 +56,63 @@ class Intake:
         self._failure = settings.failure
         self._monitor = settings.mode == "monitor"
 
-    async def read(self, request: web.Request, route: Route) -> Payload:
-        """The payload. Raises `RouteNotAllowed` or `BodyError` for what is refused, `Unavailable` for want of room."""
+    async def read(self, request: web.Request, route: Route) -> RequestBody:
+        """The body. Raises `RouteNotAllowed` or `BodyError` if refused, `Unavailable` if over the memory budget."""
         cause = self._admit_route(request, route)
         try:
-            body = await self._receive(request)
-            if cause is None and isinstance(body, bytes):
-                return await self._open(request, route, body)
+            content = await self._read_content(request)
+            if cause is None and isinstance(content, bytes):
+                return await self._parse(request, route, content)
         except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
-        return Payload(body, unscanned=(cause or "oversize",))
+        return RequestBody(content, unscanned=(cause or "oversize",))
 
-    def rewrite(self, route: Route, payload: Payload, document: JsonValue) -> Payload:
-        """The payload with this document, no larger than its own, in place of what the client sent."""
-        room = json.memory_for(payload.body) if isinstance(payload.body, bytes) else json.LARGE
+    def rewrite(self, route: Route, body: RequestBody, document: JsonValue) -> RequestBody:
+        """The body with this document, which must not be larger, instead of the client's."""
+        room = json.memory_for(body.content) if isinstance(body.content, bytes) else json.LARGE
         return self._read_document(route, json.dumps(document, room), document, decoded=True)
 
-    async def read_event(self, request: web.Request, route: Route, message: str | bytes, model: str | None) -> Payload:
+    async def read_event(
+        self, request: web.Request, route: Route, message: str | bytes, model: str | None
+    ) -> RequestBody:
         """A message of a websocket that was opened for this model.
 
-        Raises `BodyError` for what is refused, `Unavailable` for want of room.
+        Raises `BodyError` if refused, `Unavailable` if over the memory budget.
         """
         raw = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
         try:
             await reserve_parsing(request, raw)
-            return await _aside(len(raw), self._read_event, route, message, raw, model)
+            return await _run_off_loop(len(raw), self._read_event, route, message, raw, model)
         except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
         except BodyError as error:
-            if not self.opens(error.kind):
+            if not self.is_allowed(error.kind):
                 raise
-            return Payload(raw, unscanned=(error.kind,))
+            return RequestBody(raw, unscanned=(error.kind,))
 
-    def _read_event(self, route: Route, message: str | bytes, raw: bytes, model: str | None) -> Payload:
+    def _read_event(self, route: Route, message: str | bytes, raw: bytes, model: str | None) -> RequestBody:
         if isinstance(message, bytes):
             raise BodyError("encoding", "Binary messages cannot be scanned.", status=415)
         document = json_body.parse(raw, depth=self._limits.depth)
         texts = socket_events.extract_event(document, depth=self._limits.depth)
         if model and texts.model and texts.model != model:
             raise BodyError("malformed", "The event names another model than the websocket was opened for.")
-        return self._checked(route, Payload(raw, replace(texts, model=texts.model or model), document))
+        return self._check_unscannable(route, RequestBody(raw, replace(texts, model=texts.model or model), document))
 
-    def opens(self, kind: str) -> bool:
-        """Whether a body of which `kind` cannot be scanned goes up all the same."""
+    def is_allowed(self, kind: str) -> bool:
+        """Whether a body with unscannable content of this `kind` is forwarded anyway."""
         return self._monitor or getattr(self._failure.input, kind, "block") == "allow"
 
-    def closed(self, kinds: Iterable[str]) -> str | None:
-        """The first of these kinds that would be refused if nothing were monitored."""
-        shut = {"unknown_route": self._failure.unknown_route == "block", "files": self._inline.files == "deny"}
-        return next((k for k in kinds if shut.get(k, getattr(self._failure.input, k, "allow") == "block")), None)
+    def first_blocked(self, kinds: Iterable[str]) -> str | None:
+        """The first of these kinds that would be refused under `mode: enforce`."""
+        is_blocked = {"unknown_route": self._failure.unknown_route == "block", "files": self._inline.files == "deny"}
+        return next(
+            (kind for kind in kinds if is_blocked.get(kind, getattr(self._failure.input, kind, "allow") == "block")),
+            None,
+        )
 
     def _admit_route(self, request: web.Request, route: Route) -> str | None:
-        """Refuse what policy refuses by its route alone; the cause if it goes up unscanned, else None."""
+        """Refuse by route alone; returns the cause if the body is forwarded unscanned, else None."""
         if route.kind is RouteKind.WEBSOCKET or is_websocket(request.headers):
             raise UpgradeRefused("Websockets are not served (inline.websockets): use plain HTTP.")
         if route.kind is RouteKind.UNKNOWN:
@@ -120,17 +125,17 @@ class Intake:
             return "files"
         return None
 
-    async def _receive(self, request: web.Request) -> bytes | AsyncIterator[bytes]:
-        """The body; one that is larger than the limit, if policy lets it through, as it arrives."""
+    async def _read_content(self, request: web.Request) -> bytes | AsyncIterator[bytes]:
+        """The bytes of the body; a stream if it is larger than the limit and the policy allows that."""
         try:
             return await read_body(request, self._limits)
         except Oversize as error:
-            if not self.opens("oversize"):
+            if not self.is_allowed("oversize"):
                 raise
-            return self._whole(error.head, request)
+            return self._stream_all(error.head, request)
 
-    async def _whole(self, head: list[bytes], request: web.Request) -> AsyncIterator[bytes]:
-        """What was read of a body, and then the rest as it arrives."""
+    async def _stream_all(self, head: list[bytes], request: web.Request) -> AsyncIterator[bytes]:
+        """The part that was already read, then the rest as it arrives."""
         for chunk in head:
             yield chunk
         while not request.content.at_eof():
@@ -139,65 +144,71 @@ class Intake:
             if chunk:
                 yield chunk
 
-    async def _open(self, request: web.Request, route: Route, raw: bytes) -> Payload:
-        """Look into a body. A kind that the policy opens goes up as it was sent."""
+    async def _parse(self, request: web.Request, route: Route, raw: bytes) -> RequestBody:
+        """Parse a body. If its kind of failure is allowed, it is forwarded as sent."""
         try:
             if route.kind is RouteKind.PASS:
-                return _without_body(raw)
-            content_type = _only(request, "Content-Type")
+                return _require_empty(raw)
+            content_type = _single_header(request, "Content-Type")
             if route.kind in _FORMS and forms.is_form(content_type):
                 await reserve_parsing(request, raw)
-                return await _aside(len(raw), self._read_form, request, route, raw, content_type)
-            plain = await decode_body(request, raw, content_type, self._limits)
-            return await _aside(len(plain), self._read_json, route, plain, plain is not raw)
+                return await _run_off_loop(len(raw), self._read_form, request, route, raw, content_type)
+            decoded_content = await decode_body(request, raw, content_type, self._limits)
+            return await _run_off_loop(
+                len(decoded_content), self._read_json, route, decoded_content, decoded_content is not raw
+            )
         except BodyError as error:
-            if not self.opens(error.kind):
+            if not self.is_allowed(error.kind):
                 raise
-            return Payload(raw, unscanned=(error.kind,))
+            return RequestBody(raw, unscanned=(error.kind,))
 
-    def _read_json(self, route: Route, plain: bytes, decoded: bool) -> Payload:
-        return self._read_document(route, plain, json_body.parse(plain, depth=self._limits.depth), decoded=decoded)
+    def _read_json(self, route: Route, decoded_content: bytes, decoded: bool) -> RequestBody:
+        return self._read_document(
+            route, decoded_content, json_body.parse(decoded_content, depth=self._limits.depth), decoded=decoded
+        )
 
-    def _read_document(self, route: Route, plain: bytes, document: JsonValue, *, decoded: bool) -> Payload:
+    def _read_document(
+        self, route: Route, decoded_content: bytes, document: JsonValue, *, decoded: bool
+    ) -> RequestBody:
         texts = extraction.extract(document, route.operation, route.dialect)
-        return self._checked(route, Payload(plain, texts, document, decoded))
+        return self._check_unscannable(route, RequestBody(decoded_content, texts, document, decoded))
 
-    def _read_form(self, request: web.Request, route: Route, raw: bytes, content_type: str | None) -> Payload:
+    def _read_form(self, request: web.Request, route: Route, raw: bytes, content_type: str | None) -> RequestBody:
         parts = forms.parse_form(raw, content_type=content_type, content_encoding=content_coding(request))
         read = forms.extract_upload if route.kind is RouteKind.FILES else forms.extract_form
-        return self._checked(route, Payload(raw, read(parts, depth=self._limits.depth)))
+        return self._check_unscannable(route, RequestBody(raw, read(parts, depth=self._limits.depth)))
 
-    def _checked(self, route: Route, payload: Payload) -> Payload:
-        """Refuse or name the parts that hold no text to scan."""
-        texts = payload.texts
+    def _check_unscannable(self, route: Route, body: RequestBody) -> RequestBody:
+        """Refuse unscannable parts, or name them in `unscanned`."""
+        texts = body.texts
         if texts and (model := route.deployment):
             ids = tuple(replace(part, model=model) for part in texts.unscannable)
             texts = replace(texts, model=model, unscannable=ids)
         texts = self._vocabularies.decode_prompts(texts) if texts else None
         parts = texts.unscannable if texts else ()
         for part in parts:
-            if not self.opens(part.kind):
-                said = f"The body holds what cannot be scanned (failure.input.{part.kind})."
-                raise BodyError(part.kind, said, status=422, param=part.path)
-        if not parts and texts is payload.texts:
-            return payload
-        return replace(payload, texts=texts, unscanned=tuple(dict.fromkeys(part.kind for part in parts)))
+            if not self.is_allowed(part.kind):
+                message = f"The body holds what cannot be scanned (failure.input.{part.kind})."
+                raise BodyError(part.kind, message, status=422, param=part.path)
+        if not parts and texts is body.texts:
+            return body
+        return replace(body, texts=texts, unscanned=tuple(dict.fromkeys(part.kind for part in parts)))
 
 
-async def _aside(size: int, read: Callable[..., Payload], *given: object) -> Payload:
-    """Read what has so many bytes: in a thread, if it would hold up the event loop."""
-    return await asyncio.to_thread(read, *given) if size > THREAD_BYTES else read(*given)
+async def _run_off_loop(size: int, read: Callable[..., RequestBody], *arguments: object) -> RequestBody:
+    """Call `read`; in a thread if the body is so large that it would block the event loop."""
+    return await asyncio.to_thread(read, *arguments) if size > THREAD_BYTES else read(*arguments)
 
 
-def _without_body(raw: bytes) -> Payload:
-    """Some libraries send an empty object where there is no body."""
+def _require_empty(raw: bytes) -> RequestBody:
+    """Raise `BodyError` unless the body is empty, or `{}` as some libraries send it."""
     if raw.strip() not in {b"", b"{}"}:
         raise BodyError("malformed", "This method and path take no body.")
-    return Payload(raw)
+    return RequestBody(raw)
 
 
-def _only(request: web.Request, name: str) -> str | None:
-    """The one value of a field: two servers could believe different ones of several."""
+def _single_header(request: web.Request, name: str) -> str | None:
+    """The value of a header that must be unique: two servers could use different ones of several."""
     values = request.headers.getall(name, [])
     if len(values) > 1:
         raise BodyError("encoding", f"{name} is given more than once.", status=415)

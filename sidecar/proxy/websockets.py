@@ -1,8 +1,8 @@
-"""A client's websocket, passed on message by message: what the client sends is scanned, what comes back is not.
+"""Websocket proxy: relays messages one by one; client messages are scanned, upstream messages are not.
 
-Every message is a request of its own to the scanner, and gets a decision of its own. One that is refused does not go
-up; the client reads an error event in the manner of the API, and the socket stays open. Messages stay in order, and a
-client that sends faster than they are scanned waits.
+Each client message is scanned as a request and gets its own decision. A refused message is not forwarded: the client
+gets an error event in the format of the API, and the socket stays open. Messages stay in order; a client that sends
+faster than they are scanned is slowed down.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from sidecar.errors import BodyError, RequestError
-from sidecar.proxy.exchange import Call
+from sidecar.proxy.exchange import Exchange
 from sidecar.server.headers import KEY_PREFIX, protocols
 from sidecar.server.middleware import new_decision_id
 from sidecar.server.responses import error_body
@@ -24,99 +24,111 @@ from sidecar.upstream import Upstream, UpstreamRequest
 from sidecar.util import json
 
 HEARTBEAT = 30.0
-"""Seconds between two pings; a peer that does not answer one is gone."""
+"""Seconds between pings; a peer that does not answer one is considered disconnected."""
 
-Judge = Callable[[Call, str | bytes], Awaitable[None]]
-Refuse = Callable[[Call, RequestError | None], web.Response]
+ScanMessage = Callable[[Exchange, str | bytes], Awaitable[None]]
+RefuseMessage = Callable[[Exchange, RequestError | None], web.Response]
 
 
-class Sockets:
-    """Passes websockets on.
+class WebSocketProxy:
+    """Relays websockets.
 
-    `judge` scans a message; `refuse` makes the answer to one that may not go up, and records it; `record` keeps the
-    decision of one that may. `most`: bytes of a message.
+    `scan` scans a message; `refuse` creates and records the response to a refused one; `record` records an allowed one.
+    `max_bytes`: size limit of a message.
     """
 
     def __init__(
-        self, upstream: Upstream, judge: Judge, refuse: Refuse, record: Callable[[Call, int], None], *, most: int
+        self,
+        upstream: Upstream,
+        scan: ScanMessage,
+        refuse: RefuseMessage,
+        record: Callable[[Exchange, int], None],
+        *,
+        max_bytes: int,
     ) -> None:
-        self._upstream, self._judge, self._refuse, self._record, self._most = upstream, judge, refuse, record, most
+        self._upstream, self._max_bytes = upstream, max_bytes
+        self._scan, self._refuse, self._record = scan, refuse, record
 
-    async def serve(self, call: Call, outgoing: UpstreamRequest) -> web.WebSocketResponse:
-        """Until either side closes. Raises `UpstreamError` if the upstream does not take the socket."""
-        if not web.WebSocketResponse().can_prepare(call.request):
+    async def serve(self, exchange: Exchange, upstream_request: UpstreamRequest) -> web.WebSocketResponse:
+        """Relay until either side closes. Raises `UpstreamError` if the upstream does not accept the websocket."""
+        if not web.WebSocketResponse().can_prepare(exchange.request):
             raise BodyError("malformed", "The request is no handshake of a websocket (RFC 6455, 4.2.1).")
-        spoken = [name for name in protocols(call.request.headers) if KEY_PREFIX not in name]
-        async with self._upstream.connect_websocket(outgoing, spoken, self._most) as up:
-            chosen = [up.protocol] if up.protocol else []
-            down = web.WebSocketResponse(protocols=chosen, max_msg_size=self._most, heartbeat=HEARTBEAT)
-            down.headers.update(call.headers)
-            await down.prepare(call.request)
-            mark_upgraded(call.request)
-            call.answered = True
-            self._record(call, 101)
-            back = asyncio.ensure_future(_pass_back(up, down))
+        subprotocols = [name for name in protocols(exchange.request.headers) if KEY_PREFIX not in name]
+        async with self._upstream.connect_websocket(upstream_request, subprotocols, self._max_bytes) as upstream:
+            accepted = [upstream.protocol] if upstream.protocol else []
+            client = web.WebSocketResponse(protocols=accepted, max_msg_size=self._max_bytes, heartbeat=HEARTBEAT)
+            client.headers.update(exchange.headers)
+            await client.prepare(exchange.request)
+            mark_upgraded(exchange.request)
+            exchange.has_response = True
+            self._record(exchange, 101)
+            to_client = asyncio.ensure_future(_relay_to_client(upstream, client))
             try:
-                await self._pass_up(call, down, up)
+                await self._relay_to_upstream(exchange, client, upstream)
             finally:
-                await _to_its_end(_close(call.request, back, up, down))
-            return down
+                await _finish_although_cancelled(_close(exchange.request, to_client, upstream, client))
+            return client
 
-    async def _pass_up(self, opened: Call, down: web.WebSocketResponse, up: aiohttp.ClientWebSocketResponse) -> None:
-        async for message in down:
+    async def _relay_to_upstream(
+        self, handshake: Exchange, client: web.WebSocketResponse, upstream: aiohttp.ClientWebSocketResponse
+    ) -> None:
+        async for message in client:
             if message.type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
                 break
-            refused = await self._refused(opened, message.data)
-            if refused is not None:
-                await down.send_str(refused.decode())
-            elif up.closed:
+            refusal = await self._refusal_event(handshake, message.data)
+            if refusal is not None:
+                await client.send_str(refusal.decode())
+            elif upstream.closed:
                 break
             elif message.type is WSMsgType.TEXT:
-                await up.send_str(message.data)
+                await upstream.send_str(message.data)
             else:
-                await up.send_bytes(message.data)
+                await upstream.send_bytes(message.data)
 
-    async def _refused(self, opened: Call, message: str | bytes) -> bytes | None:
-        """Scan one message; the event that the client gets in its stead if it may not go up."""
-        call = Call(opened.request, new_decision_id(), opened.route)
+    async def _refusal_event(self, handshake: Exchange, message: str | bytes) -> bytes | None:
+        """Scan one message; returns the error event for the client if it is refused, else None."""
+        exchange = Exchange(handshake.request, new_decision_id(), handshake.route)
         try:
-            await self._judge(call, message)
+            await self._scan(exchange, message)
         except RequestError as error:
-            answer = self._refuse(call, error)
+            response = self._refuse(exchange, error)
             body = error_body(error, "openai")
-            body["error"]["sidecar"] = {"decision": call.id}
-            return _event(call, body, answer.status)
-        if call.outcome.blocked:
-            answer = self._refuse(call, None)
-            return _event(call, json.loads(answer.text or ""), answer.status)
-        self._record(call, 200)
+            body["error"]["sidecar"] = {"decision": exchange.id}
+            return _event(exchange, body, response.status)
+        if exchange.outcome.blocked:
+            response = self._refuse(exchange, None)
+            return _event(exchange, json.loads(response.text or ""), response.status)
+        self._record(exchange, 200)
         return None
 
 
-async def _pass_back(up: aiohttp.ClientWebSocketResponse, down: web.WebSocketResponse) -> None:
-    """What the upstream says, as it says it; when it closes, so does the client's socket."""
-    async for message in up:
+async def _relay_to_client(upstream: aiohttp.ClientWebSocketResponse, client: web.WebSocketResponse) -> None:
+    """Relay upstream messages; close the client's socket when the upstream closes."""
+    async for message in upstream:
         if message.type is WSMsgType.TEXT:
-            await down.send_str(message.data)
+            await client.send_str(message.data)
         elif message.type is WSMsgType.BINARY:
-            await down.send_bytes(message.data)
-    await down.close(code=_sendable(up.close_code))
+            await client.send_bytes(message.data)
+    await client.close(code=_sendable_code(upstream.close_code))
 
 
 async def _close(
-    request: web.Request, back: asyncio.Task[None], up: aiohttp.ClientWebSocketResponse, down: web.WebSocketResponse
+    request: web.Request,
+    to_client: asyncio.Task[None],
+    upstream: aiohttp.ClientWebSocketResponse,
+    client: web.WebSocketResponse,
 ) -> None:
-    """Close both sides: the client's with the reason if the sidecar stops, the upstream's with the client's code."""
-    if not up.closed:  # else its last messages are on their way to the client
-        back.cancel()
-    await asyncio.gather(back, return_exceptions=True)
+    """Close both sides: the client's with a reason if the sidecar stops, the upstream's with the client's code."""
+    if not upstream.closed:  # otherwise its last messages are still being relayed
+        to_client.cancel()
+    await asyncio.gather(to_client, return_exceptions=True)
     if was_cut(request):
-        await down.close(code=WSCloseCode.GOING_AWAY, message=SHUTTING_DOWN.encode())
-    await up.close(code=_sendable(down.close_code))
+        await client.close(code=WSCloseCode.GOING_AWAY, message=SHUTTING_DOWN.encode())
+    await upstream.close(code=_sendable_code(client.close_code))
 
 
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do bounded work to its end although the caller is cancelled, as it is when its client leaves."""
+async def _finish_although_cancelled(work: Coroutine[Any, Any, None]) -> None:
+    """Complete bounded work even if the caller is cancelled, as happens when the client disconnects."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)
@@ -125,11 +137,11 @@ async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-def _sendable(code: int | None) -> int:
-    """A code that may be sent: those that only say how a connection was lost may not (RFC 6455, 7.4.1)."""
+def _sendable_code(code: int | None) -> int:
+    """A close code that may be sent: codes reserved for local use must not be (RFC 6455, 7.4.1)."""
     return code if code is not None and code not in {1005, 1006, 1015} and 1000 <= code < 5000 else 1000
 
 
-def _event(call: Call, body: Any, status: int) -> bytes:
-    """An error event as both APIs have it."""
-    return json.dumps({"type": "error", "event_id": f"event_{call.id}", "status": status, **body})
+def _event(exchange: Exchange, body: Any, status: int) -> bytes:
+    """An error event in the format of both APIs."""
+    return json.dumps({"type": "error", "event_id": f"event_{exchange.id}", "status": status, **body})

@@ -30,7 +30,7 @@ from sidecar.policy import Policy
 from sidecar.runtime.builder import ServerContext
 from sidecar.runtime.reload import Reloader, reloadable, watched_files
 from sidecar.runtime.snapshot import SharedResources, Snapshot
-from sidecar.scan.exceptions import Exemptions
+from sidecar.scan.exceptions import RuleExceptions
 from sidecar.server.access_log import access_log
 from sidecar.server.allowed_hosts import allow_hosts, is_loopback
 from sidecar.server.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
@@ -124,7 +124,7 @@ class Sidecar:
         decision_log = DecisionLog(self.store, settings.store, settings.log)
         await decision_log.start()
         stack.push_async_callback(decision_log.close)
-        exceptions = Exemptions(self.store)
+        exceptions = RuleExceptions(self.store)
         await exceptions.start()
         stack.push_async_callback(exceptions.close)
         server = ServerContext(secret, exceptions, self.store.disagreements)
@@ -159,7 +159,9 @@ class Sidecar:
         exempt_prefix = f"{ENVOY}/" if self.settings.compat.envoy else None
         return allow_hosts(listen.hosts, listen=listen.host, exempt_prefix=exempt_prefix)
 
-    def _admin_app(self, decision_log: DecisionLog, limiter: limits.Limiter, exceptions: Exemptions) -> web.Application:
+    def _admin_app(
+        self, decision_log: DecisionLog, limiter: limits.Limiter, exceptions: RuleExceptions
+    ) -> web.Application:
         dependencies = Dependencies(
             self.settings,
             self.store,
@@ -243,10 +245,10 @@ class Sidecar:
 
     async def _listen_for_envoy(self, port: int) -> None:
         try:
-            from sidecar.api.compat.envoy_grpc import GrpcChecks  # noqa: PLC0415 - an extra
+            from sidecar.api.compat.envoy_grpc import GrpcAuthorization  # noqa: PLC0415 - an extra
         except ImportError:
             raise ConfigError("listen.grpc_port", ["needs the extra: pip install 'prompt-sidecar[grpc]'"]) from None
-        checks = GrpcChecks(self.settings, self.data_port, lambda: self.settings.compat.envoy)
+        checks = GrpcAuthorization(self.settings, self.data_port, lambda: self.settings.compat.envoy)
         self._stack.push_async_callback(self._close_site, checks.close)
         self.grpc_port = await checks.listen(port, share=self._share_ports)
 

@@ -21,7 +21,7 @@ from sidecar.policy.switches import apply_switches
 from sidecar.scan import cache as verdicts
 from sidecar.scan import shadow
 from sidecar.scan.cache import CachedLayer, ReportCache
-from sidecar.scan.engine import ALWAYS, Engine, Exempting, Stage, Terms
+from sidecar.scan.engine import ANY_SCORE, Engine, EngineConfig, ExceptionLookup, Stage
 from sidecar.storage import Disagreements
 from sidecar.types import Action, LayerName
 from sidecar.util import logs
@@ -52,7 +52,7 @@ class ServerContext:
     """
 
     secret: bytes
-    exceptions: Exempting | None = None
+    exceptions: ExceptionLookup | None = None
     disagreements: Disagreements | None = None
     passed_rules: set[Rule] = field(default_factory=set)
 
@@ -79,14 +79,14 @@ async def open_scanner(
         result_cache = await _open_cache(settings, server, stack)
         stages = [_cached(stage, result_cache, server, rules) for stage in stages]
         gate = limits.counted_bulkhead(settings.scan.concurrency, settings.scan.queue)
-        terms = _engine_terms(settings, rules, early=server is not None)
-        engine = Engine(stages, terms, gate, server.exceptions if server else None)
+        engine_config = _engine_config(settings, rules, early=server is not None)
+        engine = Engine(stages, engine_config, gate, server.exceptions if server else None)
         if server is not None and server.disagreements is not None and settings.shadow.policies:
             shadow_engine = await _shadow_engine(settings, engine, result_cache, server)
-            shadow_scanner = shadow.Shadow(shadow_engine, settings.shadow, server.disagreements)
+            shadow_scanner = shadow.ShadowScanner(shadow_engine, settings.shadow, server.disagreements)
             await shadow_scanner.start()
             stack.push_async_callback(shadow_scanner.close)
-            engine.watcher = shadow_scanner.watch
+            engine.observer = shadow_scanner.observe
         yield Scanner(engine, rules, tuple(degraded))
 
 
@@ -125,8 +125,8 @@ async def _shadow_engine(
     await _run_selftests(rules, stages, server, selftests=True)
     stages = [_cached(stage, result_cache, server, rules) for stage in stages]
     stages += [replace(s, on_failure="skip") for s in engine.stages if s.layer.name is LayerName.SEMANTIC]
-    gate = limits.counted_bulkhead(SHADOW_CONCURRENCY, shadow.PENDING)
-    return Engine(stages, _engine_terms(settings, rules, early=True), gate, server.exceptions)
+    gate = limits.counted_bulkhead(SHADOW_CONCURRENCY, shadow.MAX_RUNNING)
+    return Engine(stages, _engine_config(settings, rules, early=True), gate, server.exceptions)
 
 
 async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]) -> list[Stage]:
@@ -136,9 +136,9 @@ async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degr
     semantic = await _semantic(settings, rules, stack, degraded) if layers.semantic.enabled else None
     if layers.rules.enabled:
         layer = await asyncio.to_thread(RulesLayer, rules, unaided=semantic is None)
-        stages.append(Stage(layer, failure.rules, ALWAYS))
+        stages.append(Stage(layer, failure.rules, ANY_SCORE))
     if semantic is not None:
-        stages.append(Stage(semantic, failure.semantic, until_settled=True))
+        stages.append(Stage(semantic, failure.semantic, skip_if_settled=True))
     return stages
 
 
@@ -198,9 +198,9 @@ def _rules_of(rules: Policy, kind: str) -> list[Rule]:
     return [rule for rule in rules.rules if getattr(rule, kind) and rule.status != "retired"]
 
 
-def _engine_terms(settings: Settings, rules: Policy, *, early: bool) -> Terms:
+def _engine_config(settings: Settings, rules: Policy, *, early: bool) -> EngineConfig:
     sources, models = settings.scan.sources.by_source, settings.models
-    return Terms(
+    return EngineConfig(
         threshold=settings.scan.threshold,
         deadline=settings.scan.deadline,
         deadline_per_mb=settings.scan.deadline_per_mb,

@@ -95,7 +95,7 @@ class Snapshot:
         handler = self._routes.get((request.method, request.rel_url.raw_path))
         if handler is not None:
             return await handler(request)
-        if self._envoy is not None and self._envoy.takes(request):
+        if self._envoy is not None and self._envoy.handles(request):
             return await self._envoy.handle(request)
         if is_sidecar_path(request.path) and not self._proxy.serves(request):
             raise no_route_error(

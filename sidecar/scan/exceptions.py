@@ -1,9 +1,9 @@
-"""The exceptions that hold now: what somebody has marked as a false positive, for one rule on one text.
+"""Valid exceptions: false positives that an administrator has marked, each for one rule on one text.
 
-Known here within `REFRESH` seconds of being made or revoked anywhere. A text is known by an HMAC under a secret
-that all replicas share and that lives as long as an exception may: it means nothing outside the store. While the
-store does not answer, what is known goes on to hold until it expires, but for at most `STALE` seconds: after that
-nothing is excepted, which refuses more and not less.
+Each replica sees additions and revocations within `REFRESH` seconds. A text is identified by an HMAC under a secret
+that all replicas share and that outlives every exception; the digest means nothing outside the store. While the store
+does not answer, cached exceptions stay valid until they expire, but for at most `STALE` seconds: after that nothing is
+excepted, which blocks more, not less.
 """
 
 from __future__ import annotations
@@ -24,54 +24,54 @@ from sidecar.util import logs
 from sidecar.util.tasks import Background
 
 SECRET = TOPIC = "exceptions"
-FOR_EVER = timedelta(days=36_500)
+SECRET_LIFETIME = timedelta(days=36_500)
 REFRESH = 2.0
 STALE = 60.0
-LONGEST = timedelta(days=366)
-LONGEST_REASON = 500
+MAX_LIFETIME = timedelta(days=366)
+MAX_REASON_CHARS = 500
 _log = logs.get("exemptions")
 
 
-class Exemptions:
-    """Answers whether a rule is excepted on a text. `start` it first; `close` it at the end."""
+class RuleExceptions:
+    """Cached lookup of excepted rules by text. Call `start` before use and `close` at the end."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._secret = b""
-        self._live: dict[str, list[RuleException]] = {}
-        self._known_at = 0.0
+        self._by_digest: dict[str, list[RuleException]] = {}
+        self._refreshed_at = 0.0
         self._changed = asyncio.Event()
         self._background = Background()
 
     async def start(self) -> None:
-        """Fetch the secret and what holds, and keep it fresh. May raise `StoreError`."""
-        self._secret = (await self._store.secrets.current(SECRET, datetime.now(UTC), FOR_EVER)).value
+        """Load the secret and the valid exceptions, and keep them fresh. May raise `StoreError`."""
+        self._secret = (await self._store.secrets.current(SECRET, datetime.now(UTC), SECRET_LIFETIME)).value
         await self.refresh()
         self._store.notices.subscribe(TOPIC, lambda _: self._changed.set())
         self._background.repeat("exceptions_refresh", self._try_to_refresh, 0.0)
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop refreshing."""
         await self._background.close()
 
     async def refresh(self) -> None:
-        """Ask the store now. May raise `StoreError`."""
-        live: dict[str, list[RuleException]] = {}
-        for one in await self._store.exceptions.valid(datetime.now(UTC)):
-            live.setdefault(one.digest, []).append(one)
-        self._live, self._known_at = live, time.monotonic()
+        """Reload from the store now. May raise `StoreError`."""
+        by_digest: dict[str, list[RuleException]] = {}
+        for exception in await self._store.exceptions.valid(datetime.now(UTC)):
+            by_digest.setdefault(exception.digest, []).append(exception)
+        self._by_digest, self._refreshed_at = by_digest, time.monotonic()
 
     def digest(self, text: str) -> str:
-        """What a text is known by."""
+        """The keyed digest that identifies a text."""
         return hmac.new(self._secret, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
-    def of(self, segments: Sequence[Segment], key_id: str | None) -> tuple[frozenset[str], ...]:
-        """For each segment the rules that are excepted on it for this key; empty if there are none at all."""
-        if not self._live or time.monotonic() - self._known_at > STALE:
+    def rules_for(self, segments: Sequence[Segment], key_id: str | None) -> tuple[frozenset[str], ...]:
+        """The rules excepted for this key on each segment; empty if there are none at all."""
+        if not self._by_digest or time.monotonic() - self._refreshed_at > STALE:
             return ()
         now = datetime.now(UTC)
-        found = tuple(self._rules(segment.text, key_id, now) for segment in segments)
-        return found if any(found) else ()
+        rules = tuple(self._rules(segment.text, key_id, now) for segment in segments)
+        return rules if any(rules) else ()
 
     async def add(
         self,
@@ -87,35 +87,37 @@ class Exemptions:
         """Except `rule` on the text with this digest, here at once. Raises `RequestError` for a bad argument."""
         if not rule or not digest:
             raise RequestError("An exception needs a rule and the digest of a text.", param="rule")
-        if not timedelta() < lasts <= LONGEST:
-            raise RequestError(f"An exception lasts for at most {LONGEST.days} days.", param="lasts")
-        if not reason.strip() or len(reason) > LONGEST_REASON:
-            raise RequestError(f"An exception needs a reason of 1 to {LONGEST_REASON} characters.", param="reason")
-        now, made = datetime.now(UTC), f"exc_{secrets.token_hex(6)}"
-        one = RuleException(made, rule, digest, reason, author, now, now + lasts, key_id, decision)
-        await self._store.exceptions.add(one)
-        await self._tell()
-        _log.info("exception_added", exception=made, rule=rule, key_id=key_id)
-        return one
+        if not timedelta() < lasts <= MAX_LIFETIME:
+            raise RequestError(f"An exception lasts for at most {MAX_LIFETIME.days} days.", param="lasts")
+        if not reason.strip() or len(reason) > MAX_REASON_CHARS:
+            raise RequestError(f"An exception needs a reason of 1 to {MAX_REASON_CHARS} characters.", param="reason")
+        now, exception_id = datetime.now(UTC), f"exc_{secrets.token_hex(6)}"
+        exception = RuleException(exception_id, rule, digest, reason, author, now, now + lasts, key_id, decision)
+        await self._store.exceptions.add(exception)
+        await self._refresh_everywhere()
+        _log.info("exception_added", exception=exception_id, rule=rule, key_id=key_id)
+        return exception
 
-    async def revoke(self, exemption_id: str, by: str) -> bool:
-        """Revoke, here at once. False: there is none that could be."""
-        gone = await self._store.exceptions.revoke(exemption_id, datetime.now(UTC), by)
-        await self._tell()
-        if gone:
-            _log.info("exception_revoked", exception=exemption_id)
-        return gone
+    async def revoke(self, exception_id: str, revoked_by: str) -> bool:
+        """Revoke, effective at once here. False if there is no such valid exception."""
+        revoked = await self._store.exceptions.revoke(exception_id, datetime.now(UTC), revoked_by)
+        await self._refresh_everywhere()
+        if revoked:
+            _log.info("exception_revoked", exception=exception_id)
+        return revoked
 
-    async def _tell(self) -> None:
+    async def _refresh_everywhere(self) -> None:
         await self.refresh()
         await self._store.notices.publish(TOPIC, EVERYTHING)
 
     def _rules(self, text: str, key_id: str | None, now: datetime) -> frozenset[str]:
-        known = self._live.get(self.digest(text), ())
-        return frozenset(one.rule for one in known if one.key_id in {None, key_id} and one.is_valid(now))
+        exceptions = self._by_digest.get(self.digest(text), ())
+        return frozenset(
+            exception.rule for exception in exceptions if exception.key_id in {None, key_id} and exception.is_valid(now)
+        )
 
     async def _try_to_refresh(self) -> None:
-        """When word comes that something has changed, and from time to time."""
+        """Refresh on a change notification, and every `REFRESH` seconds."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), REFRESH)
         self._changed.clear()

@@ -1,13 +1,13 @@
-"""Fuses hints with what the model says of the same place. Pure values.
+"""Fuses rule hints with the model's findings at the same place. Pure values.
 
-A hint never blocks alone. It multiplies the odds of the model's findings that its place overlaps:
+A hint never blocks alone. It multiplies the odds of the model's findings that its span overlaps:
 
     odds(fused) = odds(model) x (product of score / (1 - score) over the hints) ** WEIGHT
 
 which is the weight of evidence of I. J. Good (Probability and the Weighing of Evidence, 1950): a hint worth 0.8 is met
-four times as often in attacks as in harmless texts that look like them. Each rule counts once a finding, and all
-together at most `MOST`: rules that look for the same words are no independent witnesses, and neither are rules and
-model, which is what the exponent is for. Where the model found nothing, or is not asked, hints change nothing.
+four times as often in attacks as in similar harmless texts. Each rule counts once per finding, and their product is
+capped at `MAX_ODDS_FACTOR`: rules that match the same words are not independent, and neither are rules and model, which
+is what the exponent is for. Without a finding of the model, hints change nothing.
 """
 
 from __future__ import annotations
@@ -18,56 +18,64 @@ from dataclasses import replace
 
 from sidecar.types import Finding, LayerName, LayerReport, SegmentReport
 
-MOST = 20.0
-"""What all hints together multiply the odds by at most: with less than 0.07 of the model they never reach 0.6."""
+MAX_ODDS_FACTOR = 20.0
+"""Cap on the product of all hints: a model score below 0.07 never reaches 0.6."""
 WEIGHT = 1.0
-"""Chosen on a quarter of the held-back rows (`python -m training.combine --every 4`): from .75 to 1.5 it makes no
-difference that they could show (2 % false positives: .490, .493, .474 caught with .75, 1, 1.25; .478 without hints)."""
+"""Chosen on a quarter of the holdout rows (`python -m training.combine --every 4`): from .75 to 1.5 they show no
+significant difference (recall at 2 % false positives: .490, .493, .474 with .75, 1, 1.25; .478 without hints)."""
 _CERTAIN = 1 - 1e-9
 
 
-def fused(report: LayerReport, earlier: Sequence[LayerReport], weight: float = WEIGHT) -> LayerReport:
-    """The model's report with the hints of the reports before it; any other layer's report as it is."""
+def fuse_hints(report: LayerReport, earlier: Sequence[LayerReport], weight: float = WEIGHT) -> LayerReport:
+    """The model's report fused with the hints of earlier reports; any other layer's report unchanged."""
     if report.layer is not LayerName.SEMANTIC or report.score is None or not report.segment_reports:
         return report
     hints = _hints(earlier, len(report.segment_reports))
     if not any(hints):
         return report
-    each = [
-        _segment(one, found, weight) if found else one for one, found in zip(report.segment_reports, hints, strict=True)
+    segment_reports = [
+        _fuse_segment(segment_report, segment_hints, weight) if segment_hints else segment_report
+        for segment_report, segment_hints in zip(report.segment_reports, hints, strict=True)
     ]
-    over = LayerReport.from_segments(report.layer, each)
-    return replace(report, score=over.score, findings=over.findings, segment_reports=over.segment_reports)
+    rebuilt = LayerReport.from_segments(report.layer, segment_reports)
+    return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)
 
 
 def _hints(earlier: Sequence[LayerReport], segments: int) -> list[list[Finding]]:
     """The hints on each segment."""
     reports = [report for report in earlier if len(report.segment_reports) == segments]
-    return [[f for report in reports for f in report.segment_reports[at].findings if f.hint] for at in range(segments)]
+    return [
+        [f for report in reports for f in report.segment_reports[index].findings if f.hint] for index in range(segments)
+    ]
 
 
-def _segment(report: SegmentReport, hints: Sequence[Finding], weight: float) -> SegmentReport:
-    findings = tuple(_raised(found, hints, weight) if found.decides else found for found in report.findings)
+def _fuse_segment(report: SegmentReport, hints: Sequence[Finding], weight: float) -> SegmentReport:
+    findings = tuple(
+        _raise_score(finding, hints, weight) if finding.decides else finding for finding in report.findings
+    )
     return replace(report, score=max([report.score, *(f.score for f in findings if f.decides)]), findings=findings)
 
 
-def _raised(found: Finding, hints: Sequence[Finding], weight: float) -> Finding:
-    """The finding with the hints at its place, each rule at its highest worth."""
-    worth: dict[str, float] = {}
+def _raise_score(finding: Finding, hints: Sequence[Finding], weight: float) -> Finding:
+    """The finding with the overlapping hints applied, each rule with its highest score.
+
+    The odds factor is at least 1 for each rule (its score starts at 0.5), so hints never lower a score.
+    """
+    best_scores: dict[str, float] = {}
     for hint in hints:
-        if _overlap(found, hint):
-            worth[hint.rule] = max(hint.score, worth.get(hint.rule, 0.5))
-    factor = min(MOST, math.prod(_odds(score) for score in worth.values())) ** weight
-    odds = _odds(found.score) * factor
-    return replace(found, score=max(found.score, odds / (1 + odds)))
+        if _overlap(finding, hint):
+            best_scores[hint.rule] = max(hint.score, best_scores.get(hint.rule, 0.5))
+    factor = min(MAX_ODDS_FACTOR, math.prod(_odds(score) for score in best_scores.values())) ** weight
+    odds = _odds(finding.score) * factor
+    return replace(finding, score=max(finding.score, odds / (1 + odds)))
 
 
 def _odds(score: float) -> float:
     return min(score, _CERTAIN) / (1 - min(score, _CERTAIN))
 
 
-def _overlap(one: Finding, other: Finding) -> bool:
-    """Whether both stand at the same place; a finding without a place is about the whole text."""
-    if one.start is None or one.end is None or other.start is None or other.end is None:
+def _overlap(first: Finding, second: Finding) -> bool:
+    """Whether both spans overlap; a finding without a span covers the whole text."""
+    if first.start is None or first.end is None or second.start is None or second.end is None:
         return True
-    return one.start < other.end and other.start < one.end
+    return first.start < second.end and second.start < first.end

@@ -1,7 +1,7 @@
 """Which texts of a request are scanned: those of sources that some layer reads, and their joined readings.
 
-Every entry point that takes more than a single prompt chooses here, so that a request is read the same way wherever it
-comes in.
+Every entry point that takes more than a single prompt uses `select`, so that the same request is scanned the same way
+everywhere.
 """
 
 from __future__ import annotations
@@ -36,8 +36,12 @@ def select(settings: Settings, extraction: Extraction, additional: Iterable[Segm
 def sources_read(settings: Settings, model: str | None = None) -> frozenset[Source]:
     """The sources that at least one layer in use reads, in requests to this model."""
     used = {layer: settings.is_enabled(layer) for layer in LayerName}
-    stated = {name: one.layers for name, one in settings.models.items() if one.layers is not None}
-    if (only := by_model.find(stated, model)) is not None:
-        used = {layer: used[layer] and layer in only for layer in used}
-    terms = settings.scan.sources.by_source
-    return frozenset(source for source, one in terms.items() if any(used[layer] for layer in one.layers))
+    layers_by_model = {
+        name: override.layers for name, override in settings.models.items() if override.layers is not None
+    }
+    if (allowed_layers := by_model.find(layers_by_model, model)) is not None:
+        used = {layer: used[layer] and layer in allowed_layers for layer in used}
+    source_settings = settings.scan.sources.by_source
+    return frozenset(
+        source for source, override in source_settings.items() if any(used[layer] for layer in override.layers)
+    )

@@ -1,7 +1,7 @@
 """The scan use case without HTTP. Every entry point that scans requests does it through one `ScanService`.
 
-An entry point reads what it was sent into a `ScanInput`, and makes its own answer of a `ScanOutcome`. What the mode
-makes of a verdict, and what is recorded of it, is the same everywhere and decided here.
+An entry point turns its request into a `ScanInput` and a `ScanOutcome` into its own response. How `mode` applies to a
+verdict, and what is recorded, is the same for all of them and decided here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOTHING_SCANNED = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 
 @dataclass(frozen=True, slots=True)
 class ScanContext:
-    """Who asks, and where. `decision`: the id of the decision; `entrypoint`: `inline`, `api`, `compat` or `answer`."""
+    """Client and route of a scan. `decision`: its id; `entrypoint`: `inline`, `api`, `compat` or `answer`."""
 
     decision: str
     entrypoint: str
@@ -38,9 +38,9 @@ class ScanContext:
 class ScanOutcome:
     """A verdict and what follows from it.
 
-    `action`: `allow`, `block`, or `monitor` for what would have been refused. `unscanned` names what reaches the model
-    unscanned, in the words of `failure`. `enforce`: under `mode: monitor` what would have been done (`allow`, `block`,
-    or the cause of an error).
+    `action`: `allow`, `block`, or `monitor` for a request that enforcement would have refused. `unscanned`: kinds of
+    content that reach the model unscanned, named as in `failure`. `enforce`: under `mode: monitor` the action that
+    enforcement would have taken (`allow`, `block`, or the cause of an error).
     """
 
     verdict: Verdict = NOTHING_SCANNED
@@ -83,10 +83,10 @@ class ScanService:
     def decide(
         self, verdict: Verdict, unscanned: Sequence[str] = (), *, monitored: bool, closed: str | None = None
     ) -> ScanOutcome:
-        """What is done. `unscanned`: kinds of content that no layer reads and policy lets through.
+        """The outcome. `unscanned`: kinds of content that no layer reads and the policy allows.
 
-        `closed`: under monitor, the first of them that would have been refused. Whoever gets an outcome with a
-        `failure` answers with an error.
+        `closed`: under monitor, the first of them that would have been refused. For an outcome with a `failure` the
+        caller must respond with an error.
         """
         blocked = verdict.action is Action.BLOCK
         passing = verdict.failure or ",".join(unscanned) or None
@@ -103,7 +103,7 @@ class ScanService:
         segments: Sequence[Segment] = (),
         model: str | None = None,
     ) -> None:
-        """Record the decision, in order, after what is running: no response waits for its record."""
+        """Record the decision from the event loop, in order: no response waits for its record."""
         text = "\n".join(segment.text for segment in segments)
         decision = Decision(
             id=context.decision,

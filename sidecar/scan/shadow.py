@@ -1,7 +1,7 @@
-"""A second policy set beside the first: sees the same, decides nothing, and its disagreement is written down.
+"""Shadow mode: a second policy set scans the same requests, and disagreements with the enforced verdict are stored.
 
-Nobody waits for it. What it has no room for is left out and counted; only so many of its newest disagreements are
-kept. Its patterns are compared, on the same model and examples; where a judge has decided there is nothing to compare.
+No request waits for it. Scans beyond the bound are dropped and counted; only the newest disagreements are kept. It
+compares rules, with the same model and examples; requests that a judge decided are skipped.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from sidecar.types import Finding, LayerName, ScanRequest, Verdict
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 
-PENDING = 64
-WAITING = 1_000
-WRITE_EVERY = 1.0
-MOST_RULES = 20
+MAX_RUNNING = 64
+MAX_UNWRITTEN = 1_000
+WRITE_INTERVAL = 1.0
+MAX_RULES = 20
 _log = logs.get("shadow")
 
 
-class Shadow:
-    """Watches with `engine`, which has the second policy set. `start` and `close` it."""
+class ShadowScanner:
+    """Scans with `engine`, which has the second policy set. Call `start` and `close`."""
 
     def __init__(self, engine: Engine, settings: config.Shadow, disagreements: Disagreements) -> None:
         self._engine, self._settings, self._disagreements = engine, settings, disagreements
         self._running = 0
-        self._found: deque[Disagreement] = deque(maxlen=WAITING)
+        self._unwritten: deque[Disagreement] = deque(maxlen=MAX_UNWRITTEN)
         self._background = Background()
-        self._chance = random.Random()  # noqa: S311 - a sample, no secret
+        self._random = random.Random()  # noqa: S311 - a sample, no secret
 
     async def start(self) -> None:
-        """Write down what is found from time to time."""
-        self._background.repeat("shadow_write", self._write, WRITE_EVERY)
+        """Write disagreements to the store every `WRITE_INTERVAL` seconds."""
+        self._background.repeat("shadow_write", self._write, WRITE_INTERVAL)
 
     async def close(self) -> None:
-        """Stop, and write what was found."""
+        """Stop, and write the remaining disagreements."""
         await self._background.close()
         await self._write()
 
-    def watch(self, request: ScanRequest, caller: Caller, verdict: Verdict) -> None:
-        """Look at what was decided. Returns at once."""
+    def observe(self, request: ScanRequest, caller: Caller, verdict: Verdict) -> None:
+        """Compare this verdict in the background. Returns at once."""
         if verdict.failure or verdict.layer_used is LayerName.LLM_JUDGE or not caller.decision:
             return
-        if self._chance.random() >= self._settings.share:
+        if self._random.random() >= self._settings.share:
             return
-        if self._running >= PENDING:
+        if self._running >= MAX_RUNNING:
             SHADOW.labels("dropped").inc()
             return
         self._running += 1
@@ -60,21 +60,21 @@ class Shadow:
 
     async def _compare(self, request: ScanRequest, caller: Caller, verdict: Verdict) -> None:
         try:
-            other = await self._engine.scan(request, caller)
+            shadow_verdict = await self._engine.scan(request, caller)
         finally:
             self._running -= 1
-        if other.failure:
+        if shadow_verdict.failure:
             SHADOW.labels("failed").inc()
-        elif other.action is verdict.action:
+        elif shadow_verdict.action is verdict.action:
             SHADOW.labels("agreed").inc()
         else:
             SHADOW.labels("disagreed").inc()
-            self._found.append(_disagreement(caller, verdict, other))
+            self._unwritten.append(_disagreement(caller, verdict, shadow_verdict))
 
     async def _write(self) -> None:
-        if not self._found:
+        if not self._unwritten:
             return
-        batch = list(self._found)
+        batch = list(self._unwritten)
         try:
             await self._disagreements.add(batch)
             await self._disagreements.keep(self._settings.keep)
@@ -82,10 +82,10 @@ class Shadow:
             _log.warning("shadow_write_failed", error=error)
             return
         for _ in batch:
-            self._found.popleft()
+            self._unwritten.popleft()
 
 
-def _disagreement(caller: Caller, verdict: Verdict, other: Verdict) -> Disagreement:
+def _disagreement(caller: Caller, verdict: Verdict, shadow_verdict: Verdict) -> Disagreement:
     return Disagreement(
         decision=caller.decision,
         at=datetime.now(UTC),
@@ -94,14 +94,14 @@ def _disagreement(caller: Caller, verdict: Verdict, other: Verdict) -> Disagreem
         action=str(verdict.action),
         score=verdict.risk_score,
         rules=_rules(verdict.findings),
-        other_revision=other.revision,
-        other_action=str(other.action),
-        other_score=other.risk_score,
-        other_rules=_rules(other.findings),
+        other_revision=shadow_verdict.revision,
+        other_action=str(shadow_verdict.action),
+        other_score=shadow_verdict.risk_score,
+        other_rules=_rules(shadow_verdict.findings),
     )
 
 
 def _rules(findings: Sequence[Finding]) -> list[str]:
-    """The rules that were met, the weightiest first."""
+    """The rules that matched, by descending score."""
     ranked = sorted((f for f in findings if f.decides), key=lambda f: -f.score)
-    return list(dict.fromkeys(finding.rule for finding in ranked))[:MOST_RULES]
+    return list(dict.fromkeys(finding.rule for finding in ranked))[:MAX_RULES]

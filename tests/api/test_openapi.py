@@ -1,4 +1,4 @@
-"""Twin of sidecar/api/openapi.py: the document is valid, and a real sidecar answers as it says."""
+"""Twin of sidecar/api/openapi.py: the document is valid, and a real sidecar responds accordingly."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_the_document_is_valid_openapi() -> None:
 
 
 def test_what_is_switched_off_is_not_described() -> None:
-    """What the admin port alone answers is described there alone; no mark of ours is left."""
+    """Routes of the admin port are described only there; no internal marks remain."""
     assert "/metrics" in openapi.document(ADMIN)["paths"]
     assert "/metrics" not in openapi.document()["paths"]
     assert not [item for item in openapi.document(ADMIN)["paths"].values() if openapi.WHEN in item]
 
 
 def test_every_route_of_the_adapters_is_described() -> None:
-    """Under their switches, and there alone."""
+    """Only if their switches are on."""
     served = {(adapter.switch, path) for adapter in ADAPTERS for path in adapter.paths} | {("envoy", "/envoy/{path}")}
     plain = set(openapi.document()["paths"])
     described = {
@@ -50,7 +50,7 @@ def test_every_route_of_the_adapters_is_described() -> None:
 
 
 def test_every_route_of_the_scan_door_is_described() -> None:
-    """A route that nobody described does not ship, nor a description without its route."""
+    """Every route is described, and every description has a route."""
     api_routes = ScanApi(None, None, None, Settings()).routes()  # type: ignore[arg-type]
     served = {(route.path, route.method.lower()) for route in [*api_routes, *data_routes(), *openapi.routes(frozenset)]}
     described = {(path, method) for path, item in openapi.document()["paths"].items() for method in item}
@@ -66,10 +66,10 @@ def key(rules_sidecar: SidecarProcess) -> str:
 def body_schema(api: dict[str, Any], path: str, status: int) -> dict[str, Any]:
     """The schema of one answer, with the names that it refers to."""
     operation = next(iter(api["paths"][path].values()))
-    found = operation["responses"][str(status)]
-    if "$ref" in found:
-        found = api["components"]["responses"][found["$ref"].rpartition("/")[2]]
-    return {**found["content"]["application/json"]["schema"], "components": api["components"]}
+    results = operation["responses"][str(status)]
+    if "$ref" in results:
+        results = api["components"]["responses"][results["$ref"].rpartition("/")[2]]
+    return {**results["content"]["application/json"]["schema"], "components": api["components"]}
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def body_schema(api: dict[str, Any], path: str, status: int) -> dict[str, Any]:
 def test_answers_are_as_described(
     rules_sidecar: SidecarProcess, key: str, path: str, body: object, status: int
 ) -> None:
-    """What a real sidecar says satisfies the schema of that status."""
-    found = httpx.post(rules_sidecar.base + path, json=body, headers={"X-API-Key": key})
-    assert found.status_code == status
-    OAS31Validator(body_schema(openapi.document(), path, status)).validate(found.json())
+    """Responses of a real sidecar satisfy the schema of their status."""
+    results = httpx.post(rules_sidecar.base + path, json=body, headers={"X-API-Key": key})
+    assert results.status_code == status
+    OAS31Validator(body_schema(openapi.document(), path, status)).validate(results.json())
 
 
 def test_errors_before_the_body_are_as_described(rules_sidecar: SidecarProcess) -> None:
@@ -107,12 +107,12 @@ def test_errors_before_the_body_are_as_described(rules_sidecar: SidecarProcess) 
 @pytest.mark.parametrize("path", ["/ready", "/startup"])
 def test_probes_are_as_described(rules_sidecar: SidecarProcess, path: str) -> None:
     """The probes of the admin port satisfy their schemas."""
-    found = httpx.get(rules_sidecar.admin + path)
-    OAS31Validator(body_schema(openapi.document(ADMIN), path, found.status_code)).validate(found.json())
+    results = httpx.get(rules_sidecar.admin + path)
+    OAS31Validator(body_schema(openapi.document(ADMIN), path, results.status_code)).validate(results.json())
 
 
 def test_both_ports_serve_the_document_and_the_admin_port_the_page(rules_sidecar: SidecarProcess) -> None:
-    """Each port describes what it answers; the page comes with the headers of the dashboard, and needs no login."""
+    """Each port describes its own routes; the page comes with the headers of the dashboard, and needs no login."""
     assert httpx.get(f"{rules_sidecar.base}/openapi.json").json() == openapi.document()
     assert httpx.get(f"{rules_sidecar.admin}/openapi.json").json() == openapi.document(ADMIN)
     page = httpx.get(f"{rules_sidecar.admin}/reference")
@@ -121,7 +121,7 @@ def test_both_ports_serve_the_document_and_the_admin_port_the_page(rules_sidecar
 
 
 async def test_the_document_is_served_as_json_for_the_switches_of_now() -> None:
-    """A switch that is turned while the process runs shows in the next answer."""
+    """A changed switch shows in the next response."""
     switches = {"on": frozenset[str]()}
     app = web.Application()
     app.add_routes(openapi.routes(lambda: switches["on"]))

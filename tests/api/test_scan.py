@@ -1,4 +1,4 @@
-"""Twin of sidecar/api/scan.py: what a verdict becomes on the wire. The happy rows are in tests/test_spec.py."""
+"""Twin of sidecar/api/scan.py: verdicts as HTTP responses. Successful cases are in tests/test_spec.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.errors import LayerError
 from sidecar.limits import MemoryLimiter
-from sidecar.scan.engine import Engine, Stage, Terms
+from sidecar.scan.engine import Engine, EngineConfig, Stage
 from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, LayerName, LayerReport, ScanRequest
@@ -26,7 +26,7 @@ from sidecar.util.bulkhead import Bulkhead
 
 @dataclass
 class Broken:
-    """A layer that has no answer."""
+    """A layer that fails."""
 
     cause: str
     name: LayerName = LayerName.SEMANTIC
@@ -38,7 +38,7 @@ class Broken:
 
 @asynccontextmanager
 async def door(folder: Path, engine: Engine) -> AsyncIterator[tuple[TestServer, str]]:
-    """The scan door over this engine, and a valid key."""
+    """The scan API over this engine, and a valid key."""
     settings = Settings()
     store = await Store.open(f"sqlite:///{folder}/api.db")
     ring = KeyRing(store, settings.auth)
@@ -70,19 +70,19 @@ async def ask(server: TestServer, key: str, path: str = "/api/v1/prompt/scan") -
 async def test_a_scan_that_could_not_be_done_is_an_error_when_closed(
     tmp_path: Path, cause: str, status: int, path: str
 ) -> None:
-    """Closed: no result is made up; the client learns that there is none."""
-    engine = Engine([Stage(Broken(cause))], Terms(), Bulkhead(4, 4))
+    """Closed: an error and no result."""
+    engine = Engine([Stage(Broken(cause))], EngineConfig(), Bulkhead(4, 4))
     async with door(tmp_path, engine) as (server, key):
-        found, body, headers = await ask(server, key, path)
-    assert found == status
+        results, body, headers = await ask(server, key, path)
+    assert results == status
     assert isinstance(body, dict)
     assert list(body) == ["detail"]
     assert status == 422 or headers["Retry-After"] == "1"
 
 
 async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -> None:
-    """Open: the action is allow, and the header says that nothing was scanned."""
-    engine = Engine([Stage(Broken("unavailable"), "skip")], Terms(all_failed=Action.ALLOW), Bulkhead(4, 4))
+    """Open: the action is allow, and a header names the failure."""
+    engine = Engine([Stage(Broken("unavailable"), "skip")], EngineConfig(all_failed=Action.ALLOW), Bulkhead(4, 4))
     async with door(tmp_path, engine) as (server, key):
         status, body, headers = await ask(server, key)
     assert isinstance(body, dict)
@@ -90,8 +90,8 @@ async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -
 
 
 async def test_overload_is_429_with_retry_after(tmp_path: Path) -> None:
-    """No place to scan is the rate limit's status on this door."""
-    engine = Engine([Stage(Broken("error"))], Terms(), Bulkhead(1, 0))
+    """Overload has the status of the rate limit in this API."""
+    engine = Engine([Stage(Broken("error"))], EngineConfig(), Bulkhead(1, 0))
     async with door(tmp_path, engine) as (server, key), engine._bulkhead:
         status, body, headers = await ask(server, key)
     assert (status, headers["Retry-After"]) == (429, "1")

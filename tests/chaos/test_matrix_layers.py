@@ -30,7 +30,7 @@ from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.layer import SemanticLayer
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.proxy.handler import Proxy
-from sidecar.scan.engine import Engine, Stage, Terms
+from sidecar.scan.engine import Engine, EngineConfig, Stage
 from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
@@ -67,13 +67,15 @@ def semantic(*, broken: bool = False, pause: float = 0.0) -> SemanticLayer:
 
 
 @asynccontextmanager
-async def doors(folder: Path, forward_to: Recording, terms: Terms, *stages: Stage) -> AsyncIterator[World]:
-    """Both endpoints with these layers and real keys, decision log and store."""
+async def doors(
+    folder: Path, forward_to: Recording, engine_config: EngineConfig, *stages: Stage
+) -> AsyncIterator[World]:
+    """Both doors over these layers, with real keys, journal and store."""
     configured = settings(folder, forward_to.url)
     store = await Store.open(configured.store.url)
     keyring, decision_log = KeyRing(store, configured.auth), DecisionLog(store, configured.store, config.Log())
     await decision_log.start()
-    engine = Engine(stages, terms, Bulkhead(8, 8))
+    engine = Engine(stages, engine_config, Bulkhead(8, 8))
     gatekeeper = Gatekeeper(keyring, limits.MemoryLimiter(), configured)
     forward = await upstream.open(configured.upstream)
     app = web.Application(middlewares=[error_boundary()])
@@ -99,8 +101,11 @@ async def test_a_layer_that_fails_beside_one_that_answers(
     """Closed is 503 at both endpoints and nothing is forwarded; open, the other layer decides, and still blocks."""
     good, slow = rules(tmp_path), semantic(pause=1.0)
     bad = {"rules raise": Raising(), "semantic raises": semantic(broken=True), "semantic overruns": slow}[trouble]
-    terms = Terms(deadline=0.4)
-    async with recording(respond(ANSWER)) as far, doors(tmp_path, far, terms, Stage(good), Stage(bad, policy)) as here:
+    engine_config = EngineConfig(deadline=0.4)
+    async with (
+        recording(respond(ANSWER)) as far,
+        doors(tmp_path, far, engine_config, Stage(good), Stage(bad, policy)) as here,
+    ):
         replies = await asyncio.gather(here.inline(), here.scan())
         assert [reply.status for reply in replies] == ([503, 503] if policy == "block" else [200, 200])
         assert [reply.unscanned for reply in replies] == [None, None]
@@ -123,7 +128,7 @@ async def test_no_layer_answers(tmp_path: Path, last: Action, status: int) -> No
     stages = Stage(Raising(), "skip"), Stage(broken, "skip")
     async with (
         recording(respond(ANSWER)) as far,
-        doors(tmp_path, far, Terms(all_failed=last), *stages) as here,
+        doors(tmp_path, far, EngineConfig(all_failed=last), *stages) as here,
     ):
         inline, scan = await here.inline(), await here.scan()
         await broken.close()

@@ -26,7 +26,7 @@ from sidecar.extraction import extraction, json_body, routes, scan_request
 from sidecar.normalization import normalizations
 from sidecar.proxy.relay import whole_events
 from sidecar.response_scan import sse
-from sidecar.scan.aggregation import ANYBODY, Case, Standing, rounded
+from sidecar.scan.aggregation import ANONYMOUS, Aggregate, ScanRun, round_score
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment
 
 EXAMPLES = int(os.environ.get("CHAOS_EXAMPLES", "100"))
@@ -196,18 +196,18 @@ FINDINGS = st.lists(st.tuples(SCORES, st.sampled_from(Label)), max_size=4)
 @many
 @given(FINDINGS, FINDINGS, SCORES)
 def test_the_verdict_is_monotone_in_findings(fewer: Any, added: Any, threshold: float) -> None:
-    """An additional finding never lowers the score and never removes a block."""
-    few, many_ = _standing(fewer, threshold), _standing([*fewer, *added], threshold)
-    assert rounded(many_.score or 0) >= rounded(few.score or 0)
+    """What is found in addition never lowers the score, and never undoes a block."""
+    few, many_ = _aggregate(fewer, threshold), _aggregate([*fewer, *added], threshold)
+    assert round_score(many_.score or 0) >= round_score(few.score or 0)
     assert many_.blocked >= few.blocked
 
 
-def _standing(scored: list[tuple[float, Label]], threshold: float) -> Standing:
+def _aggregate(scored: list[tuple[float, Label]], threshold: float) -> Aggregate:
     request = ScanRequest((Segment("text", path="a"),))
-    case = Case(request, ANYBODY, 0.0, threshold, (threshold,))
+    run = ScanRun(request, ANONYMOUS, 0.0, threshold, (threshold,))
     findings = tuple(Finding("T-1", label, score, LayerName.RULES, "a") for score, label in scored)
     report = LayerReport(LayerName.RULES, max((score for score, _ in scored), default=0.0), findings)
-    return Standing(threshold).after(report, case)
+    return Aggregate(threshold).merged_with(report, run)
 
 
 @many

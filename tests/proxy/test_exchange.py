@@ -1,4 +1,4 @@
-"""Twin of sidecar/proxy/exchange.py: what is known of a request, as headers, record and forward."""
+"""Twin of sidecar/proxy/exchange.py: headers, record and upstream request of an exchange."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from aiohttp.test_utils import make_mocked_request
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import classify
 from sidecar.limits import MemoryBudget
-from sidecar.proxy.exchange import Call
-from sidecar.proxy.request_body import Payload
+from sidecar.proxy.exchange import Exchange
+from sidecar.proxy.request_body import RequestBody
 from sidecar.response_scan.placeholders import Placeholders, Span
 from sidecar.scan.service import ScanOutcome
 from sidecar.server.body import RESERVATION
@@ -17,56 +17,60 @@ from sidecar.types import Segment
 PREFIXES = ("/v1", "/openai/deployments/{deployment}")
 
 
-def call(path: str = "/v1/chat/completions?a=1", **headers: str) -> Call:
+def new_exchange(path: str = "/v1/chat/completions?a=1", **headers: str) -> Exchange:
     """A request that has been classified."""
     request = make_mocked_request("POST", path, headers=headers)
-    return Call(request, "dec_1", classify("POST", path, prefixes=PREFIXES))
+    return Exchange(request, "dec_1", classify("POST", path, prefixes=PREFIXES))
 
 
-def test_headers_tell_what_was_done() -> None:
-    """What was stripped, redacted or went up unseen is said only where it was."""
-    made = call()
-    assert set(made.headers) == {
+def test_headers_report_the_outcome() -> None:
+    """Headers for stripped, redacted and unscanned content appear only if there is any."""
+    exchange = new_exchange()
+    assert set(exchange.headers) == {
         "x-sidecar-decision",
         "x-sidecar-action",
         "x-sidecar-risk-score",
         "x-sidecar-threats",
     }
-    made.names, made.stripped, made.outcome = Placeholders(), 2, ScanOutcome(unscanned="media")
-    assert "x-sidecar-redacted" not in made.headers
-    made.names.redact("a@b.de", [Span(0, 6, "EMAIL")])
-    assert (made.headers["x-sidecar-redacted"], made.headers["x-sidecar-stripped"]) == ("1", "2")
-    assert made.headers["x-sidecar-unscanned"] == "media"
+    exchange.placeholders, exchange.stripped_turns, exchange.outcome = Placeholders(), 2, ScanOutcome(unscanned="media")
+    assert "x-sidecar-redacted" not in exchange.headers
+    exchange.placeholders.redact("a@b.de", [Span(0, 6, "EMAIL")])
+    assert (exchange.headers["x-sidecar-redacted"], exchange.headers["x-sidecar-stripped"]) == ("1", "2")
+    assert exchange.headers["x-sidecar-unscanned"] == "media"
 
 
-def test_what_goes_up_asks_for_a_plain_answer_only_where_it_is_looked_at() -> None:
-    """Else the client's own wish goes up."""
-    made = call(**{"Accept-Encoding": "br"})
-    assert made.route is not None
-    assert made.outgoing(made.route, plain=False).headers["Accept-Encoding"] == "br"
-    assert made.outgoing(made.route, plain=True).headers.getall("Accept-Encoding") == ["identity"]
+def test_an_uncompressed_response_is_requested_only_if_it_is_scanned() -> None:
+    """Otherwise the client's Accept-Encoding is forwarded."""
+    exchange = new_exchange(**{"Accept-Encoding": "br"})
+    assert exchange.route is not None
+    assert exchange.upstream_request(exchange.route, uncompressed=False).headers["Accept-Encoding"] == "br"
+    assert exchange.upstream_request(exchange.route, uncompressed=True).headers.getall("Accept-Encoding") == [
+        "identity"
+    ]
 
 
-def test_the_credential_stands_where_the_api_expects_it() -> None:
-    """OpenAI's, Azure's and Anthropic's."""
+def test_the_credential_is_in_the_header_of_the_api() -> None:
+    """Of OpenAI, Azure and Anthropic."""
     paths = ("/v1/chat/completions", "/openai/deployments/d/chat/completions", "/v1/messages")
-    calls = [call(path) for path in paths]
-    fields = [made.outgoing(made.route, plain=False).credential for made in calls if made.route]
+    calls = [new_exchange(path) for path in paths]
+    fields = [
+        exchange.upstream_request(exchange.route, uncompressed=False).credential for exchange in calls if exchange.route
+    ]
     assert fields == ["Authorization", "Api-Key", "X-API-Key"]
 
 
 def test_an_unclassified_request_is_answered_as_openai_would() -> None:
-    """Errors need a dialect before there is a route."""
-    assert Call(make_mocked_request("GET", "/x"), "dec_1").dialect == "openai"
+    """Errors can occur before the route is known."""
+    assert Exchange(make_mocked_request("GET", "/x"), "dec_1").dialect == "openai"
 
 
-async def test_while_the_upstream_thinks_a_request_holds_what_is_left_of_it() -> None:
-    """The document is dropped, and the memory for reading it is given back."""
-    made = call()
-    made.payload = Payload(b"x" * 1000, Extraction((Segment("y" * 500),)), {"a": 1})
+async def test_waiting_for_the_upstream_releases_the_document() -> None:
+    """The document is dropped, and its memory reservation is released."""
+    exchange = new_exchange()
+    exchange.body = RequestBody(b"x" * 1000, Extraction((Segment("y" * 500),)), {"a": 1})
     with MemoryBudget(100_000).reserve() as reservation:
-        made.request[RESERVATION] = reservation
+        exchange.request[RESERVATION] = reservation
         await reservation.resize(40_000)
-        made.lighten()
+        exchange.release_document()
         assert 2_500 < reservation.size < 2_700
-    assert (made.payload.document, made.payload.body) == (None, b"x" * 1000)
+    assert (exchange.body.document, exchange.body.content) == (None, b"x" * 1000)

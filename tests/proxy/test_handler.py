@@ -28,23 +28,23 @@ REASON = "a message of the user (messages.0.content) looks like an order to the 
 
 
 async def test_a_benign_request_and_its_answer_pass_byte_for_byte() -> None:
-    """Neither the body nor the answer is written anew; unknown fields and odd spacing survive."""
+    """Neither body nor response is reserialized; unknown fields and whitespace survive."""
     body = b'{"model": "m",  "messages":[{"role":"user","content":"hi \\u00e9"}], "x_unknown": 1.0}'
     script = respond(ANSWER, "200 OK", "application/json", "openai-version: 7")
-    async with recording(script) as upstream, run_proxy(upstream.url) as made:
-        reply = await made.ask(body, Content_Type="application/json")
+    async with recording(script) as upstream, run_proxy(upstream.url) as endpoint:
+        reply = await endpoint.ask(body, Content_Type="application/json")
     assert upstream.bodies == [body]
     assert (reply.status, reply.body, reply.headers["openai-version"]) == (200, ANSWER, "7")
     assert reply.verdict == ALLOWED
-    assert (made.decision.action, made.decision.status, made.decision.model) == ("allow", 200, "m")
-    assert reply.headers["x-sidecar-decision"] == made.decision.id
+    assert (endpoint.decision.action, endpoint.decision.status, endpoint.decision.model) == ("allow", 200, "m")
+    assert reply.headers["x-sidecar-decision"] == endpoint.decision.id
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_an_attack_is_refused_before_anything_goes_up(streaming: bool) -> None:
-    """400 in OpenAI's envelope, never retried, with the place and the verdict; the upstream is not even connected."""
-    async with recording() as upstream, run_proxy(upstream.url) as made:
-        reply = await made.ask(EVIL | {"stream": streaming})
+async def test_an_attack_is_refused_before_anything_is_forwarded(streaming: bool) -> None:
+    """400 in OpenAI's format, not retried, with path and verdict; no connection to the upstream is opened."""
+    async with recording() as upstream, run_proxy(upstream.url) as endpoint:
+        reply = await endpoint.ask(EVIL | {"stream": streaming})
     assert upstream.connections == 0
     assert (reply.status, reply.headers["x-should-retry"], reply.verdict) == (400, "false", BLOCKED)
     sidecar = reply.error.pop("sidecar", None) or json.loads(reply.body)["error"]["sidecar"]
@@ -60,27 +60,27 @@ async def test_an_attack_is_refused_before_anything_goes_up(streaming: bool) -> 
         "threats": ["prompt_injection"],
         "layer_used": "rules",
     }
-    assert (made.decision.action, made.decision.status) == ("block", 400)
+    assert (endpoint.decision.action, endpoint.decision.status) == ("block", 400)
 
 
-async def test_the_refused_text_is_nowhere_in_answer_or_log(capfd: pytest.CaptureFixture[str]) -> None:
-    """Neither the client nor the log reads back what was sent."""
-    async with run_proxy() as made:
-        reply = await made.ask(EVIL)
+async def test_refused_text_is_neither_in_the_response_nor_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither response nor log quotes the prompt."""
+    async with run_proxy() as endpoint:
+        reply = await endpoint.ask(EVIL)
     assert b"EVIL" not in reply.body
     assert "EVIL" not in "".join(capfd.readouterr())
-    assert made.decision.text == ""
+    assert endpoint.decision.text == ""
 
 
-async def test_monitor_forwards_and_says_what_it_would_have_done() -> None:
-    """The verdict is recorded as it is, the action as it was."""
-    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, mode="monitor") as made:
-        reply = await made.ask(EVIL)
-        clean = await made.ask(CHAT)
+async def test_monitor_forwards_and_reports_the_enforced_action() -> None:
+    """The record holds the verdict and the action that was taken."""
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, mode="monitor") as endpoint:
+        reply = await endpoint.ask(EVIL)
+        clean = await endpoint.ask(CHAT)
     assert (reply.status, reply.verdict) == (200, ("monitor", "0.9", "prompt_injection"))
     assert clean.verdict == ALLOWED
     assert [answer.headers["x-sidecar-enforce"] for answer in (reply, clean)] == ["block", "allow"]
-    assert [str(d.verdict.action) for d in made.decision_log.decisions] == ["block", "allow"]
+    assert [str(d.verdict.action) for d in endpoint.decision_log.decisions] == ["block", "allow"]
     assert len(upstream.requests) == 2
 
 
@@ -93,39 +93,43 @@ async def test_monitor_forwards_and_says_what_it_would_have_done() -> None:
         ("too_long", 413, "invalid_body"),
     ],
 )
-async def test_what_cannot_be_scanned_is_refused_when_closed(cause: str, status: int, code: str) -> None:
-    """With the time after which to try again where that can help; nothing goes up."""
-    async with recording() as upstream, run_proxy(upstream.url) as made:
-        made.scanner.cause = cause
-        reply = await made.ask(CHAT)
+async def test_unscannable_requests_are_refused_when_closed(cause: str, status: int, code: str) -> None:
+    """With Retry-After where a retry can help; nothing is forwarded."""
+    async with recording() as upstream, run_proxy(upstream.url) as endpoint:
+        endpoint.scanner.cause = cause
+        reply = await endpoint.ask(CHAT)
     assert (upstream.connections, reply.status, reply.error["code"]) == (0, status, code)
     assert ("Retry-After" in reply.headers) == (status == 503)
     assert (reply.verdict, "x-sidecar-unscanned" in reply.headers) == (("block", "0.0", ""), False)
-    assert (made.decision.verdict.failure, made.decision.action, made.decision.unscanned) == (cause, "block", None)
+    assert (endpoint.decision.verdict.failure, endpoint.decision.action, endpoint.decision.unscanned) == (
+        cause,
+        "block",
+        None,
+    )
 
 
 @pytest.mark.parametrize("mode", ["open", "monitor"])
-async def test_what_cannot_be_scanned_goes_up_marked_when_open(mode: str) -> None:
-    """The cause is in the answer, in the decision and in a counter."""
+async def test_unscannable_requests_are_forwarded_and_marked_when_open(mode: str) -> None:
+    """The cause is in the response, the decision and a counter."""
     counter = ("sidecar_unscanned_forward_total", {"cause": "deadline"})
     before = REGISTRY.get_sample_value(*counter) or 0.0
     settings = {"mode": "monitor"} if mode == "monitor" else {}
-    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, **settings) as made:
-        made.scanner.cause, made.scanner.opens = "deadline", mode == "open"
-        reply = await made.ask(CHAT)
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, **settings) as endpoint:
+        endpoint.scanner.cause, endpoint.scanner.opens = "deadline", mode == "open"
+        reply = await endpoint.ask(CHAT)
     assert (reply.status, reply.headers["x-sidecar-unscanned"], len(upstream.requests)) == (200, "deadline", 1)
     assert reply.headers.get("x-sidecar-enforce") == ("deadline" if mode == "monitor" else None)
     assert reply.headers["x-sidecar-action"] == ("monitor" if mode == "monitor" else "allow")
-    assert made.decision.unscanned == "deadline"
+    assert endpoint.decision.unscanned == "deadline"
     assert REGISTRY.get_sample_value(*counter) == before + 1
 
 
 async def test_routes_without_text_pass() -> None:
-    """A list of models has nothing to scan, and says so by an empty verdict."""
-    async with run_proxy() as made:
-        reply = await made.ask(None, "/v1/models", "GET")
-    assert (reply.status, reply.verdict, made.scanner.scanned) == (200, ALLOWED, [])
-    assert (made.decision.segments, made.decision.unscanned) == (0, None)
+    """A list of models has no text to scan, and gets an empty verdict."""
+    async with run_proxy() as endpoint:
+        reply = await endpoint.ask(None, "/v1/models", "GET")
+    assert (reply.status, reply.verdict, endpoint.scanner.scanned) == (200, ALLOWED, [])
+    assert (endpoint.decision.segments, endpoint.decision.unscanned) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -144,88 +148,92 @@ async def test_routes_without_text_pass() -> None:
     ],
 )
 async def test_other_routes_and_other_spellings_are_refused(method: str, path: str, status: int) -> None:
-    """Nothing is repaired on the way, and the upstream hears of none of it."""
+    """Paths are not normalized, and nothing is forwarded."""
     body = json.dumps(CHAT).encode()
-    sent = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-    async with recording() as upstream, run_proxy(upstream.url) as made:
-        got = await made.talk(sent + body)
-    assert int(got.split(b" ")[1]) == status
-    assert (upstream.connections, made.decision.status, made.decision.action) == (0, status, "block")
+    request_bytes = (
+        f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+    )
+    async with recording() as upstream, run_proxy(upstream.url) as endpoint:
+        actual = await endpoint.talk(request_bytes + body)
+    assert int(actual.split(b" ")[1]) == status
+    assert (upstream.connections, endpoint.decision.status, endpoint.decision.action) == (0, status, "block")
 
 
 async def test_an_upgrade_to_a_socket_is_refused_on_every_route() -> None:
-    """What passes on a socket could not be scanned."""
+    """Websocket messages could not be scanned."""
     upgrade = b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n"
-    async with recording() as upstream, run_proxy(upstream.url) as made:
-        got = await made.talk(upgrade, until=b"}}")
-    assert (got.split(b" ")[1], upstream.connections) == (b"426", 0)
-    assert b"\r\nUpgrade: HTTP/1.1\r\n" in got
+    async with recording() as upstream, run_proxy(upstream.url) as endpoint:
+        actual = await endpoint.talk(upgrade, until=b"}}")
+    assert (actual.split(b" ")[1], upstream.connections) == (b"426", 0)
+    assert b"\r\nUpgrade: HTTP/1.1\r\n" in actual
 
 
 @pytest.mark.parametrize("line", ["POST /v1/responses/resp_1/cancel", "DELETE /v1/responses/resp_1"])
 @pytest.mark.parametrize("body", [b"{}", b" {} ", b""])
 async def test_an_empty_object_is_no_body(line: str, body: bytes) -> None:
-    """Some libraries send one where there is nothing to say."""
+    """Some libraries send `{}` where there is no body."""
     head = f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url) as made:
-        assert (await made.talk(head.encode() + body, until=b"\r\n\r\n")).split(b" ")[1] == b"200"
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url) as endpoint:
+        assert (await endpoint.talk(head.encode() + body, until=b"\r\n\r\n")).split(b" ")[1] == b"200"
 
 
-async def test_the_query_goes_up_as_sent_and_changes_nothing() -> None:
-    """Azure's api-version and whatever else."""
-    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url) as made:
-        assert (await made.ask(CHAT, "/v1/chat/completions?api-version=2024&x=%2e%2e")).status == 200
-        assert (await made.ask(EVIL, "/v1/chat/completions?stream=true")).status == 400
+async def test_the_query_is_forwarded_unchanged() -> None:
+    """For example Azure's api-version."""
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url) as endpoint:
+        assert (await endpoint.ask(CHAT, "/v1/chat/completions?api-version=2024&x=%2e%2e")).status == 200
+        assert (await endpoint.ask(EVIL, "/v1/chat/completions?stream=true")).status == 400
     assert [received.target for received in upstream.requests] == ["/v1/chat/completions?api-version=2024&x=%2e%2e"]
 
 
-async def test_every_source_is_scanned_and_what_is_not_is_named() -> None:
-    """A system prompt is the application's; left out of the scan by `scan.sources` it goes up, and is named."""
+async def test_every_source_is_scanned_or_named_as_unscanned() -> None:
+    """A system prompt that `scan.sources` excludes is forwarded and named as unscanned."""
     body = {"messages": [{"role": "system", "content": ATTACK}, {"role": "user", "content": "hi"}]}
-    async with run_proxy() as made:
-        assert (await made.ask(body)).status == 400
-        assert made.scanner.scanned[0].system_prompt == ATTACK
-    async with run_proxy(scan={"sources": {"application": {"layers": []}}}) as made:
-        reply = await made.ask(body)
+    async with run_proxy() as endpoint:
+        assert (await endpoint.ask(body)).status == 400
+        assert endpoint.scanner.scanned[0].system_prompt == ATTACK
+    async with run_proxy(scan={"sources": {"application": {"layers": []}}}) as endpoint:
+        reply = await endpoint.ask(body)
     assert (reply.status, reply.headers["x-sidecar-unscanned"]) == (200, "application")
-    assert made.decision.unscanned == "application"
+    assert endpoint.decision.unscanned == "application"
 
 
-async def test_a_payload_split_over_messages_is_seen_together() -> None:
-    """The last turns are scanned joined too."""
+async def test_a_payload_split_over_messages_is_detected() -> None:
+    """The last turns are also scanned joined."""
     parts = [{"type": "text", "text": "E"}, {"type": "text", "text": "VIL"}]
-    async with run_proxy() as made:
-        await made.ask({"messages": [{"role": "user", "content": parts}]})
-    assert len(made.scanner.texts) > 2
+    async with run_proxy() as endpoint:
+        await endpoint.ask({"messages": [{"role": "user", "content": parts}]})
+    assert len(endpoint.scanner.texts) > 2
 
 
 @pytest.mark.parametrize("status", ["400 Bad Request", "401 Unauthorized", "429 Slow Down", "500 Oops", "301 Moved"])
 async def test_the_upstreams_own_errors_pass_untouched(status: str) -> None:
-    """Body and fields as they came; the verdict headers say that we had no objection."""
+    """Body and headers are unchanged; the verdict headers say `allow`."""
     script = respond(b'{"error":{"code":"theirs"}}', status, "application/json", "Retry-After: 7", "x-request-id: r1")
-    async with recording(script) as upstream, run_proxy(upstream.url) as made:
-        made.session._auto_decompress = False
-        async with made.session.post(f"{made.url}/chat/completions", json=CHAT, allow_redirects=False) as got:
-            body = await got.read()
-    assert (got.status, body) == (int(status[:3]), b'{"error":{"code":"theirs"}}')
-    assert (got.headers["Retry-After"], got.headers["x-request-id"], got.reason) == ("7", "r1", status[4:])
-    assert got.headers["x-sidecar-action"] == "allow"
-    assert made.decision.status == got.status
+    async with recording(script) as upstream, run_proxy(upstream.url) as endpoint:
+        endpoint.session._auto_decompress = False
+        async with endpoint.session.post(
+            f"{endpoint.url}/chat/completions", json=CHAT, allow_redirects=False
+        ) as actual:
+            body = await actual.read()
+    assert (actual.status, body) == (int(status[:3]), b'{"error":{"code":"theirs"}}')
+    assert (actual.headers["Retry-After"], actual.headers["x-request-id"], actual.reason) == ("7", "r1", status[4:])
+    assert actual.headers["x-sidecar-action"] == "allow"
+    assert endpoint.decision.status == actual.status
 
 
-async def test_an_upstream_that_is_gone_is_502() -> None:
-    """The request had been allowed; the envelope says what failed."""
-    async with run_proxy(f"http://127.0.0.1:{free_port()}") as made:
-        reply = await made.ask(CHAT)
+async def test_an_unreachable_upstream_is_502() -> None:
+    """The request was allowed; the error names the upstream."""
+    async with run_proxy(f"http://127.0.0.1:{free_port()}") as endpoint:
+        reply = await endpoint.ask(CHAT)
     assert (reply.status, reply.error["code"], reply.verdict) == (502, "upstream_error", ALLOWED)
-    assert (made.decision.status, made.decision.action) == (502, "allow")
+    assert (endpoint.decision.status, endpoint.decision.action) == (502, "allow")
 
 
-async def test_an_upstream_that_is_silent_is_504_and_is_let_go() -> None:
+async def test_a_silent_upstream_is_504_and_disconnected() -> None:
     """After `first_byte_timeout`."""
-    async with recording(stream([], end="stall")) as upstream, run_proxy(upstream.url) as made:
+    async with recording(stream([], end="stall")) as upstream, run_proxy(upstream.url) as endpoint:
         upstream.script = silent
-        reply = await made.ask(CHAT)
+        reply = await endpoint.ask(CHAT)
         async with asyncio.timeout(1):
             await upstream.disconnected.wait()
     assert (reply.status, reply.error["code"]) == (504, "upstream_error")
@@ -237,26 +245,26 @@ async def silent(_received: object, _writer: object) -> None:
 
 
 async def test_a_client_that_leaves_ends_the_scan() -> None:
-    """Within a second, and the decision says that the client closed."""
-    async with recording() as upstream, run_proxy(upstream.url) as made:
-        made.scanner.busy = asyncio.Event()
-        _, writer = await asyncio.open_connection("127.0.0.1", made.port)
+    """Within a second; the decision has status 499."""
+    async with recording() as upstream, run_proxy(upstream.url) as endpoint:
+        endpoint.scanner.busy = asyncio.Event()
+        _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(post(CHAT))
-        await eventually(lambda: made.scanner.scanned)
+        await eventually(lambda: endpoint.scanner.scanned)
         writer.close()
         async with asyncio.timeout(1):
-            await made.scanner.cancelled.wait()
-        await eventually(lambda: made.decision_log.decisions)
-    assert (made.decision.status, upstream.connections) == (499, 0)
+            await endpoint.scanner.cancelled.wait()
+        await eventually(lambda: endpoint.decision_log.decisions)
+    assert (endpoint.decision.status, upstream.connections) == (499, 0)
 
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_a_client_that_leaves_ends_the_upstream_call(begun: bool) -> None:
-    """Before the first byte and in mid-stream; the upstream would otherwise work on for nobody."""
+    """Before the first byte and in mid-stream, so that the upstream stops working."""
     script = stream([b"data: 1\n\n"], end="stall") if begun else silent
     patient = {"first_byte_timeout": 30.0, "idle_timeout": 30.0}
-    async with recording(script) as upstream, run_proxy(upstream.url, upstream=patient) as made:
-        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+    async with recording(script) as upstream, run_proxy(upstream.url, upstream=patient) as endpoint:
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(post(CHAT))
         if begun:
             await reader.readuntil(b"data: 1\n\n")
@@ -264,31 +272,34 @@ async def test_a_client_that_leaves_ends_the_upstream_call(begun: bool) -> None:
         writer.close()
         async with asyncio.timeout(1):
             await upstream.disconnected.wait()
-        await eventually(lambda: made.decision_log.decisions)
-    assert made.decision.status == (200 if begun else 499)
+        await eventually(lambda: endpoint.decision_log.decisions)
+    assert endpoint.decision.status == (200 if begun else 499)
 
 
 async def test_a_required_scan_log_that_fails_stops_traffic() -> None:
-    """`log.required`: what could not be recorded is not forwarded."""
-    async with recording() as upstream, run_proxy(upstream.url) as made:
-        made.decision_log.broken = True
-        reply = await made.ask(CHAT)
+    """`log.required`: requests that cannot be recorded are not forwarded."""
+    async with recording() as upstream, run_proxy(upstream.url) as endpoint:
+        endpoint.decision_log.broken = True
+        reply = await endpoint.ask(CHAT)
     assert (reply.status, upstream.connections, "Retry-After" in reply.headers) == (503, 0, True)
 
 
 @pytest.mark.parametrize(("style", "streaming"), [("error", False), ("refusal", False), ("refusal", True)])
 async def test_styles_of_a_block_on_a_route_without_answers_in_text(style: str, streaming: bool) -> None:
-    """Embeddings have no words to refuse with, so it is the error in any style."""
-    async with run_proxy(block={"style": style}) as made:
-        reply = await made.ask({"input": ATTACK, "model": "m", "stream": streaming}, "/v1/embeddings")
+    """Embeddings have no text responses, so every style is an error."""
+    async with run_proxy(block={"style": style}) as endpoint:
+        reply = await endpoint.ask({"input": ATTACK, "model": "m", "stream": streaming}, "/v1/embeddings")
     assert (reply.status, reply.error["code"]) == (400, "content_filter")
 
 
 async def test_a_refusal_is_an_answer_of_the_api_itself() -> None:
     """200, with the verdict in the headers and the decision recorded as a block."""
-    async with recording() as upstream, run_proxy(upstream.url, block={"style": "refusal", "message": "No."}) as made:
-        reply = await made.ask(EVIL)
-        chunks = await made.ask(EVIL | {"stream": True})
+    async with (
+        recording() as upstream,
+        run_proxy(upstream.url, block={"style": "refusal", "message": "No."}) as endpoint,
+    ):
+        reply = await endpoint.ask(EVIL)
+        chunks = await endpoint.ask(EVIL | {"stream": True})
     choice = json.loads(reply.body)["choices"][0]
     assert (reply.status, choice["finish_reason"]) == (200, "content_filter")
     assert choice["message"]["content"] == f"No: {REASON} {reply.headers['x-sidecar-decision']}."
@@ -297,24 +308,24 @@ async def test_a_refusal_is_an_answer_of_the_api_itself() -> None:
         b"data: [DONE]\n\n",
     )
     assert reply.verdict == chunks.verdict == BLOCKED
-    assert [d.action for d in made.decision_log.decisions] == ["block", "block"]
+    assert [d.action for d in endpoint.decision_log.decisions] == ["block", "block"]
     assert upstream.connections == 0
 
 
 async def test_status_and_message_of_a_block_are_the_operators() -> None:
-    """Any status that clients do not retry."""
-    async with run_proxy(block={"status": 451, "message": "Ask Ann."}) as made:
-        reply = await made.ask(EVIL)
+    """The status can be any that clients do not retry."""
+    async with run_proxy(block={"status": 451, "message": "Ask Ann."}) as endpoint:
+        reply = await endpoint.ask(EVIL)
     assert (reply.status, reply.error["code"]) == (451, "content_filter")
     assert reply.error["message"] == f"Ask Ann: {REASON} {reply.headers['x-sidecar-decision']}."
 
 
 async def test_the_messages_api_gets_its_own_envelope() -> None:
-    """Both for a block and for an error, and its own shape where the sidecar refuses in words."""
-    async with run_proxy() as made:
-        blocked = await made.ask(EVIL, "/v1/messages")
-        broken = await made.ask(b"{", "/v1/messages", Content_Type="application/json")
-        passed = await made.ask(CHAT, "/v1/messages")
+    """For blocks, errors, and refusals in its own format."""
+    async with run_proxy() as endpoint:
+        blocked = await endpoint.ask(EVIL, "/v1/messages")
+        broken = await endpoint.ask(b"{", "/v1/messages", Content_Type="application/json")
+        passed = await endpoint.ask(CHAT, "/v1/messages")
     assert (blocked.status, json.loads(blocked.body)["type"]) == (400, "error")
     assert (blocked.error["type"], blocked.error["sidecar"]["risk_score"]) == ("invalid_request_error", 0.9)
     assert (broken.status, broken.error["type"]) == (400, "invalid_request_error")
@@ -323,23 +334,23 @@ async def test_the_messages_api_gets_its_own_envelope() -> None:
 
 @pytest.fixture
 async def keyring(tmp_path: Path) -> AsyncIterator[KeyRing]:
-    """Keys in a store of their own."""
+    """A key ring on an empty store."""
     store = await Store.open(f"sqlite:///{tmp_path}/keys.db")
     yield KeyRing(store, Auth())
     await store.close()
 
 
 @pytest.mark.parametrize("name", ["X-API-Key", "Authorization", "Api-Key"])
-async def test_the_sidecars_own_key_never_goes_up(keyring: KeyRing, name: str) -> None:
-    """It authenticates here, is recorded by its id, and the client's other credentials pass."""
+async def test_sidecar_keys_are_never_forwarded(keyring: KeyRing, name: str) -> None:
+    """It authenticates, is recorded by id, and other credentials of the client are forwarded."""
     value, key = await create(keyring)
     gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
-    sent = f"Bearer {value}" if name == "Authorization" else value
-    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, gatekeeper) as made:
-        reply = await made.ask(CHAT, **{name: sent, "X_Other": "kept"})
+    request_bytes = f"Bearer {value}" if name == "Authorization" else value
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, gatekeeper) as endpoint:
+        reply = await endpoint.ask(CHAT, **{name: request_bytes, "X_Other": "kept"})
     assert (reply.status, upstream.requests[0].header("x-other")) == (200, "kept")
     assert b"psk_" not in upstream.requests[0].head
-    assert made.decision.key_id == key
+    assert endpoint.decision.key_id == key
 
 
 async def create(keyring: KeyRing) -> tuple[str, str]:
@@ -349,43 +360,43 @@ async def create(keyring: KeyRing) -> tuple[str, str]:
 
 
 async def test_a_bad_key_is_401_even_where_keys_are_optional(keyring: KeyRing) -> None:
-    """Authentication never opens; and nobody without a key can fill the scan log."""
+    """Authentication never fails open, and unauthenticated requests are not recorded."""
     gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
-    async with recording() as upstream, run_proxy(upstream.url, gatekeeper, mode="monitor") as made:
-        reply = await made.ask(CHAT, X_API_Key="psk_wrong")
+    async with recording() as upstream, run_proxy(upstream.url, gatekeeper, mode="monitor") as endpoint:
+        reply = await endpoint.ask(CHAT, X_API_Key="psk_wrong")
     assert (reply.status, reply.error["code"], upstream.connections) == (401, "invalid_api_key", 0)
-    assert made.decision_log.decisions == []
+    assert endpoint.decision_log.decisions == []
 
 
 async def test_keys_can_be_required(keyring: KeyRing) -> None:
     """`auth.inline: required`: a request without one is refused, whatever else it carries."""
     gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
-    async with recording() as upstream, run_proxy(upstream.url, gatekeeper, auth={"inline": "required"}) as made:
-        reply = await made.ask(CHAT, Authorization="Bearer sk-upstream")
+    async with recording() as upstream, run_proxy(upstream.url, gatekeeper, auth={"inline": "required"}) as endpoint:
+        reply = await endpoint.ask(CHAT, Authorization="Bearer sk-upstream")
     assert (reply.status, upstream.connections) == (401, 0)
 
 
-async def test_the_upstreams_key_can_live_in_the_sidecar_alone(tmp_path: Path) -> None:
-    """Clients need none, and what they send does not go up; Azure's and Anthropic's header get the bare value."""
+async def test_only_the_sidecar_needs_the_upstream_key(tmp_path: Path) -> None:
+    """Clients' credentials are replaced; Azure's and Anthropic's headers get the value without `Bearer`."""
     (tmp_path / "key").write_text("sk-real\n")
     settings = {"api_key_file": tmp_path / "key"}
-    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, upstream=settings) as made:
-        await made.ask(CHAT, Authorization="Bearer sk-client")
-        await made.ask(CHAT, "/openai/deployments/x/chat/completions?api-version=1")
-        await made.ask(CHAT, "/v1/messages")
+    async with recording(respond(ANSWER)) as upstream, run_proxy(upstream.url, upstream=settings) as endpoint:
+        await endpoint.ask(CHAT, Authorization="Bearer sk-client")
+        await endpoint.ask(CHAT, "/openai/deployments/x/chat/completions?api-version=1")
+        await endpoint.ask(CHAT, "/v1/messages")
     assert [received.header("authorization") for received in upstream.requests] == ["Bearer sk-real", None, None]
     assert upstream.requests[1].header("api-key") == upstream.requests[2].header("x-api-key") == "sk-real"
 
 
-async def test_a_stream_does_not_keep_what_its_request_held() -> None:
-    """A thousand long streams must not hold a thousand long conversations in memory."""
+async def test_a_stream_releases_the_memory_of_its_request() -> None:
+    """The request's memory is released while its response streams."""
     body = CHAT | {"stream": True, "user": "a mark to find again"}
-    async with recording(stream([b"data: 1\n\n"], end="stall")) as upstream, run_proxy(upstream.url) as made:
-        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+    async with recording(stream([b"data: 1\n\n"], end="stall")) as upstream, run_proxy(upstream.url) as endpoint:
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(post(body))
         await reader.readuntil(b"data: 1\n\n")
-        made.scanner.scanned.clear()
+        endpoint.scanner.scanned.clear()
         gc.collect()
-        kept = [found for found in gc.get_objects() if type(found) is Segment and found.text == body["user"]]
+        saved = [results for results in gc.get_objects() if type(results) is Segment and results.text == body["user"]]
         writer.close()
-    assert kept == []
+    assert saved == []

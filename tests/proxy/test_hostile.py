@@ -1,4 +1,4 @@
-"""Thousands of disguised requests over raw sockets: nothing unscanned goes up, nothing breaks, nothing hangs."""
+"""Thousands of disguised requests over raw sockets: nothing unscanned is forwarded, nothing fails, nothing hangs."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ pytestmark = pytest.mark.slow
 ALLOWED_ERRORS = {502, 503, 504}
 AT_ONCE = 16
 LONGEST = 1.0
-"""Seconds that a request may take: the deadlines of head and body (0.3 s each), and what the server does."""
+"""Seconds per request: the deadlines of head and body (0.3 s each) and the server's work."""
 TICK = 0.01
 
 
 class Clock:
-    """Time as the server has it, which a busy machine does not stretch.
+    """Server time, independent of the load of the machine.
 
-    Server and client share one event loop here. A server that waits for something lets the loop turn, and every
-    turn of this clock takes at least `TICK`; one that holds the loop uses its processor time. The larger of
-    the two has passed for the server; what the machine gives to others has not.
+    Server and client share one event loop. While the server waits, this clock ticks at most once per `TICK`; while it
+    blocks the loop, it uses processor time. The larger of the two is the elapsed server time.
     """
 
     def __init__(self) -> None:
         self.turns = 0
 
     async def run(self) -> None:
-        """Turn until cancelled."""
+        """Tick until cancelled."""
         while True:
             await asyncio.sleep(TICK)
             self.turns += 1
@@ -45,25 +44,25 @@ class Clock:
         return max(now - before for now, before in zip(self.read(), then, strict=True))
 
 
-async def send(made: InlineProxy, raw: bytes, clock: Clock) -> tuple[float, list[int]]:
+async def send(endpoint: InlineProxy, raw: bytes, clock: Clock) -> tuple[float, list[int]]:
     """Seconds until the server closes, and the statuses of its answers."""
-    started, got = clock.read(), b""
-    reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+    started, actual = clock.read(), b""
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
     try:
         async with asyncio.timeout(60):
             writer.write(raw)
             while chunk := await reader.read(65536):
-                got += chunk
+                actual += chunk
     except (ConnectionError, TimeoutError):
         pass
     finally:
         writer.close()
-    statuses = re.findall(rb"HTTP/1\.[01] (\d{3}) ", got)
+    statuses = re.findall(rb"HTTP/1\.[01] (\d{3}) ", actual)
     return clock.since(started), [int(status) for status in statuses]
 
 
-async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixture[str]) -> None:
-    """Over 2,000 requests that each carry an attack: none arrives, gets a 5xx of our own making, or hangs over 1 s."""
+async def test_no_disguised_body_is_forwarded_unscanned(capfd: pytest.CaptureFixture[str]) -> None:
+    """Of over 2,000 requests with an attack none is forwarded, gets a 5xx of the sidecar, or hangs over 1 s."""
     cases = list(corpus())
     queue = asyncio.Queue[bytes]()
     for case in cases:
@@ -72,20 +71,20 @@ async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixtu
     limits = {"body_timeout": 0.3, "header_timeout": 0.3}
     clock = Clock()
 
-    async def worker(made: InlineProxy) -> None:
+    async def worker(endpoint: InlineProxy) -> None:
         while not queue.empty():
             case = queue.get_nowait()
-            took, statuses = await send(made, case, clock)
+            took, statuses = await send(endpoint, case, clock)
             if took > LONGEST:
                 slow.append((case[:200], took))
             if any(status >= 500 and status not in ALLOWED_ERRORS for status in statuses):
                 broken.append((case[:200], statuses))
 
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, limits=limits) as made:
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, limits=limits) as endpoint:
         ticking = asyncio.ensure_future(clock.run())
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
-                group.create_task(worker(made))
+                group.create_task(worker(endpoint))
         ticking.cancel()
         bodies = [(received.line, received.body[:200]) for received in upstream.requests if received.body]
     written = "".join(capfd.readouterr())
@@ -98,20 +97,20 @@ async def test_no_disguise_brings_a_body_up_unscanned(capfd: pytest.CaptureFixtu
 
 
 async def test_the_corpus_would_be_seen_if_it_went_up() -> None:
-    """The control: without enforcement its plain cases do arrive at the recorder."""
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, mode="monitor") as made:
+    """Control: without enforcement the plain cases reach the upstream."""
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, mode="monitor") as endpoint:
         for case in list(corpus())[:3]:
-            await send(made, case, Clock())
+            await send(endpoint, case, Clock())
     assert any(b"EVIL" in body for body in upstream.bodies)
 
 
 async def test_a_server_that_hangs_would_be_seen() -> None:
-    """The control of the clock: it goes on while the server waits, and while it works."""
+    """Control of the clock: it advances while the server waits and while it works."""
     clock = Clock()
-    ticking, begun = asyncio.ensure_future(clock.run()), clock.read()
-    await eventually(lambda: clock.since(begun) > LONGEST, seconds=60)
+    ticking, start_time = asyncio.ensure_future(clock.run()), clock.read()
+    await eventually(lambda: clock.since(start_time) > LONGEST, seconds=60)
     ticking.cancel()
-    begun, worked = clock.read(), time.thread_time()
+    start_time, worked = clock.read(), time.thread_time()
     while time.thread_time() - worked <= 0.1:
         pass
-    assert clock.since(begun) > 0.1
+    assert clock.since(start_time) > 0.1

@@ -1,4 +1,4 @@
-"""Twin of sidecar/proxy/keepalive.py: signs of life between events, and nowhere else."""
+"""Twin of sidecar/proxy/keepalive.py: keepalives between events, and nowhere else."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SETTINGS: Any = {"upstream": {"idle_timeout": 60.0}, "answers": {"keepalive": 0.
 
 
 async def silent(sent: bytes, path: str, settings: Any = SETTINGS, *, size: int = 0) -> bytes:
-    """What a client has read of an upstream that sends this and then nothing.
+    """The bytes that a client reads from an upstream that falls silent.
 
-    Up to the second sign; or if a `size` is given, so many bytes, and what comes in the half second behind them.
+    Reads up to the second keepalive; or with `size`, that many bytes and what follows within half a second.
     """
 
     async def script(_received: Received, writer: asyncio.StreamWriter) -> None:
@@ -31,53 +31,53 @@ async def silent(sent: bytes, path: str, settings: Any = SETTINGS, *, size: int 
             writer.write(f"{len(sent):x}\r\n".encode() + sent + b"\r\n")
         await asyncio.sleep(60)
 
-    came = b""
-    async with recording(script) as upstream, run_proxy(upstream.url, **settings) as made:
-        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+    received = b""
+    async with recording(script) as upstream, run_proxy(upstream.url, **settings) as endpoint:
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(post(STREAM, path))
         async with asyncio.timeout(60):
-            while len(came) < size if size else came.count(COMMENT) + came.count(PING) < 2:
-                came += await reader.read(2**16)
+            while len(received) < size if size else received.count(COMMENT) + received.count(PING) < 2:
+                received += await reader.read(2**16)
         with suppress(TimeoutError):
             async with asyncio.timeout(0.5):
                 while size:
-                    came += await reader.read(2**16)
+                    received += await reader.read(2**16)
         writer.close()
         await writer.wait_closed()
-    return came
+    return received
 
 
 @pytest.mark.parametrize(("path", "sign"), [("/v1/chat/completions", COMMENT), ("/v1/messages", PING)])
 @pytest.mark.parametrize("sent", [EVENT, b"", b": upstream's own\r\n\r\n"])
 @pytest.mark.parametrize("responses", ["off", "block"])
-async def test_a_silent_stream_shows_signs_of_life(path: str, sign: bytes, sent: bytes, responses: str) -> None:
-    """Again and again, behind whole events or before the first."""
-    came = await silent(sent, path, SETTINGS | {"responses": responses})
+async def test_a_silent_stream_gets_keepalives(path: str, sign: bytes, sent: bytes, responses: str) -> None:
+    """Repeatedly, after complete events or before the first."""
+    received = await silent(sent, path, SETTINGS | {"responses": responses})
     framed = f"{len(sign):x}\r\n".encode() + sign + b"\r\n"
-    assert came.endswith(framed + framed)
+    assert received.endswith(framed + framed)
 
 
 async def test_no_event_is_cut_in_two() -> None:
-    """Half an event has gone: what follows must be its other half."""
+    """No keepalive is written in the middle of an event."""
     half = b"data: " + b"a" * 2**21  # passes in pieces, since nothing looks at it
-    came = await silent(half, "/v1/chat/completions", size=EVENT_BYTES)
-    assert COMMENT not in came
+    received = await silent(half, "/v1/chat/completions", size=EVENT_BYTES)
+    assert COMMENT not in received
 
 
 @pytest.mark.parametrize("answers", [{"keepalive": None}, {"keepalive": 15.0}])
 async def test_a_stream_that_is_not_silent_passes_unchanged(answers: dict[str, float | None]) -> None:
-    """Nothing is added to it; without the setting nothing ever is."""
+    """Nothing is added to it, with or without the setting."""
     async with (
         recording(stream([EVENT] * 5, pause=0.05)) as upstream,
-        run_proxy(upstream.url, answers=answers) as made,
+        run_proxy(upstream.url, answers=answers) as endpoint,
     ):
-        came = await made.talk(post(STREAM))
-    assert b"keepalive" not in came
-    assert came.count(EVENT) == 5
+        received = await endpoint.talk(post(STREAM))
+    assert b"keepalive" not in received
+    assert received.count(EVENT) == 5
 
 
 async def test_a_client_that_takes_its_time_gets_no_sign_within_an_event() -> None:
-    """While a piece is on its way to the client the stream is not silent, however long that takes."""
+    """While a chunk is being written the stream is not silent, however long that takes."""
 
     class Slow(web.StreamResponse):
         written: ClassVar[list[bytes]] = []
@@ -88,8 +88,8 @@ async def test_a_client_that_takes_its_time_gets_no_sign_within_an_event() -> No
     with Keepalive(Slow(), "openai", 0.02) as alive:
         await asyncio.sleep(0.1)
         signs = len(Slow.written)
-        alive.passes()
+        alive.begin_write()
         await asyncio.sleep(0.1)
         assert len(Slow.written) == signs > 0
-        alive.passed(b"data: 1\n\n")
+        alive.end_write(b"data: 1\n\n")
         await eventually(lambda: len(Slow.written) > signs)

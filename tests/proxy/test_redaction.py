@@ -1,4 +1,4 @@
-"""Twin of sidecar/proxy/redaction.py, with `pii: redact | block` at the door: what goes up is what was scanned."""
+"""Twin of sidecar/proxy/redaction.py, with `pii: redact | block` in the inline proxy: the scanned text is forwarded."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ REDACT: dict[str, Any] = {"pii": "redact", "upstream": {"first_byte_timeout": 20
 SAID = {"delta", "choices", "message", "content", "text", "arguments", "tool_calls", "function", "reasoning_content"}
 
 
-def chat(*contents: str, **more: object) -> dict[str, Any]:
-    """A conversation, user and assistant by turns."""
+def chat(*contents: str, **extra: object) -> dict[str, Any]:
+    """A conversation with alternating roles."""
     roles = ["user", "assistant"] * len(contents)
-    return {"model": "m", "messages": [{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)]} | more
+    return {
+        "model": "m",
+        "messages": [{"role": r, "content": c} for r, c in zip(roles, contents, strict=False)],
+    } | extra
 
 
 async def test_values_become_names_and_nothing_else_changes() -> None:
-    """In every turn, whoever speaks; the same value has the same name, and numbers stay as they were."""
+    """In every turn of any role; equal values get equal placeholders, and numbers are unchanged."""
     body = chat(
         f"I am {MAIL}, card {CARD}.", f"Hello {MAIL}!", f"Not bo@kestrel-ferry.com, {MAIL}.", temperature=0.30, n=1
     )
-    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
-        reply = await made.ask(body)
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as endpoint:
+        reply = await endpoint.ask(body)
     expected = chat(
         "I am <EMAIL_1>, card <CARD_1>.", "Hello <EMAIL_1>!", "Not <EMAIL_2>, <EMAIL_1>.", temperature=0.30, n=1
     )
@@ -42,54 +45,54 @@ async def test_values_become_names_and_nothing_else_changes() -> None:
     assert reply.headers["x-sidecar-action"] == "allow"
 
 
-async def test_what_was_scanned_is_what_goes_up() -> None:
-    """The digest of the texts that were scanned is that of the texts at the upstream; no value is among them."""
-    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
-        await made.ask(chat(f"Mail {MAIL}.", "Done.", f"And {CARD}?"))
-        scanned = [s.text for s in made.scanner.scanned[0].segments if s.path.endswith("content")]
-    sent = [message["content"] for message in upstream.requests[0].json()["messages"]]
-    digests = [hashlib.sha256("\n".join(texts).encode()).hexdigest() for texts in (scanned, sent)]
+async def test_the_scanned_text_is_forwarded() -> None:
+    """The digest of the scanned texts equals that of the forwarded ones, which hold no personal data."""
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as endpoint:
+        await endpoint.ask(chat(f"Mail {MAIL}.", "Done.", f"And {CARD}?"))
+        scanned = [s.text for s in endpoint.scanner.scanned[0].segments if s.path.endswith("content")]
+    request_bytes = [message["content"] for message in upstream.requests[0].json()["messages"]]
+    digests = [hashlib.sha256("\n".join(texts).encode()).hexdigest() for texts in (scanned, request_bytes)]
     assert digests[0] == digests[1]
     assert MAIL.encode() not in upstream.bodies[0]
 
 
-async def test_a_body_without_personal_data_goes_up_byte_for_byte() -> None:
-    """Blanks and order too."""
+async def test_a_body_without_personal_data_is_forwarded_byte_for_byte() -> None:
+    """Including whitespace and key order."""
     raw = b'{ "model":"m",  "messages": [ {"role":"user","content":"Hi \\u00e9"} ] }'
-    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
-        reply = await made.ask(raw, Content_Type="application/json")
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as endpoint:
+        reply = await endpoint.ask(raw, Content_Type="application/json")
     assert (upstream.bodies, "x-sidecar-redacted" in reply.headers) == ([raw], False)
 
 
 async def test_every_field_is_redacted() -> None:
-    """Tool calls, their results, parts, and what has a name of the client's own; ids stay what they are."""
+    """Tool calls and results, parts, and unknown fields; ids are unchanged."""
     call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": json.dumps({"to": MAIL})}}
     messages = [
         {"role": "user", "content": [{"type": "text", "text": MAIL}]},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_1", "content": f"sent to {MAIL}"},
     ]
-    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
-        await made.ask({"model": "m", "messages": messages, "metadata": {"who": MAIL}})
-    sent = upstream.requests[0].json()
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as endpoint:
+        await endpoint.ask({"model": "m", "messages": messages, "metadata": {"who": MAIL}})
+    request_bytes = upstream.requests[0].json()
     assert MAIL.encode() not in upstream.bodies[0]
-    assert json.loads(sent["messages"][1]["tool_calls"][0]["function"]["arguments"]) == {"to": "<EMAIL_1>"}
-    assert (sent["messages"][2]["tool_call_id"], sent["metadata"]) == ("call_1", {"who": "<EMAIL_1>"})
+    assert json.loads(request_bytes["messages"][1]["tool_calls"][0]["function"]["arguments"]) == {"to": "<EMAIL_1>"}
+    assert (request_bytes["messages"][2]["tool_call_id"], request_bytes["metadata"]) == ("call_1", {"who": "<EMAIL_1>"})
 
 
 async def test_a_long_text_is_redacted_to_its_end() -> None:
-    """A reading that stops early because something is certain does not stop here; nor does one full of places."""
+    """Neither the early exit of a rule nor its limit of matches ends the redaction."""
     words = "ordinary words about the weather. " * 250
     text = f"{CARD} {words} {MAIL} {words} " + " ".join(f"p{n}@kestrel-ferry.com" for n in range(300))
-    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
-        reply = await made.ask(chat(text))
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as endpoint:
+        reply = await endpoint.ask(chat(text))
     assert b"@" not in upstream.bodies[0]
     assert b"4111" not in upstream.bodies[0]
     assert reply.headers["x-sidecar-redacted"] == "302"
 
 
 async def test_there_is_an_end_to_it() -> None:
-    """More than can be replaced in a bounded number of looks is refused."""
+    """A body that needs more than the bounded number of scans is refused."""
     text = " ".join(f"p{n}@kestrel-ferry.com" for n in range(600))
     with pytest.raises(BodyError, match="more personal data"):
         await Redactor(personal(), passes=2).redact({"messages": [{"role": "user", "content": text}]})
@@ -99,77 +102,77 @@ async def test_there_is_an_end_to_it() -> None:
 
 
 async def test_an_attack_is_still_an_attack() -> None:
-    """What is left after the names are put in is scanned."""
-    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
-        reply = await made.ask(chat(f"EVIL {MAIL}"))
-        assert made.scanner.texts == ["EVIL <EMAIL_1>"]
+    """The redacted text is scanned."""
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as endpoint:
+        reply = await endpoint.ask(chat(f"EVIL {MAIL}"))
+        assert endpoint.scanner.texts == ["EVIL <EMAIL_1>"]
     assert (reply.status, upstream.requests) == (400, [])
 
 
 async def test_monitor_changes_nothing() -> None:
-    """`mode: monitor` forwards what was sent."""
-    async with recording() as upstream, run_proxy(upstream.url, mode="monitor", **REDACT) as made:
-        await made.ask(chat(MAIL))
+    """`mode: monitor` forwards the original body."""
+    async with recording() as upstream, run_proxy(upstream.url, mode="monitor", **REDACT) as endpoint:
+        await endpoint.ask(chat(MAIL))
     assert upstream.requests[0].json() == chat(MAIL)
 
 
 @pytest.mark.parametrize("name", ["chat", "chat, tool call", "chat, reasoning", "response", "message"])
 @pytest.mark.parametrize("responses", ["off", "flag", "block"])
 async def test_values_come_back_in_the_answer(name: str, responses: str) -> None:
-    """`answers.restore`: whole, and in a stream that cuts the names anywhere; names of others stay."""
+    """`answers.restore`: in plain and streamed responses with split placeholders; unknown placeholders stay."""
     place = PLACES[name]
     field = "messages" if "messages" in place.request else "input"
-    asked = place.request | {field: [{"role": "user", "content": f"Mail {MAIL}."}]}
+    question = place.request | {field: [{"role": "user", "content": f"Mail {MAIL}."}]}
     text = "I have written to <EMAIL_1>, and not to <EMAIL_2>. Shall <EMAIL_1> answer?"
     terms = REDACT | {"responses": responses, "answers": {"restore": True}}
     script = respond(json.dumps(place.response(text)).encode())
-    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made:
-        reply = await made.ask(asked, place.path)
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as endpoint:
+        reply = await endpoint.ask(question, place.path)
         assert json.loads(reply.body) == place.response(text.replace("<EMAIL_1>", MAIL))
         upstream.script = stream(list(place.events(tokens(text, 3))))
-        got = await made.ask(asked | {"stream": True}, place.path)
-    assert _said(got.body) == _said(b"".join(place.events([text.replace("<EMAIL_1>", MAIL)])))
+        received = await endpoint.ask(question | {"stream": True}, place.path)
+    assert _said(received.body) == _said(b"".join(place.events([text.replace("<EMAIL_1>", MAIL)])))
 
 
 def _said(body: bytes) -> str:
-    """All strings of all events but those that name events and places, one after the other."""
-    found = []
+    """All strings of all events in order, without event names and ids."""
+    results = []
     for event in body.split(b"\n\n"):
         data = event.partition(b"data: ")[2]
         if data and data != b"[DONE]":
-            _strings(json.loads(data), found)
-    return "".join(found)
+            _strings(json.loads(data), results)
+    return "".join(results)
 
 
-def _strings(value: object, found: list[str]) -> None:
-    """The strings below members that hold what is said."""
+def _strings(value: object, results: list[str]) -> None:
+    """The strings below members that hold text."""
     if isinstance(value, str):
-        found.append(value)
+        results.append(value)
     elif isinstance(value, list):
         for item in value:
-            _strings(item, found)
+            _strings(item, results)
     elif isinstance(value, dict):
         for name in SAID & set(value):
-            _strings(value[name], found)
+            _strings(value[name], results)
 
 
 async def test_without_restore_the_answer_keeps_the_names() -> None:
-    """And with it only where something was replaced."""
+    """And with it only if something was replaced."""
     body = json.dumps(PLACES["chat"].response("To <EMAIL_1>.")).encode()
     async with recording(respond(body)) as upstream:
-        async with run_proxy(upstream.url, **REDACT) as made:
-            assert (await made.ask(chat(MAIL))).body == body
-        async with run_proxy(upstream.url, answers={"restore": True}, **REDACT) as made:
-            assert (await made.ask(chat("Hello"))).body == body
+        async with run_proxy(upstream.url, **REDACT) as endpoint:
+            assert (await endpoint.ask(chat(MAIL))).body == body
+        async with run_proxy(upstream.url, answers={"restore": True}, **REDACT) as endpoint:
+            assert (await endpoint.ask(chat("Hello"))).body == body
     assert upstream.requests[1].header("accept-encoding") != "identity"
 
 
 async def test_block_refuses_personal_data_that_the_scan_finds() -> None:
-    """`pii: block`, with the real rules in the scanner's place; nothing goes up."""
-    async with recording() as upstream, run_proxy(upstream.url, pii="block") as made:
-        made.scanner.layer = personal()
-        reply = await made.ask(chat(f"Mail {MAIL}."))
-        assert (await made.ask(chat("Mail nobody."))).status == 200
+    """`pii: block`, with the real rules as scanner; nothing is forwarded."""
+    async with recording() as upstream, run_proxy(upstream.url, pii="block") as endpoint:
+        endpoint.scanner.layer = personal()
+        reply = await endpoint.ask(chat(f"Mail {MAIL}."))
+        assert (await endpoint.ask(chat("Mail nobody."))).status == 200
     assert (reply.status, reply.error["code"], reply.error["param"]) == (400, "content_filter", "messages.0.content")
     assert len(upstream.requests) == 1
 
@@ -183,18 +186,18 @@ FIXED = {
 
 @pytest.mark.parametrize("name", FIXED)
 async def test_what_cannot_be_replaced_is_refused(name: str) -> None:
-    """Personal data in a file inside the body, or in the name of a member: a name there would change what is asked."""
-    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
-        made.scanner.layer = personal()
-        reply = await made.ask(FIXED[name])
+    """Personal data in an embedded file or a member name: a placeholder there would change the request."""
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as endpoint:
+        endpoint.scanner.layer = personal()
+        reply = await endpoint.ask(FIXED[name])
     assert (reply.status, reply.error["code"], upstream.requests) == (400, "content_filter", [])
 
 
 async def test_a_form_is_refused() -> None:
-    """Forms are not written anew."""
+    """Forms are not rewritten."""
     form = f'--B\r\nContent-Disposition: form-data; name="prompt"\r\n\r\nMail {MAIL}\r\n--B--\r\n'.encode()
     kind = "multipart/form-data; boundary=B"
-    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as made:
-        made.scanner.layer = personal()
-        reply = await made.ask(form, "/v1/audio/transcriptions", Content_Type=kind)
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as endpoint:
+        endpoint.scanner.layer = personal()
+        reply = await endpoint.ask(form, "/v1/audio/transcriptions", Content_Type=kind)
     assert (reply.status, reply.error["code"], upstream.requests) == (400, "content_filter", [])

@@ -1,4 +1,4 @@
-"""Twin of proxy/request_body.py: every line of `failure.input`, closed and open, and what goes up is what was read."""
+"""Twin of proxy/request_body.py: every line of `failure.input`, closed and open; the scanned content is forwarded."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ names = [f"{kind}-{number}" for number, (kind, *_) in enumerate(FAULTS)]
 
 
 def sha(recorder: Recording) -> list[str]:
-    """Digests of what went up."""
+    """Digests of the forwarded bodies."""
     return [hashlib.sha256(body).hexdigest() for body in recorder.bodies]
 
 
 @pytest.mark.parametrize(("kind", "body", "path", "headers", "status"), FAULTS, ids=names)
-async def test_what_cannot_be_scanned_is_refused_when_closed(
+async def test_unscannable_requests_are_refused_when_closed(
     kind: str, body: Any, path: str, headers: dict[str, str], status: int
 ) -> None:
-    """With the status of its kind; the upstream is not asked and the decision names the kind."""
+    """With the status of its kind; nothing is forwarded and the decision names the kind."""
     settings: Any = {"failure": {"input": CLOSED}, "limits": {"body_bytes": 4096}}
-    async with recording() as upstream, run_proxy(upstream.url, **settings) as made:
-        reply = await made.ask(body, path, **headers)
+    async with recording() as upstream, run_proxy(upstream.url, **settings) as endpoint:
+        reply = await endpoint.ask(body, path, **headers)
     assert (upstream.connections, reply.status) == (0, status)
-    assert (made.decision.verdict.failure, made.decision.action) == (kind, "block")
+    assert (endpoint.decision.verdict.failure, endpoint.decision.action) == (kind, "block")
 
 
 @pytest.mark.parametrize("mode", ["enforce", "monitor"])
@@ -67,28 +67,28 @@ async def test_what_cannot_be_scanned_is_refused_when_closed(
 async def test_only_its_own_line_opens_a_kind_and_it_goes_up_as_sent(
     kind: str, body: Any, path: str, headers: dict[str, str], status: int, mode: str
 ) -> None:
-    """Byte for byte, with its cause in the answer and in the decision; monitor opens every line."""
+    """Byte for byte, with the cause in response and decision; monitor allows every kind."""
     lines = CLOSED if mode == "monitor" else CLOSED | {kind: "allow"}
     settings: Any = {"failure": {"input": lines}, "limits": {"body_bytes": 4096}, "mode": mode}
-    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
-        reply = await made.ask(body, path, **headers)
-    assert (reply.status, reply.headers["x-sidecar-unscanned"], made.decision.unscanned) == (200, kind, kind)
-    assert sha(upstream) == [hashlib.sha256(sent).hexdigest()]
+    request_bytes = body if isinstance(body, bytes) else json.dumps(body).encode()
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as endpoint:
+        reply = await endpoint.ask(body, path, **headers)
+    assert (reply.status, reply.headers["x-sidecar-unscanned"], endpoint.decision.unscanned) == (200, kind, kind)
+    assert sha(upstream) == [hashlib.sha256(request_bytes).hexdigest()]
     coding = headers.get("Content_Encoding")
     assert upstream.requests[0].header("content-encoding") == coding
 
 
 @pytest.mark.parametrize(("ids", "status"), [([0, 2], 200), ([0, 1], 400), ([0, 7], 422)])
 async def test_token_ids_are_scanned_where_their_vocabulary_is_set(tmp_path: Path, ids: list[int], status: int) -> None:
-    """Read, scanned and sent as they came; an unknown number, or another model, is refused as without it."""
+    """Decoded, scanned and forwarded unchanged; an unknown id or model is refused."""
     words = (b"Please", b" EVIL", b" now")
     lines = [base64.b64encode(word) + b" %d" % rank for rank, word in enumerate(words)]
     (tmp_path / "own.tiktoken").write_bytes(b"\n".join(lines))
     inline: Any = {"vocabularies": {"gpt-*": tmp_path / "own.tiktoken"}}
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, inline=inline) as made:
-        reply = await made.ask({"model": "gpt-3", "prompt": ids}, "/v1/completions")
-        other = await made.ask({"model": "other", "prompt": ids}, "/v1/completions")
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, inline=inline) as endpoint:
+        reply = await endpoint.ask({"model": "gpt-3", "prompt": ids}, "/v1/completions")
+        other = await endpoint.ask({"model": "other", "prompt": ids}, "/v1/completions")
     assert (reply.status, other.status, "x-sidecar-unscanned" in reply.headers) == (status, 422, False)
     assert [received.json()["prompt"] for received in upstream.requests] == ([ids] if status == 200 else [])
     if status == 400:
@@ -96,10 +96,10 @@ async def test_token_ids_are_scanned_where_their_vocabulary_is_set(tmp_path: Pat
 
 
 async def test_what_is_beside_an_open_part_is_scanned_all_the_same() -> None:
-    """An image that may pass does not take the text with it."""
+    """The text beside an allowed image is still scanned."""
     body = {"messages": [{"role": "user", "content": [IMAGE, {"type": "text", "text": "EVIL"}]}]}
-    async with recording() as upstream, run_proxy(upstream.url) as made:
-        reply = await made.ask(body)
+    async with recording() as upstream, run_proxy(upstream.url) as endpoint:
+        reply = await endpoint.ask(body)
     assert (reply.status, upstream.connections) == (400, 0)
 
 
@@ -108,41 +108,41 @@ PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, 
 
 @pytest.mark.parametrize("coding", PACK)
 async def test_a_compressed_body_goes_up_as_what_was_scanned(coding: str) -> None:
-    """Plain, without its coding and with its true length."""
+    """Decoded, without Content-Encoding and with its own length."""
     packed = PACK[coding](BODY)
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
-        reply = await made.ask(packed, **JSON, Content_Encoding=coding)
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as endpoint:
+        reply = await endpoint.ask(packed, **JSON, Content_Encoding=coding)
     assert (reply.status, upstream.bodies) == (200, [BODY])
     received = upstream.requests[0]
     assert (received.header("content-encoding"), received.header("content-length")) == (None, str(len(BODY)))
-    assert made.scanner.texts[0] == CHAT["messages"][0]["content"]
+    assert endpoint.scanner.texts[0] == CHAT["messages"][0]["content"]
 
 
 @pytest.mark.parametrize("coding", PACK)
 async def test_an_attack_in_a_compressed_body_is_seen(coding: str) -> None:
     """As in any other."""
-    async with recording() as upstream, run_proxy(upstream.url) as made:
-        reply = await made.ask(PACK[coding](json.dumps(EVIL).encode()), **JSON, Content_Encoding=coding)
+    async with recording() as upstream, run_proxy(upstream.url) as endpoint:
+        reply = await endpoint.ask(PACK[coding](json.dumps(EVIL).encode()), **JSON, Content_Encoding=coding)
     assert (reply.status, upstream.connections) == (400, 0)
 
 
 async def test_who_sends_another_coding_reads_which_are_taken() -> None:
-    """In the field that HTTP has for it (RFC 9110, 12.5.3), so that a client can send the body again."""
-    async with run_proxy() as made:
-        reply = await made.ask(BODY, **JSON, Content_Encoding="compress")
+    """In `Accept-Encoding` (RFC 9110, 12.5.3), so that a client can retry."""
+    async with run_proxy() as endpoint:
+        reply = await endpoint.ask(BODY, **JSON, Content_Encoding="compress")
     assert (reply.status, reply.headers["Accept-Encoding"]) == (415, "gzip, deflate, br, zstd")
 
 
 async def test_a_bomb_is_refused_without_being_inflated() -> None:
-    """1 GiB of zeros in 1 MB is not held."""
+    """1 GiB of zeros in 1 MB is never in memory."""
     bomb = gzip.compress(b"0" * 2**26)
-    async with run_proxy(limits={"body_bytes": 2**20}) as made:
-        reply = await made.ask(bomb, **JSON, Content_Encoding="gzip")
-    assert (reply.status, made.decision.verdict.failure) == (413, "oversize")
+    async with run_proxy(limits={"body_bytes": 2**20}) as endpoint:
+        reply = await endpoint.ask(bomb, **JSON, Content_Encoding="gzip")
+    assert (reply.status, endpoint.decision.verdict.failure) == (413, "oversize")
 
 
 async def test_a_large_body_in_chunks_streams_up_when_oversize_is_open() -> None:
-    """What had been read of it goes first, and nothing is lost."""
+    """The part already read is sent first, and nothing is lost."""
 
     async def chunks() -> Any:
         for number in range(100):
@@ -150,65 +150,67 @@ async def test_a_large_body_in_chunks_streams_up_when_oversize_is_open() -> None
             await asyncio.sleep(0)
 
     settings: Any = {"failure": {"input": {"oversize": "allow"}}, "limits": {"body_bytes": 4096}}
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as made:
-        url = f"{made.url}/chat/completions"
-        async with made.session.post(url, data=chunks(), headers={"Content-Type": "application/json"}) as got:
-            assert (got.status, got.headers["x-sidecar-unscanned"]) == (200, "oversize")
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as endpoint:
+        url = f"{endpoint.url}/chat/completions"
+        async with endpoint.session.post(url, data=chunks(), headers={"Content-Type": "application/json"}) as actual:
+            assert (actual.status, actual.headers["x-sidecar-unscanned"]) == (200, "oversize")
     assert upstream.bodies == [b"".join(bytes([number]) * 1000 for number in range(100))]
 
 
 @pytest.mark.parametrize("fault", ["cut", "slow"])
 async def test_a_body_that_did_not_arrive_whole_never_goes_up(fault: str) -> None:
-    """Not even where malformed bodies may pass."""
+    """Even if malformed bodies are allowed."""
     settings: Any = {"failure": {"input": {"malformed": "allow"}}, "limits": {"body_timeout": 0.2}}
-    sent = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
-    async with recording() as upstream, run_proxy(upstream.url, **settings) as made:
-        _, writer = await asyncio.open_connection("127.0.0.1", made.port)
-        writer.write(sent)
+    request_bytes = (
+        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+    )
+    async with recording() as upstream, run_proxy(upstream.url, **settings) as endpoint:
+        _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        writer.write(request_bytes)
         await writer.drain()
         if fault == "cut":
             writer.close()
-        await eventually(lambda: made.decision_log.decisions)
+        await eventually(lambda: endpoint.decision_log.decisions)
         writer.close()
     assert upstream.connections == 0
-    assert made.decision.status in {400, 408, 499}
+    assert endpoint.decision.status in {400, 408, 499}
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/v1/models"), ("DELETE", "/v1/models/x")])
 async def test_a_body_where_none_belongs_is_refused(method: str, path: str) -> None:
-    """Text could hide there; no client sends one."""
-    async with recording() as upstream, run_proxy(upstream.url) as made:
-        reply = await made.ask(BODY, path, method, Content_Type="application/json")
+    """It could hold text; no client sends one."""
+    async with recording() as upstream, run_proxy(upstream.url) as endpoint:
+        reply = await endpoint.ask(BODY, path, method, Content_Type="application/json")
     assert (reply.status, upstream.connections) == (400, 0)
 
 
 async def test_two_content_types_are_refused() -> None:
-    """Two servers could believe different ones."""
+    """Two servers could use different ones."""
     raw = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     raw += b"Content-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(BODY)
-    async with recording() as upstream, run_proxy(upstream.url) as made:
-        got = await made.talk(raw + BODY)
-    assert (got.split(b" ")[1] in {b"400", b"415"}, upstream.connections) == (True, 0)
+    async with recording() as upstream, run_proxy(upstream.url) as endpoint:
+        actual = await endpoint.talk(raw + BODY)
+    assert (actual.split(b" ")[1] in {b"400", b"415"}, upstream.connections) == (True, 0)
 
 
 async def test_unknown_routes_can_be_opened() -> None:
     """Unscanned, and named so."""
     async with (
         recording(respond(b"{}")) as upstream,
-        run_proxy(upstream.url, failure={"unknown_route": "allow"}) as made,
+        run_proxy(upstream.url, failure={"unknown_route": "allow"}) as endpoint,
     ):
-        reply = await made.ask(EVIL, "/v1/unheard/of")
+        reply = await endpoint.ask(EVIL, "/v1/unheard/of")
     assert (reply.status, reply.headers["x-sidecar-unscanned"]) == (200, "unknown_route")
     assert upstream.requests[0].json() == EVIL
 
 
 async def test_what_is_refused_did_not_go_up_unscanned() -> None:
-    """Media beside an attack: the block names nothing as forwarded unseen."""
+    """Media beside an attack: the block names nothing as unscanned."""
     image = {"type": "image_url", "image_url": {"url": "https://pictures.example/a.png"}}
     text = {"type": "text", "text": "EVIL"}
     body = {"model": "m", "messages": [{"role": "user", "content": [image, text]}]}
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
-        reply = await made.ask(body)
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as endpoint:
+        reply = await endpoint.ask(body)
     assert (reply.status, reply.headers.get("x-sidecar-unscanned"), upstream.requests) == (400, None, [])
 
 
@@ -216,10 +218,10 @@ async def test_routes_of_the_operator_are_scanned() -> None:
     """`inline.routes` makes a path known."""
     async with (
         recording(respond(b"{}")) as upstream,
-        run_proxy(upstream.url, inline={"routes": ["/api/generate"]}) as made,
+        run_proxy(upstream.url, inline={"routes": ["/api/generate"]}) as endpoint,
     ):
-        assert (await made.ask({"prompt": "EVIL"}, "/api/generate")).status == 400
-        assert (await made.ask({"prompt": "fine"}, "/api/generate")).status == 200
+        assert (await endpoint.ask({"prompt": "EVIL"}, "/api/generate")).status == 400
+        assert (await endpoint.ask({"prompt": "fine"}, "/api/generate")).status == 200
     assert len(upstream.requests) == 1
 
 
@@ -235,9 +237,9 @@ async def test_routes_of_the_operator_are_scanned() -> None:
 async def test_rerankers_and_tokenizers_are_served_and_scanned(path: str, rest: dict[str, Any]) -> None:
     """The routes that vLLM and others have beside OpenAI's, without a setting."""
     body = json.dumps({"model": "m", **rest}).encode()
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
-        assert (await made.ask(body, path, **JSON)).status == 200
-        assert (await made.ask(body.replace(b"Ann.", b"EVIL"), path, **JSON)).status == 400
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as endpoint:
+        assert (await endpoint.ask(body, path, **JSON)).status == 200
+        assert (await endpoint.ask(body.replace(b"Ann.", b"EVIL"), path, **JSON)).status == 400
     assert upstream.bodies == [body]
 
 
@@ -255,9 +257,9 @@ async def test_the_text_of_a_form_is_scanned_and_the_form_goes_up_as_sent() -> N
     """The prompt of a transcription; its sound is media."""
     clean, kind = form(file=b"\x00\x01\xff\xfe" * 64, model="whisper-1", prompt="Names: Ann")
     evil, _ = form(file=b"\x00\x01\xff\xfe" * 64, model="whisper-1", prompt="EVIL")
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
-        passed = await made.ask(clean, "/v1/audio/transcriptions", Content_Type=kind)
-        blocked = await made.ask(evil, "/v1/audio/transcriptions", Content_Type=kind)
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as endpoint:
+        passed = await endpoint.ask(clean, "/v1/audio/transcriptions", Content_Type=kind)
+        blocked = await endpoint.ask(evil, "/v1/audio/transcriptions", Content_Type=kind)
     assert (passed.status, passed.headers["x-sidecar-unscanned"], blocked.status) == (200, "media", 400)
     assert upstream.bodies == [clean]
 
@@ -277,18 +279,18 @@ EVIL_LINE = json.dumps({"custom_id": "2", "method": "POST", "url": "/v1/chat/com
     ],
 )
 async def test_files_follow_their_policy(policy: str, lines: bytes, status: int, unscanned: str | None) -> None:
-    """Each line of a batch is a prompt that runs later."""
+    """Each line of a batch file is a prompt."""
     body, kind = form(purpose="batch", file=lines)
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, inline={"files": policy}) as made:
-        reply = await made.ask(body, "/v1/files", Content_Type=kind)
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, inline={"files": policy}) as endpoint:
+        reply = await endpoint.ask(body, "/v1/files", Content_Type=kind)
     assert (reply.status, reply.headers.get("x-sidecar-unscanned")) == (status, unscanned)
     assert len(upstream.requests) == (1 if status == 200 else 0)
 
 
 async def test_a_large_body_does_not_hold_up_others() -> None:
-    """It is read in a thread, and read all the same."""
+    """It is parsed in a thread, with the same result."""
     texts = [{"role": "user", "content": "word " * 20}] * 4000
-    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as made:
-        assert (await made.ask({"messages": texts})).status == 200
-        assert (await made.ask({"messages": [*texts, {"role": "user", "content": "EVIL"}]})).status == 400
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as endpoint:
+        assert (await endpoint.ask({"messages": texts})).status == 200
+        assert (await endpoint.ask({"messages": [*texts, {"role": "user", "content": "EVIL"}]})).status == 400
     assert len(upstream.requests) == 1

@@ -31,11 +31,11 @@ def _client(url: str) -> AsyncOpenAI:
 async def chat(url: str, *, streamed: bool, said: str = "Hello?") -> tuple[str, str | None]:
     """What the SDK says was answered, and why it ended."""
     async with _client(url) as client:
-        made: Any = await client.chat.completions.create(model="m", messages=messages(said), stream=streamed)
+        endpoint: Any = await client.chat.completions.create(model="m", messages=messages(said), stream=streamed)
         if not streamed:
-            return made.choices[0].message.content, made.choices[0].finish_reason
+            return endpoint.choices[0].message.content, endpoint.choices[0].finish_reason
         text, reason = "", None
-        async for event in made:
+        async for event in endpoint:
             text += event.choices[0].delta.content or ""
             reason = event.choices[0].finish_reason or reason
         return text, reason
@@ -45,20 +45,20 @@ async def test_an_ordinary_answer_is_the_same() -> None:
     """Whole and streamed."""
     async with (
         recording(respond(json.dumps(CHAT.response(PLAIN)).encode())) as upstream,
-        run_proxy(upstream.url, **BLOCK) as made,
+        run_proxy(upstream.url, **BLOCK) as endpoint,
     ):
-        assert await chat(made.url, streamed=False) == (PLAIN, "stop")
+        assert await chat(endpoint.url, streamed=False) == (PLAIN, "stop")
         upstream.script = stream(list(CHAT.events(tokens(PLAIN))))
-        assert await chat(made.url, streamed=True) == (PLAIN, "stop")
+        assert await chat(endpoint.url, streamed=True) == (PLAIN, "stop")
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_leak_raises_once(streamed: bool) -> None:
     """`code == "content_filter"`, and the upstream is not asked again."""
     script = stream(list(CHAT.events(tokens(LEAK)))) if streamed else respond(json.dumps(CHAT.response(LEAK)).encode())
-    async with recording(script) as upstream, run_proxy(upstream.url, **BLOCK) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
         with pytest.raises(openai.APIError, match="withheld") as caught:
-            await chat(made.url, streamed=streamed)
+            await chat(endpoint.url, streamed=streamed)
     assert (caught.value.code, len(upstream.requests)) == ("content_filter", 1)
     assert isinstance(caught.value, openai.BadRequestError) is not streamed
 
@@ -69,19 +69,23 @@ async def test_a_refusal_ends_with_a_finish_reason(streamed: bool) -> None:
     text = f"{PLAIN} {PLAIN} {LEAK}"
     script = stream(list(CHAT.events(tokens(text)))) if streamed else respond(json.dumps(CHAT.response(text)).encode())
     terms = BLOCK | {"block": {"style": "refusal"}}
-    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made:
-        got, reason = await chat(made.url, streamed=streamed)
-    assert (reason, "flood" in got, len(upstream.requests)) == ("content_filter", False, 1)
-    assert got.startswith(PLAIN if streamed else "The answer was withheld")
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as endpoint:
+        received, reason = await chat(endpoint.url, streamed=streamed)
+    assert (reason, "flood" in received, len(upstream.requests)) == ("content_filter", False, 1)
+    assert received.startswith(PLAIN if streamed else "The answer was withheld")
 
 
 async def test_a_response_that_is_withheld_is_incomplete() -> None:
     """The Responses API says so itself; the SDK's stream helper accepts the last event."""
     script = stream(list(RESPONSE.events(tokens(f"{PLAIN} {PLAIN} {LEAK}"))))
     terms = BLOCK | {"block": {"style": "refusal"}}
-    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made, _client(made.url) as client:
-        asked = await client.responses.create(model="m", input="Hello?", instructions=SYSTEM, stream=True)
-        events = [event async for event in asked]
+    async with (
+        recording(script) as upstream,
+        run_proxy(upstream.url, **terms) as endpoint,
+        _client(endpoint.url) as client,
+    ):
+        question = await client.responses.create(model="m", input="Hello?", instructions=SYSTEM, stream=True)
+        events = [event async for event in question]
     assert events[-1].type == "response.incomplete"
     assert events[-1].response.incomplete_details.reason == "content_filter"
     assert [event.sequence_number for event in events] == list(range(len(events)))
@@ -95,7 +99,7 @@ async def test_personal_data_goes_out_and_comes_back(streamed: bool) -> None:
         stream(list(CHAT.events(tokens(text, 3)))) if streamed else respond(json.dumps(CHAT.response(text)).encode())
     )
     terms = {"pii": "redact", "answers": {"restore": True}} | PATIENT
-    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made:
-        got = await chat(made.url, streamed=streamed, said=f"Mail {MAIL}, please.")
-    assert got == (text.replace("<EMAIL_1>", MAIL), "stop")
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as endpoint:
+        received = await chat(endpoint.url, streamed=streamed, said=f"Mail {MAIL}, please.")
+    assert received == (text.replace("<EMAIL_1>", MAIL), "stop")
     assert upstream.requests[0].json()["messages"] == messages("Mail <EMAIL_1>, please.")

@@ -42,23 +42,27 @@ ATTACKS: dict[str, Call] = {
 }
 
 
-def plain(made: Any) -> Any:
+def plain(endpoint: Any) -> Any:
     """An object of the SDK as plain data."""
-    return made.model_dump(warnings=False) if isinstance(made, BaseModel) else made
+    return endpoint.model_dump(warnings=False) if isinstance(endpoint, BaseModel) else endpoint
 
 
 def run_sync(call: Call, url: str) -> Any:
     """One call with the synchronous client; a stream is read to its end."""
     with Anthropic(api_key="sk-client", base_url=url) as client:
-        made = call(client)
-        return [plain(event) for event in made] if isinstance(made, anthropic.Stream) else plain(made)
+        endpoint = call(client)
+        return [plain(event) for event in endpoint] if isinstance(endpoint, anthropic.Stream) else plain(endpoint)
 
 
 async def run_async(call: Call, url: str) -> Any:
     """One call with the asynchronous client."""
     async with AsyncAnthropic(api_key="sk-client", base_url=url) as client:
-        made = await call(client)
-        return [plain(event) async for event in made] if isinstance(made, anthropic.AsyncStream) else plain(made)
+        endpoint = await call(client)
+        return (
+            [plain(event) async for event in endpoint]
+            if isinstance(endpoint, anthropic.AsyncStream)
+            else plain(endpoint)
+        )
 
 
 async def run(kind: str, call: Call, url: str) -> Any:
@@ -66,9 +70,9 @@ async def run(kind: str, call: Call, url: str) -> Any:
     return await run_async(call, url) if kind == "async" else await asyncio.to_thread(run_sync, call, url)
 
 
-def base(made: InlineProxy) -> str:
+def base(endpoint: InlineProxy) -> str:
     """The SDK puts `/v1` in front of its paths itself."""
-    return made.url.removesuffix("/v1")
+    return endpoint.url.removesuffix("/v1")
 
 
 @pytest.fixture(scope="module", params=["sync", "async"])
@@ -80,8 +84,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def upstream() -> AsyncIterator[Recording]:
     """An upstream that answers like Anthropic."""
-    async with recording(answer) as made:
-        yield made
+    async with recording(answer) as endpoint:
+        yield endpoint
 
 
 def wire(recorder: Recording) -> list[tuple[str, list[tuple[str, str]], bytes]]:
@@ -93,21 +97,21 @@ def wire(recorder: Recording) -> list[tuple[str, list[tuple[str, str]], bytes]]:
 async def test_the_sdk_gets_the_same_through_the_door_as_directly(upstream: Recording, kind: str, name: str) -> None:
     """The same objects, unknown fields included, and the same bytes and fields at the upstream."""
     direct = await run(kind, CALLS[name], upstream.url)
-    seen = wire(upstream)
+    observed = wire(upstream)
     upstream.requests.clear()
-    async with run_proxy(upstream.url) as made:
-        assert await run(kind, CALLS[name], base(made)) == direct
-    assert wire(upstream) == seen
-    assert len(seen) == 1
+    async with run_proxy(upstream.url) as endpoint:
+        assert await run(kind, CALLS[name], base(endpoint)) == direct
+    assert wire(upstream) == observed
+    assert len(observed) == 1
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_a_block_is_one_bad_request_error_after_one_attempt(upstream: Recording, kind: str, name: str) -> None:
     """In the envelope of that API; the SDK does not try again, and the upstream saw nothing."""
-    async with run_proxy(upstream.url) as made:
+    async with run_proxy(upstream.url) as endpoint:
         with pytest.raises(anthropic.BadRequestError) as caught:
-            await run(kind, ATTACKS[name], base(made))
-        assert len(made.scanner.scanned) == 1
+            await run(kind, ATTACKS[name], base(endpoint))
+        assert len(endpoint.scanner.scanned) == 1
     body: Any = caught.value.body
     assert (body["type"], body["error"]["type"]) == ("error", "invalid_request_error")
     assert body["error"]["sidecar"]["threats"] == ["prompt_injection"]
@@ -117,23 +121,23 @@ async def test_a_block_is_one_bad_request_error_after_one_attempt(upstream: Reco
 @pytest.mark.parametrize("name", ["message", "stream"])
 async def test_a_refusal_is_an_answer_after_one_attempt(upstream: Recording, kind: str, name: str) -> None:
     """`block.style: refusal`: an object whose `stop_reason` says why it ends."""
-    async with run_proxy(upstream.url, block={"style": "refusal", "message": "Not this."}) as made:
-        got = await run(kind, ATTACKS[name], base(made))
-        assert len(made.scanner.scanned) == 1
+    async with run_proxy(upstream.url, block={"style": "refusal", "message": "Not this."}) as endpoint:
+        received = await run(kind, ATTACKS[name], base(endpoint))
+        assert len(endpoint.scanner.scanned) == 1
     assert upstream.connections == 0
     if name == "message":
-        assert (got["content"][0]["text"][:9], got["stop_reason"]) == ("Not this:", "refusal")
+        assert (received["content"][0]["text"][:9], received["stop_reason"]) == ("Not this:", "refusal")
     else:
-        texts = [event["delta"]["text"] for event in got if event["type"] == "content_block_delta"]
-        reasons = [event["delta"]["stop_reason"] for event in got if event["type"] == "message_delta"]
+        texts = [event["delta"]["text"] for event in received if event["type"] == "content_block_delta"]
+        reasons = [event["delta"]["stop_reason"] for event in received if event["type"] == "message_delta"]
         assert ("".join(texts)[:9], reasons) == ("Not this:", ["refusal"])
 
 
 @pytest.mark.parametrize("style", ["error", "refusal"])
 async def test_the_stream_helper_takes_either_ending(upstream: Recording, style: str) -> None:
     """`messages.stream` puts the events together; a withheld one is an error, or ends with `refusal`."""
-    async with run_proxy(upstream.url, block={"style": style}, **PATIENT) as made:
-        async with AsyncAnthropic(api_key="sk-client", base_url=base(made)) as client:
+    async with run_proxy(upstream.url, block={"style": style}, **PATIENT) as endpoint:
+        async with AsyncAnthropic(api_key="sk-client", base_url=base(endpoint)) as client:
             if style == "error":
                 with pytest.raises(anthropic.BadRequestError):
                     await client.messages.stream(**ASK, messages=EVIL).__aenter__()
@@ -142,7 +146,7 @@ async def test_the_stream_helper_takes_either_ending(upstream: Recording, style:
                     assert (await events.get_final_message()).stop_reason == "refusal"
             async with client.messages.stream(**ASK, messages=BENIGN) as events:
                 assert await events.get_final_text() == "What is the capital of France?"
-        assert len(made.scanner.scanned) == 2
+        assert len(endpoint.scanner.scanned) == 2
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -154,30 +158,30 @@ async def test_a_leak_in_an_answer_is_withheld_after_one_attempt(style: str, str
     )
     call: Call = lambda c: c.messages.create(**ASK, messages=BENIGN, system=SYSTEM, stream=streamed)  # noqa: E731
     terms: dict[str, Any] = {"responses": "block", "block": {"style": style}} | PATIENT
-    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as endpoint:
         if style == "error":
             with pytest.raises(anthropic.APIError, match="withheld"):
-                await run_async(call, base(made))
+                await run_async(call, base(endpoint))
         else:
-            got = await run_async(call, base(made))
-            assert "flood" not in json.dumps(got)
-            assert '"refusal"' in json.dumps(got)
+            received = await run_async(call, base(endpoint))
+            assert "flood" not in json.dumps(received)
+            assert '"refusal"' in json.dumps(received)
     assert len(upstream.requests) == 1
 
 
 async def test_a_scanner_that_is_down_is_an_error_that_the_sdk_tries_again(upstream: Recording, kind: str) -> None:
     """503 in that API's envelope, with `Retry-After`; nothing goes up meanwhile."""
-    async with run_proxy(upstream.url) as made:
-        made.scanner.cause = "deadline"
+    async with run_proxy(upstream.url) as endpoint:
+        endpoint.scanner.cause = "deadline"
         with pytest.raises(anthropic.InternalServerError) as caught:
-            await run(kind, lambda c: CALLS["message"](c.with_options(max_retries=1)), base(made))
-        assert len(made.scanner.scanned) == 2
+            await run(kind, lambda c: CALLS["message"](c.with_options(max_retries=1)), base(endpoint))
+        assert len(endpoint.scanner.scanned) == 2
     assert caught.value.status_code == 503
     assert upstream.connections == 0
 
 
 async def test_the_built_in_echo_speaks_to_the_sdk(kind: str) -> None:
     """A newcomer's first request works without any upstream."""
-    async with run_proxy("echo://") as made:
+    async with run_proxy("echo://") as endpoint:
         for name in ("message", "stream"):
-            assert await run(kind, CALLS[name], base(made))
+            assert await run(kind, CALLS[name], base(endpoint))

@@ -56,23 +56,25 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def plain(made: Any) -> Any:
+def plain(endpoint: Any) -> Any:
     """An object of the SDK as plain data."""
-    return made.model_dump(warnings=False) if isinstance(made, BaseModel) else made
+    return endpoint.model_dump(warnings=False) if isinstance(endpoint, BaseModel) else endpoint
 
 
 def run_sync(call: Callable[[Any], Any], url: str) -> Any:
     """One call with the synchronous client; a stream is read to its end."""
     with OpenAI(api_key="sk-client", base_url=url) as client:
-        made = call(client)
-        return [plain(event) for event in made] if isinstance(made, openai.Stream) else plain(made)
+        endpoint = call(client)
+        return [plain(event) for event in endpoint] if isinstance(endpoint, openai.Stream) else plain(endpoint)
 
 
 async def run_async(call: Callable[[Any], Any], url: str) -> Any:
     """One call with the asynchronous client."""
     async with AsyncOpenAI(api_key="sk-client", base_url=url) as client:
-        made = await call(client)
-        return [plain(event) async for event in made] if isinstance(made, openai.AsyncStream) else plain(made)
+        endpoint = await call(client)
+        return (
+            [plain(event) async for event in endpoint] if isinstance(endpoint, openai.AsyncStream) else plain(endpoint)
+        )
 
 
 async def run(kind: str, call: Callable[[Any], Any], url: str) -> Any:
@@ -89,18 +91,18 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def upstream() -> AsyncIterator[Recording]:
     """An upstream that answers like OpenAI."""
-    async with recording(answer) as made:
-        yield made
+    async with recording(answer) as endpoint:
+        yield endpoint
 
 
 def wire(recorder: Recording) -> list[tuple[str, list[tuple[str, str]], bytes]]:
     """Request lines, fields and bodies without what belongs to the connection, and without random boundaries."""
-    found = []
+    results = []
     for received in recorder.requests:
         boundary = (received.header("content-type") or "").partition("boundary=")[2]
         fields = [(name, value.replace(boundary, "B") if boundary else value) for name, value in received.fields]
-        found.append((received.line, sorted(field for field in fields if field[0] not in HOP), unbound(received)))
-    return found
+        results.append((received.line, sorted(field for field in fields if field[0] not in HOP), unbound(received)))
+    return results
 
 
 def unbound(received: Received) -> bytes:
@@ -113,39 +115,44 @@ def unbound(received: Received) -> bytes:
 async def test_the_sdk_gets_the_same_through_the_door_as_directly(upstream: Recording, kind: str, name: str) -> None:
     """The same objects, unknown fields included, and the same bytes and fields at the upstream."""
     direct = await run(kind, CALLS[name], f"{upstream.url}/v1")
-    seen = wire(upstream)
+    observed = wire(upstream)
     upstream.requests.clear()
-    async with run_proxy(upstream.url, inline={"files": "scan_jsonl"}, upstream=PATIENT) as made:
-        assert await run(kind, CALLS[name], made.url) == direct
-    assert wire(upstream) == seen
-    assert len(seen) == 1
+    async with run_proxy(upstream.url, inline={"files": "scan_jsonl"}, upstream=PATIENT) as endpoint:
+        assert await run(kind, CALLS[name], endpoint.url) == direct
+    assert wire(upstream) == observed
+    assert len(observed) == 1
 
 
 @pytest.mark.parametrize("name", CALLS)
 async def test_nothing_changes_where_answers_are_looked_at(upstream: Recording, name: str) -> None:
     """`responses`: the same objects and bytes up, but for the coding that is asked for; the same bytes down."""
     direct = await run("async", CALLS[name], f"{upstream.url}/v1")
-    (sent,) = upstream.requests
+    (request_bytes,) = upstream.requests
     terms: Any = {"inline": {"files": "scan_jsonl"}, "upstream": PATIENT}
     for setting in ("flag", "block"):
         upstream.requests.clear()
-        async with run_proxy(upstream.url, responses=setting, **terms) as made:
-            assert await run("async", CALLS[name], made.url) == direct
+        async with run_proxy(upstream.url, responses=setting, **terms) as endpoint:
+            assert await run("async", CALLS[name], endpoint.url) == direct
             (through,) = upstream.requests
-            answered = [await again(made.session, base, sent) for base in (upstream.url, made.url.removesuffix("/v1"))]
-        assert (through.line, unbound(through)) == (sent.line, unbound(sent))
+            answered = [
+                await again(endpoint.session, base, request_bytes)
+                for base in (upstream.url, endpoint.url.removesuffix("/v1"))
+            ]
+        assert (through.line, unbound(through)) == (request_bytes.line, unbound(request_bytes))
         assert answered[0] == answered[1]
 
 
-async def again(session: aiohttp.ClientSession, base: str, sent: Received) -> tuple[int, dict[str, str], bytes]:
+async def again(
+    session: aiohttp.ClientSession, base: str, request_bytes: Received
+) -> tuple[int, dict[str, str], bytes]:
     """Status, fields and bytes of the answer to the same request once more."""
-    fields = {"Content-Type": sent.header("content-type") or ""} if sent.body else {}
+    fields = {"Content-Type": request_bytes.header("content-type") or ""} if request_bytes.body else {}
     async with session.request(
-        sent.line.split(" ")[0], base + sent.target, data=sent.body or None, headers=fields
-    ) as got:
-        kept = {name.lower(): value for name, value in got.headers.items()}
-        kept = {name: value for name, value in kept.items() if name not in OURS and not name.startswith("x-sidecar-")}
-        return got.status, kept, await got.read()
+        request_bytes.line.split(" ")[0], base + request_bytes.target, data=request_bytes.body or None, headers=fields
+    ) as actual:
+        saved = {name.lower(): value for name, value in actual.headers.items()}
+        saved = {name: value for name, value in saved.items() if name not in OURS and not name.startswith("x-sidecar-")}
+        return actual.status, saved, await actual.read()
 
 
 ATTACKS: dict[str, Callable[[Any], Any]] = {
@@ -164,10 +171,10 @@ ATTACKS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_a_block_is_one_bad_request_error_after_one_attempt(upstream: Recording, kind: str, name: str) -> None:
     """`code == "content_filter"`; the SDK does not try again, and the upstream saw nothing."""
-    async with run_proxy(upstream.url) as made:
+    async with run_proxy(upstream.url) as endpoint:
         with pytest.raises(openai.BadRequestError) as caught:
-            await run(kind, ATTACKS[name], made.url)
-        assert len(made.scanner.scanned) == 1
+            await run(kind, ATTACKS[name], endpoint.url)
+        assert len(endpoint.scanner.scanned) == 1
     assert (caught.value.code, caught.value.type) == ("content_filter", "invalid_request_error")
     assert caught.value.param
     assert caught.value.body["sidecar"]["threats"] == ["prompt_injection"]
@@ -177,29 +184,29 @@ async def test_a_block_is_one_bad_request_error_after_one_attempt(upstream: Reco
 @pytest.mark.parametrize("name", ["chat", "chat stream", "responses", "responses stream"])
 async def test_a_refusal_is_an_answer_after_one_attempt(upstream: Recording, kind: str, name: str) -> None:
     """`block.style: refusal`: the SDK returns an object that says why it ends."""
-    async with run_proxy(upstream.url, block={"style": "refusal", "message": "Not this."}) as made:
-        got = await run(kind, ATTACKS[name], made.url)
-        assert len(made.scanner.scanned) == 1
+    async with run_proxy(upstream.url, block={"style": "refusal", "message": "Not this."}) as endpoint:
+        actual = await run(kind, ATTACKS[name], endpoint.url)
+        assert len(endpoint.scanner.scanned) == 1
     assert upstream.connections == 0
     if name == "chat":
-        assert got["choices"][0]["message"]["content"].startswith("Not this: ")
-        assert got["choices"][0]["finish_reason"] == "content_filter"
+        assert actual["choices"][0]["message"]["content"].startswith("Not this: ")
+        assert actual["choices"][0]["finish_reason"] == "content_filter"
     elif name == "chat stream":
-        assert "".join(event["choices"][0]["delta"]["content"] or "" for event in got).startswith("Not this: ")
-        assert got[-1]["choices"][0]["finish_reason"] == "content_filter"
+        assert "".join(event["choices"][0]["delta"]["content"] or "" for event in actual).startswith("Not this: ")
+        assert actual[-1]["choices"][0]["finish_reason"] == "content_filter"
     else:
-        last = got if name == "responses" else got[-1]["response"]
+        last = actual if name == "responses" else actual[-1]["response"]
         assert (last["status"], last["incomplete_details"]) == ("incomplete", {"reason": "content_filter"})
         assert last["output"][0]["content"][0]["text"].startswith("Not this: ")
 
 
 async def test_a_scanner_that_is_down_is_an_error_that_the_sdk_tries_again(upstream: Recording, kind: str) -> None:
     """503 with `Retry-After`: trying again can help here, and nothing goes up meanwhile."""
-    async with run_proxy(upstream.url) as made:
-        made.scanner.cause = "deadline"
+    async with run_proxy(upstream.url) as endpoint:
+        endpoint.scanner.cause = "deadline"
         with pytest.raises(openai.InternalServerError) as caught:
-            await run(kind, lambda c: CALLS["chat"](c.with_options(max_retries=1)), made.url)
-        assert len(made.scanner.scanned) == 2
+            await run(kind, lambda c: CALLS["chat"](c.with_options(max_retries=1)), endpoint.url)
+        assert len(endpoint.scanner.scanned) == 2
     assert (caught.value.status_code, caught.value.code) == (503, "scanner_unavailable")
     assert upstream.connections == 0
 
@@ -207,17 +214,17 @@ async def test_a_scanner_that_is_down_is_an_error_that_the_sdk_tries_again(upstr
 async def test_a_stream_that_is_cut_raises(kind: str) -> None:
     """The SDK never takes half an answer for a whole one."""
     parts = [b'data: {"id":"1","choices":[]}\n\n', b'data: {"id":']
-    async with recording(stream(parts, pause=0.02, end="cut")) as upstream, run_proxy(upstream.url) as made:
+    async with recording(stream(parts, pause=0.02, end="cut")) as upstream, run_proxy(upstream.url) as endpoint:
         with pytest.raises(openai.APIError, match="broke off"):
-            await run(kind, CALLS["chat stream"], made.url)
+            await run(kind, CALLS["chat stream"], endpoint.url)
 
 
 async def test_a_body_that_is_cut_raises(kind: str) -> None:
     """The same without a stream."""
     cut = raw(head("200 OK", "application/json", "Content-Length: 100") + b'{"id": ')
-    async with recording(cut) as upstream, run_proxy(upstream.url) as made:
+    async with recording(cut) as upstream, run_proxy(upstream.url) as endpoint:
         with pytest.raises(openai.APIConnectionError):
-            await run(kind, lambda c: CALLS["chat"](c.with_options(max_retries=0)), made.url)
+            await run(kind, lambda c: CALLS["chat"](c.with_options(max_retries=0)), endpoint.url)
 
 
 async def test_an_upstream_that_is_silent_is_asked_once(kind: str) -> None:
@@ -227,9 +234,9 @@ async def test_an_upstream_that_is_silent_is_asked_once(kind: str) -> None:
         await asyncio.sleep(3600)
 
     late: Any = lambda c: CALLS["chat"](c.with_options(default_headers={"x-stainless-timeout": "0.1"}))  # noqa: E731
-    async with recording(silent) as upstream, run_proxy(upstream.url, upstream={"first_byte_timeout": 0.3}) as made:
+    async with recording(silent) as upstream, run_proxy(upstream.url, upstream={"first_byte_timeout": 0.3}) as endpoint:
         with pytest.raises(openai.InternalServerError) as caught:
-            await run(kind, late, made.url)
+            await run(kind, late, endpoint.url)
     assert (caught.value.status_code, len(upstream.requests)) == (504, 1)
 
 
@@ -255,8 +262,8 @@ async def test_a_picture_in_an_event_of_a_stream_arrives(kind: str, name: str, r
     parts = [f"data: {json.dumps(event)}\n\n".encode() for event in (small, large)]
     async with recording(stream(parts)) as upstream:
         direct = await run(kind, call, f"{upstream.url}/v1")
-        async with run_proxy(upstream.url, responses=responses, upstream=PATIENT) as made:
-            assert await run(kind, call, made.url) == direct
+        async with run_proxy(upstream.url, responses=responses, upstream=PATIENT) as endpoint:
+            assert await run(kind, call, endpoint.url) == direct
     assert LARGE in json.dumps(direct)
 
 
@@ -269,9 +276,9 @@ async def test_a_redirect_of_the_upstream_leads_back_to_the_sidecar(kind: str) -
         there = f"Location: {upstream.url}/v1/chat/completions?again"
         return await respond(b"{}", "307 Elsewhere", "application/json", there)(received, writer)
 
-    async with recording(script) as upstream, run_proxy(upstream.url) as made:
-        assert (await run(kind, CALLS["chat"], made.url))["choices"][0]["message"]["content"] == "Paris."
-        assert (len(made.scanner.scanned), len(upstream.requests)) == (2, 2)
+    async with recording(script) as upstream, run_proxy(upstream.url) as endpoint:
+        assert (await run(kind, CALLS["chat"], endpoint.url))["choices"][0]["message"]["content"] == "Paris."
+        assert (len(endpoint.scanner.scanned), len(upstream.requests)) == (2, 2)
 
 
 ELSEWHERE = ("azure", "/openai/v1", "/v1beta/openai", "")
@@ -294,28 +301,32 @@ async def test_the_api_is_served_where_azure_gemini_and_others_have_it(place: st
         await answer(Received(plain, received.body), writer)
 
     async def asked(url: str) -> Any:
-        async with client(url) as one:
-            made = await CALLS[name](one)
-            return [plain(event) async for event in made] if isinstance(made, openai.AsyncStream) else plain(made)
+        async with client(url) as item:
+            endpoint = await CALLS[name](item)
+            return (
+                [plain(event) async for event in endpoint]
+                if isinstance(endpoint, openai.AsyncStream)
+                else plain(endpoint)
+            )
 
-    async with recording(script) as upstream, run_proxy(upstream.url) as made:
+    async with recording(script) as upstream, run_proxy(upstream.url) as endpoint:
         direct = await asked(upstream.url)
-        assert await asked(made.url.removesuffix("/v1")) == direct
-        assert len(made.scanner.scanned) == (name != "models")
+        assert await asked(endpoint.url.removesuffix("/v1")) == direct
+        assert len(endpoint.scanner.scanned) == (name != "models")
     assert upstream.requests[0].line == upstream.requests[1].line
 
 
 async def test_the_headers_of_the_verdict_can_be_read(upstream: Recording) -> None:
     """With the SDK's own means."""
-    async with run_proxy(upstream.url) as made, AsyncOpenAI(api_key="sk-client", base_url=made.url) as client:
-        got = await client.chat.completions.with_raw_response.create(model="m", messages=BENIGN)
-    assert got.headers["x-sidecar-action"] == "allow"
-    assert (got.headers["x-request-id"], got.headers["openai-version"]) == ("req_1", "2020-10-01")
+    async with run_proxy(upstream.url) as endpoint, AsyncOpenAI(api_key="sk-client", base_url=endpoint.url) as client:
+        actual = await client.chat.completions.with_raw_response.create(model="m", messages=BENIGN)
+    assert actual.headers["x-sidecar-action"] == "allow"
+    assert (actual.headers["x-request-id"], actual.headers["openai-version"]) == ("req_1", "2020-10-01")
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name not in UNLIKE_ECHO])
 async def test_the_built_in_echo_speaks_to_the_sdk(kind: str, name: str) -> None:
     """A newcomer's first request works without any upstream."""
-    async with run_proxy("echo://") as made:
-        got = await run(kind, CALLS[name], made.url)
-    assert got
+    async with run_proxy("echo://") as endpoint:
+        actual = await run(kind, CALLS[name], endpoint.url)
+    assert actual

@@ -1,4 +1,4 @@
-"""Twin of sidecar/proxy/websockets.py: a real client, the door, a real server behind it."""
+"""Twin of sidecar/proxy/websockets.py: a real client, the proxy, and a real upstream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sidecar import config
 
 @dataclass
 class Behind:
-    """A server that keeps what it hears, and answers every message."""
+    """A server that records messages and answers each."""
 
     heard: list[Any] = field(default_factory=list)
     headers: list[Any] = field(default_factory=list)
@@ -31,28 +31,28 @@ class Behind:
     async def talk(self, request: web.Request) -> web.StreamResponse:
         """One client."""
         self.headers.append(request.headers.copy())
-        made = web.WebSocketResponse(protocols=["realtime"])
-        await made.prepare(request)
-        async for message in made:
+        endpoint = web.WebSocketResponse(protocols=["realtime"])
+        await endpoint.prepare(request)
+        async for message in endpoint:
             self.heard.append(json.loads(message.data))
             if message.data == '{"type": "end"}':
-                await made.close(code=4001)
+                await endpoint.close(code=4001)
                 break
-            await made.send_str(json.dumps({"type": "heard", "count": len(self.heard)}))
-            await made.send_bytes(b"sound")
-        self.closed.append(made.close_code)
-        return made
+            await endpoint.send_str(json.dumps({"type": "heard", "count": len(self.heard)}))
+            await endpoint.send_bytes(b"sound")
+        self.closed.append(endpoint.close_code)
+        return endpoint
 
 
 @asynccontextmanager
 async def behind(**settings: Any) -> AsyncIterator[tuple[Behind, InlineProxy]]:
-    """The server and a door in front of it that passes websockets on."""
+    """The server behind a proxy with websockets enabled."""
     server, app = Behind(), web.Application()
     app.router.add_get("/{tail:.*}", server.talk)
     async with TestServer(app) as running:
         server.url = str(running.make_url("/")).rstrip("/")
-        async with run_proxy(server.url, inline={"websockets": True}, **settings) as made:
-            yield server, made
+        async with run_proxy(server.url, inline={"websockets": True}, **settings) as endpoint:
+            yield server, endpoint
 
 
 def item(text: str) -> str:
@@ -63,21 +63,27 @@ def item(text: str) -> str:
 
 
 async def test_a_harmless_message_passes_as_it_is_and_so_does_what_comes_back() -> None:
-    """Text and binary frames, in order; each message has a decision, and so has the socket itself."""
-    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime?model=m") as socket:
+    """Text and binary frames, in order; each message has a decision, and so has the handshake."""
+    async with (
+        behind() as (server, endpoint),
+        endpoint.session.ws_connect(f"{endpoint.url}/realtime?model=m") as socket,
+    ):
         for count in (1, 2):
             await socket.send_str(item("Hello there."))
             assert json.loads(await socket.receive_str()) == {"type": "heard", "count": count}
             assert await socket.receive_bytes() == b"sound"
-        await eventually(lambda: len(made.decision_log.decisions) == 3)
+        await eventually(lambda: len(endpoint.decision_log.decisions) == 3)
         assert server.heard == [json.loads(item("Hello there."))] * 2
-        assert [one.status for one in made.decision_log.decisions] == [101, 200, 200]
-        assert [one.model for one in made.decision_log.decisions[1:]] == ["m", "m"]
+        assert [entry.status for entry in endpoint.decision_log.decisions] == [101, 200, 200]
+        assert [entry.model for entry in endpoint.decision_log.decisions[1:]] == ["m", "m"]
 
 
-async def test_an_attack_does_not_go_up_and_the_socket_stays_open() -> None:
-    """The client reads an error event that names place and decision; what it says next passes."""
-    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime?model=m") as socket:
+async def test_an_attack_is_not_forwarded_and_the_websocket_stays_open() -> None:
+    """The client gets an error event with path and decision; its next message is forwarded."""
+    async with (
+        behind() as (server, endpoint),
+        endpoint.session.ws_connect(f"{endpoint.url}/realtime?model=m") as socket,
+    ):
         await socket.send_str(item(ATTACK))
         event = json.loads(await socket.receive_str())
         await socket.send_str(item("Sorry, hello."))
@@ -85,14 +91,14 @@ async def test_an_attack_does_not_go_up_and_the_socket_stays_open() -> None:
     assert (event["type"], event["status"], event["error"]["code"]) == ("error", 400, "content_filter")
     assert event["error"]["param"] == "item.content.0.text"
     assert len(server.heard) == 1
-    blocked = made.decision_log.decisions[1]
+    blocked = endpoint.decision_log.decisions[1]
     assert (blocked.action, event["error"]["sidecar"]["decision"]) == ("block", blocked.id)
 
 
 @pytest.mark.parametrize("sent", ["no json", "[1]", '{"a": 1, "a": 2}'])
 async def test_what_cannot_be_read_does_not_go_up(sent: str) -> None:
     """Like a body of HTTP that is malformed."""
-    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/responses") as socket:
+    async with behind() as (server, endpoint), endpoint.session.ws_connect(f"{endpoint.url}/responses") as socket:
         await socket.send_str(sent)
         event = json.loads(await socket.receive_str())
         assert (event["type"], event["status"]) == ("error", 400)
@@ -100,41 +106,47 @@ async def test_what_cannot_be_read_does_not_go_up(sent: str) -> None:
 
 
 async def test_binary_messages_are_refused() -> None:
-    """Neither API has any, and nobody can read them; the refusal has a decision like any other."""
-    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+    """Neither API has binary messages; the refusal has a decision like any other."""
+    async with behind() as (server, endpoint), endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket:
         await socket.send_bytes(b"EVIL")
         event = json.loads(await socket.receive_str())
-        assert (event["status"], event["event_id"]) == (415, f"event_{made.decision_log.decisions[1].id}")
-        assert event["error"]["sidecar"]["decision"] == made.decision_log.decisions[1].id
+        assert (event["status"], event["event_id"]) == (415, f"event_{endpoint.decision_log.decisions[1].id}")
+        assert event["error"]["sidecar"]["decision"] == endpoint.decision_log.decisions[1].id
         assert server.heard == []
 
 
 async def test_what_cannot_be_scanned_goes_up_where_the_operator_says_so() -> None:
-    """Text and binary messages alike, as they were sent, and named in the decision."""
+    """Text and binary messages, unchanged, and named in the decision."""
     opened = {"input": {"encoding": "allow", "malformed": "allow"}}
-    async with behind(failure=opened) as (_, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+    async with (
+        behind(failure=opened) as (_, endpoint),
+        endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket,
+    ):
         await socket.send_bytes(b'{"type": "sound"}')
         assert json.loads(await socket.receive_str())["type"] == "heard"
         await socket.receive_bytes()
         await socket.send_str('{"a": 1, "a": 2}')
         assert json.loads(await socket.receive_str())["type"] == "heard"
-        assert [one.unscanned for one in made.decision_log.decisions[1:]] == ["encoding", "malformed"]
+        assert [entry.unscanned for entry in endpoint.decision_log.decisions[1:]] == ["encoding", "malformed"]
 
 
 async def test_monitor_lets_everything_up_and_says_what_it_found() -> None:
     """As over HTTP."""
-    async with behind(mode="monitor") as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+    async with (
+        behind(mode="monitor") as (server, endpoint),
+        endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket,
+    ):
         for sent in (item(ATTACK), '{"a": 1, "a": 2}'):
             await socket.send_str(sent)
             assert json.loads(await socket.receive_str())["type"] == "heard"
             await socket.receive_bytes()
-        assert [one.action for one in made.decision_log.decisions[1:]] == ["monitor", "monitor"]
+        assert [entry.action for entry in endpoint.decision_log.decisions[1:]] == ["monitor", "monitor"]
         assert len(server.heard) == 2
 
 
 async def test_many_and_large_messages_pass() -> None:
-    """More bytes than the head of a request may have; and nothing is held when they are through."""
-    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+    """More bytes than a request head may have; no memory stays reserved."""
+    async with behind() as (server, endpoint), endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket:
         for text in ("word " * 20_000, *(["Hello there."] * 200)):
             await socket.send_str(item(text))
             assert json.loads(await socket.receive_str())["type"] == "heard"
@@ -143,23 +155,26 @@ async def test_many_and_large_messages_pass() -> None:
 
 
 async def test_a_message_is_admitted_like_a_request() -> None:
-    """While the log that is required cannot be written nothing goes up."""
-    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
-        made.decision_log.broken = True
+    """While the required log cannot be written nothing is forwarded."""
+    async with behind() as (server, endpoint), endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket:
+        endpoint.decision_log.broken = True
         await socket.send_str(item("Hello."))
         assert json.loads(await socket.receive_str())["status"] == 503
         assert server.heard == []
 
 
 async def test_sound_follows_its_line() -> None:
-    """Pieces of sound are media, in a buffer and in an item."""
+    """Audio chunks are media, in a buffer and in an item."""
     piece = "UklGRg" * 300
     kinds = {"input": {"media": "block"}}
-    told = {"type": "message", "role": "user", "content": [{"type": "input_audio", "audio": piece}]}
-    async with behind(failure=kinds) as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+    notice = {"type": "message", "role": "user", "content": [{"type": "input_audio", "audio": piece}]}
+    async with (
+        behind(failure=kinds) as (server, endpoint),
+        endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket,
+    ):
         for event in (
             {"type": "input_audio_buffer.append", "audio": piece},
-            {"type": "conversation.item.create", "item": told},
+            {"type": "conversation.item.create", "item": notice},
         ):
             await socket.send_str(json.dumps(event))
             assert json.loads(await socket.receive_str())["status"] == 422
@@ -174,11 +189,11 @@ async def test_sound_follows_its_line() -> None:
     ],
 )
 async def test_a_model_that_is_served_elsewhere_is_refused(query: str, event: dict[str, str]) -> None:
-    """The socket leads to one upstream, whose terms hold."""
+    """The websocket is connected to one upstream."""
     models = {"theirs": {"upstream": {"url": "http://127.0.0.1:9"}}}
     async with (
-        behind(models=models) as (server, made),
-        made.session.ws_connect(f"{made.url}/responses{query}") as socket,
+        behind(models=models) as (server, endpoint),
+        endpoint.session.ws_connect(f"{endpoint.url}/responses{query}") as socket,
     ):
         await socket.send_str(json.dumps(event))
         assert json.loads(await socket.receive_str())["status"] == 400
@@ -186,8 +201,8 @@ async def test_a_model_that_is_served_elsewhere_is_refused(query: str, event: di
 
 
 async def test_what_the_upstream_said_last_arrives() -> None:
-    """Messages that came before its end, though the client speaks at the same time."""
-    async with behind() as (_, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+    """Messages before its close arrive, although the client sends at the same time."""
+    async with behind() as (_, endpoint), endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket:
         await socket.send_str(item("Hello."))
         await socket.send_str('{"type": "end"}')
         await socket.send_str(item("Too late."))
@@ -197,27 +212,27 @@ async def test_what_the_upstream_said_last_arrives() -> None:
 
 
 async def test_a_request_that_is_no_handshake_is_refused() -> None:
-    """Before the upstream is asked."""
-    async with behind() as (server, made):
-        answer = await made.ask(None, "/v1/realtime", "GET", Upgrade="websocket", Connection="Upgrade")
+    """Before connecting to the upstream."""
+    async with behind() as (server, endpoint):
+        answer = await endpoint.ask(None, "/v1/realtime", "GET", Upgrade="websocket", Connection="Upgrade")
         assert answer.status == 400
         assert server.headers == []
 
 
 async def test_the_sidecars_own_key_stays_here() -> None:
-    """Among the protocols, where browsers put it, as in a field."""
-    async with behind() as (server, made):
-        await made.session.ws_connect(f"{made.url}/realtime", protocols=["realtime", "x.psk_nobody"])
+    """In the subprotocols, as browsers send it, or in a header."""
+    async with behind() as (server, endpoint):
+        await endpoint.session.ws_connect(f"{endpoint.url}/realtime", protocols=["realtime", "x.psk_nobody"])
         assert "psk_" not in str(server.headers[0])
 
 
 async def test_a_scan_that_fails_closed_lets_nothing_up() -> None:
-    """Each message by itself: the next one may be scanned again."""
-    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
-        made.scanner.cause = "timeout"
+    """For each message separately: the next one may be scanned again."""
+    async with behind() as (server, endpoint), endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket:
+        endpoint.scanner.cause = "timeout"
         await socket.send_str(item("Hello."))
         assert json.loads(await socket.receive_str())["status"] == 503
-        made.scanner.cause = None
+        endpoint.scanner.cause = None
         await socket.send_str(item("Hello."))
         assert json.loads(await socket.receive_str())["type"] == "heard"
         assert len(server.heard) == 1
@@ -225,24 +240,24 @@ async def test_a_scan_that_fails_closed_lets_nothing_up() -> None:
 
 async def test_either_sides_end_is_the_others() -> None:
     """With its code."""
-    async with behind() as (server, made):
-        async with made.session.ws_connect(f"{made.url}/realtime") as socket:
+    async with behind() as (server, endpoint):
+        async with endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket:
             await socket.send_str('{"type": "end"}')
             assert (await socket.receive()).type is WSMsgType.CLOSE
             assert socket.close_code == 4001
-        async with made.session.ws_connect(f"{made.url}/realtime") as socket:
+        async with endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket:
             await socket.close(code=4002)
         await eventually(lambda: len(server.closed) == 2)
         assert server.closed[1] == 4002
 
 
 async def test_a_drain_tells_the_client_that_it_goes() -> None:
-    """With the code for it, which libraries take as a reason to connect again; the upstream's socket is closed, too."""
-    async with behind() as (server, made), made.session.ws_connect(f"{made.url}/realtime") as socket:
+    """With the code that makes libraries reconnect; the upstream's websocket is closed, too."""
+    async with behind() as (server, endpoint), endpoint.session.ws_connect(f"{endpoint.url}/realtime") as socket:
         await socket.send_str(item("Hello."))
         await socket.receive_str()
         await socket.receive_bytes()
-        closing = asyncio.ensure_future(made.site.close(0.2))
+        closing = asyncio.ensure_future(endpoint.site.close(0.2))
         assert (await socket.receive(timeout=10)).type is WSMsgType.CLOSE
         assert socket.close_code == 1001
         await closing
@@ -250,30 +265,32 @@ async def test_a_drain_tells_the_client_that_it_goes() -> None:
 
 
 async def test_a_key_of_ours_is_the_only_one_that_goes_up(tmp_path: Path) -> None:
-    """In a field or among the protocols, where browsers put it."""
+    """In a header or the subprotocols, as browsers send it."""
     (tmp_path / "key").write_text("ours")
-    asked = ["realtime", "openai-insecure-api-key.theirs"]
-    async with behind(upstream={"api_key_file": tmp_path / "key"}) as (server, made):
+    question = ["realtime", "openai-insecure-api-key.theirs"]
+    async with behind(upstream={"api_key_file": tmp_path / "key"}) as (server, endpoint):
         fields = {"Authorization": "Bearer theirs"}
-        async with made.session.ws_connect(f"{made.url}/realtime", protocols=asked, headers=fields) as socket:
+        async with endpoint.session.ws_connect(
+            f"{endpoint.url}/realtime", protocols=question, headers=fields
+        ) as socket:
             assert socket.protocol == "realtime"
     assert server.headers[0]["Authorization"] == "Bearer ours"
     assert "theirs" not in str(server.headers[0])
 
 
 async def test_without_the_setting_it_is_426() -> None:
-    """Clients that can go on over HTTP do so."""
-    async with run_proxy() as made:
+    """Clients can fall back to HTTP."""
+    async with run_proxy() as endpoint:
         with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
-            await made.session.ws_connect(f"{made.url}/realtime")
+            await endpoint.session.ws_connect(f"{endpoint.url}/realtime")
     assert raised.value.status == 426
 
 
 async def test_an_upstream_that_is_not_there_is_an_answer_over_http() -> None:
-    """Nothing is promised to the client before the upstream has taken the socket."""
-    async with run_proxy("http://127.0.0.1:9", inline={"websockets": True}) as made:
+    """The client's handshake completes only after the upstream's."""
+    async with run_proxy("http://127.0.0.1:9", inline={"websockets": True}) as endpoint:
         with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
-            await made.session.ws_connect(f"{made.url}/realtime")
+            await endpoint.session.ws_connect(f"{endpoint.url}/realtime")
     assert raised.value.status == 502
 
 
@@ -292,17 +309,17 @@ async def test_an_upstream_that_is_silent_or_leads_elsewhere_is_an_answer_over_h
     terms = {"connect_timeout": 0.2, "first_byte_timeout": 0.2}
     async with TestServer(app) as running:
         url = str(running.make_url("/")).rstrip("/")
-        async with run_proxy(url, inline={"websockets": True}, upstream=terms) as made:
+        async with run_proxy(url, inline={"websockets": True}, upstream=terms) as endpoint:
             for path, status in (("realtime", 504), ("responses", 502)):
                 with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
-                    await made.session.ws_connect(f"{made.url}/{path}")
+                    await endpoint.session.ws_connect(f"{endpoint.url}/{path}")
                 assert raised.value.status == status
 
 
 async def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
-    """The upstream's socket is closed with it."""
-    async with behind() as (server, made):
-        socket = await made.session.ws_connect(f"{made.url}/realtime")
+    """The upstream's websocket is closed with it."""
+    async with behind() as (server, endpoint):
+        socket = await endpoint.session.ws_connect(f"{endpoint.url}/realtime")
         await socket.send_str(item("Hello."))
         await socket.receive_str()
         assert socket._response.connection is not None
@@ -313,6 +330,6 @@ async def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
 
 @pytest.mark.parametrize("setting", [{"responses": "flag"}, {"pii": "redact"}])
 def test_settings_that_would_not_hold_there_are_refused(setting: dict[str, str]) -> None:
-    """Nobody shall believe that answers on a socket are looked at."""
+    """Settings that scan responses are rejected with websockets."""
     with pytest.raises(ValueError, match=r"inline\.websockets"):
         config.Settings.model_validate({"inline": {"websockets": True}, **setting})

@@ -1,4 +1,4 @@
-"""Twin of sidecar/scan/exceptions.py: on a real store, and what an engine makes of it."""
+"""Twin of sidecar/scan/exceptions.py: on a real store, and with a real engine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from sidecar.errors import RequestError
 from sidecar.extraction import extraction
 from sidecar.scan import exceptions
-from sidecar.scan.engine import Caller, Engine, Stage, Terms
-from sidecar.scan.exceptions import Exemptions
+from sidecar.scan.engine import Caller, Engine, EngineConfig, Stage
+from sidecar.scan.exceptions import RuleExceptions
 from sidecar.storage import Store
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 from sidecar.util.bulkhead import Bulkhead
@@ -25,138 +25,144 @@ LESSON = "Today's lesson: what does EVIL mean?"
 
 
 @pytest.fixture
-async def known(tmp_path: Path) -> AsyncIterator[Exemptions]:
+async def rule_exceptions(tmp_path: Path) -> AsyncIterator[RuleExceptions]:
     """Exceptions on an empty store."""
     store = await Store.open(f"sqlite:///{tmp_path}/store.db")
-    made = Exemptions(store)
-    await made.start()
-    yield made
-    await made.close()
+    rule_exceptions = RuleExceptions(store)
+    await rule_exceptions.start()
+    yield rule_exceptions
+    await rule_exceptions.close()
     await store.close()
 
 
-async def mark(known: Exemptions, text: str, rule: str = "T-EVIL", **options: object) -> str:
+async def mark(rule_exceptions: RuleExceptions, text: str, rule: str = "T-EVIL", **options: object) -> str:
     """Except a rule on a text."""
     terms = {"lasts": MONTH, "reason": "a lesson", "author": "anna", **options}
-    return (await known.add(rule, known.digest(text), **terms)).id  # type: ignore[arg-type]
+    return (await rule_exceptions.add(rule, rule_exceptions.digest(text), **terms)).id  # type: ignore[arg-type]
 
 
 @dataclass
 class Words:
-    """Finds the words EVIL and WORSE, each by its rule; stops at the first segment if that is enough."""
+    """Finds the words EVIL and WORSE, each by its rule; stops early at `enough`."""
 
     name: LayerName = LayerName.RULES
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         """Report on each segment."""
-        each: list[SegmentReport] = []
+        reports: list[SegmentReport] = []
         for segment in request.segments:
-            if request.sufficient_score is not None and any(one.score >= request.sufficient_score for one in each):
-                each.append(SegmentReport(0.0, (), complete=False))
+            if request.sufficient_score is not None and any(
+                report.score >= request.sufficient_score for report in reports
+            ):
+                reports.append(SegmentReport(0.0, (), complete=False))
                 continue
-            found = tuple(
+            findings = tuple(
                 Finding(f"T-{word}", Label.JAILBREAK, 0.9, self.name, segment.path)
                 for word in ("EVIL", "WORSE")
                 if word in segment.text
             )
-            each.append(SegmentReport(0.9 if found else 0.0, found))
-        return LayerReport.from_segments(self.name, each)
+            reports.append(SegmentReport(0.9 if findings else 0.0, findings))
+        return LayerReport.from_segments(self.name, reports)
 
 
-def engine(known: Exemptions) -> Engine:
+def engine(rule_exceptions: RuleExceptions) -> Engine:
     """As served: layers may stop early."""
-    return Engine([Stage(Words())], Terms(early=True), Bulkhead(8, 8), known)
+    return Engine([Stage(Words())], EngineConfig(early=True), Bulkhead(8, 8), rule_exceptions)
 
 
-def said(*texts: str) -> ScanRequest:
-    """A conversation as the inline door reads it, turns joined."""
+def conversation(*texts: str) -> ScanRequest:
+    """A conversation as the inline proxy reads it, with joined turns."""
     body = {"messages": [{"role": "user", "content": text} for text in texts]}
-    found = extraction.extract(body, "/chat/completions", "openai")
-    return ScanRequest((*found.segments, *found.joined))
+    extraction_result = extraction.extract(body, "/chat/completions", "openai")
+    return ScanRequest((*extraction_result.segments, *extraction_result.joined))
 
 
-async def test_a_block_says_by_what_its_text_is_known_and_an_exception_allows_it(known: Exemptions) -> None:
-    """The digest of the finding is all that it takes; the finding stays in the record and decides nothing."""
-    blocked = await engine(known).scan(said(LESSON))
-    (found,) = blocked.findings
-    assert (blocked.action, found.digest) == (Action.BLOCK, known.digest(LESSON))
-    await known.add(found.rule, found.digest, lasts=MONTH, reason="a lesson", author="anna")
-    allowed = await engine(known).scan(said(LESSON))
+async def test_a_blocking_finding_has_a_digest_and_an_exception_for_it_allows_the_text(
+    rule_exceptions: RuleExceptions,
+) -> None:
+    """The digest is sufficient for an exception; the finding stays in the record without deciding."""
+    blocked = await engine(rule_exceptions).scan(conversation(LESSON))
+    (finding,) = blocked.findings
+    assert (blocked.action, finding.digest) == (Action.BLOCK, rule_exceptions.digest(LESSON))
+    await rule_exceptions.add(finding.rule, finding.digest, lasts=MONTH, reason="a lesson", author="anna")
+    allowed = await engine(rule_exceptions).scan(conversation(LESSON))
     assert (allowed.action, allowed.risk_score, allowed.threats) == (Action.ALLOW, 0.0, ())
     assert [(f.rule, f.decides, f.digest) for f in allowed.findings] == [("T-EVIL", False, "")]
 
 
 @pytest.mark.parametrize("text", [LESSON + " ", LESSON.lower() + " EVIL", "EVIL", LESSON + " WORSE"])
-async def test_another_text_is_still_refused(known: Exemptions, text: str) -> None:
-    """An exception is for one text, to the letter."""
-    await mark(known, LESSON)
-    assert (await engine(known).scan(said(text))).action is Action.BLOCK
+async def test_another_text_is_still_refused(rule_exceptions: RuleExceptions, text: str) -> None:
+    """An exception holds for exactly one text."""
+    await mark(rule_exceptions, LESSON)
+    assert (await engine(rule_exceptions).scan(conversation(text))).action is Action.BLOCK
 
 
-async def test_another_rule_on_the_same_text_still_decides(known: Exemptions) -> None:
-    """What nobody has looked at is not excepted with it."""
-    both = "EVIL and WORSE"
-    await mark(known, both)
-    assert (await engine(known).scan(said(both))).action is Action.BLOCK
-    await mark(known, both, "T-WORSE")
-    assert (await engine(known).scan(said(both))).action is Action.ALLOW
+async def test_another_rule_on_the_same_text_still_decides(rule_exceptions: RuleExceptions) -> None:
+    """An exception covers one rule only."""
+    pair = "EVIL and WORSE"
+    await mark(rule_exceptions, pair)
+    assert (await engine(rule_exceptions).scan(conversation(pair))).action is Action.BLOCK
+    await mark(rule_exceptions, pair, "T-WORSE")
+    assert (await engine(rule_exceptions).scan(conversation(pair))).action is Action.ALLOW
 
 
-async def test_an_exception_for_one_key_is_no_exception_for_others(known: Exemptions) -> None:
-    """Nor for those without a key; one for every key holds for all."""
-    await mark(known, LESSON, key_id="k1234567")
-    one = engine(known)
-    actions = [(await one.scan(said(LESSON), Caller(key))).action for key in ("k1234567", "k7654321", None)]
+async def test_an_exception_for_one_key_is_no_exception_for_others(rule_exceptions: RuleExceptions) -> None:
+    """It does not hold for requests without a key, either."""
+    await mark(rule_exceptions, LESSON, key_id="k1234567")
+    scanner = engine(rule_exceptions)
+    actions = [(await scanner.scan(conversation(LESSON), Caller(key))).action for key in ("k1234567", "k7654321", None)]
     assert actions == [Action.ALLOW, Action.BLOCK, Action.BLOCK]
 
 
-async def test_an_excepted_turn_does_not_poison_the_conversation_nor_hide_what_follows(known: Exemptions) -> None:
-    """Joined with other turns it is left out; an attack beside it is found, and so is one split around it."""
-    await mark(known, LESSON)
-    one = engine(known)
-    assert (await one.scan(said(LESSON, "And what is good?"))).action is Action.ALLOW
-    assert (await one.scan(said(LESSON, "Now be EVIL."))).action is Action.BLOCK
-    assert (await one.scan(said(LESSON, "WORSE"))).action is Action.BLOCK
+async def test_an_excepted_turn_does_not_poison_the_conversation_nor_hide_what_follows(
+    rule_exceptions: RuleExceptions,
+) -> None:
+    """It is left out of joined segments; an attack beside it is found, and so is one split around it."""
+    await mark(rule_exceptions, LESSON)
+    scanner = engine(rule_exceptions)
+    assert (await scanner.scan(conversation(LESSON, "And what is good?"))).action is Action.ALLOW
+    assert (await scanner.scan(conversation(LESSON, "Now be EVIL."))).action is Action.BLOCK
+    assert (await scanner.scan(conversation(LESSON, "WORSE"))).action is Action.BLOCK
 
 
-async def test_a_text_that_contains_an_excepted_one_is_read_whole(known: Exemptions) -> None:
-    """Only what we joined ourselves is read without it."""
-    await mark(known, LESSON)
-    assert (await engine(known).scan(said(f"{LESSON} Now be EVIL."))).action is Action.BLOCK
+async def test_a_text_that_contains_an_excepted_one_is_read_whole(rule_exceptions: RuleExceptions) -> None:
+    """Only joined segments are read without the excepted text."""
+    await mark(rule_exceptions, LESSON)
+    assert (await engine(rule_exceptions).scan(conversation(f"{LESSON} Now be EVIL."))).action is Action.BLOCK
 
 
-async def test_an_exception_ends_with_its_time_and_with_its_revocation(known: Exemptions) -> None:
-    """At once on the replica that revoked it."""
-    await mark(known, LESSON, lasts=timedelta(seconds=0.3))
+async def test_an_exception_ends_with_its_time_and_with_its_revocation(rule_exceptions: RuleExceptions) -> None:
+    """It ends at once on the replica that revoked it."""
+    await mark(rule_exceptions, LESSON, lasts=timedelta(seconds=0.3))
     await asyncio.sleep(0.35)
-    assert (await engine(known).scan(said(LESSON))).action is Action.BLOCK
-    made = await mark(known, LESSON)
-    assert (await engine(known).scan(said(LESSON))).action is Action.ALLOW
-    assert await known.revoke(made, "bert")
-    assert not await known.revoke(made, "bert")
-    assert (await engine(known).scan(said(LESSON))).action is Action.BLOCK
+    assert (await engine(rule_exceptions).scan(conversation(LESSON))).action is Action.BLOCK
+    exception_id = await mark(rule_exceptions, LESSON)
+    assert (await engine(rule_exceptions).scan(conversation(LESSON))).action is Action.ALLOW
+    assert await rule_exceptions.revoke(exception_id, "bert")
+    assert not await rule_exceptions.revoke(exception_id, "bert")
+    assert (await engine(rule_exceptions).scan(conversation(LESSON))).action is Action.BLOCK
 
 
-async def test_another_replica_knows_of_it_within_five_seconds(tmp_path: Path, known: Exemptions) -> None:
-    """Both ways, by asking the store."""
-    other = Exemptions(known._store)
+async def test_another_replica_knows_of_it_within_five_seconds(tmp_path: Path, rule_exceptions: RuleExceptions) -> None:
+    """Both addition and revocation, by polling the store."""
+    other = RuleExceptions(rule_exceptions._store)
     await other.start()
     began = time.monotonic()
-    made = await mark(known, LESSON)
+    exception_id = await mark(rule_exceptions, LESSON)
     for there in (True, False):
-        while bool(other.of([Segment(LESSON)], None)) is not there:
+        while bool(other.rules_for([Segment(LESSON)], None)) is not there:
             assert time.monotonic() - began < 10
             await asyncio.sleep(0.05)
-        await known.revoke(made, "bert")
+        await rule_exceptions.revoke(exception_id, "bert")
     await other.close()
 
 
-async def test_a_store_that_stays_silent_ends_all_exceptions(known: Exemptions) -> None:
-    """What cannot be checked for a minute is not believed."""
-    await mark(known, LESSON)
-    assert known.of([Segment(LESSON)], None) == (frozenset({"T-EVIL"}),)
-    known._known_at -= exceptions.STALE + 1
-    assert known.of([Segment(LESSON)], None) == ()
+async def test_exceptions_end_when_the_store_does_not_answer(rule_exceptions: RuleExceptions) -> None:
+    """Exceptions that could not be refreshed for a minute no longer hold."""
+    await mark(rule_exceptions, LESSON)
+    assert rule_exceptions.rules_for([Segment(LESSON)], None) == (frozenset({"T-EVIL"}),)
+    rule_exceptions._refreshed_at -= exceptions.STALE + 1
+    assert rule_exceptions.rules_for([Segment(LESSON)], None) == ()
 
 
 @pytest.mark.parametrize(
@@ -164,9 +170,9 @@ async def test_a_store_that_stays_silent_ends_all_exceptions(known: Exemptions) 
     [("", {}), ("R", {"lasts": timedelta(0)}), ("R", {"lasts": timedelta(days=400)}), ("R", {"reason": " "})],
 )
 async def test_an_exception_has_a_rule_an_end_and_a_reason(
-    known: Exemptions, rule: str, options: dict[str, object]
+    rule_exceptions: RuleExceptions, rule: str, options: dict[str, object]
 ) -> None:
-    """Else it is refused, and nothing is written."""
+    """Invalid arguments are refused, and nothing is written."""
     with pytest.raises(RequestError):
-        await mark(known, "text", rule, **options)
-    assert await known._store.exceptions.query() == []
+        await mark(rule_exceptions, "text", rule, **options)
+    assert await rule_exceptions._store.exceptions.query() == []

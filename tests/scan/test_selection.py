@@ -24,32 +24,32 @@ OFF = {"layers": []}
 
 
 def test_every_source_is_read_by_default() -> None:
-    """Joined texts, too, and what is said beside the body."""
-    chosen = select(Settings(), extract(BODY, "/chat/completions", "openai"), [Segment("more")])
-    assert [segment.text for segment in chosen.request.segments] == [
+    """Joined segments and additional ones included."""
+    scan_input = select(Settings(), extract(BODY, "/chat/completions", "openai"), [Segment("more")])
+    assert [segment.text for segment in scan_input.request.segments] == [
         *("be kind", "one", "two", "three"),
         *("one\nthree", "more"),
     ]
-    assert (chosen.request.system_prompt, chosen.request.model, chosen.unscanned) == ("be kind", "m", ())
+    assert (scan_input.request.system_prompt, scan_input.request.model, scan_input.unscanned) == ("be kind", "m", ())
 
 
-def test_what_no_layer_reads_is_named() -> None:
-    """In the words of the settings."""
+def test_sources_that_no_layer_reads_are_named() -> None:
+    """By the names of the settings."""
     settings = Settings.model_validate({"scan": {"sources": {"application": OFF, "model": OFF}}})
-    chosen = select(settings, extract(BODY, "/chat/completions", "openai"))
-    assert {segment.source for segment in chosen.request.segments} == {Source.USER}
-    assert chosen.unscanned == (Source.APPLICATION, Source.MODEL)
+    scan_input = select(settings, extract(BODY, "/chat/completions", "openai"))
+    assert {segment.source for segment in scan_input.request.segments} == {Source.USER}
+    assert scan_input.unscanned == (Source.APPLICATION, Source.MODEL)
     assert select(settings, extract({"input": "hi"}, "/embeddings", "openai")).unscanned == ()
 
 
 @pytest.mark.parametrize(
-    ("layers", "read"),
+    ("layers", "sources"),
     [
         ({"rules": {"enabled": False}}, {Source.USER, Source.UNTRUSTED, Source.APPLICATION}),
         ({"semantic": {"enabled": False}}, set(Source)),
         ({"rules": {"enabled": False}, "semantic": {"enabled": False}}, set()),
     ],
 )
-def test_a_layer_that_is_off_reads_nothing(layers: dict[str, Any], read: set[Source]) -> None:
-    """Whatever the sources say."""
-    assert sources_read(Settings.model_validate({"layers": layers})) == read
+def test_a_disabled_layer_reads_nothing(layers: dict[str, Any], sources: set[Source]) -> None:
+    """The settings of sources do not override it."""
+    assert sources_read(Settings.model_validate({"layers": layers})) == sources

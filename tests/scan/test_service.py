@@ -1,4 +1,4 @@
-"""Twin of sidecar/scan/service.py: what the mode makes of a verdict, and what is recorded of it."""
+"""Twin of sidecar/scan/service.py: how the mode applies to a verdict, and what is recorded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def key(**changes: Any) -> ApiKey:
     ],
 )
 def test_a_verdict_is_obeyed(verdict: Verdict, unscanned: tuple[str, ...], expected: tuple[str | None, ...]) -> None:
-    """What is refused reaches nobody, so nothing of it is unscanned; what passes unscanned is named."""
+    """A refused request has no unscanned content; what passes unscanned is named."""
     outcome = service().decide(verdict, unscanned, monitored=False)
     assert (outcome.action, outcome.unscanned, outcome.enforce) == expected
     assert outcome.failure == ("deadline" if verdict is FAILED else None)
@@ -60,25 +60,25 @@ def test_a_verdict_is_obeyed(verdict: Verdict, unscanned: tuple[str, ...], expec
     ],
 )
 def test_under_monitor_nothing_is_refused(verdict: Verdict, closed: str | None, expected: tuple[str, ...]) -> None:
-    """And the outcome says what would have been."""
+    """The outcome names the action that enforcement would have taken."""
     outcome = service().decide(verdict, ("media",), monitored=True, closed=closed)
     assert (outcome.action, outcome.unscanned, outcome.enforce) == expected
     assert (outcome.blocked, outcome.failure) == (False, None)
 
 
 @pytest.mark.parametrize(
-    ("general", "own", "expected"),
+    ("general", "key_mode", "expected"),
     [("enforce", None, False), ("monitor", None, True), ("enforce", "monitor", True), ("monitor", "enforce", False)],
 )
-def test_a_keys_mode_goes_before_the_general_one(general: str, own: str | None, expected: bool) -> None:
-    """Also where it is the stricter one."""
+def test_the_mode_of_a_key_overrides_the_general_one(general: str, key_mode: str | None, expected: bool) -> None:
+    """Even where it is the stricter one."""
     scans = service(mode=general)
-    assert scans.monitors(key(mode=own)) is expected
+    assert scans.monitors(key(mode=key_mode)) is expected
     assert scans.monitors(None) is (general == "monitor")
 
 
 async def test_a_request_without_texts_is_not_scanned() -> None:
-    """There is nothing to ask the layers."""
+    """No layer runs."""
     scanner = WordScanner()
     assert await service(scanner).scan(ScanRequest(()), CONTEXT) is NOTHING_SCANNED
     assert (await service(scanner).scan(ScanRequest((Segment("EVIL"),)), CONTEXT)).action is Action.BLOCK
@@ -86,7 +86,7 @@ async def test_a_request_without_texts_is_not_scanned() -> None:
 
 
 async def test_a_record_holds_lengths_and_no_text() -> None:
-    """One row, in order, after what is running."""
+    """One row, written in order from the event loop."""
     log = RecordedDecisionLog()
     scans = service(log=log)
     scans.record(CONTEXT, ScanOutcome(BLOCKED, "block"), 400, (Segment("hello"), Segment("you")), "m")
@@ -98,7 +98,7 @@ async def test_a_record_holds_lengths_and_no_text() -> None:
 
 
 def test_nothing_is_admitted_while_a_required_log_cannot_be_written() -> None:
-    """The caller is told to come back."""
+    """The client is told to retry."""
     log = RecordedDecisionLog()
     service(log=log).admit()
     log.broken = True

@@ -47,56 +47,58 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
-async def asked(built: Scanner, *texts: str) -> list[Action]:
-    """What is decided of each, in order."""
+async def actions_on(scanner: Scanner, *texts: str) -> list[Action]:
+    """The action on each text, in order."""
     return [
-        (await built.engine.scan(ScanRequest((Segment(text),)), Caller("k1234567", decision=f"dec_{number}"))).action
+        (await scanner.engine.scan(ScanRequest((Segment(text),)), Caller("k1234567", decision=f"dec_{number}"))).action
         for number, text in enumerate(texts)
     ]
 
 
-async def watched(tmp_path: Path, store: Store, *texts: str, **settings: object) -> list[Disagreement]:
-    """Decide with a rule on plums, beside one on pears; what they disagree on, the oldest first."""
-    chosen = Settings.model_validate(
+async def disagreements_of(tmp_path: Path, store: Store, *texts: str, **settings: object) -> list[Disagreement]:
+    """Scan with a rule on plums and a shadow rule on pears; the disagreements, oldest first."""
+    settings_of_both = Settings.model_validate(
         {
             "layers": {"semantic": {"enabled": False}},
             "policies": [policies(tmp_path, "plums")],
             "shadow": {"policies": [policies(tmp_path, "pears")], **settings},
         }
     )
-    async with open_scanner(chosen, server=ServerContext(b"secret", disagreements=store.disagreements)) as built:
-        actions = await asked(built, *texts)
+    async with open_scanner(
+        settings_of_both, server=ServerContext(b"secret", disagreements=store.disagreements)
+    ) as scanner:
+        actions = await actions_on(scanner, *texts)
         assert actions == [Action.BLOCK if "plums" in text else Action.ALLOW for text in texts]
         await asyncio.sleep(0.05)
     return (await store.disagreements.query())[::-1]
 
 
 async def test_both_ways_of_disagreeing_are_kept_and_agreement_is_not(tmp_path: Path, store: Store) -> None:
-    """With the decision's id, the key, both revisions and the rules; what was decided stays as it was."""
-    found = await watched(tmp_path, store, "plums", "pears", "plums and pears", "neither")
-    assert [(one.decision, one.action, one.other_action) for one in found] == [
+    """With the decision id, key, revisions and rules; the enforced verdict is unchanged."""
+    disagreements = await disagreements_of(tmp_path, store, "plums", "pears", "plums and pears", "neither")
+    assert [(item.decision, item.action, item.other_action) for item in disagreements] == [
         ("dec_0", "block", "allow"),
         ("dec_1", "allow", "block"),
     ]
-    assert [(one.rules, one.other_rules) for one in found] == [(["OWN-100"], []), ([], ["OWN-100"])]
-    assert {one.key_id for one in found} == {"k1234567"}
-    assert found[0].revision != found[0].other_revision
+    assert [(item.rules, item.other_rules) for item in disagreements] == [(["OWN-100"], []), ([], ["OWN-100"])]
+    assert {item.key_id for item in disagreements} == {"k1234567"}
+    assert disagreements[0].revision != disagreements[0].other_revision
 
 
-async def test_a_share_of_nought_looks_at_nothing(tmp_path: Path, store: Store) -> None:
-    """And writes nothing."""
-    assert await watched(tmp_path, store, "plums", share=0.0) == []
+async def test_a_share_of_zero_scans_nothing(tmp_path: Path, store: Store) -> None:
+    """Nothing is written, either."""
+    assert await disagreements_of(tmp_path, store, "plums", share=0.0) == []
 
 
 async def test_only_the_newest_are_kept(tmp_path: Path, store: Store) -> None:
-    """The table does not grow without end."""
-    found = await watched(tmp_path, store, *["plums"] * 5, keep=2)
-    assert [one.decision for one in found] == ["dec_3", "dec_4"]
+    """The table has a bound."""
+    disagreements = await disagreements_of(tmp_path, store, *["plums"] * 5, keep=2)
+    assert [item.decision for item in disagreements] == ["dec_3", "dec_4"]
 
 
-async def test_what_there_is_no_room_for_is_counted(tmp_path: Path, store: Store) -> None:
-    """A burst is left out beyond the bound; nobody waits."""
-    chosen = Settings.model_validate(
+async def test_scans_beyond_the_bound_are_counted(tmp_path: Path, store: Store) -> None:
+    """A burst beyond the bound is dropped; no request waits."""
+    settings_of_both = Settings.model_validate(
         {
             "layers": {"semantic": {"enabled": False}},
             "policies": [policies(tmp_path, "plums")],
@@ -105,20 +107,22 @@ async def test_what_there_is_no_room_for_is_counted(tmp_path: Path, store: Store
     )
     dropped = SHADOW.labels("dropped")
     before = dropped._value.get()
-    async with open_scanner(chosen, server=ServerContext(b"secret", disagreements=store.disagreements)) as built:
-        watch = built.engine.watcher
-        assert watch is not None
+    async with open_scanner(
+        settings_of_both, server=ServerContext(b"secret", disagreements=store.disagreements)
+    ) as scanner:
+        observe = scanner.engine.observer
+        assert observe is not None
         request, caller = ScanRequest((Segment("plums"),)), Caller(decision="dec_1")
-        verdict = await built.engine.scan(request)
-        for _ in range(shadow.PENDING + 5):
-            watch(request, caller, verdict)
+        verdict = await scanner.engine.scan(request)
+        for _ in range(shadow.MAX_RUNNING + 5):
+            observe(request, caller, verdict)
     assert dropped._value.get() - before == 5
 
 
 async def test_it_is_off_by_default(store: Store) -> None:
-    """No second policy set, nobody watching."""
-    chosen = Settings.model_validate({"layers": {"semantic": {"enabled": False}}})
+    """Without a second policy set there is no observer."""
+    settings_of_both = Settings.model_validate({"layers": {"semantic": {"enabled": False}}})
     async with open_scanner(
-        chosen, selftests=False, server=ServerContext(b"s", disagreements=store.disagreements)
-    ) as built:
-        assert built.engine.watcher is None
+        settings_of_both, selftests=False, server=ServerContext(b"s", disagreements=store.disagreements)
+    ) as scanner:
+        assert scanner.engine.observer is None

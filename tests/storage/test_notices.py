@@ -14,7 +14,7 @@ import servers
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth
 from sidecar.errors import Unauthorized
-from sidecar.scan.exceptions import Exemptions
+from sidecar.scan.exceptions import RuleExceptions
 from sidecar.storage import Store
 from sidecar.types import Segment
 
@@ -60,12 +60,12 @@ async def test_a_revocation_reaches_another_replica_at_once(url: str) -> None:
 async def test_an_exception_reaches_another_replica_at_once(url: str) -> None:
     """As soon as it is created, and until it is revoked."""
     first, second = await Store.open(url), await Store.open(url)
-    ours, theirs = Exemptions(first), Exemptions(second)
+    ours, theirs = RuleExceptions(first), RuleExceptions(second)
     await second.notices.start()
     for ring in (ours, theirs):
         await ring.start()
     await ours.add("T-1", ours.digest("text"), lasts=_DAY, reason="r", author="anna")
-    await until(lambda: theirs.of([Segment("text")], None) == (frozenset({"T-1"}),))
+    await until(lambda: theirs.rules_for([Segment("text")], None) == (frozenset({"T-1"}),))
     for ring in (ours, theirs):
         await ring.close()
     await second.notices.close()

@@ -1,8 +1,8 @@
 """agentgateway's guardrail webhook: `POST /request` and `POST /response`.
 
-Shapes from agentgateway's `crates/agentgateway/src/llm/policy/webhook.rs` at commit 013dab18. An action is told by its
-fields: `body` and `status_code` reject, a `reason` alone passes. The key comes in a header that the webhook's settings
-make or forward (`headers`, `forwardHeaderMatches`). Answers are looked at where `responses` says so.
+Shapes from agentgateway's `crates/agentgateway/src/llm/policy/webhook.rs` at commit 013dab18. The fields of
+an action determine its kind: `body` and `status_code` reject, a `reason` alone passes. The key comes in a header that
+the webhook's settings add or forward (`headers`, `forwardHeaderMatches`). Responses are scanned if `responses` is on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sidecar.api.compat.texts import chat, obj, objects
+from sidecar.api.compat.texts import chat_input, require_object, require_objects
 from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
@@ -26,40 +26,46 @@ CHAT = "/chat/completions"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is to be scanned; or, with no question, what the model has written."""
+class WebhookRequest:
+    """The prompt to scan; or, if that is None, the texts of the model's response."""
 
-    question: ScanInput | None
-    written: tuple[tuple[str, str], ...] = ()
+    scan_input: ScanInput | None
+    response_texts: tuple[tuple[str, str], ...] = ()
 
 
-def parse(value: JsonValue, settings: Settings) -> Asked:
+def parse(value: JsonValue, settings: Settings) -> WebhookRequest:
     """`{"body": {"messages": [...]}}`, or `{"body": {"choices": [...]}}`. Raises `BodyError`."""
-    body = obj(obj(value).get("body"), "'body'")
+    body = require_object(require_object(value).get("body"), "'body'")
     if "choices" in body and "messages" in body:
         raise BodyError("malformed", "'body' must hold messages or choices, not both.")
     if "choices" in body:
-        choices = objects(body["choices"], "body.choices")
-        found = extract({"messages": [obj(obj(one).get("message"), "'message'") for one in choices]}, CHAT, "openai")
-        return Asked(None, tuple((segment.text, segment.path) for segment in found.segments))
-    return Asked(chat(settings, {"messages": objects(body.get("messages"), "body.messages")}))
+        choices = require_objects(body["choices"], "body.choices")
+        response = extract(
+            {"messages": [require_object(require_object(choice).get("message"), "'message'") for choice in choices]},
+            CHAT,
+            "openai",
+        )
+        return WebhookRequest(None, tuple((segment.text, segment.path) for segment in response.segments))
+    return WebhookRequest(chat_input(settings, {"messages": require_objects(body.get("messages"), "body.messages")}))
 
 
-async def answer(endpoint: ScanEndpoint, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
-    """The body and the headers of the answer."""
-    if asked.question is None:
-        outcome = await endpoint.scan_response(request, asked.written, Extraction())
-        said = endpoint.settings.answers.message
+async def respond(
+    endpoint: ScanEndpoint, request: web.Request, api_request: WebhookRequest
+) -> tuple[object, dict[str, str]]:
+    """The body and headers of the response."""
+    if api_request.scan_input is None:
+        outcome = await endpoint.scan_response(request, api_request.response_texts, Extraction())
+        message = endpoint.settings.answers.message
     else:
-        outcome = await endpoint.scan(request, asked.question)
-        said = refusal_message(endpoint.settings.block.message, outcome.verdict, request[DECISION_ID])
+        outcome = await endpoint.scan(request, api_request.scan_input)
+        message = refusal_message(endpoint.settings.block.message, outcome.verdict, request[DECISION_ID])
     if not outcome.blocked:
         return {"action": {"reason": outcome.action}}, scan_headers(request[DECISION_ID], outcome.unscanned)
-    refused = blocked_response(outcome.verdict, request[DECISION_ID], endpoint.settings.block, "openai", said)
-    reject = {"body": refused.text, "status_code": refused.status, "reason": ", ".join(outcome.verdict.threats)}
+    block = blocked_response(outcome.verdict, request[DECISION_ID], endpoint.settings.block, "openai", message)
+    reject = {"body": block.text, "status_code": block.status, "reason": ", ".join(outcome.verdict.threats)}
     return {"action": reject}, scan_headers(request[DECISION_ID], outcome.unscanned)
 
 
-def error(failed: RequestError) -> web.Response:
-    """An error: the gateway reads the status alone, and then does as its `failureMode` says."""
-    return detail_response(failed)
+def error(request_error: RequestError) -> web.Response:
+    """An error: the gateway reads only the status, and then applies its `failureMode`."""
+    return detail_response(request_error)

@@ -1,10 +1,9 @@
-"""Envoy's `ext_authz` filter in its HTTP form: the inline door with an upstream that only says yes.
+"""Envoy's `ext_authz` filter in its HTTP form: the inline proxy with an upstream that allows everything.
 
 From the documentation of Envoy 1.40 (`extensions/filters/http/ext_authz/v3`). Envoy sends the request itself: method,
-path behind `path_prefix`, the headers that it is told to send, and the body (`with_request_body`). 200 lets it pass,
-any other answer goes to the client. So routes, roles, keys and the failure policy are those of the inline door. What a
-check cannot do is change the request or see the answer: `pii: redact` blocks here, `history: strip` and `responses`
-are off.
+path behind `path_prefix`, the configured headers, and the body (`with_request_body`). 200 allows it, any other response
+goes to the client. Routes, roles, keys and the failure policy are therefore those of the inline proxy. A check cannot
+change the request or see the response: `pii: redact` blocks here, `history: strip` and `responses` are off.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ PREFIX = "/envoy"
 PARTIAL = "x-envoy-auth-partial-body"
 
 
-class Checked:
-    """The upstream of a check: whatever got this far is allowed."""
+class AllowingUpstream:
+    """The upstream of a check: every request that reaches it is allowed."""
 
     status = 200
     reason = "OK"
@@ -43,53 +42,57 @@ class Checked:
     def connect_websocket(
         self, _request: UpstreamRequest, _protocols: Sequence[str], _max_size: int
     ) -> UnsupportedWebSocket:
-        """See `Upstream`: what passes on a socket is no request that could be checked."""
+        """See `Upstream`: websocket messages cannot be checked."""
         return UnsupportedWebSocket()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """See `UpstreamResponse`: nothing."""
+        """See `UpstreamResponse`: an empty body."""
         nothing: tuple[bytes, ...] = ()
         for part in nothing:
             yield part
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
 
 class ExtAuthz:
     """Answers checks under these settings."""
 
     def __init__(self, engine: Engine, decision_log: DecisionLog, gatekeeper: Gatekeeper, settings: Settings) -> None:
-        self._proxy = Proxy(engine, decision_log, Checked(), for_envoy(settings), gatekeeper)
+        self._proxy = Proxy(engine, decision_log, AllowingUpstream(), envoy_settings(settings), gatekeeper)
 
-    def takes(self, request: web.Request) -> bool:
+    def handles(self, request: web.Request) -> bool:
         """Whether this is a check."""
         return request.rel_url.raw_path.startswith(f"{PREFIX}/")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """200, or what the client is told."""
+        """200, or the response for the client."""
         refuse_partial(request)
         return await self._proxy.handle(request)
 
 
-def for_envoy(settings: Settings) -> Settings:
-    """The same settings for paths behind the prefix, and without what a check cannot do."""
+def envoy_settings(settings: Settings) -> Settings:
+    """These settings with prefixed paths, and without what a check cannot do."""
     inline, block = settings.inline, settings.block
-    places = {name: tuple(PREFIX + path for path in getattr(inline, name)) for name in ("prefixes", "routes")}
-    cannot = {"history": "enforce", "pii": "block" if settings.pii == "redact" else settings.pii, "responses": "off"}
+    prefixed = {name: tuple(PREFIX + path for path in getattr(inline, name)) for name in ("prefixes", "routes")}
+    unsupported = {
+        "history": "enforce",
+        "pii": "block" if settings.pii == "redact" else settings.pii,
+        "responses": "off",
+    }
     update = {
-        "inline": inline.model_copy(update={**places, "websockets": False}),
+        "inline": inline.model_copy(update={**prefixed, "websockets": False}),
         "block": block.model_copy(update={"style": "error"}),
     }
-    return settings.model_copy(update=update | cannot)
+    return settings.model_copy(update=update | unsupported)
 
 
 def refuse_partial(request: web.Request) -> None:
-    """A body that Envoy cut off is not what goes up. Raises `BodyError`.
+    """Raise `BodyError` for a body that Envoy truncated: it is not what Envoy forwards.
 
-    A second line of defence: the first is `allow_partial_message: false`, since Envoy 1.40 says `false` of a body that
-    it cut exactly at its limit.
+    Second line of defence after `allow_partial_message: false`: Envoy 1.40 reports `false` for a body that it
+    truncated exactly at its limit.
     """
     if request.headers.get(PARTIAL, "false").lower() != "false":
-        said = "Envoy sent a part of the body alone: set allow_partial_message to false."
-        raise BodyError("oversize", said, status=413)
+        message = "Envoy sent a part of the body alone: set allow_partial_message to false."
+        raise BodyError("oversize", message, status=413)

@@ -1,8 +1,8 @@
-"""Envoy's `ext_authz` in its gRPC form, on a port of its own: each check is put to the HTTP form, over loopback.
+"""Envoy's `ext_authz` over gRPC, on its own port: each check is translated to the HTTP form, over loopback.
 
-So routes, roles, keys, the failure policy and the log are those of `envoy`. What this form adds: all headers come
-without a list of them, and our keys and what only the sidecar may set are taken off before the request goes up. From
-the documentation of Envoy 1.40 (`service/auth/v3`). Importing this needs the extra `[grpc]`.
+Routes, roles, keys, the failure policy and the log are therefore those of `envoy`. In addition, Envoy sends all headers
+without listing them, and our keys and reserved headers are removed from the request before it is forwarded. From the
+documentation of Envoy 1.40 (`service/auth/v3`). Importing this needs the extra `[grpc]`.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from sidecar.server.responses import error_response
 
 TIMEOUT = 60.0
 SLACK = 1024 * 1024
-"""Room for the headers beside the largest body."""
+"""Bytes for headers in addition to the largest body."""
 PERMISSION_DENIED = 7
-_OWN_OF_A_CONNECTION = HOP_BY_HOP | {"host", "content-length", "expect"}
+_CONNECTION_HEADERS = HOP_BY_HOP | {"host", "content-length", "expect"}
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what such a listener answers to
+_LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - the loopback address of such a listener
 
 
-class GrpcChecks:
-    """Answers `Check` while it listens. `is_on`: whether the HTTP form is there to be asked."""
+class GrpcAuthorization:
+    """Server of `Check`. `is_on`: whether the HTTP form is enabled."""
 
     def __init__(self, settings: Settings, data_port: int, is_on: Callable[[], bool]) -> None:
         host = settings.listen.host
-        self._data = URL.build(scheme="http", host=_EVERYWHERE.get(host, host), port=data_port)
+        self._data = URL.build(scheme="http", host=_LOOPBACK_OF.get(host, host), port=data_port)
         self._settings, self._is_on = settings, is_on
         self._stack = AsyncExitStack()
         self._session: ClientSession
         self._server: Any = None
 
     async def listen(self, port: int, *, share: bool = False) -> int:
-        """Start to listen; returns the port. Raises `SidecarError`."""
-        most = self._settings.scan.concurrency + self._settings.scan.queue
+        """Start listening; returns the port. Raises `SidecarError`."""
+        max_concurrent = self._settings.scan.concurrency + self._settings.scan.queue
         self._session = ClientSession(
-            connector=TCPConnector(limit=most),
+            connector=TCPConnector(limit=max_concurrent),
             cookie_jar=DummyCookieJar(),
             skip_auto_headers=_AUTOMATIC,
             timeout=ClientTimeout(total=TIMEOUT),
         )
         self._stack.push_async_callback(self._session.close)
-        longest = self._settings.limits.body_bytes + SLACK
-        options = (("grpc.max_receive_message_length", longest), ("grpc.so_reuseport", int(share)))
-        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=most)
+        max_message_bytes = self._settings.limits.body_bytes + SLACK
+        options = (("grpc.max_receive_message_length", max_message_bytes), ("grpc.so_reuseport", int(share)))
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=max_concurrent)
         server.add_generic_rpc_handlers((_handler(self._check),))
         host = self._settings.listen.host
         try:
@@ -66,41 +66,47 @@ class GrpcChecks:
         self._server = server
         return int(bound)
 
-    async def close(self, left: float | None = None) -> None:
-        """Take no more checks, let those that run end within `left` seconds (or the drain timeout)."""
+    async def close(self, grace: float | None = None) -> None:
+        """Accept no more checks; running ones have `grace` seconds (default: the drain timeout) to finish."""
         if self._server is not None:
-            await self._server.stop(self._settings.drain.timeout if left is None else left)
+            await self._server.stop(self._settings.drain.timeout if grace is None else grace)
         await self._stack.aclose()
 
-    async def _check(self, asked: Any, _context: Any) -> Any:
-        http = asked.attributes.request.http
-        received = _headers(http)
+    async def _check(self, check: Any, _context: Any) -> Any:
+        http = check.attributes.request.http
+        received_headers = _headers(http)
         try:
             if not self._is_on():
                 raise Unavailable("compat.envoy is off.", retry_after=1)
-            _refuse_what_was_not_sent_whole(http, received)
-            status, headers, body = await self._ask(http, received)
-        except RequestError as refused:
-            status, headers, body = _told(error_response(refused, "openai"))
+            _require_whole_request(http, received_headers)
+            status, headers, body = await self._check_over_http(http, received_headers)
+        except RequestError as error:
+            status, headers, body = _response_parts(error_response(error, "openai"))
         except (ClientError, TimeoutError, ValueError):
-            # Not an error of the call: what a client can cause must not meet `failure_mode_allow`.
-            status, headers, body = _told(
+            # No gRPC error: a client must not be able to trigger `failure_mode_allow`.
+            status, headers, body = _response_parts(
                 error_response(Unavailable("No check was possible.", retry_after=1), "openai")
             )
         if status == 200:
-            return _allowed(headers, _not_for_the_upstream(received))
+            return _allowed(headers, _headers_to_remove(received_headers))
         return _denied(status, headers, body)
 
-    async def _ask(self, http: Any, received: CIMultiDict[str]) -> tuple[int, dict[str, str], str]:
-        sent = [(name, value) for name, value in received.items() if name.lower() not in _OWN_OF_A_CONNECTION]
-        # `Upgrade` alone asks for nothing, and is how the door knows of a socket.
-        sent += [("Upgrade", value) for value in received.getall("Upgrade", ())]
+    async def _check_over_http(self, http: Any, received_headers: CIMultiDict[str]) -> tuple[int, dict[str, str], str]:
+        forwarded = [
+            (name, value) for name, value in received_headers.items() if name.lower() not in _CONNECTION_HEADERS
+        ]
+        # `Upgrade` without `Connection` has no effect, but the proxy recognises websockets by it.
+        forwarded += [("Upgrade", value) for value in received_headers.getall("Upgrade", ())]
         url = URL(f"{self._data}{PREFIX}{http.path}", encoded=True)
-        given = CIMultiDict([*sent, ("Host", "localhost")])
+        request_headers = CIMultiDict([*forwarded, ("Host", "localhost")])
         async with self._session.request(
-            http.method, url, headers=given, data=http.raw_body or None, allow_redirects=False
-        ) as answer:
-            return answer.status, _shown(answer.headers), (await answer.read()).decode("utf-8", "replace")
+            http.method, url, headers=request_headers, data=http.raw_body or None, allow_redirects=False
+        ) as response:
+            return (
+                response.status,
+                _client_headers(response.headers),
+                (await response.read()).decode("utf-8", "replace"),
+            )
 
 
 def _handler(check: Callable[..., Any]) -> Any:
@@ -127,33 +133,33 @@ def _options(headers: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _headers(http: Any) -> CIMultiDict[str]:
-    """The fields of the request, without those that HTTP/2 makes of the first line."""
+    """The headers of the request, without HTTP/2 pseudo-headers."""
     raw = ((field.key, field.raw_value.decode("utf-8", "replace") or field.value) for field in http.header_map.headers)
     pairs = [*((field.key, field.value) for field in http.headers), *raw]
     return CIMultiDict((name, value) for name, value in pairs if not name.startswith(":"))
 
 
-def _refuse_what_was_not_sent_whole(http: Any, received: CIMultiDict[str]) -> None:
-    """Raise `BodyError` for a check that was not given what would go up: by its length, or as bytes."""
+def _require_whole_request(http: Any, received_headers: CIMultiDict[str]) -> None:
+    """Raise `BodyError` unless Envoy sent the whole body, as bytes."""
     if not http.path.startswith("/"):
         raise BodyError("malformed", "The path must begin with a slash.")
     if http.body:
         raise BodyError("encoding", "Envoy sent the body as text: set pack_as_bytes to true.", status=415)
-    declared = received.get("Content-Length", "")
+    declared = received_headers.get("Content-Length", "")
     if max(http.size, int(declared) if declared.isdecimal() else 0) > len(http.raw_body):
         raise BodyError("oversize", "Envoy sent a part of the body alone: see with_request_body.", status=413)
 
 
-def _not_for_the_upstream(received: CIMultiDict[str]) -> list[str]:
-    kept = upstream_headers(received, decoded=False)
-    return sorted({name.lower() for name in received if name not in kept} - _OWN_OF_A_CONNECTION)
+def _headers_to_remove(received_headers: CIMultiDict[str]) -> list[str]:
+    forwarded = upstream_headers(received_headers, decoded=False)
+    return sorted({name.lower() for name in received_headers if name not in forwarded} - _CONNECTION_HEADERS)
 
 
-def _shown(headers: Any) -> dict[str, str]:
-    """The fields of an answer that the client sees."""
-    hidden = _OWN_OF_A_CONNECTION | {"date", "server"}
+def _client_headers(headers: Any) -> dict[str, str]:
+    """The response headers that the client sees."""
+    hidden = _CONNECTION_HEADERS | {"date", "server"}
     return {name.lower(): value for name, value in headers.items() if name.lower() not in hidden}
 
 
-def _told(answer: web.Response) -> tuple[int, dict[str, str], str]:
-    return answer.status, _shown(answer.headers), answer.text or ""
+def _response_parts(response: web.Response) -> tuple[int, dict[str, str], str]:
+    return response.status, _client_headers(response.headers), response.text or ""

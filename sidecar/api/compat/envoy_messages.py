@@ -1,7 +1,7 @@
-"""The messages of Envoy's `envoy.service.auth.v3`, as far as they are used here: fields that are not, are skipped.
+"""The messages of Envoy's `envoy.service.auth.v3`, reduced to the fields used here; others are skipped.
 
-Names and numbers are those of Envoy's API (compared with xds-protos 1.85.0). That package is not used, since it brings
-files of other packages along and writes over them (`google/rpc`, `opentelemetry/proto`).
+Names and numbers are those of Envoy's API (compared with xds-protos 1.85.0). That package is not used, since it
+overwrites files of other packages (`google/rpc`, `opentelemetry/proto`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 SERVICE = "envoy.service.auth.v3.Authorization"
 PACKAGE = "sidecar.envoy"
-MANY = "*"
+REPEATED = "*"
 OVERWRITE = 2
 _MESSAGES = {
     "CheckRequest": {"attributes": (1, "AttributeContext")},
@@ -27,7 +27,7 @@ _MESSAGES = {
         "raw_body": (12, "bytes"),
         "header_map": (13, "HeaderMap"),
     },
-    "Entry": {"key": (1, "string"), "value": (2, "string")},  # what a map is on the wire
+    "Entry": {"key": (1, "string"), "value": (2, "string")},  # the wire format of a map
     "HeaderMap": {"headers": (1, "*HeaderValue")},
     "HeaderValue": {"key": (1, "string"), "value": (2, "string"), "raw_value": (3, "bytes")},
     "HeaderValueOption": {"header": (1, "HeaderValue"), "append_action": (3, "int32")},
@@ -50,19 +50,19 @@ _SCALARS = {
 
 
 def _field(name: str, number: int, kind: str) -> Any:
-    label = _Field.LABEL_REPEATED if kind.startswith(MANY) else _Field.LABEL_OPTIONAL
-    bare = kind.removeprefix(MANY)
-    if bare in _SCALARS:
-        return _Field(name=name, number=number, label=label, type=_SCALARS[bare])
-    return _Field(name=name, number=number, label=label, type=_Field.TYPE_MESSAGE, type_name=f".{PACKAGE}.{bare}")
+    label = _Field.LABEL_REPEATED if kind.startswith(REPEATED) else _Field.LABEL_OPTIONAL
+    type_name = kind.removeprefix(REPEATED)
+    if type_name in _SCALARS:
+        return _Field(name=name, number=number, label=label, type=_SCALARS[type_name])
+    return _Field(name=name, number=number, label=label, type=_Field.TYPE_MESSAGE, type_name=f".{PACKAGE}.{type_name}")
 
 
 def _classes() -> dict[str, Any]:
-    """The classes, from a pool of their own, so that the names of the real ones stay free."""
+    """The message classes, from a separate pool, to avoid name conflicts with the real ones."""
     file = descriptor_pb2.FileDescriptorProto(name="sidecar/envoy.proto", package=PACKAGE, syntax="proto3")
     for name, fields in _MESSAGES.items():
-        made = (_field(field, number, kind) for field, (number, kind) in fields.items())
-        file.message_type.add(name=name, field=made)
+        descriptors = (_field(field, number, kind) for field, (number, kind) in fields.items())
+        file.message_type.add(name=name, field=descriptors)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     find = pool.FindMessageTypeByName

@@ -3,7 +3,7 @@
 Shapes from docs.lakera.ai (`api-reference/api/endpoints/guard`) and from the client in LiteLLM 1.106.2
 (`types/proxy/guardrails/guardrail_hooks/lakera_ai_v2.py`). Injection, jailbreak, extraction and smuggling are its
 `prompt_attack`, personal data is `pii/email` and the like. `flagged` follows the verdict: personal data alone is listed
-and, below the threshold, not flagged. `project_id` and `metadata` are read over: keys and policies are ours.
+and, below the threshold, not flagged. `project_id` and `metadata` are ignored: keys and policies are our own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from uuid import UUID
 from aiohttp import web
 
 from sidecar import __version__
-from sidecar.api.compat.texts import chat, obj, objects
+from sidecar.api.compat.texts import chat_input, require_object, require_objects
 from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import RequestError
@@ -27,37 +27,39 @@ from sidecar.types import Finding, Label, ScanRequest, Verdict
 
 PATH = "/v2/guard"
 ATTACK = "prompt_attack"
-_THEIR_NAMES = {"phone": "phone_number", "card": "credit_card", "iban": "iban_code", "ip": "ip_address"}
+_LAKERA_NAMES = {"phone": "phone_number", "card": "credit_card", "iban": "iban_code", "ip": "ip_address"}
 _IDS = {"project_id": "prompt-sidecar", "policy_id": "prompt-sidecar"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A chat, and what is to be told beside the verdict."""
+class GuardRequest:
+    """A chat, and the optional parts of the response."""
 
-    question: ScanInput
+    scan_input: ScanInput
     breakdown: bool
     payload: bool
     dev_info: bool
 
 
-def parse(value: JsonValue, settings: Settings) -> Asked:
+def parse(value: JsonValue, settings: Settings) -> GuardRequest:
     """`{"messages": [...], "breakdown"?: bool, "payload"?: bool, "dev_info"?: bool}`. Raises `BodyError`."""
-    body = obj(value)
-    question = chat(settings, {"messages": objects(body.get("messages"), "messages")})
-    return Asked(question, *(body.get(name) is True for name in ("breakdown", "payload", "dev_info")))
+    body = require_object(value)
+    scan_input = chat_input(settings, {"messages": require_objects(body.get("messages"), "messages")})
+    return GuardRequest(scan_input, *(body.get(name) is True for name in ("breakdown", "payload", "dev_info")))
 
 
-async def answer(endpoint: ScanEndpoint, request: web.Request, asked: Asked) -> tuple[object, dict[str, str]]:
-    """The body and the headers of the answer."""
-    outcome = await endpoint.scan(request, asked.question)
+async def respond(
+    endpoint: ScanEndpoint, request: web.Request, api_request: GuardRequest
+) -> tuple[object, dict[str, str]]:
+    """The body and headers of the response."""
+    outcome = await endpoint.scan(request, api_request.scan_input)
     name = UUID(hex=request[DECISION_ID].removeprefix("dec_").ljust(32, "0"))
     body: dict[str, object] = {"flagged": outcome.blocked, "metadata": {"request_uuid": str(name)}}
-    if asked.breakdown:
+    if api_request.breakdown:
         body["breakdown"] = list(_breakdown(outcome.verdict))
-    if asked.payload:
-        body["payload"] = list(_payload(outcome.verdict, asked.question.request))
-    if asked.dev_info:
+    if api_request.payload:
+        body["payload"] = list(_payload(outcome.verdict, api_request.scan_input.request))
+    if api_request.dev_info:
         body["dev_info"] = {"version": __version__, "model_version": outcome.verdict.revision}
     return body, scan_headers(request[DECISION_ID], outcome.unscanned)
 
@@ -66,26 +68,28 @@ def _detector(finding: Finding) -> str:
     if finding.label is not Label.PII_DETECTED:
         return ATTACK
     kind = kind_of(finding.rule).lower()
-    return f"pii/{_THEIR_NAMES.get(kind, kind)}"
+    return f"pii/{_LAKERA_NAMES.get(kind, kind)}"
 
 
 def _breakdown(verdict: Verdict) -> Iterator[dict[str, object]]:
-    """A line for each detector that saw something, or else one that says that none did.
+    """One line per detector with findings, or a single negative line if there are none.
 
-    An attack that no finding tells of, such as a judge's, has its line, too: clients let pass what is `pii` alone.
+    An attack without a finding, such as a judge's, gets a line, too: clients allow requests with `pii` alone.
     """
-    seen = {(_detector(finding), _message(finding)) for finding in verdict.findings if finding.decides}
-    if any(label is not Label.PII_DETECTED for label in verdict.threats) and ATTACK not in {kind for kind, _ in seen}:
-        seen.add((ATTACK, 0))
-    lines = [(kind, True, message) for kind, message in sorted(seen)] or [(ATTACK, False, 0)]
+    detections = {(_detector(finding), _message(finding)) for finding in verdict.findings if finding.decides}
+    if any(label is not Label.PII_DETECTED for label in verdict.threats) and ATTACK not in {
+        kind for kind, _ in detections
+    }:
+        detections.add((ATTACK, 0))
+    lines = [(kind, True, message) for kind, message in sorted(detections)] or [(ATTACK, False, 0)]
     for kind, detected, message in lines:
         facts = {"detector_id": f"detector-{kind}", "detector_type": kind, "detected": detected, "message_id": message}
         yield {**_IDS, **facts}
 
 
-def _payload(verdict: Verdict, wanted: ScanRequest) -> Iterator[dict[str, object]]:
-    """Personal data with its place in the caller's own text."""
-    texts = {segment.path: segment.text for segment in wanted.segments}
+def _payload(verdict: Verdict, request: ScanRequest) -> Iterator[dict[str, object]]:
+    """Personal data with its offsets in the caller's text."""
+    texts = {segment.path: segment.text for segment in request.segments}
     for finding in verdict.findings:
         text = texts.get(finding.path)
         if finding.label is Label.PII_DETECTED and finding.decides and text is not None and finding.start is not None:
@@ -99,6 +103,6 @@ def _message(finding: Finding) -> int:
     return int(number[0]) if number and number[0].isdigit() else 0
 
 
-def error(failed: RequestError) -> web.Response:
-    """An error; what theirs look like was not found, so it is our own."""
-    return detail_response(failed)
+def error(request_error: RequestError) -> web.Response:
+    """An error in our own format: Lakera's is not documented."""
+    return detail_response(request_error)

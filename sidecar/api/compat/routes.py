@@ -1,4 +1,4 @@
-"""The adapters that are switched on, by hand, and what stands around each: the scan, and errors in its own shape."""
+"""Registry of the compatibility adapters, and the handler around each: key, scan, and errors in its own format."""
 
 from __future__ import annotations
 
@@ -28,31 +28,33 @@ ENTRYPOINT = "compat"
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """One product's contract. `obeyed`: it does as it is told, so that `mode: monitor` is honoured."""
+    """One product's contract. `applies_mode`: the product obeys the verdict, so `mode: monitor` applies."""
 
     switch: str
     paths: tuple[str, ...]
     parse: Callable[[JsonValue, Settings], Any]
-    answer: Callable[[ScanEndpoint, web.Request, Any], Awaitable[tuple[object, dict[str, str]]]]
+    respond: Callable[[ScanEndpoint, web.Request, Any], Awaitable[tuple[object, dict[str, str]]]]
     error: Callable[[RequestError], web.Response]
-    obeyed: bool = False
+    applies_mode: bool = False
 
 
 _MODERATIONS = (moderations.PATH,)
 _LLM_GUARD = (llm_guard.ANALYZE, llm_guard.SCAN)
 _AGENTGATEWAY = (agentgateway.REQUEST, agentgateway.RESPONSE)
 ADAPTERS = (
-    Adapter("moderations", _MODERATIONS, moderations.parse, moderations.answer, moderations.error),
-    Adapter("llm_guard", _LLM_GUARD, llm_guard.parse, llm_guard.answer, llm_guard.error),
-    Adapter("lakera", (lakera.PATH,), lakera.parse, lakera.answer, lakera.error),
-    Adapter("litellm", (litellm.PATH,), litellm.parse, litellm.answer, litellm.error, obeyed=True),
-    Adapter("agentgateway", _AGENTGATEWAY, agentgateway.parse, agentgateway.answer, agentgateway.error, obeyed=True),
+    Adapter("moderations", _MODERATIONS, moderations.parse, moderations.respond, moderations.error),
+    Adapter("llm_guard", _LLM_GUARD, llm_guard.parse, llm_guard.respond, llm_guard.error),
+    Adapter("lakera", (lakera.PATH,), lakera.parse, lakera.respond, lakera.error),
+    Adapter("litellm", (litellm.PATH,), litellm.parse, litellm.respond, litellm.error, applies_mode=True),
+    Adapter(
+        "agentgateway", _AGENTGATEWAY, agentgateway.parse, agentgateway.respond, agentgateway.error, applies_mode=True
+    ),
 )
 
 
 def switched_on(settings: Settings) -> frozenset[str]:
     """The names of the settings in `compat` that are true."""
-    return frozenset(name for name, on in settings.compat.model_dump().items() if on)
+    return frozenset(name for name, enabled in settings.compat.model_dump().items() if enabled)
 
 
 def routes(
@@ -60,36 +62,36 @@ def routes(
     decision_log: DecisionLog,
     gatekeeper: Gatekeeper,
     settings: Settings,
-    personal: RulesLayer | None = None,
+    pii_rules: RulesLayer | None = None,
 ) -> list[web.RouteDef]:
-    """The routes of what is switched on, for the data port. `personal`: the rules by which answers are looked at."""
-    on, found = switched_on(settings), []
+    """The routes of the enabled adapters, for the data port. `pii_rules`: the rules that scan responses."""
+    switches, routes_on = switched_on(settings), []
     for adapter in ADAPTERS:
-        if adapter.switch in on:
+        if adapter.switch in switches:
             endpoint = ScanEndpoint(
                 engine,
                 decision_log,
                 gatekeeper,
                 settings,
                 entrypoint=ENTRYPOINT,
-                obeyed=adapter.obeyed,
-                personal=personal,
+                applies_mode=adapter.applies_mode,
+                pii_rules=pii_rules,
             )
-            found += [web.post(path, _handler(adapter, endpoint)) for path in adapter.paths]
-    return found
+            routes_on += [web.post(path, _handler(adapter, endpoint)) for path in adapter.paths]
+    return routes_on
 
 
 def _handler(adapter: Adapter, endpoint: ScanEndpoint) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         try:
             key = sidecar_key(request.headers)
-            asked = await endpoint.read(request, key, lambda value: adapter.parse(value, endpoint.settings))
-            body, headers = await adapter.answer(endpoint, request, asked)
-        except RequestError as failed:
-            REFUSED.labels(ENTRYPOINT, str(failed.status)).inc()
-            refused = adapter.error(failed)
-            refused.headers.setdefault(DECISION, request[DECISION_ID])
-            return refused
+            api_request = await endpoint.read(request, key, lambda value: adapter.parse(value, endpoint.settings))
+            body, headers = await adapter.respond(endpoint, request, api_request)
+        except RequestError as request_error:
+            REFUSED.labels(ENTRYPOINT, str(request_error.status)).inc()
+            response = adapter.error(request_error)
+            response.headers.setdefault(DECISION, request[DECISION_ID])
+            return response
         return web.Response(body=json.dumps(body), content_type="application/json", headers=headers)
 
     return handle

@@ -1,4 +1,4 @@
-"""What a foreign body says: chat messages to a scan request, and scores to the names that others use."""
+"""Helpers of the adapters: chat messages to a scan input, scores by label, and validation of JSON bodies."""
 
 from __future__ import annotations
 
@@ -14,47 +14,49 @@ from sidecar.types import Label, Segment, Source, Verdict
 ATTACKS = (Label.PROMPT_INJECTION, Label.JAILBREAK, Label.SYSTEM_PROMPT_EXTRACTION)
 
 
-def chat(settings: Settings, body: dict[str, JsonValue], more: Iterable[Segment] = ()) -> ScanInput:
-    """The body of a chat completion, or the part of one; `more` stands beside it.
+def chat_input(settings: Settings, body: dict[str, JsonValue], additional: Iterable[Segment] = ()) -> ScanInput:
+    """The scan input of a chat completion body, or a part of one, plus `additional` segments.
 
-    It is read as by the inline proxy (`sidecar.scan.selection`), and so are parts that no layer reads
-    (`failure.input`): raises `BodyError` where that is `block`.
+    It is read as by the inline proxy (`sidecar.scan.selection`). Raises `BodyError` for unscannable parts that
+    `failure.input` blocks.
     """
     extraction = extract(body, "/chat/completions", "openai")
-    chosen = select(settings, extraction, more)
-    return ScanInput(chosen.request, (*_unscanned(settings, extraction), *chosen.unscanned))
+    scan_input = select(settings, extraction, additional)
+    return ScanInput(scan_input.request, (*_unscanned(settings, extraction), *scan_input.unscanned))
 
 
-def _unscanned(settings: Settings, found: Extraction) -> list[str]:
-    kinds = list(dict.fromkeys(part.kind for part in found.unscannable))
+def _unscanned(settings: Settings, extraction: Extraction) -> list[str]:
+    kinds = list(dict.fromkeys(part.kind for part in extraction.unscannable))
     for kind in kinds:
-        refuse_if_closed(settings, kind)
+        refuse_if_blocked(settings, kind)
     return [str(kind) for kind in kinds]
 
 
-def refuse_if_closed(settings: Settings, kind: str) -> None:
-    """Raise `BodyError` if the policy does not let that kind of unreadable content pass."""
+def refuse_if_blocked(settings: Settings, kind: str) -> None:
+    """Raise `BodyError` if the policy blocks this kind of unscannable content."""
     if getattr(settings.failure.input, kind) == "block":
         raise BodyError(kind, f"The body holds what cannot be scanned (failure.input.{kind}).", status=422)
 
 
 def scores(verdict: Verdict) -> dict[Label, float]:
-    """For each label the highest score of what decides; a label without findings has the risk score, or 0."""
-    best = dict.fromkeys(Label, 0.0)
+    """The highest deciding score of each label; a threat without findings has the risk score, others 0."""
+    highest = dict.fromkeys(Label, 0.0)
     for finding in verdict.findings:
         if finding.decides:
-            best[finding.label] = max(best[finding.label], round(finding.score, 4))
-    return {label: score or (verdict.risk_score if label in verdict.threats else 0.0) for label, score in best.items()}
+            highest[finding.label] = max(highest[finding.label], round(finding.score, 4))
+    return {
+        label: score or (verdict.risk_score if label in verdict.threats else 0.0) for label, score in highest.items()
+    }
 
 
-def obj(value: JsonValue, name: str = "The body") -> dict[str, JsonValue]:
+def require_object(value: JsonValue, name: str = "The body") -> dict[str, JsonValue]:
     """An object. Raises `BodyError`."""
     if isinstance(value, dict):
         return value
     raise BodyError("malformed", f"{name} must be a JSON object.")
 
 
-def objects(value: JsonValue, name: str, *, optional: bool = False) -> list[JsonValue]:
+def require_objects(value: JsonValue, name: str, *, optional: bool = False) -> list[JsonValue]:
     """A list of objects; null is an empty one where it is `optional`. Raises `BodyError`."""
     if optional and value is None:
         return []
@@ -63,14 +65,14 @@ def objects(value: JsonValue, name: str, *, optional: bool = False) -> list[Json
     raise BodyError("malformed", f"'{name}' must be a list of objects.", param=name)
 
 
-def strings(value: JsonValue, name: str) -> list[str]:
+def require_strings(value: JsonValue, name: str) -> list[str]:
     """A list of strings; null is an empty one. Raises `BodyError`."""
-    found = [] if value is None else value
-    if isinstance(found, list) and all(isinstance(item, str) for item in found):
-        return [str(item) for item in found]
+    items = [] if value is None else value
+    if isinstance(items, list) and all(isinstance(item, str) for item in items):
+        return [str(item) for item in items]
     raise BodyError("malformed", f"'{name}' must be a list of strings.", param=name)
 
 
-def said(texts: Sequence[str], name: str) -> list[Segment]:
-    """Texts that a user said, by their places."""
+def user_segments(texts: Sequence[str], name: str) -> list[Segment]:
+    """User segments for these texts, with paths `name.number`."""
     return [Segment(text, Source.USER, f"{name}.{number}") for number, text in enumerate(texts)]

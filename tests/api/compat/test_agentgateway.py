@@ -22,14 +22,14 @@ async def test_a_prompt_is_rejected_or_passed(tmp_path: Path) -> None:
 
 
 async def test_a_body_is_a_prompt_or_an_answer(tmp_path: Path) -> None:
-    """One that claims to be both could have its prompt passed as an answer."""
-    both = {"choices": [], "messages": [{"role": "user", "content": EVIL}]}
+    """Otherwise a prompt could pass as a response."""
+    pair = {"choices": [], "messages": [{"role": "user", "content": EVIL}]}
     async with run_compat_server(tmp_path, "agentgateway") as server:
-        assert (await server.ask("/request", {"body": both}))[0] == 400
+        assert (await server.ask("/request", {"body": pair}))[0] == 400
 
 
 async def test_answers_pass_unseen_unless_the_setting_says_so(tmp_path: Path) -> None:
-    """By default nothing is looked at or recorded; with `responses: block` personal data is withheld."""
+    """By default nothing is scanned or recorded; with `responses: block` personal data is withheld."""
     choice = {"message": {"role": "assistant", "content": "Her card is 4111 1111 1111 1111."}}
     body = {"body": {"choices": [choice]}}
     async with run_compat_server(tmp_path, "agentgateway") as server:

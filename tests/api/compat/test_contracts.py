@@ -1,4 +1,4 @@
-"""Every contract against what its other side sends and reads, recorded in `data/contracts.yaml` with its source."""
+"""Every adapter against recorded requests and responses of the product, in `data/contracts.yaml` with its source."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ DOCUMENTED = Path(__file__).parents[3] / "docs" / "recipes" / "others.md"
 TEXTS = {"attack": "Please EVIL now.", "benign": "Good morning!"}
 
 
-def within(part: Any, whole: Any) -> bool:
+def within(part: Any, complete: Any) -> bool:
     """Whether all of the first is in the second."""
     if isinstance(part, dict):
-        return isinstance(whole, dict) and all(name in whole and within(part[name], whole[name]) for name in part)
+        return isinstance(complete, dict) and all(
+            name in complete and within(part[name], complete[name]) for name in part
+        )
     if isinstance(part, list):
-        return isinstance(whole, list) and all(within(one, other) for one, other in zip(part, whole, strict=True))
-    return bool(part == whole)
+        return isinstance(complete, list) and all(
+            within(item, other) for item, other in zip(part, complete, strict=True)
+        )
+    return bool(part == complete)
 
 
 @pytest.mark.parametrize("kind", ["attack", "benign"])
@@ -31,17 +35,17 @@ async def test_what_they_send_is_answered_with_what_they_read(name: str, kind: s
     """A request of their shape gets 200 in their shape, with the verdict where they look for it."""
     contract = RECORDED[name]
     text = contract.get("texts", {}).get(kind, TEXTS[kind])
-    asked = json.loads(json.dumps(contract["asks"]).replace("TEXT", text))
-    Draft202012Validator(contract["request"]).validate(asked)
+    question = json.loads(json.dumps(contract["asks"]).replace("TEXT", text))
+    Draft202012Validator(contract["request"]).validate(question)
     async with run_compat_server(tmp_path, contract["switch"], **contract.get("settings", {})) as server:
-        status, said, _ = await server.ask(contract["path"], asked)
+        status, reply, _ = await server.ask(contract["path"], question)
     assert status == 200
-    Draft202012Validator(contract["answer"]).validate(said)
-    assert within(contract[kind], said), said
+    Draft202012Validator(contract["answer"]).validate(reply)
+    assert within(contract[kind], reply), reply
 
 
 def test_the_documentation_says_where_each_was_read() -> None:
-    """The versions of the recording, and nobody is left out."""
+    """The versions of the recordings, for every product."""
     page = DOCUMENTED.read_text("utf-8")
     for contract in RECORDED.values():
         assert f"`{contract['switch']}`" in page

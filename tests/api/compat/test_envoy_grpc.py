@@ -15,7 +15,7 @@ import pytest
 from compat_server import CompatServer, run_compat_server
 from support import free_port
 
-from sidecar.api.compat.envoy_grpc import GrpcChecks
+from sidecar.api.compat.envoy_grpc import GrpcAuthorization
 from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 from sidecar.config import Settings
 from sidecar.errors import SidecarError
@@ -33,21 +33,21 @@ class Line:
     call: Callable[..., Any]
 
     async def check(
-        self, raw_body: bytes = CHAT, path: str = PATH, *, body: str = "", size: int = -1, **more: str
+        self, raw_body: bytes = CHAT, path: str = PATH, *, body: str = "", size: int = -1, **extra: str
     ) -> Any:
         """One check, as Envoy would put it."""
-        sent = {":method": "POST", ":path": path, "content-type": "application/json", "user-agent": "test"}
-        sent |= {name.replace("_", "-"): value for name, value in more.items()}
+        request_bytes = {":method": "POST", ":path": path, "content-type": "application/json", "user-agent": "test"}
+        request_bytes |= {name.replace("_", "-"): value for name, value in extra.items()}
         http = {"method": "POST", "path": path, "size": size, "raw_body": raw_body, "body": body}
-        http["headers"] = [{"key": name, "value": value} for name, value in sent.items()]
+        http["headers"] = [{"key": name, "value": value} for name, value in request_bytes.items()]
         return await self.call(CheckRequest(attributes={"request": {"http": http}}), timeout=30)
 
 
 @asynccontextmanager
 async def line(folder: Path, *, on: bool = True, gone: bool = False, **sections: Any) -> AsyncIterator[Line]:
-    """The HTTP form with the gRPC form before it. `gone`: nobody answers the HTTP form."""
+    """The HTTP form behind the gRPC form. `gone`: nothing listens on the HTTP port."""
     async with run_compat_server(folder, "envoy", **sections) as server:
-        checks = GrpcChecks(Settings(), free_port() if gone else urlsplit(server.url).port or 0, lambda: on)
+        checks = GrpcAuthorization(Settings(), free_port() if gone else urlsplit(server.url).port or 0, lambda: on)
         try:
             port = await checks.listen(0)
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -61,25 +61,25 @@ async def line(folder: Path, *, on: bool = True, gone: bool = False, **sections:
 
 def fields(options: Any) -> dict[str, str]:
     """Headers of an answer."""
-    return {one.header.key: one.header.value for one in options}
+    return {item.header.key: item.header.value for item in options}
 
 
 async def test_what_may_pass_is_allowed_with_the_verdict(tmp_path: Path) -> None:
     """Code 0; the client sees the verdict, and the decision is in the log like any other."""
     async with line(tmp_path) as envoy:
-        said = await envoy.check(size=len(CHAT), content_length=str(len(CHAT)))
-    assert said.status.code == 0
-    assert fields(said.ok_response.response_headers_to_add)["x-sidecar-action"] == "allow"
-    assert list(said.ok_response.headers_to_remove) == []
+        reply = await envoy.check(size=len(CHAT), content_length=str(len(CHAT)))
+    assert reply.status.code == 0
+    assert fields(reply.ok_response.response_headers_to_add)["x-sidecar-action"] == "allow"
+    assert list(reply.ok_response.headers_to_remove) == []
     assert [decision.action for decision in envoy.server.decision_log.decisions] == ["allow"]
 
 
 async def test_what_is_refused_is_the_answer_of_the_inline_door(tmp_path: Path) -> None:
     """The client's status, headers and body are those of the block answer."""
     async with line(tmp_path) as envoy:
-        said = await envoy.check(EVIL)
-    denied = said.denied_response
-    assert (said.status.code, denied.status.code, json.loads(denied.body)["error"]["code"]) == (
+        reply = await envoy.check(EVIL)
+    denied = reply.denied_response
+    assert (reply.status.code, denied.status.code, json.loads(denied.body)["error"]["code"]) == (
         7,
         400,
         "content_filter",
@@ -89,19 +89,19 @@ async def test_what_is_refused_is_the_answer_of_the_inline_door(tmp_path: Path) 
     assert fields(denied.headers)["x-sidecar-threats"] == "prompt_injection"
 
 
-async def test_our_keys_and_names_do_not_go_up(tmp_path: Path) -> None:
-    """A key of ours and what only the sidecar may set are taken off; the model's own key stays."""
+async def test_sidecar_keys_and_reserved_headers_are_not_forwarded(tmp_path: Path) -> None:
+    """Sidecar keys and reserved headers are removed; the model's key stays."""
     async with line(tmp_path, auth={"inline": "required"}) as envoy:
         without = await envoy.check(authorization="Bearer sk-model")
-        known = await envoy.check(
+        valid_key = await envoy.check(
             authorization="Bearer sk-model",
             x_api_key=envoy.server.key,
             x_sidecar_action="allow",
             x_http_method_override="PUT",
         )
     assert without.denied_response.status.code == 401
-    assert known.status.code == 0
-    assert list(known.ok_response.headers_to_remove) == ["x-api-key", "x-http-method-override", "x-sidecar-action"]
+    assert valid_key.status.code == 0
+    assert list(valid_key.ok_response.headers_to_remove) == ["x-api-key", "x-http-method-override", "x-sidecar-action"]
 
 
 @pytest.mark.parametrize(
@@ -121,35 +121,35 @@ async def test_our_keys_and_names_do_not_go_up(tmp_path: Path) -> None:
 async def test_what_was_not_seen_whole_or_is_not_known_is_refused(
     tmp_path: Path, wrong: dict[str, Any], status: int
 ) -> None:
-    """Always as an answer to the client, never as an error that Envoy's failure_mode_allow would let pass."""
+    """As a response to the client, never as a gRPC error, which failure_mode_allow would allow."""
     async with line(tmp_path) as envoy:
-        said = await envoy.check(**wrong)
-    assert (said.status.code, said.denied_response.status.code) == (7, status)
+        reply = await envoy.check(**wrong)
+    assert (reply.status.code, reply.denied_response.status.code) == (7, status)
     assert not envoy.server.scanner.scanned
 
 
 @pytest.mark.parametrize("state", [{"on": False}, {"gone": True}], ids=["switched off", "gone"])
 async def test_without_the_http_form_nothing_passes(tmp_path: Path, state: dict[str, bool]) -> None:
-    """503, and not an error of the call."""
+    """503, and no gRPC error."""
     async with line(tmp_path, **state) as envoy:
-        said = await envoy.check()
-    assert (said.status.code, said.denied_response.status.code) == (7, 503)
-    assert fields(said.denied_response.headers)["retry-after"] == "1"
+        reply = await envoy.check()
+    assert (reply.status.code, reply.denied_response.status.code) == (7, 503)
+    assert fields(reply.denied_response.headers)["retry-after"] == "1"
 
 
 async def test_headers_as_bytes_are_read(tmp_path: Path) -> None:
-    """`encode_raw_headers` puts them elsewhere."""
+    """`encode_raw_headers` uses another field."""
     raw = [{"key": "content-type", "raw_value": b"application/json"}, {"key": ":path", "raw_value": PATH.encode()}]
     http = {"method": "POST", "path": PATH, "size": -1, "raw_body": EVIL, "header_map": {"headers": raw}}
     async with line(tmp_path) as envoy:
-        said = await envoy.call(CheckRequest(attributes={"request": {"http": http}}), timeout=30)
-    assert said.denied_response.status.code == 400
+        reply = await envoy.call(CheckRequest(attributes={"request": {"http": http}}), timeout=30)
+    assert reply.denied_response.status.code == 400
     assert len(envoy.server.scanner.scanned) == 1
 
 
 async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     """As for the other ports: one message and no traceback."""
-    first, second = (GrpcChecks(Settings(), 1, lambda: True) for _ in range(2))
+    first, second = (GrpcAuthorization(Settings(), 1, lambda: True) for _ in range(2))
     try:
         port = await first.listen(0)
         with pytest.raises(SidecarError, match=r"listen\.grpc_port"):

@@ -18,7 +18,7 @@ def test_a_check_is_read_and_unknown_fields_are_skipped() -> None:
     wire = field(1, field(1, b"") + field(4, field(1, b"") + field(2, http)))
     read = CheckRequest.FromString(wire).attributes.request.http
     assert (read.method, read.path, read.size, read.raw_body) == ("POST", "/v1/x", 2, b"{}")
-    assert [(one.key, one.value) for one in read.headers] == [("content-type", "application/json")]
+    assert [(item.key, item.value) for item in read.headers] == [("content-type", "application/json")]
 
 
 def test_an_answer_is_written_as_envoy_reads_it() -> None:

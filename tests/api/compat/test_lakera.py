@@ -16,7 +16,7 @@ CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": E
 
 
 async def test_a_verdict_is_flagged_or_not(tmp_path: Path) -> None:
-    """Without further wishes: the flag and the request's id. The system prompt is the application's."""
+    """By default: the flag and the request id. The system prompt is the application's."""
     async with run_compat_server(tmp_path, "lakera") as server:
         _, bad, _ = await server.ask("/v2/guard", {"messages": CHAT, "project_id": "p"})
         _, good, _ = await server.ask("/v2/guard", {"messages": [{"role": "user", "content": "Good morning!"}]})
@@ -31,13 +31,13 @@ async def test_breakdown_payload_and_build_on_request(tmp_path: Path) -> None:
     """Each detector with its message, places of personal data, and the version."""
     async with run_compat_server(tmp_path, "lakera") as server:
         wishes = {"breakdown": True, "payload": True, "dev_info": True}
-        _, said, _ = await server.ask("/v2/guard", {"messages": CHAT, **wishes})
+        _, reply, _ = await server.ask("/v2/guard", {"messages": CHAT, **wishes})
         _, good, _ = await server.ask("/v2/guard", {"messages": [{"role": "user", "content": "Hi"}], **wishes})
-    line = said["breakdown"][0]
+    line = reply["breakdown"][0]
     assert (line["detector_type"], line["detected"], line["message_id"]) == ("prompt_attack", True, 1)
     assert set(line) == {"project_id", "policy_id", "detector_id", "detector_type", "detected", "message_id"}
-    assert said["payload"] == []
-    assert set(said["dev_info"]) == {"version", "model_version"}
+    assert reply["payload"] == []
+    assert set(reply["dev_info"]) == {"version", "model_version"}
     assert [line["detected"] for line in good["breakdown"]] == [False]
 
 
@@ -46,12 +46,12 @@ async def test_breakdown_payload_and_build_on_request(tmp_path: Path) -> None:
 )
 def test_an_attack_is_told_even_where_only_personal_data_was_found(rule: str, name: str) -> None:
     """A judge's label has no finding: clients that let pass what is `pii` alone must see the attack beside it."""
-    found = Finding(rule, Label.PII_DETECTED, 0.3, LayerName.RULES, "messages.1.content", 0, 5)
-    reports = (LayerReport(LayerName.RULES, 0.3, (found,)), LayerReport(LayerName.LLM_JUDGE, 0.9))
+    results = Finding(rule, Label.PII_DETECTED, 0.3, LayerName.RULES, "messages.1.content", 0, 5)
+    reports = (LayerReport(LayerName.RULES, 0.3, (results,)), LayerReport(LayerName.LLM_JUDGE, 0.9))
     threats = (Label.PROMPT_INJECTION, Label.PII_DETECTED)
     attack = Verdict(0.9, Action.BLOCK, threats, 1, LayerName.LLM_JUDGE, reports=reports)
-    said = {line["detector_type"]: (line["detected"], line["message_id"]) for line in _breakdown(attack)}
-    assert said == {name: (True, 1), "prompt_attack": (True, 0)}
+    reply = {line["detector_type"]: (line["detected"], line["message_id"]) for line in _breakdown(attack)}
+    assert reply == {name: (True, 1), "prompt_attack": (True, 0)}
     alone = Verdict(0.3, Action.ALLOW, (Label.PII_DETECTED,), 1, LayerName.RULES, reports=reports[:1])
     assert [line["detector_type"] for line in _breakdown(alone)] == [name]
 
@@ -59,10 +59,10 @@ def test_an_attack_is_told_even_where_only_personal_data_was_found(rule: str, na
 def test_personal_data_is_where_it_is_said_to_be() -> None:
     """Clients replace what stands between `start` and `end` of that message."""
     text = "Write to ada@example.com, please."
-    found = Finding("PII-100", Label.PII_DETECTED, 0.3, LayerName.RULES, "messages.1.content", 9, 24)
+    results = Finding("PII-100", Label.PII_DETECTED, 0.3, LayerName.RULES, "messages.1.content", 9, 24)
     threats = (Label.PII_DETECTED,)
-    reports = (LayerReport(LayerName.RULES, 0.3, (found,)),)
+    reports = (LayerReport(LayerName.RULES, 0.3, (results,)),)
     verdict = Verdict(0.3, Action.ALLOW, threats, 1, LayerName.RULES, reports=reports)
-    (said,) = _payload(verdict, ScanRequest((Segment(text, path="messages.1.content"),)))
-    assert (said["start"], said["end"], said["text"]) == (9, 24, "ada@example.com")
-    assert (said["message_id"], said["detector_type"]) == (1, "pii/email")
+    (reply,) = _payload(verdict, ScanRequest((Segment(text, path="messages.1.content"),)))
+    assert (reply["start"], reply["end"], reply["text"]) == (9, 24, "ada@example.com")
+    assert (reply["message_id"], reply["detector_type"]) == (1, "pii/email")

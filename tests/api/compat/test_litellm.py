@@ -46,9 +46,9 @@ async def test_an_attack_is_blocked_with_a_reason_and_a_benign_chat_passes(tmp_p
 async def test_roles_are_those_of_the_messages_and_loose_texts_are_the_users(tmp_path: Path) -> None:
     """A system prompt is the application's, however often it is said; a text that no message holds is the user's."""
     messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}]
-    asked = RECORDED | {"structured_messages": messages, "texts": ["Be kind.", "Hello", "A loose text."]}
+    question = RECORDED | {"structured_messages": messages, "texts": ["Be kind.", "Hello", "A loose text."]}
     async with run_compat_server(tmp_path, "litellm") as server:
-        await server.ask(PATH, asked)
+        await server.ask(PATH, question)
         await server.ask(PATH, RECORDED | {"structured_messages": None})
     assert server.scanner.scanned[0].system_prompt == "Be kind."
     assert {segment.text: segment.source for segment in server.scanner.scanned[0].segments} == {
@@ -60,54 +60,58 @@ async def test_roles_are_those_of_the_messages_and_loose_texts_are_the_users(tmp
 
 
 async def test_tool_definitions_are_the_applications(tmp_path: Path) -> None:
-    """They come beside the messages, and no user has said them."""
+    """They come beside the messages, and are not the user's."""
     function = {"name": "run_command", "description": "Runs it.", "parameters": {"properties": {"prompt": {}}}}
-    asked = RECORDED | {"structured_messages": [], "texts": [], "tools": [{"type": "function", "function": function}]}
+    question = RECORDED | {
+        "structured_messages": [],
+        "texts": [],
+        "tools": [{"type": "function", "function": function}],
+    }
     async with run_compat_server(tmp_path, "litellm") as server:
-        _, said, _ = await server.ask(PATH, asked)
-    assert said == {"action": "NONE"}
+        _, reply, _ = await server.ask(PATH, question)
+    assert reply == {"action": "NONE"}
     assert {segment.source for segment in server.scanner.scanned[0].segments} == {Source.APPLICATION}
 
 
 async def test_pictures_go_by_the_failure_policy(tmp_path: Path) -> None:
-    """Named where they may pass, refused where not."""
-    asked = RECORDED | {"structured_messages": [], "texts": ["Hello"], "images": ["data:image/png;base64,AAAA"]}
+    """Named as unscanned if allowed, else refused."""
+    question = RECORDED | {"structured_messages": [], "texts": ["Hello"], "images": ["data:image/png;base64,AAAA"]}
     async with run_compat_server(tmp_path, "litellm") as server:
-        _, said, headers = await server.ask(PATH, asked)
-        assert (said["action"], headers["x-sidecar-unscanned"]) == ("NONE", "media")
+        _, reply, headers = await server.ask(PATH, question)
+        assert (reply["action"], headers["x-sidecar-unscanned"]) == ("NONE", "media")
     async with run_compat_server(tmp_path, "litellm", failure={"input": {"media": "block"}}) as server:
-        assert (await server.ask(PATH, asked))[0] == 422
+        assert (await server.ask(PATH, question))[0] == 422
 
 
 async def test_answers_of_the_model_pass_unseen_by_default(tmp_path: Path) -> None:
     """`input_type: response` is answered and nothing is scanned or recorded as scanned."""
     async with run_compat_server(tmp_path, "litellm") as server:
-        _, said, _ = await server.ask(PATH, RECORDED | {"input_type": "response"})
-    assert said == {"action": "NONE"}
+        _, reply, _ = await server.ask(PATH, RECORDED | {"input_type": "response"})
+    assert reply == {"action": "NONE"}
     assert (server.scanner.scanned, server.decision_log.decisions) == ([], [])
 
 
 @pytest.mark.parametrize(("responses", "action"), [("block", "BLOCKED"), ("flag", "NONE")])
 async def test_answers_are_looked_at_where_the_setting_says_so(tmp_path: Path, responses: str, action: str) -> None:
-    """Personal data that the user did not say is found; it blocks or is recorded; an ordinary answer passes."""
+    """Personal data that the user did not send blocks or is recorded; an ordinary response passes."""
     answer = RECORDED | {"input_type": "response", "texts": ["Her card is 4111 1111 1111 1111."]}
     async with run_compat_server(tmp_path, "litellm", responses=responses) as server:
-        _, said, _ = await server.ask(PATH, answer)
+        _, reply, _ = await server.ask(PATH, answer)
         _, ordinary, _ = await server.ask(PATH, answer | {"texts": ["Paris."]})
-    assert (said["action"], ordinary["action"]) == (action, "NONE")
+    assert (reply["action"], ordinary["action"]) == (action, "NONE")
     assert [(decision.entrypoint, decision.status) for decision in server.decision_log.decisions] == [("answer", 200)]
-    assert "4111 1111" not in str(said)
+    assert "4111 1111" not in str(reply)
 
 
 @pytest.mark.parametrize(("setting", "status", "action"), [("block", 503, "block"), ("allow", 200, "allow")])
 async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_policy(
     tmp_path: Path, setting: str, status: int, action: str
 ) -> None:
-    """`scan.deadline` holds for it: closed is an error, open says that nobody looked; both are recorded."""
+    """`scan.deadline` applies: closed is an error, open is named as unscanned; both are recorded."""
     answer = RECORDED | {"input_type": "response", "texts": ["The ferry leaves at seven, and not before. " * 1_500]}
     terms = {"responses": "block", "scan": {"deadline": "1ms"}, "failure": {"answer": setting}}
     async with run_compat_server(tmp_path, "litellm", **terms) as server:
-        got, _, headers = await server.ask(PATH, answer)
-    assert (got, headers.get("x-sidecar-unscanned")) == (status, "deadline" if setting == "allow" else None)
+        received, _, headers = await server.ask(PATH, answer)
+    assert (received, headers.get("x-sidecar-unscanned")) == (status, "deadline" if setting == "allow" else None)
     (decision,) = server.decision_log.decisions
     assert (decision.entrypoint, decision.action, decision.verdict.failure) == ("answer", action, "deadline")

@@ -20,7 +20,7 @@ async def test_scan_and_analyze_answer_in_their_shapes(tmp_path: Path) -> None:
 
 
 async def test_a_suppressed_scanner_neither_speaks_nor_decides(tmp_path: Path) -> None:
-    """What the caller does not want to hear of is left out; the others still decide."""
+    """Suppressed scanners are omitted; the others still decide."""
     async with run_compat_server(tmp_path, "llm_guard") as server:
         _, without, _ = await server.ask("/scan/prompt", {"prompt": EVIL, "scanners_suppress": ["PromptInjection"]})
         _, other, _ = await server.ask("/scan/prompt", {"prompt": EVIL, "scanners_suppress": ["Anonymize"]})
@@ -31,5 +31,5 @@ async def test_a_suppressed_scanner_neither_speaks_nor_decides(tmp_path: Path) -
 async def test_errors_have_a_message(tmp_path: Path) -> None:
     """Theirs are `message` and `details`, and 422 for a body that is not theirs."""
     async with run_compat_server(tmp_path, "llm_guard") as server:
-        status, said, _ = await server.ask("/scan/prompt", {"prompt": None})
-    assert (status, set(said), said["details"]) == (422, {"message", "details"}, None)
+        status, reply, _ = await server.ask("/scan/prompt", {"prompt": None})
+    assert (status, set(reply), reply["details"]) == (422, {"message", "details"}, None)

@@ -24,7 +24,7 @@ ALL = tuple(Compat.model_fields)
 
 
 def test_every_switch_has_its_adapter() -> None:
-    """A setting without an adapter would promise what nobody serves; Envoy stands beside the list."""
+    """Every setting has an adapter; Envoy is separate."""
     assert {adapter.switch for adapter in ADAPTERS} | {"envoy"} == set(ALL)
     assert switched_on(Settings()) == frozenset()
 
@@ -56,9 +56,9 @@ async def test_a_body_of_another_shape_is_refused_and_not_scanned(tmp_path: Path
     if path == "/beta/litellm_basic_guardrail_api" and isinstance(body, dict):
         body = {"texts": 1}
     async with run_compat_server(tmp_path, *(name for name in ALL if name != "envoy")) as server:
-        status, said, _ = await server.ask(path, body)
+        status, reply, _ = await server.ask(path, body)
     assert status in {400, 422}
-    assert isinstance(said, dict)
+    assert isinstance(reply, dict)
     assert server.scanner.scanned == []
 
 
@@ -66,7 +66,7 @@ async def test_a_body_of_another_shape_is_refused_and_not_scanned(tmp_path: Path
 async def test_what_could_not_be_scanned_is_an_error_where_closed_and_named_where_open(
     tmp_path: Path, path: str
 ) -> None:
-    """Closed: 503 with Retry-After, never a verdict. Open: the header says that nobody looked."""
+    """Closed: 503 with Retry-After and no verdict. Open: a header names the failure."""
     async with run_compat_server(tmp_path, *(name for name in ALL if name != "envoy")) as server:
         server.scanner.cause = "unavailable"
         status, _, headers = await server.ask(path, BODIES[path])
@@ -83,15 +83,15 @@ async def test_what_could_not_be_scanned_is_an_error_where_closed_and_named_wher
 async def test_gateways_that_obey_are_told_to_pass_in_monitor_mode(
     tmp_path: Path, path: str, passes: dict[str, object]
 ) -> None:
-    """As on the inline door: forwarded, and recorded as what would have been refused."""
+    """As in the inline proxy: forwarded, and recorded as `monitor`."""
     async with run_compat_server(tmp_path, "litellm", "agentgateway", mode="monitor") as server:
-        status, said, _ = await server.ask(path, BODIES[path])
-    assert (status, said) == (200, passes)
+        status, reply, _ = await server.ask(path, BODIES[path])
+    assert (status, reply) == (200, passes)
     assert server.decision_log.decisions[0].action == "monitor"
 
 
 async def test_callers_who_decide_themselves_are_told_the_truth_in_monitor_mode(tmp_path: Path) -> None:
-    """The mode is about what the sidecar does; a verdict that was asked for is given."""
+    """The mode applies to actions of the sidecar; the verdict is returned unchanged."""
     async with run_compat_server(tmp_path, "lakera", mode="monitor") as server:
-        _, said, _ = await server.ask("/v2/guard", BODIES["/v2/guard"])
-    assert said["flagged"] is True
+        _, reply, _ = await server.ask("/v2/guard", BODIES["/v2/guard"])
+    assert reply["flagged"] is True

@@ -1,4 +1,4 @@
-"""Twin of sidecar/api/compat/texts.py: foreign bodies to segments, scores to labels."""
+"""Twin of sidecar/api/compat/texts.py: chat bodies to scan inputs, scores by label."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Source
 
 
 def test_the_sources_that_are_scanned_are_those_of_the_inline_door() -> None:
-    """What a setting takes out of the scan is named as unscanned."""
+    """Sources that the settings exclude are named as unscanned."""
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
     loose = Settings.model_validate({"scan": {"sources": {"model": {"layers": []}}}})
-    every = texts.chat(Settings(), body)
+    every = texts.chat_input(Settings(), body)
     assert ({segment.source for segment in every.request.segments}, every.unscanned) == (
         {Source.USER, Source.MODEL},
         (),
     )
-    some = texts.chat(loose, body)
+    some = texts.chat_input(loose, body)
     assert ({segment.source for segment in some.request.segments}, some.unscanned) == ({Source.USER}, ("model",))
 
 
 def test_a_label_has_its_best_deciding_score_or_the_risk_score() -> None:
-    """Rules on trial count nothing; a threat that no finding explains has the score of the verdict."""
+    """Rules under test do not count; a threat without findings has the score of the verdict."""
     findings = (
         Finding("A-1", Label.JAILBREAK, 0.7, LayerName.RULES, "prompt"),
         Finding("A-2", Label.JAILBREAK, 0.8, LayerName.RULES, "prompt"),
@@ -34,13 +34,17 @@ def test_a_label_has_its_best_deciding_score_or_the_risk_score() -> None:
     )
     report = LayerReport(LayerName.RULES, 0.8, findings)
     threats = (Label.JAILBREAK, Label.PROMPT_INJECTION)
-    found = texts.scores(Verdict(0.85, Action.BLOCK, threats, 1, LayerName.RULES, reports=(report,)))
-    assert (found[Label.JAILBREAK], found[Label.PII_DETECTED], found[Label.PROMPT_INJECTION]) == (0.8, 0.0, 0.85)
+    results = texts.scores(Verdict(0.85, Action.BLOCK, threats, 1, LayerName.RULES, reports=(report,)))
+    assert (results[Label.JAILBREAK], results[Label.PII_DETECTED], results[Label.PROMPT_INJECTION]) == (0.8, 0.0, 0.85)
 
 
 def test_what_has_another_form_is_refused() -> None:
     """Objects, lists of objects and lists of strings, or a `BodyError`."""
-    for read in (texts.obj, lambda v: texts.objects(v, "x"), lambda v: texts.strings(v, "x")):
+    for read in (
+        texts.require_object,
+        lambda v: texts.require_objects(v, "x"),
+        lambda v: texts.require_strings(v, "x"),
+    ):
         with pytest.raises(BodyError):
             read(7)
-    assert texts.strings(None, "x") == []
+    assert texts.require_strings(None, "x") == []
