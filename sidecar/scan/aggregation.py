@@ -194,9 +194,27 @@ def _with_rule_changes(report: SegmentReport, rule_changes: Mapping[str, RuleCha
 def _with_rule_change(finding: Finding, change: RuleChange) -> Finding:
     """A finding that its context made harmless stays non-blocking whatever the key says."""
     rescored = finding if change.score is None else replace(finding, score=change.score)
-    if change.status is None or (change.status == "block" and not finding.decides and finding.hint):
+    is_mitigated = not finding.decides and finding.hint and not finding.fallback
+    if change.status is None or (change.status == "block" and is_mitigated):
         return rescored
-    return replace(rescored, decides=change.status == "block", hint=change.status == "hint")
+    return replace(rescored, decides=change.status == "block", hint=change.status == "hint", fallback=False)
+
+
+def decide_fallbacks(report: LayerReport, is_scored: Sequence[bool]) -> LayerReport:
+    """Let `fallback` findings block on segments that no model scores. `is_scored`: whether one does, per segment."""
+    if len(report.segment_reports) != len(is_scored):
+        return report
+    segment_reports = [
+        segment_report if scored else _with_fallbacks(segment_report)
+        for segment_report, scored in zip(report.segment_reports, is_scored, strict=True)
+    ]
+    rebuilt = LayerReport.from_segments(report.layer, segment_reports, report.detail)
+    return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)
+
+
+def _with_fallbacks(report: SegmentReport) -> SegmentReport:
+    findings = tuple(replace(f, decides=True, hint=False, fallback=False) if f.fallback else f for f in report.findings)
+    return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
 
 
 def add_digests(report: LayerReport, run: ScanRun, digest: Callable[[str], str]) -> LayerReport:

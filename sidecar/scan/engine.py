@@ -27,6 +27,7 @@ from sidecar.scan.aggregation import (
     apply_exceptions,
     apply_rule_changes,
     blocking_path,
+    decide_fallbacks,
     reasoning,
     round_score,
     threats,
@@ -166,7 +167,10 @@ class Engine:
             report = _cover_all_segments(
                 await self._run_layer(stage.layer, readable, run, prior), readable, run.request
             )
-            report = fuse_hints(apply_exceptions(apply_rule_changes(report, caller.rule_changes), run), reports)
+            report = apply_rule_changes(report, caller.rule_changes)
+            if any(finding.fallback for finding in report.findings):
+                report = decide_fallbacks(report, self._scored_by_model(run.request))
+            report = fuse_hints(apply_exceptions(report, run), reports)
             if report.failure == "budget" and report.score is not None:
                 report = self._accept_partial(stage, report, aggregate, run)
             reports = (*reports, report)
@@ -191,6 +195,15 @@ class Engine:
             return replace(request, segments=())
         segments = tuple(segment for segment in request.segments if self.config.reads(layer, segment))
         return request if len(segments) == len(request.segments) else replace(request, segments=segments)
+
+    def _scored_by_model(self, request: ScanRequest) -> list[bool]:
+        """For each segment whether the semantic layer scores it, or the parts that a framed turn was cut into."""
+        has_model = any(stage.layer.name is LayerName.SEMANTIC and stage.decides for stage in self.stages)
+        scored = {id(segment) for segment in self._request_for(LayerName.SEMANTIC, request).segments}
+        return [
+            has_model and (id(segment) in scored or (bool(scored) and segment.rules_only and not segment.joined))
+            for segment in request.segments
+        ]
 
     async def _run_layer(
         self, layer: Layer, readable: ScanRequest, run: ScanRun, prior: Sequence[Finding]

@@ -22,6 +22,7 @@ from sidecar.types import (
     Source,
 )
 from sidecar.util.bulkhead import Bulkhead
+from sidecar.util.units import RuleChange
 
 REQUEST = ScanRequest((Segment("some text"),))
 
@@ -357,6 +358,45 @@ async def test_a_layer_reads_only_its_sources() -> None:
     rules_alone = {source: frozenset({LayerName.RULES}) for source in Source}
     verdict = await engine(Stage(first), Stage(later), layers=rules_alone).scan(MIXED)
     assert [report.layer for report in verdict.reports] == [LayerName.RULES]
+
+
+FALLBACK = Finding("T-1", Label.JAILBREAK, 0.95, LayerName.RULES, "p", decides=False, hint=True, fallback=True)
+
+
+@pytest.mark.parametrize(
+    ("segment", "layers", "action"),
+    [
+        (Segment("said", Source.USER), {}, Action.ALLOW),
+        (Segment("said", Source.USER), {Source.USER: frozenset({LayerName.RULES})}, Action.BLOCK),
+        (Segment("written", Source.MODEL), {Source.MODEL: frozenset({LayerName.RULES})}, Action.BLOCK),
+        (Segment("in a row", Source.USER, joined=True, rules_only=True), {}, Action.BLOCK),
+        (Segment("framed", Source.USER, rules_only=True), {}, Action.ALLOW),
+    ],
+)
+async def test_a_fallback_blocks_where_no_model_scores_its_text(
+    segment: Segment, layers: dict[Source, frozenset[LayerName]], action: Action
+) -> None:
+    """By source, and for joined texts; the parts of a framed turn are scored, so its whole stays a hint."""
+    request = ScanRequest((Segment("hello"), segment))
+    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0), SegmentReport(0.0, (FALLBACK,))])
+    first, later = rules(0.0, report=report), semantic(0.1)
+    assert (await engine(Stage(first), Stage(later), layers=layers).scan(request)).action is action
+    assert (await engine(Stage(first), layers=layers).scan(request)).action is Action.BLOCK
+
+
+async def test_a_key_decides_about_a_fallback() -> None:
+    """`block` makes it block beside the model, `hint` and `off` keep it from blocking anywhere."""
+    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, (FALLBACK,))])
+    stages = (Stage(rules(0.0, report=report)), Stage(semantic(0.1)))
+    actions = {
+        status: [
+            (await engine(*some).scan(REQUEST, Caller(rule_changes={"T-1": RuleChange(status)}))).action
+            for some in (stages, stages[:1])
+        ]
+        for status in ("block", "hint", "off")
+    }
+    assert actions["block"] == [Action.BLOCK, Action.BLOCK]
+    assert actions["hint"] == actions["off"] == [Action.ALLOW, Action.ALLOW]
 
 
 async def test_the_threshold_of_a_key_applies() -> None:
