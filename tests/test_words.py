@@ -15,9 +15,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-PENDING = ("sidecar/extraction", "sidecar/server", "sidecar/scan", "sidecar/api", "sidecar/proxy")
-"""Packages that are not renamed yet, and skipped."""
-
 _WEAK_NAMES = """
 asked begun both broken brought called chosen counted drawn each few found given gone got heard held here it kept known
 least left lost made many meant mended met more most named one other others own read rest said seen sent shown spent
@@ -92,10 +89,9 @@ def relative(path: Path) -> str:
 
 @cache
 def modules(*folders: str) -> tuple[Path, ...]:
-    """Python modules, without migrations, packaged policies and pending packages."""
+    """Python modules, without migrations and packaged policies."""
     paths = (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
-    skipped = tuple(f"{package}/" for package in PENDING)
-    return tuple(p for p in paths if "migrations" not in p.parts and not relative(p).startswith(skipped))
+    return tuple(path for path in paths if "migrations" not in path.parts and "_policies" not in path.parts)
 
 
 def bound_names(tree: ast.AST) -> Iterator[tuple[str, bool]]:
