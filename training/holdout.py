@@ -44,6 +44,7 @@ bots_poem_sideways bots_binding_promise
 coding_issue_text coding_session_summary chats_invented_agreement chats_short_followup business_ticket_note
 business_auditor_claim
 definitions_tool_mail_copy definitions_framework_prompt technique_policy_puppetry
+process_rule claimed_authority simulator
 technique_fiction_frame foreign_omit_fact foreign_agent_file_order languages_forged_authority languages_mail_order
 """
 FAMILIES = frozenset(NAMES.split())

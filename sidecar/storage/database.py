@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
@@ -26,6 +27,7 @@ from sidecar.storage import migration
 from sidecar.util import json
 
 TIMEOUT = 5.0
+WAL_RETRY = 0.05
 MIGRATION_TIMEOUT = 60.0
 SMALL_LIST = 8
 POOL = 5
@@ -208,11 +210,23 @@ def _prepare(path: str, time_limit: float) -> None:
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    connection = sqlite3.connect(path, timeout=time_limit)
+    connection, deadline = sqlite3.connect(path, timeout=time_limit), time.monotonic() + time_limit
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        while not _use_wal(connection, last=time.monotonic() >= deadline):
+            time.sleep(WAL_RETRY)
     finally:
         connection.close()
+
+
+def _use_wal(connection: sqlite3.Connection, *, last: bool) -> bool:
+    """Whether the file is in WAL mode. SQLite does not wait for its own timeout while another process switches it."""
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if last or "locked" not in str(error):
+            raise
+        return False
+    return True
 
 
 def _configure(connection: Any, _record: object) -> None:

@@ -141,6 +141,18 @@ def silent_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
+async def test_a_file_that_is_locked_for_a_moment_is_opened(tmp_path: Path) -> None:
+    """Another process switches it to WAL at the same time, for which SQLite's own timeout does not wait."""
+    path = tmp_path / "log.db"
+    holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    holder.execute("CREATE TABLE other (id INTEGER)")
+    holder.execute("BEGIN EXCLUSIVE")
+    asyncio.get_running_loop().call_later(0.3, holder.rollback)
+    database = await Database.open(f"sqlite:///{path}")
+    await database.close()
+    holder.close()
+
+
 async def test_messages_about_postgresql_hold_no_password(postgres: servers.PostgreSql, silent_port: int) -> None:
     """Wrong password, wrong port, unreachable, silent: the message has the address, not the secret."""
     secret = "canary:4711@/%25"
