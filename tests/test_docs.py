@@ -170,9 +170,10 @@ def unknown(words: list[str]) -> list[str]:
     return [word for word in left if word.startswith("--") and word not in known]
 
 
-def test_the_first_answer_is_the_one_that_the_readme_shows(served: tuple[SidecarProcess, str]) -> None:
-    """But for the time that it took."""
-    running, key = served
+def test_the_first_answer_is_the_one_that_the_readme_shows(start_sidecar: StartSidecar) -> None:
+    """With the default layers, and but for the time that it took."""
+    running = start_sidecar()
+    key = running.new_key()["key"]
     asked = json.loads(re.findall(r"-d '(\{.*?\})'", README.read_text("utf-8"))[0])
     (shown,) = (json.loads(block.text) for block in blocks("json"))
     found = httpx.post(f"{running.base}/api/v1/prompt/scan", json=asked, headers={"X-API-Key": key}).json()
