@@ -198,10 +198,13 @@ class Engine:
 
     def _scored_by_model(self, request: ScanRequest) -> list[bool]:
         """For each segment whether the semantic layer scores it, or the parts that a framed turn was cut into."""
+        allowed_layers = by_model.find(self.config.model_layers, request.model)
         has_model = any(stage.layer.name is LayerName.SEMANTIC and stage.decides for stage in self.stages)
-        scored = {id(segment) for segment in self._request_for(LayerName.SEMANTIC, request).segments}
+        if not has_model or (allowed_layers is not None and LayerName.SEMANTIC not in allowed_layers):
+            return [False] * len(request.segments)
         return [
-            has_model and (id(segment) in scored or (bool(scored) and segment.rules_only and not segment.joined))
+            not (segment.rules_only and segment.joined)
+            and self.config.reads(LayerName.SEMANTIC, replace(segment, rules_only=False))
             for segment in request.segments
         ]
 

@@ -102,7 +102,7 @@ def test_states_follow_the_clock() -> None:
     "text", ['it\'s "fine": [x] # no', "two\nlines\\", "\u202e<script>", "é 中", "a\u200b\U000e0041b 😀"]
 )
 def test_the_suggested_line_is_yaml_that_means_the_text(text: str) -> None:
-    """Whatever is in it; a text that is not kept is left to whoever pastes it."""
+    """Whatever is in it; a text that is not kept is left to the person who pastes it."""
     line = suggestion(log_row(text=text), ["INJ-1"])
     assert yaml.safe_load(line) == {"no_match": [text]}
     assert "hidden-char" not in visible(line, lines=True)  # a box with a number would be copied along

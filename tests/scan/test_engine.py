@@ -371,13 +371,14 @@ FALLBACK = Finding("T-1", Label.JAILBREAK, 0.95, LayerName.RULES, "p", decides=F
         (Segment("written", Source.MODEL), {Source.MODEL: frozenset({LayerName.RULES})}, Action.BLOCK),
         (Segment("in a row", Source.USER, joined=True, rules_only=True), {}, Action.BLOCK),
         (Segment("framed", Source.USER, rules_only=True), {}, Action.ALLOW),
+        (Segment("framed", Source.USER, rules_only=True), {Source.USER: frozenset({LayerName.RULES})}, Action.BLOCK),
     ],
 )
 async def test_a_fallback_blocks_where_no_model_scores_its_text(
     segment: Segment, layers: dict[Source, frozenset[LayerName]], action: Action
 ) -> None:
     """By source, and for joined texts; the parts of a framed turn are scored, so its whole stays a hint."""
-    request = ScanRequest((Segment("hello"), segment))
+    request = ScanRequest((Segment("hello", Source.UNTRUSTED), segment))
     report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0), SegmentReport(0.0, (FALLBACK,))])
     first, later = rules(0.0, report=report), semantic(0.1)
     assert (await engine(Stage(first), Stage(later), layers=layers).scan(request)).action is action

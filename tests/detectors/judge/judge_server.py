@@ -1,7 +1,7 @@
 """A judge on loopback that speaks the protocol and misbehaves on command, for tests and benchmarks.
 
-`JudgeServer(answer)` calls `answer(case)` for each completion; the answers below are what judges do on good and on
-bad days. The server counts calls, remembers bodies, and knows how many were in flight at once. Like real ones it
+`JudgeServer(answer)` calls `answer(case)` for each completion; the answers below are those of working and of
+failing judges. The server counts calls, remembers bodies, and knows how many were in flight at once. Like real ones it
 drops what it is doing for a client that has left.
 """
 
