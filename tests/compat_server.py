@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from inline_proxy import RecordedDecisionLog, WordScanner
 
 from sidecar import policy
@@ -19,6 +20,7 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.limits import MemoryLimiter
 from sidecar.response_scan.detector import personal_rules
+from sidecar.server.in_process import in_process_handler
 from sidecar.server.middleware import Gatekeeper, error_boundary
 from sidecar.server.server import Site
 from sidecar.storage import Store
@@ -33,6 +35,8 @@ class CompatServer:
     key: str
     url: str
     session: aiohttp.ClientSession
+    handler: Handler
+    """Answers requests without a connection."""
 
     async def ask(self, path: str, body: object, **headers: str) -> tuple[int, Any, dict[str, str]]:
         """Send one request with the key; returns status, JSON and headers."""
@@ -53,13 +57,16 @@ async def run_compat_server(folder: Path, *switches: str, **sections: Any) -> As
     app = web.Application(middlewares=[error_boundary()])
     personal = personal_rules(policy.load(())) if settings.responses != "off" else None
     app.add_routes(routes(scanner, decision_log, gatekeeper, settings, personal))
+    envoy = ExtAuthz(scanner, decision_log, gatekeeper, settings).handle
     if settings.compat.envoy:
-        app.router.add_route("*", "/{tail:.*}", ExtAuthz(scanner, decision_log, gatekeeper, settings).handle)
+        app.router.add_route("*", "/{tail:.*}", envoy)
     site = Site(app, settings.limits, drain=1)
     port = await site.listen("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession() as session:
-            yield CompatServer(scanner, decision_log, key, f"http://127.0.0.1:{port}", session)
+            yield CompatServer(
+                scanner, decision_log, key, f"http://127.0.0.1:{port}", session, in_process_handler(app, envoy)
+            )
     finally:
         await site.close()
         await store.close()

@@ -56,20 +56,23 @@ class Proxy:
         self,
         engine: Engine,
         decision_log: DecisionLog,
-        upstream: Upstream,
+        upstream: Upstream | None,
         settings: Settings,
         gatekeeper: Gatekeeper,
         pii_rules: RulesLayer | None = None,
         vocabularies: Vocabularies = NO_VOCABULARIES,
     ) -> None:
-        """`pii_rules`: the rules for personal data, if the settings redact requests or scan responses with them."""
+        """`upstream`: None answers an allowed request with an empty 200.
+
+        `pii_rules`: the rules for personal data, if the settings redact requests or scan responses with them.
+        """
         self._scans = ScanService(engine, decision_log, settings)
         self._upstream = upstream
         self._settings = settings
         self._gatekeeper = gatekeeper
         self._reader = RequestReader(settings, vocabularies)
         self._websockets: WebSocketProxy | None = None
-        if settings.inline.websockets:
+        if settings.inline.websockets and upstream is not None:
             scan, refuse, max_bytes = self._scan_event, self._refuse_event, settings.limits.body_bytes
             self._websockets = WebSocketProxy(upstream, scan, refuse, self._record, max_bytes=max_bytes)
         self._redactor: Redactor | None = None
@@ -121,7 +124,9 @@ class Proxy:
         await self._scan(exchange, exchange.route)
         if exchange.outcome.blocked:
             return self._block_response(exchange)
-        return await self._forward(exchange, exchange.route)
+        if self._upstream is None:
+            return self._allow_response(exchange)
+        return await self._forward(exchange, exchange.route, self._upstream)
 
     def _classify(self, request: web.Request) -> Route:
         inline = self._settings.inline
@@ -253,11 +258,15 @@ class Proxy:
         self._record(exchange, response.status)
         return response
 
-    async def _forward(self, exchange: Exchange, route: Route) -> web.StreamResponse:
+    def _allow_response(self, exchange: Exchange) -> web.Response:
+        self._record(exchange, 200)
+        return web.Response(headers=exchange.headers)
+
+    async def _forward(self, exchange: Exchange, route: Route, upstream: Upstream) -> web.StreamResponse:
         scanner = await self._open_response_scanner(exchange, route)
         exchange.release_document()
         exchange.is_forwarded = True
-        async with self._upstream.send(exchange.upstream_request(route, uncompressed=scanner is not None)) as response:
+        async with upstream.send(exchange.upstream_request(route, uncompressed=scanner is not None)) as response:
             exchange.has_response = True
             self._record(exchange, response.status)
             # A stream may last for minutes: release the memory of the request.

@@ -34,6 +34,7 @@ from sidecar.scan.exceptions import RuleExceptions
 from sidecar.server.access_log import access_log
 from sidecar.server.allowed_hosts import allow_hosts, is_loopback
 from sidecar.server.health import STARTING, Readiness, admin_routes, data_routes, quit_routes
+from sidecar.server.in_process import in_process_handler
 from sidecar.server.middleware import error_boundary, no_server_header
 from sidecar.server.origins import CorsHeaders, allow_origins
 from sidecar.server.server import Site
@@ -148,11 +149,11 @@ class Sidecar:
         app.on_response_prepare.append(no_server_header)
         app.add_routes(data_routes())
 
-        async def current_snapshot(request: web.Request) -> web.StreamResponse:
-            return await self._current.serve(request)
-
-        app.router.add_route("*", "/{tail:.*}", current_snapshot)
+        app.router.add_route("*", "/{tail:.*}", self._serve)
         return app
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        return await self._current.serve(request)
 
     def _host_filter(self) -> Middleware:
         listen = self.settings.listen
@@ -235,7 +236,7 @@ class Sidecar:
         self._stack.push_async_callback(self._close_site, data_site.close)
         self.data_port = await data_site.listen(settings.listen.host, settings.listen.port, share=self._share_ports)
         if settings.listen.grpc_port is not None:
-            await self._listen_for_envoy(settings.listen.grpc_port)
+            await self._listen_for_envoy(settings.listen.grpc_port, data)
         self._state = "serving"
         _log.info("listen_started", host=settings.listen.host, port=self.data_port, admin_port=self.admin_port)
 
@@ -243,12 +244,13 @@ class Sidecar:
         """Close a site within the remaining time of the common drain deadline."""
         await close(max(MIN_CLOSE_SECONDS, self._drained - asyncio.get_running_loop().time()))
 
-    async def _listen_for_envoy(self, port: int) -> None:
+    async def _listen_for_envoy(self, port: int, data: web.Application) -> None:
         try:
             from sidecar.api.compat.envoy_grpc import GrpcAuthorization  # noqa: PLC0415 - an extra
         except ImportError:
             raise ConfigError("listen.grpc_port", ["needs the extra: pip install 'prompt-sidecar[grpc]'"]) from None
-        checks = GrpcAuthorization(self.settings, self.data_port, lambda: self.settings.compat.envoy)
+        handler = in_process_handler(data, self._serve)
+        checks = GrpcAuthorization(self.settings, handler, lambda: self.settings.compat.envoy)
         self._stack.push_async_callback(self._close_site, checks.close)
         self.grpc_port = await checks.listen(port, share=self._share_ports)
 

@@ -1,4 +1,4 @@
-"""Envoy's `ext_authz` filter in its HTTP form: the inline proxy with an upstream that allows everything.
+"""Envoy's `ext_authz` filter in its HTTP form: the inline proxy without an upstream.
 
 From the documentation of Envoy 1.40 (`extensions/filters/http/ext_authz/v3`). Envoy sends the request itself: method,
 path behind `path_prefix`, the configured headers, and the body (`with_request_body`). 200 allows it, any other response
@@ -8,11 +8,7 @@ change the request or see the response: `pii: redact` blocks here, `history: str
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-
 from aiohttp import web
-from multidict import CIMultiDict
 
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
@@ -20,46 +16,16 @@ from sidecar.errors import BodyError
 from sidecar.proxy.handler import Proxy
 from sidecar.scan.engine import Engine
 from sidecar.server.middleware import Gatekeeper
-from sidecar.upstream import UpstreamRequest, UpstreamResponse
-from sidecar.upstream.websockets import UnsupportedWebSocket
 
 PREFIX = "/envoy"
 PARTIAL = "x-envoy-auth-partial-body"
-
-
-class AllowingUpstream:
-    """The upstream of a check: every request that reaches it is allowed."""
-
-    status = 200
-    reason = "OK"
-    headers: CIMultiDict[str] = CIMultiDict()
-
-    @asynccontextmanager
-    async def send(self, _request: UpstreamRequest) -> AsyncIterator[UpstreamResponse]:
-        """See `Upstream`."""
-        yield self
-
-    def connect_websocket(
-        self, _request: UpstreamRequest, _protocols: Sequence[str], _max_size: int
-    ) -> UnsupportedWebSocket:
-        """See `Upstream`: websocket messages cannot be checked."""
-        return UnsupportedWebSocket()
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """See `UpstreamResponse`: an empty body."""
-        nothing: tuple[bytes, ...] = ()
-        for part in nothing:
-            yield part
-
-    async def close(self) -> None:
-        """Nothing to release."""
 
 
 class ExtAuthz:
     """Answers checks under these settings."""
 
     def __init__(self, engine: Engine, decision_log: DecisionLog, gatekeeper: Gatekeeper, settings: Settings) -> None:
-        self._proxy = Proxy(engine, decision_log, AllowingUpstream(), envoy_settings(settings), gatekeeper)
+        self._proxy = Proxy(engine, decision_log, None, envoy_settings(settings), gatekeeper)
 
     def handles(self, request: web.Request) -> bool:
         """Whether this is a check."""

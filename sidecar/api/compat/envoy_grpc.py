@@ -1,4 +1,4 @@
-"""Envoy's `ext_authz` over gRPC, on its own port: each check is translated to the HTTP form, over loopback.
+"""Envoy's `ext_authz` over gRPC, on its own port: each check is answered by the HTTP form's handler, in this process.
 
 Routes, roles, keys, the failure policy and the log are therefore those of `envoy`. In addition, Envoy sends all headers
 without listing them, and our keys and reserved headers are removed from the request before it is forwarded. From the
@@ -7,52 +7,42 @@ documentation of Envoy 1.40 (`service/auth/v3`). Importing this needs the extra 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import unquote
 
 import grpc
-from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, web
+from aiohttp import web
 from multidict import CIMultiDict
-from yarl import URL
 
 from sidecar.api.compat.envoy import PREFIX
 from sidecar.api.compat.envoy_messages import OVERWRITE, SERVICE, CheckRequest, CheckResponse
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError, SidecarError, Unavailable
 from sidecar.server.headers import HOP_BY_HOP, upstream_headers
+from sidecar.server.in_process import in_process_request
 from sidecar.server.responses import error_response
+from sidecar.util.timeouts import with_timeout
 
 TIMEOUT = 60.0
 SLACK = 1024 * 1024
 """Bytes for headers in addition to the largest body."""
 PERMISSION_DENIED = 7
 _CONNECTION_HEADERS = HOP_BY_HOP | {"host", "content-length", "expect"}
-_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-_LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - the loopback address of such a listener
+
+DataHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class GrpcAuthorization:
-    """Server of `Check`. `is_on`: whether the HTTP form is enabled."""
+    """Server of `Check`. `handler`: answers requests of the data port. `is_on`: whether the HTTP form is enabled."""
 
-    def __init__(self, settings: Settings, data_port: int, is_on: Callable[[], bool]) -> None:
-        host = settings.listen.host
-        self._data = URL.build(scheme="http", host=_LOOPBACK_OF.get(host, host), port=data_port)
-        self._settings, self._is_on = settings, is_on
-        self._stack = AsyncExitStack()
-        self._session: ClientSession
+    def __init__(self, settings: Settings, handler: DataHandler, is_on: Callable[[], bool]) -> None:
+        self._settings, self._handler, self._is_on = settings, handler, is_on
         self._server: Any = None
 
     async def listen(self, port: int, *, share: bool = False) -> int:
         """Start listening; returns the port. Raises `SidecarError`."""
         max_concurrent = self._settings.scan.concurrency + self._settings.scan.queue
-        self._session = ClientSession(
-            connector=TCPConnector(limit=max_concurrent),
-            cookie_jar=DummyCookieJar(),
-            skip_auto_headers=_AUTOMATIC,
-            timeout=ClientTimeout(total=TIMEOUT),
-        )
-        self._stack.push_async_callback(self._session.close)
         max_message_bytes = self._settings.limits.body_bytes + SLACK
         options = (("grpc.max_receive_message_length", max_message_bytes), ("grpc.so_reuseport", int(share)))
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=max_concurrent)
@@ -70,43 +60,33 @@ class GrpcAuthorization:
         """Accept no more checks; running ones have `grace` seconds (default: the drain timeout) to finish."""
         if self._server is not None:
             await self._server.stop(self._settings.drain.timeout if grace is None else grace)
-        await self._stack.aclose()
 
-    async def _check(self, check: Any, _context: Any) -> Any:
+    async def _check(self, check: Any, context: Any) -> Any:
         http = check.attributes.request.http
         received_headers = _headers(http)
         try:
             if not self._is_on():
                 raise Unavailable("compat.envoy is off.", retry_after=1)
             _require_whole_request(http, received_headers)
-            status, headers, body = await self._check_over_http(http, received_headers)
+            request = in_process_request(
+                http.method,
+                f"{PREFIX}{http.path}",
+                _request_headers(received_headers, len(http.raw_body)),
+                http.raw_body,
+                remote=_address(context.peer()),
+            )
+            response = await with_timeout(TIMEOUT, self._answer(request))
         except RequestError as error:
-            status, headers, body = _response_parts(error_response(error, "openai"))
-        except (ClientError, TimeoutError, ValueError):
+            response = error_response(error, "openai")
+        except (TimeoutError, ValueError):
             # No gRPC error: a client must not be able to trigger `failure_mode_allow`.
-            status, headers, body = _response_parts(
-                error_response(Unavailable("No check was possible.", retry_after=1), "openai")
-            )
-        if status == 200:
-            return _allowed(headers, _headers_to_remove(received_headers))
-        return _denied(status, headers, body)
+            response = error_response(Unavailable("No check was possible.", retry_after=1), "openai")
+        if response.status == 200:
+            return _allowed(_client_headers(response), _headers_to_remove(received_headers))
+        return _denied(response.status, _client_headers(response), _text(response))
 
-    async def _check_over_http(self, http: Any, received_headers: CIMultiDict[str]) -> tuple[int, dict[str, str], str]:
-        forwarded = [
-            (name, value) for name, value in received_headers.items() if name.lower() not in _CONNECTION_HEADERS
-        ]
-        # `Upgrade` without `Connection` has no effect, but the proxy recognises websockets by it.
-        forwarded += [("Upgrade", value) for value in received_headers.getall("Upgrade", ())]
-        url = URL(f"{self._data}{PREFIX}{http.path}", encoded=True)
-        request_headers = CIMultiDict([*forwarded, ("Host", "localhost")])
-        async with self._session.request(
-            http.method, url, headers=request_headers, data=http.raw_body or None, allow_redirects=False
-        ) as response:
-            return (
-                response.status,
-                _client_headers(response.headers),
-                (await response.read()).decode("utf-8", "replace"),
-            )
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        return await self._handler(request)
 
 
 def _handler(check: Callable[..., Any]) -> Any:
@@ -155,11 +135,22 @@ def _headers_to_remove(received_headers: CIMultiDict[str]) -> list[str]:
     return sorted({name.lower() for name in received_headers if name not in forwarded} - _CONNECTION_HEADERS)
 
 
-def _client_headers(headers: Any) -> dict[str, str]:
+def _request_headers(received_headers: CIMultiDict[str], body_size: int) -> CIMultiDict[str]:
+    forwarded = [(name, value) for name, value in received_headers.items() if name.lower() not in _CONNECTION_HEADERS]
+    # `Upgrade` without `Connection` has no effect, but the proxy recognises websockets by it.
+    forwarded += [("Upgrade", value) for value in received_headers.getall("Upgrade", ())]
+    return CIMultiDict([*forwarded, ("Host", "localhost"), ("Content-Length", str(body_size))])
+
+
+def _address(peer: str) -> str:
+    """The address in gRPC's `ipv4:192.0.2.1:443` or `ipv6:%5B::1%5D:443`."""
+    return unquote(peer).partition(":")[2]
+
+
+def _client_headers(response: web.StreamResponse) -> dict[str, str]:
     """The response headers that the client sees."""
-    hidden = _CONNECTION_HEADERS | {"date", "server"}
-    return {name.lower(): value for name, value in headers.items() if name.lower() not in hidden}
+    return {name.lower(): value for name, value in response.headers.items() if name.lower() not in _CONNECTION_HEADERS}
 
 
-def _response_parts(response: web.Response) -> tuple[int, dict[str, str], str]:
-    return response.status, _client_headers(response.headers), response.text or ""
+def _text(response: web.StreamResponse) -> str:
+    return (response.text or "") if isinstance(response, web.Response) else ""

@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import grpc
 import pytest
+from aiohttp import web
 from compat_server import CompatServer, run_compat_server
-from support import free_port
 
-from sidecar.api.compat.envoy_grpc import GrpcAuthorization
+from sidecar.api.compat.envoy_grpc import DataHandler, GrpcAuthorization
 from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 from sidecar.config import Settings
 from sidecar.errors import SidecarError
@@ -43,11 +42,18 @@ class Line:
         return await self.call(CheckRequest(attributes={"request": {"http": http}}), timeout=30)
 
 
+async def too_late(_request: web.Request) -> web.StreamResponse:
+    """A handler that does not finish in time."""
+    raise TimeoutError
+
+
 @asynccontextmanager
-async def line(folder: Path, *, on: bool = True, gone: bool = False, **sections: Any) -> AsyncIterator[Line]:
-    """The HTTP form behind the gRPC form. `gone`: nothing listens on the HTTP port."""
+async def line(
+    folder: Path, *, on: bool = True, handler: DataHandler | None = None, **sections: Any
+) -> AsyncIterator[Line]:
+    """The HTTP form behind the gRPC form; `handler` replaces it."""
     async with run_compat_server(folder, "envoy", **sections) as server:
-        checks = GrpcAuthorization(Settings(), free_port() if gone else urlsplit(server.url).port or 0, lambda: on)
+        checks = GrpcAuthorization(Settings(), handler or server.handler, lambda: on)
         try:
             port = await checks.listen(0)
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -128,8 +134,8 @@ async def test_what_was_not_seen_whole_or_is_not_known_is_refused(
     assert not envoy.server.scanner.scanned
 
 
-@pytest.mark.parametrize("state", [{"on": False}, {"gone": True}], ids=["switched off", "gone"])
-async def test_without_the_http_form_nothing_passes(tmp_path: Path, state: dict[str, bool]) -> None:
+@pytest.mark.parametrize("state", [{"on": False}, {"handler": too_late}], ids=["switched off", "too late"])
+async def test_without_the_http_form_nothing_passes(tmp_path: Path, state: dict[str, Any]) -> None:
     """503, and no gRPC error."""
     async with line(tmp_path, **state) as envoy:
         reply = await envoy.check()
@@ -149,7 +155,7 @@ async def test_headers_as_bytes_are_read(tmp_path: Path) -> None:
 
 async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     """As for the other ports: one message and no traceback."""
-    first, second = (GrpcAuthorization(Settings(), 1, lambda: True) for _ in range(2))
+    first, second = (GrpcAuthorization(Settings(), too_late, lambda: True) for _ in range(2))
     try:
         port = await first.listen(0)
         with pytest.raises(SidecarError, match=r"listen\.grpc_port"):
