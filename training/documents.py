@@ -1,9 +1,9 @@
 """Long and agentic benign material: parts of real documents, tool results, turns and definitions.
 
-The train part of `long/` in the data folder (documents with `text`, conversations with `messages` and `tools`). A part
-is what a request would contain: some lines of one text, with its author. Files are read once, and parts are drawn with
-the given random generator. An eighth of the sources is held out from training, each as a whole: the shipped model is
-calibrated on it.
+The train part of `long/` in the data folder (documents with `text`, conversations with `messages` and `tools`), and the
+conversations of the opened blind sets. A part is what a request would contain: some lines of one text, with its author.
+Files are read once, and parts are drawn with the given random generator. An eighth of the sources and a quarter of the
+blind sets' conversations are held out from training, each as a whole: the shipped model is calibrated on them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 
 import orjson
 
-from training.rows import APPLICATION, DIRECT, INDIRECT, Row
+from training import blind
+from training.rows import APPLICATION, DIRECT, INDIRECT, Row, definition
 
 FILES = ("long_train.jsonl.gz", "agentic_train.jsonl.gz")
 ROLES = {"user": DIRECT, "tool": INDIRECT, "function": INDIRECT, "system": APPLICATION, "developer": APPLICATION}
@@ -28,8 +29,8 @@ APPLICATION_KINDS = frozenset({"system_prompt", "mcp_tool_list", "tool_schema", 
 """Kinds of documents that an application sends as its own."""
 PASTED_SHARE = 0.2
 """Share of documents treated as pasted into the user's turn."""
-HOLDOUT_EVERY = 8
-"""One in this many sources is held out."""
+HOLDOUT_EVERY, CONVERSATIONS_HOLDOUT_EVERY = 8, 4
+"""One in this many sources is held out, and of the opened blind sets' conversations."""
 CONVERSATION_WEIGHT = 4.0
 """Weight of a conversation's text relative to a document's: there are few, and agents send these."""
 SHORTEST, LONGEST = 200, 3_200
@@ -83,9 +84,15 @@ def whole(folder: Path, *, held: bool) -> Iterator[dict[str, Any]]:
     for name in FILES:
         for line in gzip.decompress((folder / "long" / name).read_bytes()).splitlines():
             value = orjson.loads(line)
-            group = value["source"] if "text" in value else value["id"]  # conversations are composed of several sources
-            if (int(hashlib.sha256(group.encode()).hexdigest(), 16) % HOLDOUT_EVERY == 0) == held:
+            # Conversations are composed of several sources.
+            if _held(value["source"] if "text" in value else value["id"], HOLDOUT_EVERY) == held:
                 yield value
+    for name in blind.CONVERSATIONS:
+        yield from (v for v in blind.lines(name) if _held(v["id"], CONVERSATIONS_HOLDOUT_EVERY) == held)
+
+
+def _held(group: str, every: int) -> bool:
+    return int(hashlib.sha256(group.encode()).hexdigest(), 16) % every == 0
 
 
 def cut(text: str, rng: Random, length: int) -> str:
@@ -119,7 +126,7 @@ def texts(value: dict[str, Any]) -> Iterator[Document]:
                 yield _document(
                     f"{value['id']}/{number}", text, ROLES[message["role"]], kind, lang, CONVERSATION_WEIGHT
                 )
-    tools = "\n\n".join(_tool(tool) for tool in value.get("tools") or ())
+    tools = "\n\n".join(definition(tool) for tool in value.get("tools") or ())
     if tools:
         yield _document(f"{value['id']}/tools", tools, APPLICATION, "tool_schema", lang, CONVERSATION_WEIGHT)
 
@@ -133,11 +140,3 @@ def _texts(content: Any) -> Iterator[str]:
         yield content
     elif isinstance(content, list):
         yield from (part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str))
-
-
-def _tool(tool: dict[str, Any]) -> str:
-    """The text of a tool definition: its description and those of its parameters."""
-    function = tool.get("function", tool)
-    properties = (function.get("parameters") or {}).get("properties") or {}
-    parts = [function.get("description"), *(p.get("description") for p in properties.values() if isinstance(p, dict))]
-    return "\n".join(part for part in parts if isinstance(part, str))

@@ -48,7 +48,7 @@ def fit(features: Array, owner: Sequence[int], rows: Sequence[Row], *, steps: in
     torch.manual_seed(seed)
     x, index = torch.from_numpy(features), torch.tensor(owner)
     goal, weights = targets(rows)
-    weight = torch.tensor(data.times(rows))[:, None] * weights
+    weight = torch.tensor(data.FIRST.of(rows))[:, None] * weights
     layer = torch.nn.Linear(x.shape[1], len(OUTPUTS))
     optimiser = torch.optim.AdamW(layer.parameters(), lr=0.05, weight_decay=0.05)
     for _ in track(range(steps), "fitting", disable=not sys.stderr.isatty()):
@@ -111,7 +111,7 @@ def manifest_for(model: Path | None, width: int) -> Manifest:
 def main(folder: Path, model: Path | None, out: Path, count: int, threads: int) -> None:
     """Fit a head on a frozen model."""
     population = [*data.permissive(folder), *data.corpus()]
-    rows = list({row.id: row for row in Random(0).choices(population, data.times(population), k=count)}.values())
+    rows = list({row.id: row for row in Random(0).choices(population, data.FIRST.of(population), k=count)}.values())
     manifest = manifest_for(model, 1)
     empty = Head(np.zeros((len(OUTPUTS), 1), np.float32), np.zeros(len(OUTPUTS), np.float32), OUTPUTS)
     encoder = SentenceTransformersEncoder(ModelArtifact(model or out, manifest, empty), threads)

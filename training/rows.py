@@ -41,6 +41,8 @@ class Row:
     """The name of the transformation, if the row was generated from another."""
     place: tuple[int, int] | None = None
     """The attack's position in the text, if known: offsets in code points."""
+    paired: bool = False
+    """Whether the rows of its group are one text with and without the attack."""
     pii: bool = False
     """Whether it contains personal data: without an attack it is benign to this model, and in no figure."""
 
@@ -116,25 +118,56 @@ system_and_framework_prompts texts_about_attacks_and_orders tool_definitions too
 turns_of_whole_conversations
 turns_of_coding_agents turns_of_everyday_chats turns_of_business_assistants tool_results_of_many_kinds
 tool_definitions_and_system_prompts en_direct_techniques documents_with_a_foreign_line languages_24_mixed
+tool_results_and_mails_pairs users_turns_steering_pairs documents_and_locale_files direct_techniques_pairs
+"""
+_LAST = """
+agents_tool_results_pairs mails_and_messages_pairs extraction_and_steering_pairs jailbreak_frames_pairs
+coding_agents_reading_pairs definitions_retrieval_pages_pairs fifteen_languages_pairs agents_harmless_traffic
 """
 NEWEST = frozenset(_NAMES.split())
 """Corpus files with texts as applications send them. The others hold short single rows."""
-TIMES, ONCE = 2.5, 0.5
-"""How often a row of the newest files is drawn, and one of the others."""
+LAST = frozenset(_LAST.split())
+"""Corpus files that only the last phase of the training reads."""
 LARGE = 1_000
 """Rows of a public source from which each further one counts half."""
 
 
-def times(rows: Sequence[Row]) -> list[float]:
-    """How often each row is drawn on average: large public sources are damped by the root of their size."""
-    size = Counter(row.source for row in rows)
-    return [_times(row, size[row.source]) for row in rows]
+@dataclass(frozen=True)
+class Times:
+    """How often a row of each kind is drawn, relative to the others."""
+
+    public: float
+    blind: float
+    newest: float
+    last: float
+    short: float
+    """Of the corpus files in neither list."""
+
+    def of(self, rows: Sequence[Row]) -> list[float]:
+        """For each row; large public sources are damped by the root of their size."""
+        size = Counter(row.source for row in rows)
+        return [self._of(row, size[row.source]) for row in rows]
+
+    def _of(self, row: Row, size: int) -> float:
+        if not row.from_corpus:
+            return self.public * min(1.0, (LARGE / size) ** 0.5)
+        if row.source.startswith("blind_"):
+            return self.blind
+        name = row.source.removeprefix("corpus_")
+        return self.last if name in LAST else self.newest if name in NEWEST else self.short
 
 
-def _times(row: Row, size: int) -> float:
-    if row.from_corpus:
-        return TIMES if row.source.removeprefix("corpus_") in NEWEST else ONCE
-    return min(1.0, (LARGE / size) ** 0.5)
+FIRST = Times(public=1.0, blind=1.5, newest=2.5, last=0.0, short=0.5)
+SECOND = Times(public=0.35, blind=2.5, newest=2.0, last=3.0, short=0.2)
+"""Of the two phases of the training: everything, then mostly texts as people and applications send them."""
+
+
+def definition(tool: dict[str, Any]) -> str:
+    """The text of a tool definition: its description and those of its parameters."""
+    function = tool.get("function", tool)
+    properties = (function.get("parameters") or {}).get("properties") or {}
+    parts = [function.get("description"), *(p.get("description") for p in properties.values() if isinstance(p, dict))]
+    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 def _row(value: dict[str, Any]) -> Row:
@@ -155,5 +188,6 @@ def _row(value: dict[str, Any]) -> Row:
         family=str(value.get("family", "")),
         from_corpus=from_corpus,
         place=edge.get(str(value.get("technique"))) if labels else None,
+        paired=bool(value.get("pair")),
         pii=str(Label.PII_DETECTED) in (value.get("labels") or ()),
     )

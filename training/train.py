@@ -1,7 +1,7 @@
 """Builds the shipped model: `python -m training.train --data DIR` (which is `make train DATA=DIR`).
 
-One recipe from a public base to the shipped files: reduce the vocabulary, train the second stage once over all rows,
-distil the first stage from it, export both in eight bits, calibrate the export on the holdout, and measure it. Every
+One recipe from a public base to the shipped files: reduce the vocabulary, train the second stage in two phases, distil
+the first stage from it, export both in eight bits, calibrate the export on the holdout, and measure it. Every
 step stores its result in `--work`; an interrupted run continues with the same command. Only rows under permissive
 licences and our own are read; `dev` files never.
 """
@@ -23,18 +23,20 @@ from sidecar.detectors.semantic.cascade import FIRST_STAGE_FILE as FIRST_FILE
 from sidecar.detectors.semantic.encoder import Session
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE as PIECES_FILE
 from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
-from training import calibrate, evaluate, export, first_stage, folds, holdout, scores, vocabulary
+from training import blind, calibrate, evaluate, export, first_stage, folds, holdout, scores, vocabulary
 from training import rows as data
 from training.base import FILE, Base, verify
 from training.documents import Documents, texts, whole
 from training.frozen import write
 from training.network import SIMILARITY, Network, begin
 from training.rows import APPLICATION, OUTPUTS, Row
-from training.trainer import Plan, Trainer
+from training.trainer import Phase, Plan, Trainer
 
 PIECES, NETWORK, TRAINED, FIRST = "pieces.npy", "network.pt", "trained.pt", "first.pt"
 SIMILAR = 0.92
 """Cosine of two texts with the same meaning; below .9 the embedding separates little more than topics."""
+SIZES = 90_000, 170_000
+"""Rows of the two phases."""
 LESSONS = 110_000
 """Windows that the first stage is trained on."""
 
@@ -55,7 +57,7 @@ def main(folder: Path, base: Path, out: Path, work: Path, seed: int, without: in
     public = data.permissive(folder)
     rows = [*(folds.training_rows(public, without - 1) if without else public), *holdout.training_rows(corpus)]
     source = Base(verify(base))
-    trainer, numbers = second(source, rows, long, work, replace(Plan(), seed=seed))
+    trainer, numbers = second(source, phases([*rows, *blind.rows()]), long, work, replace(Plan(), seed=seed))
     write_second(trainer.network, source, numbers, out)
     write_first(trainer, out, work)
     calibrated(folder, corpus, out)
@@ -150,18 +152,26 @@ def parity(trainer: Trainer, out: Path) -> dict[str, float]:
     return {"windows": len(windows), "median": float(np.median(drift)), "p99": float(np.quantile(drift, 0.99))}
 
 
+def phases(rows: Sequence[Row], sizes: tuple[int, int] = SIZES) -> list[Phase]:
+    """First all rows but those of the last files, then all, mostly those that are like real requests."""
+    first = [row for row in rows if row.source.removeprefix("corpus_") not in data.LAST]
+    return [Phase(first, data.FIRST.of(first), sizes[0]), Phase(rows, data.SECOND.of(rows), sizes[1])]
+
+
 def second(
-    base: Base, rows: Sequence[Row], long: Documents, work: Path, plan: Plan
+    base: Base, phases: Sequence[Phase], long: Documents, work: Path, plan: Plan
 ) -> tuple[Trainer, vocabulary.Numbers]:
-    """The trained second stage, and the numbers of its pieces."""
-    numbers = _numbers(base, rows, long, work / PIECES)
+    """The trained second stage, and the numbers of its pieces, which are those of the first phase's texts."""
+    numbers = _numbers(base, phases[0].rows, long, work / PIECES)
     pieces = SentencePieceTokenizer(vocabulary.model(base, numbers))
     torch.manual_seed(plan.seed)
-    trainer = Trainer(begin(base, numbers), pieces, rows, long, plan)
+    trainer = Trainer(begin(base, numbers), pieces, phases, long, plan)
     if (done := work / TRAINED).exists():
         trainer.network.load_state_dict(torch.load(done, weights_only=True))
     else:
-        click.echo(f"{len(rows)} rows, {len(long.documents)} texts of documents, {len(pieces)} pieces", err=True)
+        click.echo(
+            f"{len(phases[-1].rows)} rows, {len(long.documents)} texts of documents, {len(pieces)} pieces", err=True
+        )
         torch.save(trainer.run(work / NETWORK).state_dict(), done)
     return trainer, numbers
 

@@ -1,8 +1,9 @@
-"""Trains the network: one pass over rows drawn once, in a fixed order, with checkpoints.
+"""Trains the network: phases of rows drawn once, in a fixed order, with checkpoints.
 
-Rows are drawn by their weights, generated ones are added, and all are shuffled and processed in chunks. The examples of
-a chunk depend only on the seed, its number, and the network (which selects the worst windows), so an interrupted
-training continues from its last checkpoint.
+Of each phase rows are drawn by their weights, generated ones are added, and all are shuffled and processed in chunks. A
+text and its twin stay together: their common part cancels out in the sum of their gradients, so what is learnt is the
+difference. The examples of a chunk depend only on the seed, its number, and the network (which selects the worst
+windows), so an interrupted training continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from torch.nn import functional
 from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
 from sidecar.detectors.semantic.windows import Window
 from training import expand
-from training import rows as data
 from training.documents import Documents
 from training.network import Network, batch, half
 from training.rows import Row
@@ -32,8 +32,8 @@ from training.windowing import SIZE, Example, examples
 class Plan:
     """Size and speed of a run."""
 
-    documents: int = 14_000
-    """Excerpts of long documents among the rows."""
+    documents: float = 0.18
+    """Excerpts of long documents, as a share of the rows that are not generated."""
     rate: float = 1.2e-4
     """The highest rate of learning, after the first 4 %; it falls to a twentieth in a line."""
     tokens: int = 4_096
@@ -44,6 +44,15 @@ class Plan:
     """Between two checkpoints."""
 
 
+@dataclass(frozen=True)
+class Phase:
+    """A part of a run: what its rows are drawn from, how often each relative to the others, and how many in all."""
+
+    rows: Sequence[Row]
+    times: Sequence[float]
+    size: int
+
+
 class Trainer:
     """One training run."""
 
@@ -51,17 +60,20 @@ class Trainer:
         self,
         network: Network,
         pieces: SentencePieceTokenizer,
-        rows: Sequence[Row],
+        phases: Sequence[Phase],
         long: Documents,
         plan: Plan | None = None,
     ) -> None:
         self.plan = plan or Plan()
-        self.network, self.pieces = network, pieces
-        self._rows, self._long = rows, long
-        self._pools = expand.Pools.of(rows, long)
+        self.network, self.pieces, self._long = network, pieces, long
+        self._pools = [expand.Pools.of(phase.rows, long) for phase in phases]
         self._optimiser = torch.optim.AdamW(network.groups(self.plan.rate), weight_decay=0.01, fused=True)
         self._rates = [group["lr"] for group in self._optimiser.param_groups]
-        self._order = self._drawn(Random(self.plan.seed))
+        self._order = [
+            (number, entry)
+            for number, phase in enumerate(phases)
+            for entry in self._drawn(phase, Random(f"{self.plan.seed}/phase {number}"))
+        ]
         self.done = 0
 
     def __len__(self) -> int:
@@ -97,7 +109,7 @@ class Trainer:
         """That many windows of the drawn rows, with their channels: at most two of each text."""
         rng, sampled = Random(self.plan.seed + 1), list[tuple[tuple[int, ...], int]]()
         while len(sampled) < most:
-            row = self._row(rng.choice(self._order), rng)
+            row = self._row(*rng.choice(self._order), rng)
             cut = list(self.pieces.windows(row.text, SIZE))
             sampled.extend((window.ids, row.channel) for window in rng.sample(cut, min(2, len(cut))))
         return sampled[:most]
@@ -106,20 +118,27 @@ class Trainer:
         """The attack logits of windows of pieces."""
         return self.scores([(Window(ids, 0, 0, ""), channel) for ids, channel in windows])
 
-    def _drawn(self, rng: Random) -> list[Row | str | None]:
-        """The rows of the run in order; None stands for a part of a document, a name for a generated row."""
-        drawn: list[Row | str | None] = []
-        for row, share in zip(self._rows, data.times(self._rows), strict=True):
-            drawn.extend([row] * (int(share) + (rng.random() < share % 1)))
-        drawn.extend([None] * self.plan.documents)
-        drawn.extend(name for name, share in expand.shares().items() for _ in range(round(share * len(drawn))))
-        rng.shuffle(drawn)
-        return drawn
+    def _drawn(self, phase: Phase, rng: Random) -> list[Row | str | None]:
+        """The rows of a phase in order; None stands for a part of a document, a name for a generated row."""
+        plain = round(phase.size / (1 + sum(expand.shares().values())))
+        scale = plain * (1 - self.plan.documents) / sum(phase.times)
+        place: dict[tuple[str, int], float] = {}
+        drawn: list[tuple[float, Row | str | None]] = []
+        for row, times in zip(phase.rows, phase.times, strict=True):
+            share = times * scale
+            for copy in range(int(share) + (rng.random() < share % 1)):
+                group = row.group if row.paired else row.id
+                drawn.append((place.setdefault((group, copy), rng.random()), row))
+        drawn.extend((rng.random(), None) for _ in range(round(plain * self.plan.documents)))
+        drawn.extend(
+            (rng.random(), name) for name, share in expand.shares().items() for _ in range(round(share * plain))
+        )
+        return [entry for _, entry in sorted(drawn, key=lambda pair: pair[0])]
 
     def _chunk(self) -> list[float]:
         rng = Random(f"{self.plan.seed}/{self.done}")
         torch.manual_seed(self.plan.seed + self.done)
-        rows = [self._row(entry, rng) for entry in self._order[self.done : self.done + self.plan.chunk]]
+        rows = [self._row(*entry, rng) for entry in self._order[self.done : self.done + self.plan.chunk]]
         drawn = examples(rows, self.pieces, self.scores, rng)
         groups = list(_grouped([len(entry.ids) for entry in drawn], self.plan.tokens))
         rng.shuffle(groups)
@@ -128,10 +147,10 @@ class Trainer:
         self.done += len(rows)
         return losses
 
-    def _row(self, entry: Row | str | None, rng: Random) -> Row:
+    def _row(self, phase: int, entry: Row | str | None, rng: Random) -> Row:
         if isinstance(entry, Row):
             return expand.touched(entry, rng)
-        return self._long.excerpt(rng) if entry is None else expand.make(entry, self._pools, rng)
+        return self._long.excerpt(rng) if entry is None else expand.make(entry, self._pools[phase], rng)
 
     def _pace(self, progress: float) -> None:
         factor = progress / 0.04 + 0.02 if progress < 0.04 else max(0.05, (1 - progress) / 0.96)

@@ -5,7 +5,7 @@ Order of the steps: key (401), rate (429), body, scan, record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from sidecar.extraction import json_body
 from sidecar.extraction.extraction import Extraction
 from sidecar.limits import OverBudget
 from sidecar.observability.metrics import ANSWERS
+from sidecar.proxy.redaction import Redactor
 from sidecar.response_scan.detector import ResponseDetector, Text
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import ScanInput
@@ -26,11 +27,17 @@ from sidecar.scan.service import ScanOutcome, ScanService
 from sidecar.server.body import decode_body, read_body
 from sidecar.server.caller import API_KEY, scan_context
 from sidecar.server.middleware import Gatekeeper
-from sidecar.server.responses import TOO_SUSPICIOUS
+from sidecar.server.responses import DECISION_ID, REPLACED, TOO_SUSPICIOUS, scan_headers
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.util.timeouts import with_timeout
 
 T = TypeVar("T")
+UNSCANNED_ANSWER = "answer"
+"""Named in `x-sidecar-unscanned` where a response of the model is asked about and `responses` is off."""
+Redact = Callable[[json_body.JsonValue, Redactor], Awaitable[int]]
+"""Replaces personal data in a body in place; returns how many values it replaced."""
+REPLACED_VALUES = web.RequestKey("replaced_values", int)
+"""How many values of personal data were replaced in the body."""
 
 
 class ScanEndpoint:
@@ -52,11 +59,21 @@ class ScanEndpoint:
     ) -> None:
         self.settings = settings
         self._pii_rules = pii_rules
+        self._redactor = Redactor(pii_rules) if pii_rules is not None and settings.pii == "redact" else None
         self._scans, self._gatekeeper = ScanService(engine, decision_log, settings), gatekeeper
         self._entrypoint, self._applies_mode = entrypoint, applies_mode
 
-    async def read(self, request: web.Request, key: str | None, parse: Callable[[json_body.JsonValue], T]) -> T:
-        """The parsed body, after checking key and rate. Raises `RequestError`."""
+    async def read(
+        self,
+        request: web.Request,
+        key: str | None,
+        parse: Callable[[json_body.JsonValue], T],
+        redact: Redact | None = None,
+    ) -> T:
+        """The parsed body, after checking key and rate. Raises `RequestError`.
+
+        `redact`: replaces personal data in the body where the response can return the changed texts (`pii: redact`).
+        """
         await self._gatekeeper.admit(request, key)
         self._scans.admit()
         limits = self.settings.limits
@@ -65,7 +82,10 @@ class ScanEndpoint:
             decoded = await decode_body(request, raw, request.headers.get("Content-Type"), limits)
         except OverBudget:
             raise _busy_error() from None
-        return parse(json_body.parse(decoded, depth=limits.depth))
+        document = json_body.parse(decoded, depth=limits.depth)
+        if redact is not None and self._redactor is not None and not self._monitors(request):
+            request[REPLACED_VALUES] = await redact(document, self._redactor)
+        return parse(document)
 
     async def scan(self, request: web.Request, scan_input: ScanInput, *, thorough: bool = False) -> ScanOutcome:
         """Scan and record. Raises `RequestError` if it could not be scanned and the policy blocks that."""
@@ -85,8 +105,10 @@ class ScanEndpoint:
         `prompt` is the request that it answers, if known: data that the user wrote is no finding. A scan longer than
         `scan.deadline` raises `Unavailable` if `failure.answer` is `block`.
         """
-        if self._pii_rules is None or self.settings.responses == "off":
+        if not texts:
             return ScanOutcome()
+        if self._pii_rules is None or self.settings.responses == "off":
+            return ScanOutcome(unscanned=UNSCANNED_ANSWER)
         blocks = self.settings.responses == "block" and not self._monitors(request)
         try:
             findings = await with_timeout(self.settings.scan.deadline, self._findings(self._pii_rules, texts, prompt))
@@ -115,6 +137,11 @@ class ScanEndpoint:
         if closed:
             raise scan_failure_error(verdict)
         return outcome
+
+
+def redacted_headers(request: web.Request, outcome: ScanOutcome) -> dict[str, str]:
+    """The headers of a response that holds the changed texts."""
+    return scan_headers(request[DECISION_ID], outcome.unscanned) | {REPLACED: str(request.get(REPLACED_VALUES, 0))}
 
 
 def _response_verdict(findings: tuple[Finding, ...], *, blocks: bool) -> Verdict:

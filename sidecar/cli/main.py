@@ -30,6 +30,7 @@ from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
 from sidecar.runtime.builder import open_scanner
 from sidecar.runtime.workers import fork_workers
+from sidecar.scan.personal_data import apply_pii_setting
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
 
@@ -151,8 +152,10 @@ def _proved_part(rule: policy.Rule) -> tuple[object, ...]:
 async def scan(text: str, system_prompt: str | None, explain: bool, as_json: bool, config_file: Path | None) -> int:
     """Scan one TEXT, or standard input with "-". Exit code 0: allow, 1: block, 2: error."""
     prompt = _read_stdin() if text == "-" else text
-    async with open_scanner(load_settings(config_file), selftests=False) as built:
-        verdict = await built.engine.scan(ScanRequest((Segment(prompt),), system_prompt))
+    settings, scan_request = load_settings(config_file), ScanRequest((Segment(prompt),), system_prompt)
+    async with open_scanner(settings, selftests=False) as built:
+        verdict = await built.engine.scan(scan_request)
+        verdict = apply_pii_setting(verdict, scan_request.segments, settings.pii, settings.scan.threshold)
         if as_json:
             shape = explanation if explain else scan_result
             emit({**shape(verdict), **({"failure": verdict.failure} if verdict.failure else {})})

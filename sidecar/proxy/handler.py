@@ -7,7 +7,6 @@ upstream's, carries the verdict headers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -39,7 +38,7 @@ from sidecar.server.reasons import refusal_message
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import DECISION_ID, DIALECT, TOO_SUSPICIOUS, blocked_response, error_response
 from sidecar.server.server import SHUTTING_DOWN, was_cut
-from sidecar.types import Action, Finding, Label, LayerName, ScanRequest, Verdict
+from sidecar.types import Action, Label, LayerName, ScanRequest, Verdict
 from sidecar.upstream import Upstream, UpstreamResponse
 from sidecar.util import by_model, logs
 
@@ -189,8 +188,6 @@ class Proxy:
         has_history = route.kind is not RouteKind.WEBSOCKET  # a websocket message holds only the last turn
         if has_history and self._settings.history == "strip" and not monitored:
             verdict = await self._strip(exchange, route, verdict)
-        if any(self._blocking_pii(exchange, verdict)):
-            verdict = replace(verdict, action=Action.BLOCK)
         if exchange.placeholders:
             threats = {*verdict.threats, Label.PII_DETECTED}
             verdict = replace(verdict, threats=tuple(label for label in Label if label in threats))
@@ -199,20 +196,6 @@ class Proxy:
         exchange.outcome = self._scans.decide(verdict, unscanned_names, monitored=monitored, closed=blocked_kind)
         if exchange.outcome.failure:
             raise _scan_failure_error(exchange.outcome.failure)
-
-    def _blocking_pii(self, exchange: Exchange, verdict: Verdict) -> Iterator[Finding]:
-        """PII that `pii` does not allow: any under `block`, else what could not be replaced in a scanned text."""
-        setting = self._settings.pii
-        if setting == "flag" or verdict.failure is not None:
-            return
-        scanned_paths = {path for segment in exchange.segments for path in segment.paths}
-        for finding in verdict.findings:
-            if (
-                finding.label is Label.PII_DETECTED
-                and finding.decides
-                and (setting == "block" or finding.path in scanned_paths)
-            ):
-                yield finding
 
     async def _scan_texts(self, exchange: Exchange) -> tuple[Verdict, tuple[str, ...]]:
         """The verdict on the texts, and the sources that no layer reads."""

@@ -17,6 +17,7 @@ from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.errors import Unavailable
 from sidecar.scan.engine import Caller, Engine
+from sidecar.scan.personal_data import apply_pii_setting
 from sidecar.types import Action, Decision, LayerName, ScanRequest, Segment, Verdict
 from sidecar.util.units import RuleChange, parse_rule_changes
 
@@ -78,7 +79,10 @@ class ScanService:
         """The verdict. `thorough`: every layer reports, although the verdict is settled."""
         if not request.segments:
             return NOTHING_SCANNED
-        return await self._engine.scan(request, _caller(context, thorough=thorough))
+        verdict = await self._engine.scan(request, _caller(context, thorough=thorough))
+        key_threshold = context.key.threshold if context.key else None
+        threshold = self._settings.scan.threshold if key_threshold is None else key_threshold
+        return apply_pii_setting(verdict, request.segments, self._settings.pii, threshold)
 
     def decide(
         self, verdict: Verdict, unscanned: Sequence[str] = (), *, monitored: bool, closed: str | None = None

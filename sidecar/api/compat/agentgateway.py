@@ -1,8 +1,9 @@
 """agentgateway's guardrail webhook: `POST /request` and `POST /response`.
 
 Shapes from agentgateway's `crates/agentgateway/src/llm/policy/webhook.rs` at commit 013dab18. The fields of
-an action determine its kind: `body` and `status_code` reject, a `reason` alone passes. The key comes in a header that
-the webhook's settings add or forward (`headers`, `forwardHeaderMatches`). Responses are scanned if `responses` is on.
+an action determine its kind: `body` and `status_code` reject, a `body` with messages replaces them (`pii: redact`), a
+`reason` alone passes. The key comes in a header that the webhook's settings add or forward (`headers`,
+`forwardHeaderMatches`). Responses are scanned if `responses` is on.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidecar.api.compat.texts import chat_input, require_object, require_objects
-from sidecar.api.endpoint import ScanEndpoint
+from sidecar.api.endpoint import REPLACED_VALUES, ScanEndpoint, redacted_headers
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
+from sidecar.proxy.redaction import Redactor
 from sidecar.scan.selection import ScanInput
 from sidecar.server.reasons import refusal_message
 from sidecar.server.responses import DECISION_ID, blocked_response, detail_response, scan_headers
@@ -31,6 +33,14 @@ class WebhookRequest:
 
     scan_input: ScanInput | None
     response_texts: tuple[tuple[str, str], ...] = ()
+    messages: tuple[JsonValue, ...] = ()
+    """All messages of the prompt, with placeholders in place of personal data."""
+
+
+async def redact(value: JsonValue, redactor: Redactor) -> int:
+    """Replace personal data in the messages."""
+    body = value.get("body") if isinstance(value, dict) else None
+    return len(await redactor.redact(body.get("messages"))) if isinstance(body, dict) else 0
 
 
 def parse(value: JsonValue, settings: Settings) -> WebhookRequest:
@@ -46,7 +56,8 @@ def parse(value: JsonValue, settings: Settings) -> WebhookRequest:
             "openai",
         )
         return WebhookRequest(None, tuple((segment.text, segment.path) for segment in response.segments))
-    return WebhookRequest(chat_input(settings, {"messages": require_objects(body.get("messages"), "body.messages")}))
+    messages = require_objects(body.get("messages"), "body.messages")
+    return WebhookRequest(chat_input(settings, {"messages": messages}), messages=tuple(messages))
 
 
 async def respond(
@@ -59,6 +70,9 @@ async def respond(
     else:
         outcome = await endpoint.scan(request, api_request.scan_input)
         message = refusal_message(endpoint.settings.block.message, outcome.verdict, request[DECISION_ID])
+    if not outcome.blocked and request.get(REPLACED_VALUES):
+        mask = {"body": {"messages": list(api_request.messages)}, "reason": "personal data replaced"}
+        return {"action": mask}, redacted_headers(request, outcome)
     if not outcome.blocked:
         return {"action": {"reason": outcome.action}}, scan_headers(request[DECISION_ID], outcome.unscanned)
     block = blocked_response(outcome.verdict, request[DECISION_ID], endpoint.settings.block, "openai", message)

@@ -3,12 +3,14 @@
 Shapes from docs.lakera.ai (`api-reference/api/endpoints/guard`) and from the client in LiteLLM 1.106.2
 (`types/proxy/guardrails/guardrail_hooks/lakera_ai_v2.py`). Injection, jailbreak, extraction and smuggling are its
 `prompt_attack`, personal data is `pii/email` and the like. `flagged` follows the verdict: personal data alone is listed
-and, below the threshold, not flagged. `project_id` and `metadata` are ignored: keys and policies are our own.
+and, below the threshold, not flagged, unless `pii` says so. A last message of the assistant is the answer to be judged
+(LiteLLM's `post_call`): it is scanned under `responses`, and where that is off, `x-sidecar-unscanned` names it.
+`project_id` and `metadata` are ignored: keys and policies are our own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -19,14 +21,19 @@ from sidecar.api.compat.texts import chat_input, require_object, require_objects
 from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import RequestError
+from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
+from sidecar.response_scan.detector import Text
 from sidecar.response_scan.placeholders import kind_of
 from sidecar.scan.selection import ScanInput
 from sidecar.server.responses import DECISION_ID, detail_response, scan_headers
-from sidecar.types import Finding, Label, ScanRequest, Verdict
+from sidecar.types import Finding, Label, Verdict
 
 PATH = "/v2/guard"
 ATTACK = "prompt_attack"
+CHAT = "/chat/completions"
+NO_PROMPT = Extraction()
+_OPTIONS = ("breakdown", "payload", "dev_info")
 _LAKERA_NAMES = {"phone": "phone_number", "card": "credit_card", "iban": "iban_code", "ip": "ip_address"}
 _IDS = {"project_id": "prompt-sidecar", "policy_id": "prompt-sidecar"}
 
@@ -39,13 +46,29 @@ class GuardRequest:
     breakdown: bool
     payload: bool
     dev_info: bool
+    answer: tuple[Text, ...] = ()
+    """The texts of the answer to be judged."""
+    prompt: Extraction = NO_PROMPT
 
 
 def parse(value: JsonValue, settings: Settings) -> GuardRequest:
     """`{"messages": [...], "breakdown"?: bool, "payload"?: bool, "dev_info"?: bool}`. Raises `BodyError`."""
     body = require_object(value)
-    scan_input = chat_input(settings, {"messages": require_objects(body.get("messages"), "messages")})
-    return GuardRequest(scan_input, *(body.get(name) is True for name in ("breakdown", "payload", "dev_info")))
+    messages = require_objects(body.get("messages"), "messages")
+    scan_input = chat_input(settings, {"messages": messages})
+    answer, prompt = _answer(messages)
+    breakdown, payload, dev_info = (body.get(name) is True for name in _OPTIONS)
+    return GuardRequest(scan_input, breakdown, payload, dev_info, answer, prompt)
+
+
+def _answer(messages: list[JsonValue]) -> tuple[tuple[Text, ...], Extraction]:
+    """The texts of a last message of the assistant, and the conversation before it."""
+    last = require_object(messages[-1]) if messages else {}
+    if last.get("role") != "assistant":
+        return (), NO_PROMPT
+    place, answer = f"messages.{len(messages) - 1}.", extract({"messages": [last]}, CHAT, "openai").segments
+    texts = tuple((segment.text, place + segment.path.removeprefix("messages.0.")) for segment in answer)
+    return texts, extract({"messages": messages[:-1]}, CHAT, "openai")
 
 
 async def respond(
@@ -53,15 +76,20 @@ async def respond(
 ) -> tuple[object, dict[str, str]]:
     """The body and headers of the response."""
     outcome = await endpoint.scan(request, api_request.scan_input)
+    answer = await endpoint.scan_response(request, api_request.answer, api_request.prompt)
+    unscanned = ",".join(filter(None, (outcome.unscanned, answer.unscanned))) or None
     name = UUID(hex=request[DECISION_ID].removeprefix("dec_").ljust(32, "0"))
-    body: dict[str, object] = {"flagged": outcome.blocked, "metadata": {"request_uuid": str(name)}}
+    body: dict[str, object] = {"flagged": outcome.blocked or answer.blocked, "metadata": {"request_uuid": str(name)}}
     if api_request.breakdown:
-        body["breakdown"] = list(_breakdown(outcome.verdict))
+        body["breakdown"] = list(_breakdown(outcome.verdict, answer.verdict))
     if api_request.payload:
-        body["payload"] = list(_payload(outcome.verdict, api_request.scan_input.request))
+        body["payload"] = [
+            *_payload(outcome.verdict, {s.path: s.text for s in api_request.scan_input.request.segments}),
+            *_payload(answer.verdict, {path: text for text, path in api_request.answer}),
+        ]
     if api_request.dev_info:
         body["dev_info"] = {"version": __version__, "model_version": outcome.verdict.revision}
-    return body, scan_headers(request[DECISION_ID], outcome.unscanned)
+    return body, scan_headers(request[DECISION_ID], unscanned)
 
 
 def _detector(finding: Finding) -> str:
@@ -71,15 +99,15 @@ def _detector(finding: Finding) -> str:
     return f"pii/{_LAKERA_NAMES.get(kind, kind)}"
 
 
-def _breakdown(verdict: Verdict) -> Iterator[dict[str, object]]:
+def _breakdown(*verdicts: Verdict) -> Iterator[dict[str, object]]:
     """One line per detector with findings, or a single negative line if there are none.
 
     An attack without a finding, such as a judge's, gets a line, too: clients allow requests with `pii` alone.
     """
-    detections = {(_detector(finding), _message(finding)) for finding in verdict.findings if finding.decides}
-    if any(label is not Label.PII_DETECTED for label in verdict.threats) and ATTACK not in {
-        kind for kind, _ in detections
-    }:
+    findings = [finding for verdict in verdicts for finding in verdict.findings if finding.decides]
+    detections = {(_detector(finding), _message(finding)) for finding in findings}
+    has_attack = any(label is not Label.PII_DETECTED for verdict in verdicts for label in verdict.threats)
+    if has_attack and ATTACK not in {kind for kind, _ in detections}:
         detections.add((ATTACK, 0))
     lines = [(kind, True, message) for kind, message in sorted(detections)] or [(ATTACK, False, 0)]
     for kind, detected, message in lines:
@@ -87,9 +115,8 @@ def _breakdown(verdict: Verdict) -> Iterator[dict[str, object]]:
         yield {**_IDS, **facts}
 
 
-def _payload(verdict: Verdict, request: ScanRequest) -> Iterator[dict[str, object]]:
-    """Personal data with its offsets in the caller's text."""
-    texts = {segment.path: segment.text for segment in request.segments}
+def _payload(verdict: Verdict, texts: Mapping[str, str]) -> Iterator[dict[str, object]]:
+    """Personal data with its offsets in the caller's text. `texts`: by path."""
     for finding in verdict.findings:
         text = texts.get(finding.path)
         if finding.label is Label.PII_DETECTED and finding.decides and text is not None and finding.start is not None:

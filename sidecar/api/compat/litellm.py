@@ -1,9 +1,10 @@
 """LiteLLM's generic guardrail API: `POST /beta/litellm_basic_guardrail_api`.
 
-Shapes from LiteLLM 1.106.2 (`types/proxy/guardrails/guardrail_hooks/generic_guardrail_api.py` and the hook of the same
-name). `structured_messages` carry the roles; `texts` that are not among them are scanned as the user's. If there is no
-verdict, we respond with 503 and LiteLLM applies its own setting (`unreachable_fallback`, closed by default). Responses
-of the model (`input_type: response`) are scanned if `responses` is on.
+Shapes from LiteLLM 1.110.2 (`types/proxy/guardrails/guardrail_hooks/generic_guardrail_api.py` and the hook of the same
+name). `structured_messages` carry the roles; `texts` that are not among them are scanned as the user's, `tool_calls` as
+the model's. If there is no verdict, we respond with 503 and LiteLLM applies its own setting (`unreachable_fallback`,
+closed by default). Responses of the model (`input_type: response`) are scanned if `responses` is on. LiteLLM replaces
+`texts` alone, so under `pii: redact` personal data anywhere else is refused.
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ from sidecar.api.compat.texts import (
     require_strings,
     user_segments,
 )
-from sidecar.api.endpoint import ScanEndpoint
+from sidecar.api.endpoint import REPLACED_VALUES, ScanEndpoint, redacted_headers
 from sidecar.config import Settings
 from sidecar.errors import RequestError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
+from sidecar.extraction.strings import slots
+from sidecar.proxy.redaction import Redactor
 from sidecar.scan.selection import ScanInput
 from sidecar.server.reasons import refusal_message
 from sidecar.server.responses import DECISION_ID, detail_response, scan_headers
 
 PATH = "/beta/litellm_basic_guardrail_api"
+CHAT = "/chat/completions"
 EMPTY_PROMPT = Extraction()
 
 
@@ -40,27 +44,49 @@ class GuardrailRequest:
     scan_input: ScanInput | None
     response_texts: tuple[tuple[str, str], ...] = ()
     context: Extraction = EMPTY_PROMPT
+    texts: tuple[str, ...] = ()
+    """All texts of the prompt, with placeholders in place of personal data."""
+
+
+async def redact(value: JsonValue, redactor: Redactor) -> int:
+    """Replace personal data in `texts`, and the same texts among the messages."""
+    if not isinstance(value, dict) or not isinstance(texts := value.get("texts"), list) or _is_response(value):
+        return 0
+    originals = list(texts)
+    placeholders = await redactor.redact(texts)
+    replaced = {old: new for old, new in zip(originals, texts, strict=True) if isinstance(old, str) and old != new}
+    for slot in slots(value.get("structured_messages")) if replaced else ():
+        if slot.text in replaced:
+            slot.put(str(replaced[slot.text]))
+    return len(placeholders)
+
+
+def _is_response(body: dict[str, JsonValue]) -> bool:
+    return body.get("input_type") == "response"
 
 
 def parse(value: JsonValue, settings: Settings) -> GuardrailRequest:
     """`{"input_type": "request", "texts"?, "structured_messages"?, "tools"?, "images"?, ...}`. Raises `BodyError`."""
     body = require_object(value)
     messages = require_objects(body.get("structured_messages"), "structured_messages", optional=True)
-    if body.get("input_type") == "response":
-        texts = require_strings(body.get("texts"), "texts")
-        response_texts = tuple((text, f"texts.{number}") for number, text in enumerate(texts))
-        return GuardrailRequest(None, response_texts, extract({"messages": messages}, "/chat/completions", "openai"))
+    texts = require_strings(body.get("texts"), "texts")
+    tool_calls = require_objects(body.get("tool_calls"), "tool_calls", optional=True)
+    if _is_response(body):
+        answer = extract({"messages": [{"role": "assistant", "tool_calls": tool_calls}]}, CHAT, "openai").segments
+        response_texts = [(text, f"texts.{number}") for number, text in enumerate(texts)]
+        response_texts += [(segment.text, segment.path.removeprefix("messages.0.")) for segment in answer]
+        return GuardrailRequest(None, tuple(response_texts), extract({"messages": messages}, CHAT, "openai"))
     tools = require_objects(body.get("tools"), "tools", optional=True)
     message_texts = set(_leaves(messages))
-    loose_texts = user_segments(
-        [text for text in require_strings(body.get("texts"), "texts") if text not in message_texts], "texts"
-    )
+    loose_texts = user_segments([text for text in texts if text not in message_texts], "texts")
+    if new_calls := [call for call in tool_calls if not message_texts.issuperset(_leaves(call))]:
+        messages = [*messages, {"role": "assistant", "tool_calls": new_calls}]
     scan_input = chat_input(settings, {"messages": messages, "tools": tools, "model": body.get("model")}, loose_texts)
     unscanned = scan_input.unscanned
     if require_strings(body.get("images"), "images"):
         refuse_if_blocked(settings, "media")
         unscanned = (*unscanned, "media") if "media" not in unscanned else unscanned
-    return GuardrailRequest(ScanInput(scan_input.request, unscanned))
+    return GuardrailRequest(ScanInput(scan_input.request, unscanned), texts=tuple(texts))
 
 
 def _leaves(value: JsonValue) -> list[str]:
@@ -81,6 +107,9 @@ async def respond(
     else:
         outcome = await endpoint.scan(request, api_request.scan_input)
         message = refusal_message(endpoint.settings.block.message, outcome.verdict, request[DECISION_ID])
+    if not outcome.blocked and request.get(REPLACED_VALUES):
+        body = {"action": "GUARDRAIL_INTERVENED", "texts": list(api_request.texts)}
+        return body, redacted_headers(request, outcome)
     if not outcome.blocked:
         return {"action": "NONE"}, scan_headers(request[DECISION_ID], outcome.unscanned)
     threats = ", ".join(outcome.verdict.threats) or "no label"

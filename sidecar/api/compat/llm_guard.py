@@ -2,8 +2,8 @@
 
 Shapes from `llm_guard_api/app/schemas.py` (commit 20f3f9a) and `app.py` (09bc78d) of protectai/llm-guard. Labels are
 mapped to the equivalent scanners: `PromptInjection`, `InvisibleText`, `Anonymize`. Scanners in `scanners_suppress` are
-omitted, and a block by suppressed scanners alone does not count. `sanitized_prompt` is the unchanged prompt: nothing is
-rewritten here.
+omitted, and a block by suppressed scanners alone does not count. `sanitized_prompt` is the prompt, under `pii: redact`
+with placeholders for personal data, and valid if nothing else is found; `/scan/prompt` cannot return it and blocks.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidecar.api.compat.texts import require_object, require_strings, scores
-from sidecar.api.endpoint import ScanEndpoint
+from sidecar.api.endpoint import REPLACED_VALUES, ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
 from sidecar.extraction.json_body import JsonValue
+from sidecar.proxy.redaction import Redactor
 from sidecar.scan.selection import ScanInput
 from sidecar.server.responses import DECISION_ID, scan_headers
 from sidecar.types import Label, ScanRequest, Segment
 from sidecar.util import json
 
 ANALYZE, SCAN = "/analyze/prompt", "/scan/prompt"
+ANONYMIZE = "Anonymize"
 SCANNERS = dict.fromkeys(Label, "PromptInjection") | {
     Label.TOKEN_SMUGGLING: "InvisibleText",
-    Label.PII_DETECTED: "Anonymize",
+    Label.PII_DETECTED: ANONYMIZE,
 }
 
 
@@ -37,7 +39,12 @@ class AnalyzeRequest:
     suppressed: frozenset[str]
 
 
-def parse(value: JsonValue, _settings: Settings) -> AnalyzeRequest:
+async def redact(value: JsonValue, redactor: Redactor) -> int:
+    """Replace personal data in the prompt."""
+    return len(await redactor.redact(value)) if isinstance(value, dict) else 0
+
+
+def parse(value: JsonValue, settings: Settings) -> AnalyzeRequest:  # noqa: ARG001 - the signature of all adapters
     """`{"prompt": str, "scanners_suppress"?: [str]}`. Raises `BodyError`."""
     body = require_object(value)
     prompt = body.get("prompt")
@@ -56,6 +63,8 @@ async def respond(
         name = SCANNERS[label]
         if name not in api_request.suppressed:
             scanner_scores[name] = max(scanner_scores.get(name, 0.0), score)
+    if request.get(REPLACED_VALUES) and ANONYMIZE in scanner_scores:
+        scanner_scores[ANONYMIZE] = 1.0
     threats = {SCANNERS[label] for label in outcome.verdict.threats}
     valid = not outcome.blocked or bool(threats and threats <= api_request.suppressed)
     body: dict[str, object] = {"is_valid": valid, "scanners": scanner_scores}

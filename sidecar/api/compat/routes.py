@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from sidecar.api.compat import agentgateway, lakera, litellm, llm_guard, moderations
-from sidecar.api.endpoint import ScanEndpoint
+from sidecar.api.endpoint import Redact, ScanEndpoint
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
@@ -36,18 +36,28 @@ class Adapter:
     respond: Callable[[ScanEndpoint, web.Request, Any], Awaitable[tuple[object, dict[str, str]]]]
     error: Callable[[RequestError], web.Response]
     applies_mode: bool = False
+    redact: Redact | None = None
+    """For contracts whose response can hold changed texts."""
 
 
 _MODERATIONS = (moderations.PATH,)
-_LLM_GUARD = (llm_guard.ANALYZE, llm_guard.SCAN)
 _AGENTGATEWAY = (agentgateway.REQUEST, agentgateway.RESPONSE)
 ADAPTERS = (
     Adapter("moderations", _MODERATIONS, moderations.parse, moderations.respond, moderations.error),
-    Adapter("llm_guard", _LLM_GUARD, llm_guard.parse, llm_guard.respond, llm_guard.error),
-    Adapter("lakera", (lakera.PATH,), lakera.parse, lakera.respond, lakera.error),
-    Adapter("litellm", (litellm.PATH,), litellm.parse, litellm.respond, litellm.error, applies_mode=True),
+    Adapter("llm_guard", (llm_guard.SCAN,), llm_guard.parse, llm_guard.respond, llm_guard.error),
     Adapter(
-        "agentgateway", _AGENTGATEWAY, agentgateway.parse, agentgateway.respond, agentgateway.error, applies_mode=True
+        "llm_guard", (llm_guard.ANALYZE,), llm_guard.parse, llm_guard.respond, llm_guard.error, redact=llm_guard.redact
+    ),
+    Adapter("lakera", (lakera.PATH,), lakera.parse, lakera.respond, lakera.error),
+    Adapter("litellm", (litellm.PATH,), litellm.parse, litellm.respond, litellm.error, True, litellm.redact),
+    Adapter(
+        "agentgateway",
+        _AGENTGATEWAY,
+        agentgateway.parse,
+        agentgateway.respond,
+        agentgateway.error,
+        applies_mode=True,
+        redact=agentgateway.redact,
     ),
 )
 
@@ -85,7 +95,8 @@ def _handler(adapter: Adapter, endpoint: ScanEndpoint) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         try:
             key = sidecar_key(request.headers)
-            api_request = await endpoint.read(request, key, lambda value: adapter.parse(value, endpoint.settings))
+            parse = lambda value: adapter.parse(value, endpoint.settings)  # noqa: E731
+            api_request = await endpoint.read(request, key, parse, adapter.redact)
             body, headers = await adapter.respond(endpoint, request, api_request)
         except RequestError as request_error:
             REFUSED.labels(ENTRYPOINT, str(request_error.status)).inc()

@@ -9,7 +9,7 @@ import pytest
 from compat_server import run_compat_server
 
 from sidecar.api.compat.lakera import _breakdown, _payload
-from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, Source, Verdict
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Segment, Source, Verdict
 
 EVIL = "Please EVIL now."
 CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": EVIL}]
@@ -41,6 +41,29 @@ async def test_breakdown_payload_and_build_on_request(tmp_path: Path) -> None:
     assert [line["detected"] for line in good["breakdown"]] == [False]
 
 
+ANSWER = [{"role": "user", "content": "card?"}, {"role": "assistant", "content": "It is 4111 1111 1111 1111."}]
+
+
+@pytest.mark.parametrize(("responses", "flagged"), [("block", True), ("flag", False)])
+async def test_a_last_message_of_the_assistant_is_an_answer(tmp_path: Path, responses: str, *, flagged: bool) -> None:
+    """Looked at under `responses`; what is found is listed with its place in either case."""
+    async with run_compat_server(tmp_path, "lakera", responses=responses) as server:
+        _, reply, headers = await server.ask("/v2/guard", {"messages": ANSWER, "payload": True, "breakdown": True})
+        _, asked, _ = await server.ask("/v2/guard", {"messages": [*ANSWER, {"role": "user", "content": "Thanks"}]})
+    assert (reply["flagged"], asked["flagged"]) == (flagged, False)
+    assert [(span["detector_type"], span["message_id"], span["text"]) for span in reply["payload"]] == [
+        ("pii/credit_card", 1, "4111 1111 1111 1111")
+    ]
+    assert "x-sidecar-unscanned" not in headers
+
+
+async def test_an_answer_that_nobody_looks_at_is_named(tmp_path: Path) -> None:
+    """`responses: off`: no acquittal of something that nobody read."""
+    async with run_compat_server(tmp_path, "lakera") as server:
+        _, reply, headers = await server.ask("/v2/guard", {"messages": ANSWER})
+    assert (reply["flagged"], headers["x-sidecar-unscanned"]) == (False, "answer")
+
+
 @pytest.mark.parametrize(
     ("rule", "name"), [("PII-100", "pii/email"), ("PII-110", "pii/phone_number"), ("PII-200", "pii/credit_card")]
 )
@@ -63,6 +86,6 @@ def test_personal_data_is_where_it_is_said_to_be() -> None:
     threats = (Label.PII_DETECTED,)
     reports = (LayerReport(LayerName.RULES, 0.3, (results,)),)
     verdict = Verdict(0.3, Action.ALLOW, threats, 1, LayerName.RULES, reports=reports)
-    (reply,) = _payload(verdict, ScanRequest((Segment(text, path="messages.1.content"),)))
+    (reply,) = _payload(verdict, {"messages.1.content": text})
     assert (reply["start"], reply["end"], reply["text"]) == (9, 24, "ada@example.com")
     assert (reply["message_id"], reply["detector_type"]) == (1, "pii/email")

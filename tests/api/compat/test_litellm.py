@@ -103,6 +103,40 @@ async def test_answers_are_looked_at_where_the_setting_says_so(tmp_path: Path, r
     assert "4111 1111" not in str(reply)
 
 
+def call(arguments: str) -> dict[str, Any]:
+    """A tool call of the model."""
+    return {"id": "c", "type": "function", "function": {"name": "send", "arguments": arguments}}
+
+
+async def test_tool_calls_of_an_answer_are_looked_at(tmp_path: Path) -> None:
+    """LiteLLM sends them beside the texts; an ordinary call passes."""
+    answer = RECORDED | {"input_type": "response", "texts": []}
+    card = answer | {"tool_calls": [call('{"body": "card 4111 1111 1111 1111"}')]}
+    async with run_compat_server(tmp_path, "litellm", responses="block") as server:
+        _, bad, _ = await server.ask(PATH, card)
+        _, good, _ = await server.ask(PATH, answer | {"tool_calls": [call('{"body": "Paris"}')]})
+    assert (bad["action"], good["action"]) == ("BLOCKED", "NONE")
+
+
+async def test_tool_calls_of_a_request_are_the_models(tmp_path: Path) -> None:
+    """Those that are not among the messages already."""
+    said = {"role": "assistant", "tool_calls": [call('{"body": "Hello"}')]}
+    question = RECORDED | {"structured_messages": [said], "texts": []}
+    async with run_compat_server(tmp_path, "litellm") as server:
+        await server.ask(PATH, question | {"tool_calls": [call('{"body": "Hello"}'), call(f'{{"body": "{EVIL}"}}')]})
+    scanned = server.scanner.scanned[0].segments
+    assert {segment.source for segment in scanned} == {Source.MODEL}
+    assert [EVIL in segment.text for segment in scanned].count(True) == 1
+    assert ["Hello" in segment.text for segment in scanned].count(True) == 1
+
+
+async def test_an_answer_that_nobody_looks_at_is_named(tmp_path: Path) -> None:
+    """`responses: off`: allowed, and the header says that it was not looked at."""
+    async with run_compat_server(tmp_path, "litellm") as server:
+        _, reply, headers = await server.ask(PATH, RECORDED | {"input_type": "response"})
+    assert (reply, headers["x-sidecar-unscanned"]) == ({"action": "NONE"}, "answer")
+
+
 @pytest.mark.parametrize(("setting", "status", "action"), [("block", 503, "block"), ("allow", 200, "allow")])
 async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_policy(
     tmp_path: Path, setting: str, status: int, action: str

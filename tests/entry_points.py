@@ -1,0 +1,155 @@
+"""Asks every entry point of a running sidecar what happens to a text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import httpx2 as httpx
+from support import SidecarProcess
+
+from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
+
+COMPAT = ("moderations", "llm_guard", "lakera", "litellm", "agentgateway", "envoy")
+CHAT = "/v1/chat/completions"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What an entry point said: refused or not, the text that goes on if it was changed, and the response's headers."""
+
+    blocked: bool
+    changed: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    status: int = 200
+
+
+@dataclass
+class EntryPoints:
+    """A running sidecar and a key."""
+
+    sidecar: SidecarProcess
+    key: str
+
+    def post(self, path: str, body: object) -> httpx.Response:
+        """POST a JSON value with the key."""
+        headers = {"X-API-Key": self.key}
+        return httpx.post(self.sidecar.base + path, json=body, headers=headers, timeout=60)
+
+    def inline(self, text: str) -> Reply:
+        """The inline proxy; the echo upstream says what it received."""
+        response = self.post(CHAT, _chat(text) | {"model": "m"})
+        if response.status_code != 200:
+            return Reply(True, None, response.headers, response.status_code)
+        sent = response.json()["choices"][0]["message"]["content"]
+        return Reply(False, sent if sent != text else None, response.headers, response.status_code)
+
+    def prompt_scan(self, text: str) -> Reply:
+        """`POST /api/v1/prompt/scan`."""
+        return _scanned(self.post("/api/v1/prompt/scan", {"prompt": text}))
+
+    def chat_scan(self, text: str) -> Reply:
+        """`POST /api/v1/chat/scan`."""
+        return _scanned(self.post("/api/v1/chat/scan", _chat(text)))
+
+    def batch(self, text: str) -> Reply:
+        """`POST /api/v1/prompt/batch` with one prompt."""
+        response = self.post("/api/v1/prompt/batch", [{"prompt": text}])
+        return _scanned(response, response.json()[0] if response.status_code == 200 else {})
+
+    def litellm(self, text: str) -> Reply:
+        """LiteLLM's generic guardrail."""
+        body = {"input_type": "request", "texts": [text], "structured_messages": _chat(text)["messages"]}
+        response = self.post("/beta/litellm_basic_guardrail_api", body)
+        action = response.json().get("action")
+        changed = response.json()["texts"][0] if action == "GUARDRAIL_INTERVENED" else None
+        return Reply(
+            response.status_code != 200 or action == "BLOCKED", changed, response.headers, response.status_code
+        )
+
+    def agentgateway(self, text: str) -> Reply:
+        """Agentgateway's webhook."""
+        response = self.post("/request", {"body": _chat(text)})
+        action = response.json().get("action", {})
+        mask = action["body"]["messages"][0]["content"] if isinstance(action.get("body"), dict) else None
+        return Reply(
+            response.status_code != 200 or "status_code" in action, mask, response.headers, response.status_code
+        )
+
+    def llm_guard(self, text: str) -> Reply:
+        """LLM Guard's `/analyze/prompt`."""
+        response = self.post("/analyze/prompt", {"prompt": text})
+        said = response.json()
+        changed = said.get("sanitized_prompt")
+        return Reply(
+            not said.get("is_valid"), changed if changed != text else None, response.headers, response.status_code
+        )
+
+    def llm_guard_scan(self, text: str) -> Reply:
+        """LLM Guard's `/scan/prompt`, which returns no text."""
+        response = self.post("/scan/prompt", {"prompt": text})
+        return Reply(not response.json().get("is_valid"), None, response.headers, response.status_code)
+
+    def lakera(self, text: str) -> Reply:
+        """Lakera Guard v2."""
+        response = self.post("/v2/guard", _chat(text))
+        return Reply(response.json().get("flagged", True), None, response.headers, response.status_code)
+
+    def moderations(self, text: str) -> Reply:
+        """OpenAI's moderations, answered by the sidecar."""
+        response = self.post("/v1/moderations", {"input": text})
+        results = response.json().get("results")
+        return Reply(not results or results[0]["flagged"], None, response.headers, response.status_code)
+
+    def envoy(self, text: str) -> Reply:
+        """Envoy's ext_authz over HTTP."""
+        response = self.post(f"/envoy{CHAT}", _chat(text))
+        return Reply(response.status_code != 200, None, response.headers, response.status_code)
+
+    def envoy_grpc(self, text: str) -> Reply:
+        """Envoy's ext_authz over gRPC."""
+        body = json.dumps(_chat(text)).encode()
+        headers = {":method": "POST", ":path": CHAT, "content-type": "application/json", "x-api-key": self.key}
+        http = {"method": "POST", "path": CHAT, "size": len(body), "raw_body": body}
+        http["headers"] = [{"key": name, "value": value} for name, value in headers.items()]
+        port = self.sidecar.settings["listen"]["grpc_port"]  # type: ignore[index]
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            call = channel.unary_unary(f"/{SERVICE}/Check", CheckRequest.SerializeToString, CheckResponse.FromString)
+            reply = call(CheckRequest(attributes={"request": {"http": http}}), timeout=60)
+        allowed = reply.status.code == 0
+        options = reply.ok_response.response_headers_to_add if allowed else reply.denied_response.headers
+        return Reply(not allowed, None, {option.header.key: option.header.value for option in options})
+
+    def command_line(self, text: str) -> Reply:
+        """`sidecar scan`."""
+        code = self.sidecar.cli("scan", text, "--config", str(self.sidecar.config)).returncode
+        return Reply(code != 0, status=503 if code == 2 else 200)
+
+
+Ask = Callable[[EntryPoints, str], Reply]
+ENTRY_POINTS: dict[str, Ask] = {
+    "inline": EntryPoints.inline,
+    "scan": EntryPoints.prompt_scan,
+    "chat/scan": EntryPoints.chat_scan,
+    "batch": EntryPoints.batch,
+    "LiteLLM": EntryPoints.litellm,
+    "Envoy HTTP": EntryPoints.envoy,
+    "Envoy gRPC": EntryPoints.envoy_grpc,
+    "agentgateway": EntryPoints.agentgateway,
+    "LLM Guard": EntryPoints.llm_guard,
+    "Lakera": EntryPoints.lakera,
+    "moderations": EntryPoints.moderations,
+    "command line": EntryPoints.command_line,
+}
+
+
+def _chat(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def _scanned(response: httpx.Response, result: Mapping[str, Any] | None = None) -> Reply:
+    value = response.json() if result is None else result
+    return Reply(value.get("action") != "allow", None, response.headers, response.status_code)
