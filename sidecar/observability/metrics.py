@@ -37,8 +37,9 @@ LOG_WRITTEN = _counter("sidecar_log_written_total", "Decisions written to the sc
 LOG_TRIMMED = _counter("sidecar_log_trimmed_total", "Decisions deleted early: beyond log.rows or log.bytes.")
 LIMITS_LOCAL = _counter("sidecar_limits_local_total", "Requests limited in this process because Redis was down.")
 RELOADS = _counter("sidecar_reloads_total", "Reloads of settings and policies, by outcome.", ("outcome",))
-JUDGE_CALLS = _counter("sidecar_judge_calls_total", "Calls to the judge, by outcome.", ("outcome",))
-JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens used, as reported by the judge.")
+JUDGE_CALLS = _counter("sidecar_judge_calls_total", "Scans that asked the judge, by outcome.", ("outcome",))
+JUDGE_REQUESTS = _counter("sidecar_judge_requests_total", "HTTP requests to the judge, controls and retries included.")
+JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens used, as reported by the judge or estimated.")
 SHADOW = _counter("sidecar_shadow_total", "Decisions compared with a shadow policy set, by outcome.", ("outcome",))
 CACHE = _counter("sidecar_cache_total", "Lookups of cached scan results.", ("cache", "outcome"))
 

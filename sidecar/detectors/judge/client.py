@@ -1,7 +1,8 @@
 """HTTP client of the judge's server: one overall deadline, few retries, and never more calls or tokens than budgeted.
 
-Servers differ in what they accept. `_DIALECTS` lists the request forms, the best first; a 400 or 422 leads to the next,
-and the first that works is kept. Every failure raises `LayerError` with its cause; no part of a prompt or a response
+Servers differ in what they accept. `_DIALECTS` lists the request forms, the best first; a 400, 404 or 422 leads to the
+next, an answer cut at the limit of tokens to the next with room for thoughts, and the first that works is kept. Every
+failure raises `LayerError` with its cause; no part of a prompt or a response
 enters an error or a log.
 """
 
@@ -20,6 +21,7 @@ import aiohttp
 import tenacity
 
 from sidecar.config import JudgeLayer
+from sidecar.detectors.judge import response
 from sidecar.detectors.judge.limits import Budget, CircuitBreaker, RetryBudget
 from sidecar.detectors.judge.prompt import Message
 from sidecar.errors import ConfigError, LayerError
@@ -38,6 +40,8 @@ TIMEOUT_MARGIN = 1.0
 BYTES_PER_TOKEN = 3
 """A text has at most as many tokens as bytes, and typically a third: the charge of an unanswered call."""
 
+CUT = 200
+"""The status of an answer that was cut at the limit of tokens."""
 _DIALECTS: tuple[frozenset[str], ...] = (
     frozenset({"schema", "logprobs", "classic"}),
     frozenset({"schema", "classic"}),
@@ -55,7 +59,8 @@ _DIALECT_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 class _RetryableError(Exception):
     """Worth a retry, not before `retry_after` seconds if the server said so; `reason` for the log."""
 
-    def __init__(self, reason: str, retry_after: float = 0.0, cause: str = "unavailable") -> None:
+    def __init__(self, reason: str, retry_after: float = 0.0, cause: str = "unavailable", status: int = 0) -> None:
+        self.status = status
         self.reason = reason
         self.retry_after = retry_after
         self.cause = cause
@@ -63,7 +68,11 @@ class _RetryableError(Exception):
 
 
 class _UnsupportedDialectError(Exception):
-    """The server does not accept this form of request."""
+    """The server does not accept this form of request, or its answer does not fit into it (status 200)."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +121,8 @@ class JudgeClient:
         except TimeoutError:
             raise LayerError("deadline") from None
 
-    async def ask(self, messages: Sequence[Message], deadline: float) -> Completion:
-        """One completion; `deadline` is on the monotonic clock.
+    async def ask(self, messages: Sequence[Message], deadline: float, *, calls: int = 1) -> Completion:
+        """One completion; `deadline` is on the monotonic clock. `calls`: for how many the budget must have room.
 
         A call that typically takes longer than the remaining time is not started: many servers keep working for a
         client that has left, and its cost is lost.
@@ -121,15 +130,31 @@ class JudgeClient:
         if deadline - time.monotonic() < self._typical_duration:
             raise LayerError("deadline")
         self._retries.record_call()
-        dialects = [self._dialect] if self._dialect_confirmed else range(self._dialect, len(_DIALECTS))
-        for dialect in dialects:
-            try:
-                reply = await self._with_retries(self._body(messages, dialect), deadline)
-            except _UnsupportedDialectError:
+        refusal = 0
+        for dialect in range(self._dialect, len(_DIALECTS)):
+            if refusal == CUT and "thinking" not in _DIALECTS[dialect]:
                 continue
-            self._dialect, self._dialect_confirmed = dialect, True
+            try:
+                reply = await self._in_dialect(dialect, messages, deadline, calls)
+            except _UnsupportedDialectError as error:
+                refusal = error.status
+                if self._dialect_confirmed and refusal != CUT:
+                    break
+                continue
+            if not response.is_cut_short(reply.envelope):
+                self._dialect, self._dialect_confirmed = dialect, True
             return reply
+        if refusal == CUT:
+            raise LayerError("garbage", "garbage: cut short")
+        if refusal == 404:
+            self._breaker.failure("status_404")
         raise LayerError("unavailable", "the request was refused in every form")
+
+    async def _in_dialect(self, dialect: int, messages: Sequence[Message], deadline: float, calls: int) -> Completion:
+        reply = await self._with_retries(self._body(messages, dialect), deadline, calls)
+        if response.is_cut_short(reply.envelope) and "thinking" not in _DIALECTS[dialect]:
+            raise _UnsupportedDialectError(CUT)
+        return reply
 
     async def close(self) -> None:
         """Close the connections."""
@@ -142,7 +167,7 @@ class JudgeClient:
             body |= {"response_format": self._schema} if option == "schema" else _DIALECT_OPTIONS[option]
         return json.dumps(body, json.LARGE)
 
-    async def _with_retries(self, body: bytes, deadline: float) -> Completion:
+    async def _with_retries(self, body: bytes, deadline: float, calls: int) -> Completion:
         """Retry while attempts, time and the retry budget last."""
         exhausted = tenacity.stop_any(
             tenacity.stop_after_attempt(self._settings.attempts),
@@ -155,22 +180,26 @@ class JudgeClient:
             reraise=True,
         )
         try:
-            return await retrying(self._attempt, body)
+            return await retrying(self._attempt, body, calls)
         except _RetryableError as error:
             self._breaker.pause_for(error.retry_after)
             raise LayerError(error.cause, error.reason) from None
 
-    async def _attempt(self, body: bytes) -> Completion:
-        """One HTTP call, charged in advance and corrected afterwards."""
+    async def _attempt(self, body: bytes, calls: int) -> Completion:
+        """One HTTP call, charged in advance and corrected afterwards. A refused call costs nothing."""
         reserve = len(body) + OVERHEAD_TOKENS + (THINKING_TOKENS if b"max_completion" in body else OUTPUT_TOKENS)
-        if not (self._calls.fits(1) and self._tokens.fits(reserve)):
+        if not (self._calls.fits(calls) and self._tokens.fits(calls * reserve)):
             raise LayerError("budget")
         self._calls.charge(1)
+        metrics.JUDGE_REQUESTS.inc()
         charge, cost = self._tokens.charge(reserve), reserve // BYTES_PER_TOKEN
         try:
             envelope = await self._call_through_breaker(body)
             cost = _usage(envelope) or cost
             return Completion(envelope, cost)
+        except (_UnsupportedDialectError, _RetryableError) as error:
+            cost = 0 if _is_refusal(error) else cost
+            raise
         finally:
             self._tokens.correct(charge, cost)
             metrics.JUDGE_TOKENS.inc(cost)
@@ -195,9 +224,9 @@ class JudgeClient:
         try:
             async with self._open_session().post(
                 self._url, data=body, headers=self._headers, allow_redirects=False
-            ) as response:
-                raw = await _read_bounded(response)
-                _check_status(response.status, response.headers)
+            ) as reply:
+                raw = await _read_bounded(reply)
+                _check_status(reply.status, reply.headers)
             envelope = json.loads(raw)
         except (aiohttp.ClientError, OSError) as error:
             raise _RetryableError(type(error).__name__) from None
@@ -219,9 +248,9 @@ class JudgeClient:
         return self._session
 
 
-async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
+async def _read_bounded(reply: aiohttp.ClientResponse) -> bytes:
     raw = bytearray()
-    async for chunk in response.content.iter_any():
+    async for chunk in reply.content.iter_any():
         raw += chunk
         if len(raw) > MAX_RESPONSE_BYTES:
             raise _RetryableError("too_large", cause="garbage")
@@ -232,9 +261,14 @@ def _check_status(status: int, headers: Mapping[str, str]) -> None:
     """200 passes; a 400 or 422 asks for another dialect; the rest are failures, some of them worth a retry."""
     if status == 200:
         return
-    if status in {400, 422}:
-        raise _UnsupportedDialectError
-    raise _RetryableError(f"status_{status}", _retry_after(headers))
+    if status in {400, 404, 422}:
+        raise _UnsupportedDialectError(status)
+    raise _RetryableError(f"status_{status}", _retry_after(headers), status=status)
+
+
+def _is_refusal(error: _UnsupportedDialectError | _RetryableError) -> bool:
+    """Whether the server answered with an error of the client's: no model has worked."""
+    return 400 <= error.status < 500
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:

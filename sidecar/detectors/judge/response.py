@@ -25,8 +25,8 @@ _MAX_GRADE = 9
 _WORD = re2.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[\pL\pM\pN]+")
 _GRADE = re2.compile(r'"(q\d+)"\s*:\s*(\d)')
 _SENTENCE = re2.compile(r"^(?:.*?[.!?。！？](?:\s|$)){1,2}")
-_THINKING = re2.compile(r"(?s)^\s*<think>.*?</think>")
-_FENCE = re2.compile(r"(?s)^\s*```(?:json)?\s*\n(.*?)\n\s*```\s*$")
+_THINKING = re2.compile(r"(?s)^.*</think(?:ing)?>")
+_FENCE = re2.compile(r"(?s)^\s*```(?:json)?\s*(.*?)\s*```\s*$")
 _PRIVATE = re2.compile(r"\S+@\S+|\S*\d\S*\d\S*\d\S*|\S{24,}")
 
 
@@ -39,20 +39,21 @@ class Answer:
 
 
 def parse(envelope: Any, marker: str, names: Sequence[str]) -> Answer:
-    """The verdict in a chat completion. Raises `LayerError` with cause `garbage` or `refusal`."""
+    """The verdict in a chat completion. Raises `LayerError` with cause `garbage` (and the reason) or `refusal`."""
     try:
         choice = _only_choice(envelope)
         content = _content(choice)
+    except (KeyError, TypeError, AttributeError):
+        raise _garbage("not a chat completion") from None
+    try:
         verdict = _verdict(content)
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise LayerError("garbage") from None
+    except (TypeError, ValueError, RecursionError):
+        raise _garbage("the content is not one JSON object") from None
     if set(verdict) != {"id", *names, "reasoning"} or verdict["id"] != marker:
-        raise LayerError("garbage", "not a verdict of this call")
-    grades = [verdict[name] for name in names]
-    if not all(type(grade) is int and 0 <= grade <= _MAX_GRADE for grade in grades):
-        raise LayerError("garbage", "a grade is not a digit")
+        raise _garbage("not a verdict of this call")
+    grades = [_grade(verdict[name]) for name in names]
     if not isinstance(verdict["reasoning"], str):
-        raise LayerError("garbage", "no reasoning")
+        raise _garbage("no reasoning")
     weighted = _weighted_grades(choice, content)
     return Answer(
         tuple(weighted.get(name, grade / _MAX_GRADE) for name, grade in zip(names, grades, strict=True)),
@@ -60,10 +61,31 @@ def parse(envelope: Any, marker: str, names: Sequence[str]) -> Answer:
     )
 
 
+def _garbage(reason: str) -> LayerError:
+    return LayerError("garbage", f"garbage: {reason}")
+
+
+def is_cut_short(envelope: Any) -> bool:
+    """Whether the answer ended at the limit of tokens; where a reasoning model spends them all, it has no content."""
+    try:
+        return bool(envelope["choices"][0]["finish_reason"] == "length")
+    except (KeyError, TypeError, IndexError):
+        return False
+
+
+def _grade(value: Any) -> int:
+    """A digit; some models write it as a string or with a fraction of zero."""
+    if isinstance(value, str) and len(value) == 1 and value in "0123456789":
+        return int(value)
+    if type(value) in {int, float} and value in range(_MAX_GRADE + 1):
+        return int(value)
+    raise _garbage("a grade is not a digit")
+
+
 def _only_choice(envelope: Any) -> Any:
     choices = envelope["choices"]
     if not isinstance(choices, list) or len(choices) != 1:
-        raise ValueError("not exactly one choice")
+        raise _garbage("not exactly one choice")
     return choices[0]
 
 
@@ -71,16 +93,26 @@ def _content(choice: Any) -> str:
     message = choice["message"]
     if message.get("refusal") or choice.get("finish_reason") == "content_filter":
         raise LayerError("refusal")
-    content = message["content"]
-    if not isinstance(content, str) or len(content) > MAX_CONTENT or message.get("tool_calls"):
-        raise ValueError("not a text of reasonable length")
     if choice.get("finish_reason") not in {"stop", None}:
-        raise ValueError("cut short")
+        raise _garbage("cut short")
+    content = _joined(message["content"])
+    if not isinstance(content, str) or len(content) > MAX_CONTENT or message.get("tool_calls"):
+        raise _garbage("not a text of reasonable length")
     return content
 
 
+def _joined(content: Any) -> Any:
+    """The text of a content in parts, if all of them are texts."""
+    if not isinstance(content, list) or not all(part["type"] == "text" for part in content):
+        return content
+    return "".join(part["text"] for part in content)
+
+
 def _verdict(content: str) -> dict[str, Any]:
-    """The single JSON object of the content, without a leading thought and a code fence."""
+    """The single JSON object of the content, without the thought before it and a code fence.
+
+    What stands before the last `</think>` is thought: many chat templates open it in the prompt.
+    """
     text = _THINKING.sub("", content, count=1)
     fenced = _FENCE.search(text)
     verdict = json.loads(

@@ -85,6 +85,57 @@ async def test_a_confirmed_dialect_is_kept_after_one_refusal() -> None:
         await client.close()
 
 
+async def test_a_model_that_thinks_longer_than_the_answer_may_be_gets_room() -> None:
+    """A reasoning model that accepts `max_tokens` spends them on its thoughts: the next call lets it think."""
+
+    async def thinking(case: Case) -> Any:
+        room = case.body.get("max_completion_tokens", 0) > 1000
+        return judges.completion(case.verdict(0) if room else "", finish_reason="stop" if room else "length")
+
+    async with JudgeServer(thinking) as server:
+        client = client_for(server.url)
+        await ask(client)
+        await ask(client)
+        assert ["max_completion_tokens" in body for body in server.bodies] == [False, True, True]
+        await client.close()
+
+
+async def test_a_confirmed_dialect_changes_for_one_cut_answer_only_if_that_helps() -> None:
+    """A server that cuts every answer is asked once more, and its dialect stays."""
+
+    async def cut(case: Case) -> Any:
+        return judges.completion("", finish_reason="length")
+
+    async with JudgeServer() as server:
+        client = client_for(server.url)
+        await ask(client)
+        server.answer = cut
+        await ask(client)
+        server.answer = judges.honest
+        calls = server.calls
+        await ask(client)
+        assert server.calls == calls + 1
+        await client.close()
+
+
+async def test_a_404_leads_to_the_next_dialect_and_in_every_form_counts_as_a_failure() -> None:
+    """OpenRouter answers so where no provider knows the schema; a wrong path does so, too, and costs no tokens."""
+    async with JudgeServer(judges.failing(404, times=1)) as server:
+        client = client_for(server.url)
+        await ask(client)
+        assert server.calls == 2
+        await client.close()
+    async with JudgeServer(judges.failing(404)) as server:
+        client = client_for(server.url, breaker_failures=1)
+        with pytest.raises(LayerError, match="refused in every form"):
+            await ask(client)
+        assert client._tokens.remaining == 1.0
+        with pytest.raises(LayerError, match="breaker_open"):
+            async with client.slot():
+                pass
+        await client.close()
+
+
 async def test_tokens_are_what_the_server_reports_or_estimated() -> None:
     """`usage.total_tokens` if given, else a third of the bytes."""
     async with JudgeServer() as server:

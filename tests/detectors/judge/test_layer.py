@@ -294,7 +294,7 @@ GARBAGE = {
     "too_high": '{"id": "MARKER", "q1": 10, "q2": 0, "q3": 0, "q4": 0, "reasoning": "fine"}',
     "negative": '{"id": "MARKER", "q1": -1, "q2": 0, "q3": 0, "q4": 0, "reasoning": "fine"}',
     "boolean": '{"id": "MARKER", "q1": false, "q2": 0, "q3": 0, "q4": 0, "reasoning": "fine"}',
-    "fraction": '{"id": "MARKER", "q1": 0.0, "q2": 0, "q3": 0, "q4": 0, "reasoning": "fine"}',
+    "fraction": '{"id": "MARKER", "q1": 0.5, "q2": 0, "q3": 0, "q4": 0, "reasoning": "fine"}',
     "nan": '{"id": "MARKER", "q1": NaN, "q2": 0, "q3": 0, "q4": 0, "reasoning": "fine"}',
     "two_verdicts": '{"id": "MARKER", "q1": 0, "q2": 0, "q3": 0, "q4": 0, "reasoning": "a"}' * 2,
     "verdict_and_prose": 'Sure! {"id": "MARKER", "q1": 0, "q2": 0, "q3": 0, "q4": 0, "reasoning": "a"}',
@@ -355,6 +355,18 @@ async def test_refusals() -> None:
         assert await cause_of(server) == "refusal"
         server.answer = judges.saying("I'm sorry, I can't help with that.")
         assert await cause_of(server) == "garbage"
+
+
+async def test_why_an_answer_is_of_no_use_is_logged_without_its_text(capfd: pytest.CaptureFixture[str]) -> None:
+    """Once a minute, with one of our own words for the reason."""
+    async with JudgeServer(judges.saying("a secret of the prompt")) as server:
+        layer = layer_for(server.url)
+        assert [await _cause(layer) for _ in range(3)] == ["garbage"] * 3
+        await layer.close()
+    output = "".join(capfd.readouterr())
+    assert output.count("judge_answer_unusable") == 1
+    assert "not one JSON object" in output
+    assert "secret" not in output
 
 
 async def test_a_verdict_cut_short_is_garbage() -> None:
@@ -421,13 +433,13 @@ async def test_places_and_queue_are_bounded() -> None:
 
 
 async def test_calls_per_period_are_bounded() -> None:
-    """The fourth call within the period is not made, not even as a control."""
+    """A call is made only if its control would fit as well: of three calls the third stays unused."""
     async with JudgeServer() as server:
         layer = layer_for(server.url, calls="3/hour")
         outcomes = [await _outcome(layer, f"{ATTACK} {n}") for n in range(2)]
         outcomes += [await _outcome(layer, f"{BENIGN} {n}") for n in range(2)]
         await layer.close()
-    assert (outcomes, server.calls) == (["answered", "answered", "budget", "budget"], 3)
+    assert (outcomes, server.calls) == (["answered", "answered", "budget", "budget"], 2)
 
 
 async def test_tokens_per_period_are_bounded() -> None:

@@ -34,7 +34,19 @@ def weighed(content: str, *alternatives: dict[str, float]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "content",
-    [GOOD, f"\n {GOOD} \n", f"```json\n{GOOD}\n```", f"```\n{GOOD}\n```", f"<think>Hm, {{x}}</think>\n{GOOD}"],
+    [
+        GOOD.replace("9", '"9"'),
+        GOOD.replace("9", "9.0"),
+        [{"type": "text", "text": GOOD[:9]}, {"type": "text", "text": GOOD[9:]}],
+        f"```json\n{GOOD}```",
+        f"It may be safe: q1 is 0.</think>{GOOD}",
+        f"<thinking>0</thinking> {GOOD}",
+        GOOD,
+        f"\n {GOOD} \n",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}\n```",
+        f"<think>Hm, {{x}}</think>\n{GOOD}",
+    ],
 )
 def test_one_verdict_is_read(content: str) -> None:
     """White space, a code fence and a thought around the one object are no second verdict."""
