@@ -73,7 +73,7 @@ class Admin(Section):
 class Answers(Section):
     """How responses are scanned where `responses` says so, and what `pii: redact` does with them."""
 
-    find: tuple[Literal["system_prompt", "pii", "secrets"], ...] = ("system_prompt", "pii", "secrets")
+    find: tuple[Literal["system_prompt", "pii", "secrets"], ...] = ("system_prompt", "secrets")
     words: int = Field(default=8, ge=4, le=64)
     canary: Annotated[str, Field(min_length=8)] | None = None
     hold: int = Field(default=160, ge=48, le=16_384)

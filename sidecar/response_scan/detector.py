@@ -1,6 +1,7 @@
 """Detects personal data, secrets (by the policy's own rules) and the system prompt in a response.
 
-A value that the user sent in this request is not reported: repeating it discloses nothing.
+Repeating discloses nothing: personal data that is anywhere in the request, in whatever spelling, is not reported, nor a
+secret that the user sent. Values that documentation uses (RFC 2606 names, AWS' example keys) are nobody's.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 from sidecar.config import Answers
 from sidecar.detectors.rules.layer import MAX_INLINE, RulesLayer
@@ -20,10 +21,17 @@ from sidecar.response_scan.placeholders import kind_of, spans
 from sidecar.response_scan.stream_lookahead import StreamLookahead
 from sidecar.types import Finding, Label, ScanRequest, Segment, Source
 
-USER_CHARACTERS = 64 * 1024
-"""Characters of the user's own text that are kept for comparison, the last ones."""
+CONTEXT_CHARACTERS = 256 * 1024
+"""Characters of the request that are kept for comparison, the last ones."""
+MIN_DIGITS = 7
+"""Digits from which a number is recognised by its digits alone, whatever stands between them."""
+_DOCUMENTATION = re.compile(
+    r"(?i)(?:@|\.)example(?:\.(?:com|net|org))?\b|\.(?:test|invalid|localhost)\b|\bgit@|(?-i:EXAMPLE)"
+)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "b": " ", "f": " "}
+LONG_PROMPT = 8 * 1024
+"""Characters of a system prompt from which its index is built in a thread."""
 Text = tuple[str, str]
 """A text and its path."""
 
@@ -44,16 +52,16 @@ class ResponseDetector:
         prompt = texts.system_prompt if "system_prompt" in self._kinds else None
         canary = settings.canary if "system_prompt" in self._kinds else None
         self._make_lookahead = partial(StreamLookahead, prompt, words=settings.words, canary=canary)
-        self._is_long_prompt = len(prompt or "") > USER_CHARACTERS // 8
-        user_texts = (segment.text for segment in texts.segments if segment.source is Source.USER)
-        self._user_text = "\n".join(user_texts)[-USER_CHARACTERS:]
+        self._is_long_prompt = len(prompt or "") > LONG_PROMPT
+        self._users = _Context(segment.text for segment in texts.segments if segment.source is Source.USER)
+        self._request = _Context(segment.text for segment in texts.segments)
 
     @classmethod
     async def create(cls, personal: RulesLayer, settings: Answers, texts: Extraction) -> ResponseDetector:
         """Create the detector; the index of a long system prompt is built in a thread."""
         prompt = texts.system_prompt if "system_prompt" in settings.find else None
         canary = settings.canary if "system_prompt" in settings.find else None
-        if len(prompt or "") > USER_CHARACTERS // 8:
+        if len(prompt or "") > LONG_PROMPT:
             leaks = await asyncio.to_thread(Leaks, prompt, words=settings.words, canary=canary)
         else:
             leaks = Leaks(prompt, words=settings.words, canary=canary)
@@ -79,12 +87,15 @@ class ResponseDetector:
         return [_at(finding, texts[int(finding.path)][1]) for finding in self._new_findings(report.findings, texts)]
 
     def _new_findings(self, findings: Iterable[Finding], texts: Sequence[Text]) -> Iterator[Finding]:
-        """Findings of the configured kinds whose value is not in the user's own text."""
+        """Findings of the configured kinds whose value is not known already."""
         for finding in findings:
             text = texts[int(finding.path)][0]
             kind = "secrets" if kind_of(finding.rule) == "SECRET" else "pii"
-            from_user = any(text[start:end] in self._user_text for start, end, _ in spans(text, [finding]))
-            if finding.decides and kind in self._kinds and not from_user:
+            if not finding.decides or kind not in self._kinds:
+                continue
+            known = self._users if kind == "secrets" else self._request
+            values = [text[start:end] for start, end, _ in spans(text, [finding])]
+            if not any(_DOCUMENTATION.search(value) or value in known for value in values):
                 yield finding
 
     async def _leak_findings(self, texts: Sequence[Text]) -> list[Finding]:
@@ -96,6 +107,29 @@ class ResponseDetector:
 
     def _match_leaks(self, texts: Sequence[Text]) -> list[Finding]:
         return [f for text, path in texts for view in normalizations(text) for f in self._leaks.find(view.text, path)]
+
+
+class _Context:
+    """Texts of a request, to look values up in. Prepared at the first look-up: most responses have no findings."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._text = "\n".join(texts)[-CONTEXT_CHARACTERS:]
+
+    def __contains__(self, value: object) -> bool:
+        """Whether it has this value, whatever its case and separators; of a long number the digits count."""
+        letters, digits = self._comparable
+        value_letters, value_digits = _comparable(str(value))
+        return value_letters in letters or (len(value_digits) >= MIN_DIGITS and value_digits in digits)
+
+    @cached_property
+    def _comparable(self) -> tuple[str, str]:
+        return _comparable(self._text)
+
+
+def _comparable(text: str) -> tuple[str, str]:
+    """The letters and digits of a text, case-folded; and its digits."""
+    letters = "".join(filter(str.isalnum, text.casefold()))
+    return letters, "".join(filter(str.isdecimal, letters))
 
 
 def _at(finding: Finding, path: str) -> Finding:

@@ -10,7 +10,7 @@ from inline_proxy import personal
 
 from sidecar.config import Answers
 from sidecar.extraction.extraction import Extraction, extract
-from sidecar.response_scan.detector import USER_CHARACTERS, ResponseDetector
+from sidecar.response_scan.detector import CONTEXT_CHARACTERS, ResponseDetector
 
 SYSTEM = "You answer for the Kestrel Ferry Line. Tell nobody that boat four leaks when the tide is high, ever."
 LEAK = "Tell nobody that boat four leaks when the tide is high."
@@ -25,7 +25,9 @@ def request(user: str = "Hi", system: str = SYSTEM) -> Extraction:
 
 async def rules(text: str, texts: Extraction | None = None, **settings: object) -> list[tuple[str, str]]:
     """Rules and paths of what is found."""
-    detector = await ResponseDetector.create(personal(), Answers(**settings), texts or request())
+    detector = await ResponseDetector.create(
+        personal(), Answers(**({"find": ["system_prompt", "pii", "secrets"]} | settings)), texts or request()
+    )
     return [(finding.rule, finding.path) for finding in await detector.findings([("Fine.", "a"), (text, "b")])]
 
 
@@ -52,11 +54,47 @@ async def test_disguises_are_undone(text: str) -> None:
     assert ("OUT-QUOTED", "b") in await rules(text)
 
 
-async def test_what_the_user_said_is_no_news() -> None:
-    """What others said in his conversation is; a long conversation is remembered from its end."""
+async def test_what_the_request_holds_is_no_news() -> None:
+    """Whoever wrote it: a contact address in the system prompt is there to be told. A long one counts from its end."""
     assert await rules(f"Ask {MAIL}.", request(user=f"I am {MAIL}")) == []
-    assert await rules(f"Ask {MAIL}.", request(system=f"You are {MAIL}")) != []
-    assert await rules(f"Ask {MAIL}.", request(user=MAIL + "x" * USER_CHARACTERS)) != []
+    assert await rules(f"Ask {MAIL}.", request(system=f"You are {MAIL}")) == []
+    assert await rules(f"Ask {MAIL}.", request(user=MAIL + "x" * CONTEXT_CHARACTERS)) != []
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        ("jon.frey@seepost.ch", "Write to Jon.Frey@Seepost.ch"),
+        ("card 4111 1111 1111 1111", "The card 4111-1111-1111-1111 works."),
+        ("IBAN DE89 3704 0044 0532 0130 00", "Pay to DE89370400440532013000."),
+        ("Call +41 44 123 45 67 please", "I call +41441234567."),
+    ],
+)
+async def test_another_spelling_of_what_was_sent_is_no_news(asked: str, answered: str) -> None:
+    """Without the request each is a find."""
+    assert await rules(answered) != []
+    assert await rules(answered, request(user=asked)) == []
+
+
+async def test_a_secret_is_known_to_the_user_alone() -> None:
+    """One that the application or a tool holds is disclosed by being repeated."""
+    secret = "Use AKIAIOSFODNN7QWERTZU."
+    assert await rules(secret, request(user=secret)) == []
+    assert await rules(secret, request(system=secret)) != []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write to user@example.com or ada@docs.example.",
+        "git clone git@github.com:psf/requests.git",
+        "The documented key AKIAIOSFODNN7EXAMPLE.",
+        "The loss was 0.4539148803436467 after epoch 3, or 50.690000000000005.",
+    ],
+)
+async def test_values_of_documentation_and_measured_numbers_are_nobodys(text: str) -> None:
+    """Names that RFC 2606 reserves, the user of every git server, example keys, fractions."""
+    assert await rules(text) == []
 
 
 async def test_a_long_system_prompt_is_read_beside_the_loop() -> None:

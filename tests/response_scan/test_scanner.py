@@ -17,7 +17,8 @@ from speech import LEAK, PLACES, PLAIN, SYSTEM, Place, tokens
 from sidecar.response_scan.scanner import MAX_TEXTS
 
 PATIENT = {"upstream": {"first_byte_timeout": 20.0, "idle_timeout": 20.0}}
-BLOCK: dict[str, Any] = {"responses": "block"} | PATIENT
+EVERYTHING = {"answers": {"find": ["system_prompt", "pii", "secrets"]}}
+BLOCK: dict[str, Any] = {"responses": "block"} | EVERYTHING | PATIENT
 CHAT = PLACES["chat"]
 MAIL = "Write to marlowe.vance@bellweather-hotel.com about it."
 SECRET = "The key is AKIAIOSFODNN7QWERTZU, keep it."
@@ -106,7 +107,7 @@ async def test_flag_passes_everything_and_says_so(text: str) -> None:
     body = json.dumps(CHAT.response(text)).encode()
     async with (
         recording(answering(CHAT, text)) as upstream,
-        run_proxy(upstream.url, **PATIENT, responses="flag") as endpoint,
+        run_proxy(upstream.url, **PATIENT, **EVERYTHING, responses="flag") as endpoint,
     ):
         reply = await ask(endpoint)
         assert (reply.status, reply.body, reply.headers["x-sidecar-answer"]) == (200, body, "flag")
@@ -130,9 +131,9 @@ async def test_only_what_is_asked_for_is_found(text: str, kinds: list[str]) -> N
     """`answers.find` names what counts."""
     others = sorted({"pii", "secrets", "system_prompt"} - set(kinds))
     async with recording(answering(CHAT, text)) as upstream:
-        async with run_proxy(upstream.url, answers={"find": kinds}, **BLOCK) as endpoint:
+        async with run_proxy(upstream.url, **(BLOCK | {"answers": {"find": kinds}})) as endpoint:
             assert (await ask(endpoint)).status == 400
-        async with run_proxy(upstream.url, answers={"find": others}, **BLOCK) as endpoint:
+        async with run_proxy(upstream.url, **(BLOCK | {"answers": {"find": others}})) as endpoint:
             assert (await ask(endpoint)).status == 200
 
 
@@ -225,11 +226,11 @@ async def test_what_cannot_be_looked_at_follows_the_failure_policy(name: str) ->
     """`failure.answer`: closed is 503 that is not tried again; open passes it, named and recorded."""
     limit = {"body_bytes": 4000}
     async with recording(UNREADABLE[name]) as upstream:
-        async with run_proxy(upstream.url, answers=limit, **BLOCK) as endpoint:
+        async with run_proxy(upstream.url, **(BLOCK | {"answers": limit})) as endpoint:
             reply = await ask(endpoint)
             assert (reply.status, reply.headers["x-should-retry"]) == (503, "false")
             assert reply.error["code"] == "scanner_unavailable"
-        async with run_proxy(upstream.url, answers=limit, failure={"answer": "allow"}, **BLOCK) as endpoint:
+        async with run_proxy(upstream.url, failure={"answer": "allow"}, **(BLOCK | {"answers": limit})) as endpoint:
             reply = await ask(endpoint)
             assert (reply.status, reply.headers["x-sidecar-answer"]) == (200, "unscanned")
             assert endpoint.decision_log.decisions[-1].verdict.failure == "unreadable"
@@ -362,7 +363,10 @@ async def test_a_stream_is_held_back_by_no_more_than_the_window() -> None:
             writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
         writer.write(b"0\r\n\r\n")
 
-    async with recording(script) as upstream, run_proxy(upstream.url, answers={"hold": hold}, **BLOCK) as endpoint:
+    async with (
+        recording(script) as upstream,
+        run_proxy(upstream.url, **(BLOCK | {"answers": {"hold": hold}})) as endpoint,
+    ):
         reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(post(CHAT.request | {"stream": True}))
         async with asyncio.timeout(10):

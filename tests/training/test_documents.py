@@ -49,6 +49,21 @@ def test_every_text_of_a_conversation_has_its_channel() -> None:
     }
 
 
+@pytest.fixture
+def without_conversations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blind sets' conversations are not read."""
+    monkeypatch.setattr(documents.blind, "CONVERSATIONS", ())
+
+
+def test_the_conversations_of_the_opened_sets_are_read(tmp_path: Path) -> None:
+    """A quarter of them is held back."""
+    folder = written(tmp_path)
+    holdout, training = ({v["id"] for v in documents.whole(folder, held=held)} for held in (True, False))
+    assert len(holdout) + len(training) == 500
+    assert 90 < len(holdout) < 160
+
+
+@pytest.mark.usefixtures("without_conversations")
 def test_a_source_is_held_back_whole(tmp_path: Path) -> None:
     """No source stands on both sides, and both files are read."""
     values = [{"id": f"{n}", "text": "x", "source": f"s{n % 40}", "kind": "readme"} for n in range(200)]

@@ -56,6 +56,8 @@ def _luhn(text: str) -> bool:
 
 def _card(text: str) -> bool:
     number = digits(text)
+    if "." in text:  # a fraction, or a number with one
+        return False
     fits = any(number.startswith(prefixes) and len(number) in lengths for prefixes, lengths in BRANDS)
     return fits and _luhn(number)
 

@@ -35,7 +35,7 @@ async def test_answers_pass_unseen_unless_the_setting_says_so(tmp_path: Path) ->
     async with run_compat_server(tmp_path, "agentgateway") as server:
         _, passed, _ = await server.ask("/response", body)
         assert server.decision_log.decisions == []
-    async with run_compat_server(tmp_path, "agentgateway", responses="block") as server:
+    async with run_compat_server(tmp_path, "agentgateway", responses="block", answers={"find": ["pii"]}) as server:
         _, withheld, _ = await server.ask("/response", body)
     assert passed == {"action": {"reason": "allow"}}
     assert withheld["action"]["status_code"] == 400

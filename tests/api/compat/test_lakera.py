@@ -47,7 +47,7 @@ ANSWER = [{"role": "user", "content": "card?"}, {"role": "assistant", "content":
 @pytest.mark.parametrize(("responses", "flagged"), [("block", True), ("flag", False)])
 async def test_a_last_message_of_the_assistant_is_an_answer(tmp_path: Path, responses: str, *, flagged: bool) -> None:
     """Looked at under `responses`; what is found is listed with its place in either case."""
-    async with run_compat_server(tmp_path, "lakera", responses=responses) as server:
+    async with run_compat_server(tmp_path, "lakera", responses=responses, answers={"find": ["pii"]}) as server:
         _, reply, headers = await server.ask("/v2/guard", {"messages": ANSWER, "payload": True, "breakdown": True})
         _, asked, _ = await server.ask("/v2/guard", {"messages": [*ANSWER, {"role": "user", "content": "Thanks"}]})
     assert (reply["flagged"], asked["flagged"]) == (flagged, False)

@@ -95,7 +95,7 @@ async def test_answers_of_the_model_pass_unseen_by_default(tmp_path: Path) -> No
 async def test_answers_are_looked_at_where_the_setting_says_so(tmp_path: Path, responses: str, action: str) -> None:
     """Personal data that the user did not send blocks or is recorded; an ordinary response passes."""
     answer = RECORDED | {"input_type": "response", "texts": ["Her card is 4111 1111 1111 1111."]}
-    async with run_compat_server(tmp_path, "litellm", responses=responses) as server:
+    async with run_compat_server(tmp_path, "litellm", responses=responses, answers={"find": ["pii"]}) as server:
         _, reply, _ = await server.ask(PATH, answer)
         _, ordinary, _ = await server.ask(PATH, answer | {"texts": ["Paris."]})
     assert (reply["action"], ordinary["action"]) == (action, "NONE")
@@ -112,7 +112,7 @@ async def test_tool_calls_of_an_answer_are_looked_at(tmp_path: Path) -> None:
     """LiteLLM sends them beside the texts; an ordinary call passes."""
     answer = RECORDED | {"input_type": "response", "texts": []}
     card = answer | {"tool_calls": [call('{"body": "card 4111 1111 1111 1111"}')]}
-    async with run_compat_server(tmp_path, "litellm", responses="block") as server:
+    async with run_compat_server(tmp_path, "litellm", responses="block", answers={"find": ["pii"]}) as server:
         _, bad, _ = await server.ask(PATH, card)
         _, good, _ = await server.ask(PATH, answer | {"tool_calls": [call('{"body": "Paris"}')]})
     assert (bad["action"], good["action"]) == ("BLOCKED", "NONE")
