@@ -21,6 +21,7 @@ from sidecar.util import json
 
 ATTACKS = frozenset(Label) - {Label.PII_DETECTED}
 Form = Literal["row", "document", "conversation"]
+LABELS = tuple(str(label) for label in Label)
 WEAK_PII = "pii_weak"
 """A `kind` that is not a kind of document: rows whose personal data nobody verified."""
 SIZES = ((2_000, "< 2 kB"), (8_000, "2-8 kB"), (32_000, "8-32 kB"), (200_000, "32-200 kB"))
@@ -96,6 +97,8 @@ def read_rows(path: Path) -> list[Row]:
         raise ConfigError(f"{path} cannot be read", [str(error)]) from None
     if problems:
         raise ConfigError(f"{path}: {len(problems)} bad line(s)", problems[:20])
+    if rows and not any(row.labels or row.benign for row in rows):
+        raise ConfigError(f"{path} has no labelled line", ["attacks have labels, harmless texts benign: true"])
     return rows
 
 
@@ -109,8 +112,7 @@ def row(value: Any, number: int) -> Row:
     if not isinstance(value, dict):
         raise TypeError("a JSON object is wanted")
     form = _form(value)
-    if not isinstance(value.get("labels") or [], list):
-        raise TypeError("labels: a list is required")
+    _require_labels(value.get("labels") or [])
     channel = Channel(value.get("channel") or "direct")
     body, operation = _body(value, form, channel)
     return Row(
@@ -132,6 +134,13 @@ def row(value: Any, number: int) -> Row:
         body=body,
         operation=operation,
     )
+
+
+def _require_labels(labels: Any) -> None:
+    if not isinstance(labels, list):
+        raise TypeError("labels: a list is required")
+    if unknown := [label for label in labels if label not in LABELS]:
+        raise ValueError(f"labels: {unknown[0]!r} is none of {', '.join(LABELS)}")
 
 
 def _form(value: Mapping[str, Any]) -> Form:

@@ -76,12 +76,12 @@ def test_growing_conversations_are_counted_by_request(home: Path) -> None:
 
 def test_eval_names_a_file_that_it_cannot_write(home: Path, tmp_path: Path) -> None:
     """A folder that is not there is one message and exit code 2."""
-    done = evaluate(home, [{"text": "x"}], "--layers", "rules", "--out", str(tmp_path / "no" / "o"))
+    done = evaluate(home, [{"text": "x", "benign": True}], "--layers", "rules", "--out", str(tmp_path / "no" / "o"))
     assert (done.exit_code, "Traceback" in done.stderr, "--out" in done.stderr) == (2, False, True)
 
 
 @pytest.mark.parametrize("layers", ["nonsense", "llm_judge"])
 def test_eval_refuses_layers_that_it_cannot_run(home: Path, layers: str) -> None:
     """An unknown layer, or a judge without a URL, is an error and not an empty result."""
-    done = evaluate(home, [{"text": "x"}], "--layers", layers)
+    done = evaluate(home, [{"text": "x", "benign": True}], "--layers", layers)
     assert (done.exit_code, layers in done.stderr) == (2, True)

@@ -36,7 +36,7 @@ def test_rows_documents_and_conversations_are_told_apart(tmp_path: Path) -> None
     turns = [{"role": "user", "content": "hi"}]
     rows = rows_of(
         tmp_path,
-        {"text": "x"},
+        {"text": "x", "benign": True},
         {"text": "x", "kind": "pii_weak"},
         {"text": "x", "kind": "readme", "channel": "indirect"},
         {"text": "x", "bytes": 1},
@@ -50,7 +50,7 @@ def test_rows_documents_and_conversations_are_told_apart(tmp_path: Path) -> None
 
 def test_the_size_class_is_that_of_what_is_said(tmp_path: Path) -> None:
     """`bytes` where the file states it, else UTF-8 of all strings."""
-    values = [{"text": "x", "bytes": 40_000}, {"text": "é" * 1_500}, {"text": "x" * 300_000}]
+    values = [{"text": "x", "bytes": 40_000, "benign": True}, {"text": "é" * 1_500}, {"text": "x" * 300_000}]
     sizes = [row.size_class for row in rows_of(tmp_path, *values, {"messages": [{"role": "user", "content": "hi"}]})]
     assert sizes == ["32-200 kB", "2-8 kB", "> 200 kB", "< 2 kB"]
 
@@ -74,3 +74,20 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path, content: 
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=r"rows\.jsonl\.gz"):
         read_rows(path)
+
+
+@pytest.mark.parametrize(
+    "line", [{"labels": ["benign"]}, {"labels": ["attack", "jailbreak"]}, {"labels": [["jailbreak"]]}]
+)
+def test_a_label_that_does_not_exist_is_an_error(tmp_path: Path, line: dict[str, object]) -> None:
+    """It would count as an attack that nothing catches, or as nothing: the message names it and its line."""
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"text": "x", **line}), "utf-8")
+    with pytest.raises(ConfigError, match="1 bad line"):
+        read_rows(tmp_path / "rows.jsonl")
+
+
+def test_a_file_without_a_label_is_an_error(tmp_path: Path) -> None:
+    """All figures of it would be empty."""
+    (tmp_path / "rows.jsonl").write_text('{"text": "x", "label": "attack"}', "utf-8")
+    with pytest.raises(ConfigError, match="no labelled line"):
+        read_rows(tmp_path / "rows.jsonl")
