@@ -45,6 +45,7 @@ coding_issue_text coding_session_summary chats_invented_agreement chats_short_fo
 business_auditor_claim
 definitions_tool_mail_copy definitions_framework_prompt technique_policy_puppetry
 process_rule claimed_authority simulator
+mails_prompt_reveal mails_fake_assistant_reply pages_tool_preference pages_rag_memory pages_web_review
 technique_fiction_frame foreign_omit_fact foreign_agent_file_order languages_forged_authority languages_mail_order
 """
 FAMILIES = frozenset(NAMES.split())

@@ -120,13 +120,9 @@ turns_of_coding_agents turns_of_everyday_chats turns_of_business_assistants tool
 tool_definitions_and_system_prompts en_direct_techniques documents_with_a_foreign_line languages_24_mixed
 tool_results_and_mails_pairs users_turns_steering_pairs documents_and_locale_files direct_techniques_pairs
 """
-_LAST = """
-agents_tool_results_pairs mails_and_messages_pairs extraction_and_steering_pairs jailbreak_frames_pairs
-coding_agents_reading_pairs definitions_retrieval_pages_pairs fifteen_languages_pairs agents_harmless_traffic
-"""
 NEWEST = frozenset(_NAMES.split())
 """Corpus files with texts as applications send them. The others hold short single rows."""
-LAST = frozenset(_LAST.split())
+LAST = frozenset({"mails_and_messages_pairs", "definitions_retrieval_pages_pairs"})
 """Corpus files that only the last phase of the training reads."""
 LARGE = 1_000
 """Rows of a public source from which each further one counts half."""

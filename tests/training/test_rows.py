@@ -62,18 +62,18 @@ def test_texts_with_nothing_in_common_have_no_place() -> None:
     assert data.difference("completely other words", ["nothing alike"]) is None
 
 
-def test_large_sources_are_damped_and_the_newest_files_come_more_often() -> None:
+def test_large_sources_are_damped_and_rows_of_ours_are_drawn_by_their_file() -> None:
     """A public source of four times `LARGE` rows is drawn half; our files by what they hold."""
     rows = [row(str(n), source="big", from_corpus=False) for n in range(4 * data.LARGE)]
-    rows += [row("s", source="small", from_corpus=False), row("o", source="corpus_x")]
-    rows += [row("n", source="corpus_turns_of_coding_agents")]
-    times = data.times(rows)
-    assert (times[0], *times[-3:]) == (0.5, 1.0, data.ONCE, data.TIMES)
+    rows += [row("s", source="small", from_corpus=False), row("o", source="corpus_x"), row("b", source="blind_x")]
+    rows += [row("n", source="corpus_turns_of_coding_agents"), row("l", source="corpus_mails_and_messages_pairs")]
+    times = data.Times(public=1.0, blind=2.0, newest=3.0, last=4.0, short=5.0).of(rows)
+    assert (times[0], *times[-5:]) == (0.5, 1.0, 5.0, 2.0, 3.0, 4.0)
 
 
 def test_the_newest_files_are_there() -> None:
     """No name in the list is a slip of the pen."""
-    assert {path.stem for path in data.CORPUS.glob("*.jsonl")} >= data.NEWEST
+    assert {path.stem for path in data.CORPUS.glob("*.jsonl")} >= data.NEWEST | data.LAST
 
 
 def test_the_corpus_is_well_formed() -> None:
