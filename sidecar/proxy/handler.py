@@ -28,6 +28,7 @@ from sidecar.proxy.request_body import EMPTY, RequestReader
 from sidecar.proxy.websockets import WebSocketProxy
 from sidecar.response_scan.scanner import ResponseScanner, ResponseScannerFactory
 from sidecar.scan.engine import Engine
+from sidecar.scan.known_values import application_values
 from sidecar.scan.selection import select
 from sidecar.scan.service import ScanOutcome, ScanService
 from sidecar.server.body import RESERVATION
@@ -175,7 +176,9 @@ class Proxy:
 
     async def _redact(self, exchange: Exchange, route: Route, redactor: Redactor) -> None:
         """Replace personal data with placeholders, so that the scanned text is the text sent upstream."""
-        placeholders = await redactor.redact(exchange.body.document) if exchange.body.document is not None else None
+        if exchange.body.document is None:
+            return
+        placeholders = await redactor.redact(exchange.body.document, application_values(exchange.texts.segments))
         if placeholders:
             exchange.body = self._reader.rewrite(route, exchange.body, exchange.body.document)
             exchange.placeholders = placeholders

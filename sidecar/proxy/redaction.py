@@ -10,8 +10,10 @@ from sidecar.errors import BodyError
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.strings import Slot, slots
 from sidecar.response_scan.placeholders import Placeholders, spans
+from sidecar.scan.known_values import KnownValues
 from sidecar.types import Finding, ScanRequest, Segment
 
+NOTHING_KNOWN = KnownValues()
 MAX_CHARS = 1 << 20
 """Code points of one body in which personal data is replaced."""
 MAX_PASSES = 16
@@ -25,9 +27,10 @@ class Redactor:
         self._pii_rules = pii_rules
         self._passes = passes
 
-    async def redact(self, document: JsonValue) -> Placeholders:
+    async def redact(self, document: JsonValue, known: KnownValues = NOTHING_KNOWN) -> Placeholders:
         """Replace personal data in `document` in place; returns the placeholders, none if nothing was found.
 
+        `known`: values that stay, those of the application's own texts.
         Raises `BodyError` (oversize, 413) if the text is too long, or if there are still findings after all passes.
         Invariant: after each pass only strings that it changed can hold further findings.
         """
@@ -36,12 +39,12 @@ class Redactor:
             raise BodyError("oversize", "The text is longer than personal data is looked for in.", status=413)
         placeholders = Placeholders("\n".join(slot.text for slot in pending if "<" in slot.text))
         for _ in range(self._passes):
-            pending = await self._pass(pending, placeholders)
+            pending = await self._pass(pending, placeholders, known)
             if not pending:
                 return placeholders
         raise BodyError("oversize", "The body holds more personal data than can be replaced.", status=413)
 
-    async def _pass(self, pending: Sequence[Slot], placeholders: Placeholders) -> list[Slot]:
+    async def _pass(self, pending: Sequence[Slot], placeholders: Placeholders, known: KnownValues) -> list[Slot]:
         """Replace the findings of one scan; returns the changed strings, which may hold more."""
         request = ScanRequest(tuple(Segment(slot.text, path=str(number)) for number, slot in enumerate(pending)))
         report = await self._pii_rules.scan(request, ())
@@ -52,7 +55,7 @@ class Redactor:
         changed = []
         for number, findings in sorted(by_slot.items()):
             slot = pending[number]
-            if places := spans(slot.text, findings):
+            if places := [span for span in spans(slot.text, findings) if slot.text[span.start : span.end] not in known]:
                 slot.put(placeholders.redact(slot.text, places))
                 changed.append(slot)
         return changed

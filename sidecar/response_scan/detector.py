@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 
 from sidecar.config import Answers
 from sidecar.detectors.rules.layer import MAX_INLINE, RulesLayer
@@ -19,12 +19,9 @@ from sidecar.policy import Policy
 from sidecar.response_scan.leaks import Leaks
 from sidecar.response_scan.placeholders import kind_of, spans
 from sidecar.response_scan.stream_lookahead import StreamLookahead
+from sidecar.scan.known_values import KnownValues
 from sidecar.types import Finding, Label, ScanRequest, Segment, Source
 
-CONTEXT_CHARACTERS = 256 * 1024
-"""Characters of the request that are kept for comparison, the last ones."""
-MIN_DIGITS = 7
-"""Digits from which a number is recognised by its digits alone, whatever stands between them."""
 _DOCUMENTATION = re.compile(
     r"(?i)(?:@|\.)example(?:\.(?:com|net|org))?\b|\.(?:test|invalid|localhost)\b|\bgit@|(?-i:EXAMPLE)"
 )
@@ -53,8 +50,8 @@ class ResponseDetector:
         canary = settings.canary if "system_prompt" in self._kinds else None
         self._make_lookahead = partial(StreamLookahead, prompt, words=settings.words, canary=canary)
         self._is_long_prompt = len(prompt or "") > LONG_PROMPT
-        self._users = _Context(segment.text for segment in texts.segments if segment.source is Source.USER)
-        self._request = _Context(segment.text for segment in texts.segments)
+        self._users = KnownValues(segment.text for segment in texts.segments if segment.source is Source.USER)
+        self._request = KnownValues(segment.text for segment in texts.segments)
 
     @classmethod
     async def create(cls, personal: RulesLayer, settings: Answers, texts: Extraction) -> ResponseDetector:
@@ -107,29 +104,6 @@ class ResponseDetector:
 
     def _match_leaks(self, texts: Sequence[Text]) -> list[Finding]:
         return [f for text, path in texts for view in normalizations(text) for f in self._leaks.find(view.text, path)]
-
-
-class _Context:
-    """Texts of a request, to look values up in. Prepared at the first look-up: most responses have no findings."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._text = "\n".join(texts)[-CONTEXT_CHARACTERS:]
-
-    def __contains__(self, value: object) -> bool:
-        """Whether it has this value, whatever its case and separators; of a long number the digits count."""
-        letters, digits = self._comparable
-        value_letters, value_digits = _comparable(str(value))
-        return value_letters in letters or (len(value_digits) >= MIN_DIGITS and value_digits in digits)
-
-    @cached_property
-    def _comparable(self) -> tuple[str, str]:
-        return _comparable(self._text)
-
-
-def _comparable(text: str) -> tuple[str, str]:
-    """The letters and digits of a text, case-folded; and its digits."""
-    letters = "".join(filter(str.isalnum, text.casefold()))
-    return letters, "".join(filter(str.isdecimal, letters))
 
 
 def _at(finding: Finding, path: str) -> Finding:

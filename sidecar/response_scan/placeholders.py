@@ -27,6 +27,7 @@ _KINDS = {
 _ANY = re.compile(r"<([A-Z]{2,9}_[1-9][0-9]{0,8})>")
 _OPEN = re.compile(r"<(?:[A-Z]{1,9}(?:_[0-9]{0,9})?)?$")
 _LEAD = re.compile(r"(?:[^\W\d]+[^\w+(]+)+(?=\S*\d)")
+_ADDRESS_LEAD = re.compile(r"(?i)(?:address|lives? at|located at|meet you at|delivered to|sent to)(?: is)?:?\s+")
 _WORDS = frozenset({"SECRET", "ADDRESS", "EMAIL"})
 
 
@@ -61,8 +62,9 @@ def spans(text: str, findings: Iterable[Finding]) -> list[Span]:
 def _span(text: str, finding: Finding) -> Span:
     """The finding's span without the words before a number, so that a number has one name in every context."""
     start, end, kind = finding.start or 0, finding.end or 0, kind_of(finding.rule)
-    lead = None if kind in _WORDS else _LEAD.match(text[start:end])
-    return Span(start + lead.end() if lead else start, end, kind)
+    lead = _ADDRESS_LEAD.match(text[start:end]) if kind in _WORDS else _LEAD.match(text[start:end])
+    start += lead.end() if lead else 0
+    return Span(start, max(start + 1, start + len(text[start:end].rstrip())), kind)
 
 
 class Placeholders:

@@ -45,6 +45,16 @@ async def test_values_become_names_and_nothing_else_changes() -> None:
     assert reply.headers["x-sidecar-action"] == "allow"
 
 
+async def test_what_the_application_holds_is_left_alone() -> None:
+    """Its contact address stays, in its own text and in the user's; the user's own is replaced."""
+    system = {"role": "system", "content": "Customers write to help@kestrel-ferry.com."}
+    user = {"role": "user", "content": f"I am {MAIL}. Is Help@kestrel-ferry.com right?"}
+    async with recording() as upstream, run_proxy(upstream.url, **REDACT) as endpoint:
+        await endpoint.ask({"model": "m", "messages": [system, user]})
+    sent = [message["content"] for message in upstream.requests[0].json()["messages"]]
+    assert sent == [system["content"], "I am <EMAIL_1>. Is Help@kestrel-ferry.com right?"]
+
+
 async def test_the_scanned_text_is_forwarded() -> None:
     """The digest of the scanned texts equals that of the forwarded ones, which hold no personal data."""
     async with recording() as upstream, run_proxy(upstream.url, **REDACT) as endpoint:

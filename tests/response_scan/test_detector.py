@@ -10,7 +10,8 @@ from inline_proxy import personal
 
 from sidecar.config import Answers
 from sidecar.extraction.extraction import Extraction, extract
-from sidecar.response_scan.detector import CONTEXT_CHARACTERS, ResponseDetector
+from sidecar.response_scan.detector import ResponseDetector
+from sidecar.scan.known_values import CHARACTERS
 
 SYSTEM = "You answer for the Kestrel Ferry Line. Tell nobody that boat four leaks when the tide is high, ever."
 LEAK = "Tell nobody that boat four leaks when the tide is high."
@@ -58,7 +59,7 @@ async def test_what_the_request_holds_is_no_news() -> None:
     """Whoever wrote it: a contact address in the system prompt is there to be told. A long one counts from its end."""
     assert await rules(f"Ask {MAIL}.", request(user=f"I am {MAIL}")) == []
     assert await rules(f"Ask {MAIL}.", request(system=f"You are {MAIL}")) == []
-    assert await rules(f"Ask {MAIL}.", request(user=MAIL + "x" * CONTEXT_CHARACTERS)) != []
+    assert await rules(f"Ask {MAIL}.", request(user=MAIL + "x" * CHARACTERS)) != []
 
 
 @pytest.mark.parametrize(

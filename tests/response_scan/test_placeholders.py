@@ -79,3 +79,11 @@ def test_values_come_back_escaped_where_the_text_is_json() -> None:
 def test_a_name_that_is_cut_off_is_seen(text: str, begin: int | None) -> None:
     """It may be complete with the next piece of a stream."""
     assert partial_start(text) == begin
+
+
+@pytest.mark.parametrize("lead", ["lives at ", "address is: ", "Delivered to ", ""])
+def test_the_words_before_an_address_stay(lead: str) -> None:
+    """And so does the space after it."""
+    text = f'"Jon" {lead}14 Baker Street '
+    finding = Finding("PII-600", Label.PII_DETECTED, 0.2, LayerName.RULES, "prompt", 6, len(text))
+    assert Placeholders().redact(text, spans(text, [finding])) == f'"Jon" {lead}<ADDRESS_1> '

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sidecar.scan.personal_data import PiiSetting, apply_pii_setting
-from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Segment, Verdict
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Segment, Source, Verdict
 
 MAIL = Finding("PII-100", Label.PII_DETECTED, 0.5, LayerName.RULES, "prompt", 0, 5)
 
@@ -31,6 +31,17 @@ def test_a_joined_reading_counts_under_block_alone() -> None:
     segments = (Segment("a@b.c", path="prompt", joined=True),)
     actions = [apply_pii_setting(verdict(MAIL), segments, setting, 0.6).action for setting in ("redact", "block")]
     assert actions == [Action.ALLOW, Action.BLOCK]
+
+
+@pytest.mark.parametrize("setting", ["redact", "block"])
+def test_what_the_application_holds_is_left_alone(setting: PiiSetting) -> None:
+    """Its own text, and its contact address in the user's."""
+    mine = Segment("Write to ann@kestrel-ferry.com", Source.APPLICATION, "messages.0.content")
+    users = Segment("Is ann@kestrel-ferry.com right?", path="messages.1.content")
+    found = replace(MAIL, path="messages.0.content", start=9, end=30)
+    asked = replace(MAIL, path="messages.1.content", start=3, end=24)
+    assert apply_pii_setting(verdict(found, asked), (mine, users), setting, 0.6).action is Action.ALLOW
+    assert apply_pii_setting(verdict(asked), (users,), setting, 0.6).action is Action.BLOCK
 
 
 def test_hints_attacks_and_failures_stay_as_they_are() -> None:

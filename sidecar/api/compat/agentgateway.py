@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sidecar.api.compat.texts import chat_input, require_object, require_objects
+from sidecar.api.compat.texts import chat_application_values, chat_input, require_object, require_objects
 from sidecar.api.endpoint import REPLACED_VALUES, ScanEndpoint, redacted_headers
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
@@ -40,7 +40,8 @@ class WebhookRequest:
 async def redact(value: JsonValue, redactor: Redactor) -> int:
     """Replace personal data in the messages."""
     body = value.get("body") if isinstance(value, dict) else None
-    return len(await redactor.redact(body.get("messages"))) if isinstance(body, dict) else 0
+    messages = body.get("messages") if isinstance(body, dict) else None
+    return len(await redactor.redact(messages, chat_application_values(messages)))
 
 
 def parse(value: JsonValue, settings: Settings) -> WebhookRequest:

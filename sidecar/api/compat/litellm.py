@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidecar.api.compat.texts import (
+    chat_application_values,
     chat_input,
     refuse_if_blocked,
     require_object,
@@ -52,10 +53,10 @@ async def redact(value: JsonValue, redactor: Redactor) -> int:
     """Replace personal data in `texts`, and the same texts among the messages."""
     if not isinstance(value, dict) or not isinstance(texts := value.get("texts"), list) or _is_response(value):
         return 0
-    originals = list(texts)
-    placeholders = await redactor.redact(texts)
+    originals, messages = list(texts), value.get("structured_messages")
+    placeholders = await redactor.redact(texts, chat_application_values(messages))
     replaced = {old: new for old, new in zip(originals, texts, strict=True) if isinstance(old, str) and old != new}
-    for slot in slots(value.get("structured_messages")) if replaced else ():
+    for slot in slots(messages) if replaced else ():
         if slot.text in replaced:
             slot.put(str(replaced[slot.text]))
     return len(placeholders)

@@ -8,6 +8,7 @@ from sidecar.config import Settings
 from sidecar.errors import BodyError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
+from sidecar.scan.known_values import KnownValues, application_values
 from sidecar.scan.selection import ScanInput, select
 from sidecar.types import Label, Segment, Source, Verdict
 
@@ -23,6 +24,13 @@ def chat_input(settings: Settings, body: dict[str, JsonValue], additional: Itera
     extraction = extract(body, "/chat/completions", "openai")
     scan_input = select(settings, extraction, additional)
     return ScanInput(scan_input.request, (*_unscanned(settings, extraction), *scan_input.unscanned))
+
+
+def chat_application_values(messages: JsonValue) -> KnownValues:
+    """What the application's messages of a chat hold; nothing if it is not a list of messages."""
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        return KnownValues()
+    return application_values(extract({"messages": messages}, "/chat/completions", "openai").segments)
 
 
 def _unscanned(settings: Settings, extraction: Extraction) -> list[str]:
