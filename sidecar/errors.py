@@ -6,6 +6,7 @@ SidecarError
 ├── InjectError            a Kubernetes object that the sidecar cannot be injected into
 ├── ModelError             semantic model missing or damaged
 ├── StoreError             the database does not respond
+│   └── StoreUnavailable   it cannot be reached now; later it may
 ├── ClientError            our client got no verdict; see `.status`, `.passing`, `.retry_after`
 ├── LayerError             a layer has no result; `.cause` is a snake_case word
 └── RequestError           answered to the client with `.status`; `detail` describes the problem
@@ -68,6 +69,10 @@ class ModelError(SidecarError):
 
 class StoreError(SidecarError):
     """The database did not respond."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached now, which may pass: it is away, restarting, or has no connection left."""
 
 
 class ClientError(SidecarError):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import click
@@ -23,13 +23,13 @@ from sidecar.cli.review import review
 from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules import selftest
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.errors import ConfigError, PolicyError, SidecarError
+from sidecar.errors import ConfigError, PolicyError, SidecarError, StoreUnavailable
 from sidecar.evaluation import UnitScanner, rule_coverage
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
 from sidecar.runtime.builder import open_scanner
-from sidecar.runtime.workers import fork_workers
+from sidecar.runtime.workers import UNAVAILABLE, fork_workers
 from sidecar.scan.personal_data import apply_pii_setting
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
@@ -68,6 +68,18 @@ def _loaded(config_file: Path | None) -> object:
     return None
 
 
+@asynccontextmanager
+async def _retried_by_supervisor(*, enabled: bool) -> AsyncIterator[None]:
+    """End a worker that cannot reach the store with the code that has it started again."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        if not enabled:
+            raise
+        logs.get("cli").error("store_unreachable", reason=str(error))
+        raise SystemExit(UNAVAILABLE) from None
+
+
 @async_command
 async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool) -> int:
     settings = load_settings(config_file)
@@ -75,9 +87,12 @@ async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool
     for warning in output.warnings(settings):
         logs.get("cli").warning("setting_risky", setting=warning)
     source = config_file or Path("config.yaml")
-    async with app.Sidecar(
-        settings, share_ports=share_ports, config_file=source, read=lambda: config.load(config_file)
-    ) as running:
+    async with (
+        _retried_by_supervisor(enabled=share_ports),
+        app.Sidecar(
+            settings, share_ports=share_ports, config_file=source, read=lambda: config.load(config_file)
+        ) as running,
+    ):
         app.reload_on_signal(running)
         malloc.trim()
         if first_key:

@@ -60,7 +60,24 @@ JUDGE_BUDGET = Gauge(
 )
 BUILD = Gauge("sidecar_build_info", "The running version.", ("version",), registry=REGISTRY)
 BUILD.labels(__version__).set(1)
+STORE_UP = Gauge("sidecar_store_up", "1 unless the latest access to the store failed.", registry=REGISTRY)
 READY = Gauge("sidecar_ready", "1 when ready to serve, else 0.", registry=REGISTRY)
+
+# A series that begins with its first event shows no rate for it: the common ones exist from the start.
+for _door in ("inline", "api", "compat", "answer"):
+    for _action in ("allow", "block", "monitor"):
+        DECISIONS.labels(_door, _action)
+for _status in ("400", "401", "403", "413", "415", "422", "429", "502", "503", "504"):
+    for _door in ("inline", "compat", "own"):
+        REFUSED.labels(_door, _status)
+for _cause in ("deadline", "overload", "budget", "error", "media", "token_ids", "reference"):
+    UNSCANNED.labels(_cause)
+for _layer in ("rules", "semantic", "llm_judge"):
+    LAYER_SECONDS.labels(_layer)
+    for _cause in ("deadline", "error"):
+        LAYER_FAILURES.labels(_layer, _cause)
+for _outcome in ("allow", "flag", "block", "unscanned"):
+    ANSWERS.labels(_outcome)
 
 
 @lru_cache(maxsize=MAX_CACHED_SERIES)

@@ -25,7 +25,7 @@ from sidecar.decision_log import DecisionLog
 from sidecar.errors import ConfigError
 from sidecar.limits import MemoryBudget
 from sidecar.observability import tracing
-from sidecar.observability.metrics import POLICY
+from sidecar.observability.metrics import POLICY, STORE_UP
 from sidecar.policy import Policy
 from sidecar.runtime.builder import ServerContext
 from sidecar.runtime.reload import Reloader, reloadable, watched_files
@@ -115,6 +115,7 @@ class Sidecar:
         settings, stack = self.settings, self._stack
         stack.push_async_callback(await tracing.start(settings.telemetry))
         self.store = await Store.open(settings.store.url)
+        STORE_UP.set_function(lambda: 0.0 if self.store.problem else 1.0)
         stack.push_async_callback(self.store.close)
         secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), NO_EXPIRY)).value
         self.keyring = KeyRing(self.store, settings.auth)
@@ -215,8 +216,8 @@ class Sidecar:
         )
 
     def _degradations(self) -> list[str]:
-        rejected = self._reloader.state.rejected
-        return [*self._current.degraded, *([rejected] if rejected else [])]
+        found = (self._reloader.state.rejected, self.store.problem)
+        return [*self._current.degraded, *(problem for problem in found if problem)]
 
     def _status_fields(self) -> dict[str, object]:
         return {"generation": self._reloader.state.generation, "restart_needed_for": self._waiting}

@@ -45,11 +45,11 @@ class Readiness:
         self._degraded = degraded
         self._revision = revision
         self._details = details
+        READY.set_function(lambda: 0.0 if self._problems() else 1.0)
 
     async def ready(self, _request: web.Request) -> web.Response:
         """200 if ready (`ok`, or `degraded` if the policy allows), else 503; with problems and revision."""
         problems, degraded = list(self._problems()), list(self._degraded())
-        READY.set(0 if problems else 1)
         body = {
             "status": "not ready" if problems else "degraded" if degraded else "ok",
             "problems": problems + degraded,

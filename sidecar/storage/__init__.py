@@ -73,6 +73,11 @@ class Store:
         self.exceptions = Exceptions(database)
         self.disagreements = Disagreements(database)
 
+    @property
+    def problem(self) -> str | None:
+        """Why the latest access failed; None if it succeeded. Without the password."""
+        return self._database.problem
+
     @classmethod
     async def open(cls, url: str) -> Store:
         """Connect to `sqlite:///FILE` or `postgresql://...` and migrate the tables."""

@@ -19,10 +19,10 @@ from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Table, event, text
 from sqlalchemy.engine import URL, Connection
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from sidecar.errors import StoreError
+from sidecar.errors import StoreError, StoreUnavailable
 from sidecar.storage import migration
 from sidecar.util import json
 
@@ -51,6 +51,8 @@ class Database:
         self._time_limit = time_limit
         self.name = name
         self.connect = connect
+        self.problem: str | None = None
+        """Why the latest access failed; None if it succeeded."""
 
     @classmethod
     async def open(cls, url: str, time_limit: float = TIMEOUT) -> Database:
@@ -114,10 +116,22 @@ class Database:
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
         try:
+            with self._translated():
+                yield
+        except StoreUnavailable as error:
+            self.problem = str(error)
+            raise
+        self.problem = None
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
             yield
         except TimeoutError:
-            raise StoreError(f"{self.name} does not answer in time") from None
-        except (SQLAlchemyError, OSError) as error:
+            raise StoreUnavailable(f"{self.name} does not answer in time") from None
+        except (OperationalError, InterfaceError, OSError) as error:
+            raise StoreUnavailable(f"{self.name}: {_reason(error)}") from None
+        except SQLAlchemyError as error:
             raise StoreError(f"{self.name}: {_reason(error)}") from None
 
 
@@ -136,13 +150,15 @@ def _postgresql(url: str, time_limit: float) -> Database:
     except ImportError:
         raise StoreError(f"{name}: install prompt-sidecar[postgres]") from None
     connect_errors = (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError)
+    lasting = (ValueError, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 
     async def connect(**_options: Any) -> Any:
         try:
             return await asyncpg.connect(url, timeout=time_limit, command_timeout=MIGRATION_TIMEOUT)
         except connect_errors as error:
             reason = _redact_password(_reason(error), urlsplit(url).password)
-            raise StoreError(f"{name}: {reason}") from None
+            kind = StoreError if isinstance(error, lasting) else StoreUnavailable
+            raise kind(f"{name}: {reason}") from None
 
     engine = create_async_engine(
         "postgresql+asyncpg://",

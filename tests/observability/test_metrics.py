@@ -71,7 +71,7 @@ def test_a_running_server_exports_every_series_that_is_queried(rules_sidecar: Si
     served = {family.name: family for family in parse(httpx.get(f"{rules_sidecar.admin}/metrics").text)}
     expressions = [target["expr"] for panel in panels() for target in panel["targets"]] + [r["expr"] for r in rules()]
     queried = (name for expression in expressions for name, _ in series_in(expression))
-    expected = {re.sub(r"_(bucket|total)$", "", name) for name in queried}
+    expected = {re.sub(r"_(bucket|count|total)$", "", name) for name in queried}
     assert expected <= set(served)
     assert all(family.documentation for family in served.values())
 
@@ -91,7 +91,7 @@ def check(expression: str) -> None:
     """Every series exists and has the labels used; groupings use labels of the expression's own series."""
     labels_in_use: set[str] = set(COMMON_LABELS)
     for name, labels in series_in(expression):
-        base = re.sub(r"_bucket$", "", name)
+        base = re.sub(r"_(bucket|count)$", "", name)
         assert base in LABELS, f"{name} does not exist"
         assert labels <= LABELS[base] | COMMON_LABELS, f"{name} has no {labels - LABELS[base]}"
         labels_in_use |= LABELS[base]
@@ -177,7 +177,7 @@ def test_the_documentation_names_every_family() -> None:
 def test_the_dashboard_shows_every_family() -> None:
     """Except for the ones listed."""
     queried = (name for panel in panels() for target in panel["targets"] for name, _ in series_in(target["expr"]))
-    displayed = {re.sub(r"_(bucket|total)$", "", name) for name in queried}
+    displayed = {re.sub(r"_(bucket|count|total)$", "", name) for name in queried}
     elsewhere = {"sidecar_policy_info", "sidecar_generation", "sidecar_reloads", "sidecar_shadow"}
     assert set(FAMILIES) - displayed <= elsewhere
 

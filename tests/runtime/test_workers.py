@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import httpx2 as httpx
+import servers
 from support import ONE_RULE, RULES_ONLY, StartSidecar
 
 
@@ -71,3 +72,27 @@ def test_a_configuration_error_stops_the_supervisor(start_sidecar: StartSidecar,
         process = str(error)
     assert process is not None
     assert "ended with 2" in process
+
+
+def test_a_worker_that_cannot_reach_the_store_is_started_again_and_the_others_go_on(
+    start_sidecar: StartSidecar,
+) -> None:
+    """PostgreSQL stops and a worker is killed: the other one serves, and both do once the store is back."""
+    with servers.postgresql() as store:
+        settings = {**ONE_RULE, "store": {"url": store.new_database()}, "auth": {"inline": "optional"}}
+        running = start_sidecar(settings, "--workers", "2")
+        assert running.process is not None
+        parent = running.process.pid
+        wait_until(lambda: running.output.count("listen_started") == 2)
+        store.stop()
+        victim = min(children(parent))
+        survivor = max(children(parent))
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: "store_unreachable" in running.output, 90)
+        assert running.process.poll() is None
+        assert survivor in children(parent)
+        wait_until(lambda: alive(running.base))
+        store.start()
+        wait_until(lambda: running.output.count("listen_started") == 3, 90)
+        assert survivor in children(parent)
+        assert running.stop() == 0
