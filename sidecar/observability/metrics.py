@@ -64,12 +64,12 @@ STORE_UP = Gauge("sidecar_store_up", "1 unless the latest access to the store fa
 READY = Gauge("sidecar_ready", "1 when ready to serve, else 0.", registry=REGISTRY)
 
 # A series that begins with its first event shows no rate for it: the common ones exist from the start.
-for _door in ("inline", "api", "compat", "answer"):
+for _entry_point in ("inline", "api", "compat", "answer"):
     for _action in ("allow", "block", "monitor"):
-        DECISIONS.labels(_door, _action)
+        DECISIONS.labels(_entry_point, _action)
 for _status in ("400", "401", "403", "413", "415", "422", "429", "502", "503", "504"):
-    for _door in ("inline", "compat", "own"):
-        REFUSED.labels(_door, _status)
+    for _entry_point in ("inline", "compat", "own"):
+        REFUSED.labels(_entry_point, _status)
 for _cause in ("deadline", "overload", "budget", "error", "media", "token_ids", "reference"):
     UNSCANNED.labels(_cause)
 for _layer in ("rules", "semantic", "llm_judge"):
