@@ -114,7 +114,7 @@ class Sidecar:
     async def _start(self) -> None:
         settings, stack = self.settings, self._stack
         stack.push_async_callback(await tracing.start(settings.telemetry))
-        self.store = await Store.open(settings.store.url)
+        self.store = await Store.open(settings.store.url, settings.store.connections)
         STORE_UP.set_function(lambda: 0.0 if self.store.problem else 1.0)
         stack.push_async_callback(self.store.close)
         secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), NO_EXPIRY)).value

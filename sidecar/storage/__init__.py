@@ -8,7 +8,7 @@ from __future__ import annotations
 from sidecar.storage.admins import Admin, Admins, ChangeResult, Invitation, Role, valid_name
 from sidecar.storage.analytics import Analytics, Bucket, Group, Totals
 from sidecar.storage.audit import Audit, Event
-from sidecar.storage.database import Database
+from sidecar.storage.database import CONNECTIONS, Database
 from sidecar.storage.decisions import DecisionRow, Decisions, Filter
 from sidecar.storage.disagreements import Disagreement, Disagreements
 from sidecar.storage.exceptions import Exceptions, RuleException
@@ -79,9 +79,9 @@ class Store:
         return self._database.problem
 
     @classmethod
-    async def open(cls, url: str) -> Store:
-        """Connect to `sqlite:///FILE` or `postgresql://...` and migrate the tables."""
-        return cls(await Database.open(url))
+    async def open(cls, url: str, connections: int = CONNECTIONS) -> Store:
+        """Connect to `sqlite:///FILE` or `postgresql://...` and migrate the tables. `connections`: at most so many."""
+        return cls(await Database.open(url, connections=connections))
 
     async def close(self) -> None:
         """Close all connections."""

@@ -30,7 +30,8 @@ TIMEOUT = 5.0
 WAL_RETRY = 0.05
 MIGRATION_TIMEOUT = 60.0
 SMALL_LIST = 8
-POOL = 5
+CONNECTIONS = 10
+"""Connections of a pool at most; half of them are kept open."""
 _MIGRATION_LOCK = 0x70736B5F  # an arbitrary number, the same on every replica
 
 
@@ -55,10 +56,10 @@ class Database:
         """Why the latest access failed; None if it succeeded."""
 
     @classmethod
-    async def open(cls, url: str, time_limit: float = TIMEOUT) -> Database:
-        """Connect and migrate. Raises `StoreError` on failure."""
+    async def open(cls, url: str, time_limit: float = TIMEOUT, connections: int = CONNECTIONS) -> Database:
+        """Connect and migrate. Raises `StoreError` on failure. `connections`: the most that the pool opens."""
         remote = url.startswith(("postgresql://", "postgres://"))
-        database = _postgresql(url, time_limit) if remote else await _sqlite(url, time_limit)
+        database = _postgresql(url, time_limit, connections) if remote else await _sqlite(url, time_limit, connections)
         try:
             await database.migrate()
         except BaseException:
@@ -143,7 +144,7 @@ def _reason(error: Exception) -> str:
     return " ".join(str(cause).split())[:300] or type(cause).__name__
 
 
-def _postgresql(url: str, time_limit: float) -> Database:
+def _postgresql(url: str, time_limit: float, connections: int) -> Database:
     name = _name(url)
     try:
         import asyncpg  # noqa: PLC0415 - an optional extra
@@ -163,8 +164,8 @@ def _postgresql(url: str, time_limit: float) -> Database:
     engine = create_async_engine(
         "postgresql+asyncpg://",
         async_creator=connect,
-        pool_size=POOL,
-        max_overflow=POOL,
+        pool_size=connections // 2,
+        max_overflow=connections - connections // 2,
         pool_timeout=time_limit,
         pool_pre_ping=True,
         hide_parameters=True,
@@ -195,7 +196,7 @@ def _redact_password(message: str, password: str | None) -> str:
     return " ".join(message.split())[:300]
 
 
-async def _sqlite(url: str, time_limit: float) -> Database:
+async def _sqlite(url: str, time_limit: float, connections: int) -> Database:
     path = url.removeprefix("sqlite:///")
     if path == url or not path or path.startswith(":"):
         raise StoreError("store.url must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
@@ -206,8 +207,8 @@ async def _sqlite(url: str, time_limit: float) -> Database:
     engine = create_async_engine(
         URL.create("sqlite+aiosqlite", database=path),
         connect_args={"timeout": time_limit, "isolation_level": None},
-        pool_size=POOL,
-        max_overflow=POOL,
+        pool_size=connections // 2,
+        max_overflow=connections - connections // 2,
         pool_timeout=time_limit,
         hide_parameters=True,
         json_serializer=_json,

@@ -277,3 +277,22 @@ def locks(path: Path) -> set[str]:
     """Advisory locks on a file, as listed by the kernel."""
     lines = Path("/proc/locks").read_text("ascii").splitlines()
     return {line.partition(": ")[2] for line in lines if f":{path.stat().st_ino} " in line}
+
+
+async def test_the_connections_of_a_process_are_bounded(postgres: servers.PostgreSql) -> None:
+    """Four statements at once on a pool of two: the server never sees more than two connections."""
+    url = postgres.new_database()
+    name = url.rpartition("/")[2]
+    database = await Database.open(url, connections=2)
+
+    async def hold() -> None:
+        async with database.read() as connection:
+            await connection.execute(text("SELECT pg_sleep(0.3)"))
+
+    holding, seen = asyncio.gather(*(hold() for _ in range(4))), []
+    count = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608 - a name of our own
+    while not holding.done():
+        seen.append(int(await asyncio.to_thread(postgres.sql, count)))
+    await holding
+    await database.close()
+    assert max(seen) in {1, 2}
