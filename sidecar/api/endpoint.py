@@ -23,7 +23,7 @@ from sidecar.proxy.redaction import Redactor
 from sidecar.response_scan.detector import ResponseDetector, Text
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import ScanInput
-from sidecar.scan.service import ScanOutcome, ScanService
+from sidecar.scan.service import ScanContext, ScanOutcome, ScanService
 from sidecar.server.body import decode_body, read_body
 from sidecar.server.caller import API_KEY, scan_context
 from sidecar.server.middleware import Gatekeeper
@@ -89,7 +89,7 @@ class ScanEndpoint:
 
     async def scan(self, request: web.Request, scan_input: ScanInput, *, thorough: bool = False) -> ScanOutcome:
         """Scan and record. Raises `RequestError` if it could not be scanned and the policy blocks that."""
-        context = scan_context(request, self._entrypoint)
+        context = self._context(request, self._entrypoint)
         verdict = await self._scans.scan(scan_input.request, context, thorough=thorough)
         outcome = self._scans.decide(verdict, scan_input.unscanned, monitored=self._monitors(request))
         error = scan_failure_error(verdict) if outcome.failure else None
@@ -118,8 +118,13 @@ class ScanEndpoint:
         ANSWERS.labels(action).inc()
         outcome = ScanOutcome(_response_verdict(findings, blocks=blocks), action)
         if findings:
-            self._scans.record(scan_context(request, "answer"), outcome, 200)
+            self._scans.record(self._context(request, "answer"), outcome, 200)
         return outcome
+
+    def _context(self, request: web.Request, entrypoint: str) -> ScanContext:
+        return scan_context(
+            request, request[DECISION_ID], entrypoint, request.path, self.settings.listen.trusted_proxies
+        )
 
     def _monitors(self, request: web.Request) -> bool:
         return self._applies_mode and self._scans.monitors(request.get(API_KEY))
@@ -133,7 +138,7 @@ class ScanEndpoint:
         ANSWERS.labels("block" if closed else "unscanned").inc()
         verdict = replace(_response_verdict((), blocks=False), failure="deadline")
         outcome = ScanOutcome(verdict, "block") if closed else ScanOutcome(verdict, "allow", "deadline")
-        self._scans.record(scan_context(request, "answer"), outcome, 503 if closed else 200)
+        self._scans.record(self._context(request, "answer"), outcome, 503 if closed else 200)
         if closed:
             raise scan_failure_error(verdict)
         return outcome

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
 
 from aiohttp import web
 
@@ -13,7 +15,7 @@ from sidecar.proxy.request_body import EMPTY, RequestBody
 from sidecar.response_scan.placeholders import Placeholders
 from sidecar.scan.service import ScanContext, ScanOutcome
 from sidecar.server.body import RESERVATION
-from sidecar.server.caller import API_KEY
+from sidecar.server.caller import scan_context
 from sidecar.server.headers import upstream_headers
 from sidecar.server.responses import ENFORCE, REPLACED, STRIPPED, verdict_headers
 from sidecar.types import Segment
@@ -36,6 +38,7 @@ class Exchange:
     placeholders: Placeholders | None = None
     is_recorded: bool = False
     _context: ScanContext | None = None
+    trusted_proxies: Sequence[IPv4Network | IPv6Network] = ()
     is_forwarded: bool = False
     """Whether sending to the upstream has begun."""
     has_response: bool = False
@@ -65,7 +68,7 @@ class Exchange:
     def context(self) -> ScanContext:
         """Client and route. Only valid after the request was admitted."""
         if self._context is None:
-            self._context = ScanContext(self.id, "inline", self.path, self.request.get(API_KEY))
+            self._context = scan_context(self.request, self.id, "inline", self.path, self.trusted_proxies)
         return self._context
 
     @property

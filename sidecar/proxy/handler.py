@@ -90,7 +90,8 @@ class Proxy:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request. Raises only unexpected errors."""
-        exchange = Exchange(request, request[DECISION_ID])
+        proxies = self._settings.listen.trusted_proxies
+        exchange = Exchange(request, request[DECISION_ID], trusted_proxies=proxies)
         try:
             return await self._serve(exchange)
         except RequestError as error:

@@ -87,7 +87,9 @@ class WebSocketProxy:
 
     async def _refusal_event(self, handshake: Exchange, message: str | bytes) -> bytes | None:
         """Scan one message; returns the error event for the client if it is refused, else None."""
-        exchange = Exchange(handshake.request, new_decision_id(), handshake.route)
+        exchange = Exchange(
+            handshake.request, new_decision_id(), handshake.route, trusted_proxies=handshake.trusted_proxies
+        )
         try:
             await self._scan(exchange, message)
         except RequestError as error:

@@ -69,12 +69,16 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client of a scan. `thorough`: run every layer; `rule_changes`: status and score overrides of its key."""
+    """The client of a scan. `thorough`: run every layer; `rule_changes`: status and score overrides of its key.
+
+    `client`: its key or address, among which the engine's slots are shared fairly.
+    """
 
     key_id: str | None = None
     threshold: float | None = None
     thorough: bool = False
     decision: str = ""
+    client: str = ""
     rule_changes: Mapping[str, RuleChange] = field(default_factory=dict)
 
 

@@ -121,10 +121,13 @@ class Engine:
         """One verdict for all segments together. Never raises for a failing layer."""
         run = self._start_run(request, caller)
         try:
-            async with self._bulkhead:
-                verdict = await self._run_stages(run)
+            await self._bulkhead.acquire(caller.client)
         except BulkheadFull:
             return self._failure_verdict("overload", self.config.overload, (), run.started)
+        try:
+            verdict = await self._run_stages(run)
+        finally:
+            self._bulkhead.release()
         if self.observer is not None:
             self.observer(request, caller, verdict)
         return verdict

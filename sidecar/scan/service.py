@@ -27,12 +27,16 @@ NOTHING_SCANNED = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 
 @dataclass(frozen=True, slots=True)
 class ScanContext:
-    """Client and route of a scan. `decision`: its id; `entrypoint`: `inline`, `api`, `compat` or `answer`."""
+    """Client and route of a scan. `decision`: its id; `entrypoint`: `inline`, `api`, `compat` or `answer`.
+
+    `address`: of a client without a key.
+    """
 
     decision: str
     entrypoint: str
     route: str
     key: ApiKey | None = None
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +135,9 @@ class ScanService:
 def _caller(context: ScanContext, *, thorough: bool) -> Caller:
     key = context.key
     if key is None:
-        return Caller(thorough=thorough, decision=context.decision)
-    return Caller(key.id, key.threshold, thorough, context.decision, _rule_changes(key.rules) if key.rules else {})
+        return Caller(thorough=thorough, decision=context.decision, client=context.address)
+    changes = _rule_changes(key.rules) if key.rules else {}
+    return Caller(key.id, key.threshold, thorough, context.decision, key.id, changes)
 
 
 @lru_cache

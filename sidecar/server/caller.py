@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network
+
 from aiohttp import web
 
 from sidecar.auth.api_keys import ApiKey
 from sidecar.scan.service import ScanContext
-from sidecar.server.responses import DECISION_ID
+from sidecar.server.client_address import address_of, rate_limit_network
 
 API_KEY = web.RequestKey("api_key", ApiKey)
 """Set by the gatekeeper after validating the key."""
 
 
-def scan_context(request: web.Request, entrypoint: str) -> ScanContext:
-    """Who asks, and where. Read it after the request was admitted."""
-    return ScanContext(request[DECISION_ID], entrypoint, request.path, request.get(API_KEY))
+def scan_context(
+    request: web.Request, decision: str, entrypoint: str, route: str, proxies: Sequence[IPv4Network | IPv6Network] = ()
+) -> ScanContext:
+    """Who asks, and where. Read it after the request was admitted. `proxies`: the trusted ones."""
+    key = request.get(API_KEY)
+    address = "" if key is not None else rate_limit_network(address_of(request, proxies))
+    return ScanContext(decision, entrypoint, route, key, address)

@@ -443,3 +443,14 @@ async def test_the_early_exit_score_never_changes_a_verdict() -> None:
         layer = sized(LayerName.RULES, 0.1)
         await engine(Stage(layer), **config).scan(REQUEST, caller)
         assert layer.sufficient_score == enough  # type: ignore[attr-defined]
+
+
+async def test_clients_share_the_slots() -> None:
+    """With one slot and a queue of two, a third scan of one client gives way to another client's first."""
+    slow = Engine([Stage(rules(0.1, pause=0.2))], EngineConfig(), Bulkhead(1, 2))
+    loud = [asyncio.ensure_future(slow.scan(REQUEST, Caller(client="loud"))) for _ in range(3)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    quiet = await slow.scan(REQUEST, Caller(client="quiet"))
+    assert quiet.failure is None
+    assert [verdict.failure for verdict in await asyncio.gather(*loud)] == [None, None, "overload"]

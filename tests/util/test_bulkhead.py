@@ -84,3 +84,66 @@ async def test_an_unbounded_queue_rejects_nothing() -> None:
     release.set()
     await asyncio.gather(*tasks)
     assert bulkhead.occupants == 0
+
+
+async def _hold(bulkhead: Bulkhead, client: str, order: list[str], release: asyncio.Event) -> None:
+    async with bulkhead.slot(client):
+        order.append(client)
+        await release.wait()
+
+
+async def test_clients_take_turns() -> None:
+    """One that asks ten times is served as often as one that asks twice, until that one has nothing left."""
+    bulkhead, order, release = Bulkhead(1, 20), list[str](), asyncio.Event()
+    release.set()
+    names = ["loud"] * 10 + ["quiet"] * 2
+    async with bulkhead:
+        tasks = [asyncio.ensure_future(_hold(bulkhead, name, order, release)) for name in names]
+        await asyncio.sleep(0)
+    await asyncio.gather(*tasks)
+    assert order[:4] == ["loud", "quiet", "loud", "quiet"]
+    assert order[4:] == ["loud"] * 8
+    assert bulkhead.occupants == 0
+
+
+async def test_a_full_queue_makes_room_for_a_client_that_waits_less() -> None:
+    """The latest task of the one that fills the queue is refused; alone it gets no more room than the queue has."""
+    bulkhead, order, release = Bulkhead(1, 3), list[str](), asyncio.Event()
+    loud = [asyncio.ensure_future(_hold(bulkhead, "loud", order, release)) for _ in range(5)]
+    await asyncio.sleep(0)
+    quiet = asyncio.ensure_future(_hold(bulkhead, "quiet", order, release))
+    await asyncio.sleep(0)
+    release.set()
+    outcomes = await asyncio.gather(*loud, quiet, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None)] * 3 + [BulkheadFull] * 2 + [type(None)]
+    assert order == ["loud", "loud", "quiet", "loud"]
+    assert bulkhead.occupants == 0
+    await asyncio.wait_for(_hold(bulkhead, "later", order, release), 10)
+
+
+async def test_a_client_cannot_displace_one_that_waits_as_little() -> None:
+    """Both have one waiting: the newcomer of the second is refused."""
+    bulkhead, order, release = Bulkhead(1, 2), list[str](), asyncio.Event()
+    tasks = [asyncio.ensure_future(_hold(bulkhead, name, order, release)) for name in ("a", "a", "b")]
+    await asyncio.sleep(0)
+    with pytest.raises(BulkheadFull):
+        async with bulkhead.slot("b"):
+            pass
+    release.set()
+    await asyncio.gather(*tasks)
+    assert order == ["a", "a", "b"]
+
+
+async def test_a_task_that_is_cancelled_as_its_turn_comes_passes_the_slot_on() -> None:
+    """The slot is not lost."""
+    bulkhead, order, release = Bulkhead(1, 2), list[str](), asyncio.Event()
+    release.set()
+    async with bulkhead:
+        cancelled = asyncio.ensure_future(_hold(bulkhead, "a", order, release))
+        served = asyncio.ensure_future(_hold(bulkhead, "b", order, release))
+        await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.gather(cancelled, served, return_exceptions=True)
+    assert order == ["b"]
+    assert bulkhead.occupants == 0
+    await asyncio.wait_for(_hold(bulkhead, "later", order, release), 10)
