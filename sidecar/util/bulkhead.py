@@ -83,11 +83,11 @@ class Bulkhead:
 
     def _displace(self, client: str) -> bool:
         """Make room by refusing the latest task of the client that waits most, if that is fair."""
-        crowd, turns = max(self._waiting.items(), key=lambda item: len(item[1]), default=("", deque()))
+        busiest, turns = max(self._waiting.items(), key=lambda item: len(item[1]), default=("", deque()))
         if len(turns) <= len(self._waiting.get(client, ())) + 1:
             return False
         turn = turns[-1]
-        self._leave(crowd, turn)
+        self._leave(busiest, turn)
         if not turn.done():
             turn.set_exception(BulkheadFull("another client needs the room"))
         return True
