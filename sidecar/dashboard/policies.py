@@ -42,7 +42,7 @@ class Policies:
             for rule in policy.rules
             if (not label or rule.label == label)
             and (not status or rule.status == status)
-            and words in f"{rule.id} {rule.title}".lower()
+            and words in f"{rule.id} {rule.title} {rule.title_native or ''}".lower()
         ]
         hits = {group.name: group for group in await visit.store.analytics.by_rule()}
         return visit.page(

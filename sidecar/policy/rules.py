@@ -55,6 +55,8 @@ class Rule(BaseModel):
 
     id: str = Field(pattern=r"^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$")
     title: str = Field(min_length=1, max_length=120)
+    title_native: str | None = Field(default=None, min_length=1, max_length=120)
+    """The title in the rule's own language."""
     label: Label
     score: Score
     indirect_score: Score | None = None

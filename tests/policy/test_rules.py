@@ -137,6 +137,16 @@ def test_the_shipped_policies_load_and_cover_all_labels() -> None:
     assert sum(len(rule.patterns) for rule in shipped.rules) > 300
 
 
+def test_every_title_is_english_and_unique() -> None:
+    """A rule of one other language has its title in that language as well, and its name in the English one."""
+    rules = policy.load().rules
+    assert [rule.id for rule in rules if not rule.title.isascii()] == []
+    assert len({rule.title for rule in rules}) == len(rules)
+    native = [rule for rule in rules if rule.title_native]
+    assert len(native) == 150
+    assert all(rule.title != rule.title_native and ", in " in rule.title for rule in native)
+
+
 def test_the_word_shipped_stands_for_the_shipped_policies(tmp_path: Path) -> None:
     """`shipped` adds the shipped policies to custom ones."""
     (tmp_path / "own.yaml").write_text(
