@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sidecar.extraction import routes
-from sidecar.extraction.routes import RouteKind
+from sidecar.protocols import RouteKind, protocol_of
 
 Body = Mapping[str, Any]
 OPERATIONS = {
@@ -45,7 +45,7 @@ def operation(value: Mapping[str, Any]) -> str:
 
 def dialect(name: str) -> str:
     """`openai` or `anthropic`, by the operation."""
-    return "anthropic" if name.startswith("/messages") else "openai"
+    return protocol_of(name).name
 
 
 def _guess(body: Body) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sidecar.errors import BodyError
-from sidecar.extraction import field_table, joining, packing
+from sidecar.extraction import joining, packing
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.walker import Leaf, Location, Walker
+from sidecar.protocols import protocol
 from sidecar.types import Segment, Source
 
 UnscannableKind = Literal["media", "token_ids", "reference"]
@@ -54,7 +55,7 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
     if not isinstance(document, dict):
         raise BodyError("malformed", "The body must be a JSON object.")
     # The items of an embedding request are independent texts; no model reads them in sequence.
-    walk = Walker(field_table.shape(operation, dialect), join_lists=operation != "/embeddings")
+    walk = Walker(protocol(dialect).shape(operation), join_lists=operation != "/embeddings")
     walk.run(document, Location())
     model = document.get("model") if operation != "/messages/batches" else None  # each request of a batch has its own
     return Extraction(

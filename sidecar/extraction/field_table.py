@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 
 from sidecar.types import Source
 
@@ -90,47 +89,6 @@ def confusable_with(name: str) -> str | None:
 def is_client_named(name: str, value: object) -> bool:
     """Whether the names inside this member are chosen by the client."""
     return name not in KNOWN_NAMES or (name in FREE_FORM and isinstance(value, dict))
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Where an operation keeps its turns (`""`: the body is a turn) and the application's instructions."""
-
-    turns: frozenset[str] = frozenset({"messages[]"})
-    system: frozenset[str] = frozenset()
-
-
-def _shape(turns: str = "", system: str = "") -> Shape:
-    return Shape(frozenset(turns.split()), frozenset(system.split()))
-
-
-_RESPONSE = _shape("input[] response.input[]", "instructions")
-_RUN = _shape("additional_messages[] thread.messages[]", "instructions additional_instructions")
-_EVAL = _shape("data_source.input_messages.template[]")
-_SHAPES = {
-    "/responses": _RESPONSE,
-    "/responses/compact": _RESPONSE,
-    "/responses/input_tokens": _RESPONSE,
-    "/conversations": _shape("items[]"),
-    "/conversations/{id}/items": _shape("items[]"),
-    "/threads": _shape("messages[]"),
-    "/threads/{id}/messages": Shape(turns=frozenset({""})),
-    "/threads/runs": _RUN,
-    "/threads/{id}/runs": _RUN,
-    "/assistants": _shape("", "instructions"),
-    "/assistants/{id}": _shape("", "instructions"),
-    "/realtime/client_secrets": _shape("", "session.instructions"),
-    "/realtime/sessions": _shape("", "instructions"),
-    "/realtime/calls/{id}/accept": _shape("", "instructions"),
-    "/evals/{id}/runs": _EVAL,
-}
-_ANTHROPIC = _shape("messages[] requests[].params.messages[]", "system requests[].params.system")
-_DEFAULT_SHAPE = Shape()
-
-
-def shape(operation: str, dialect: str) -> Shape:
-    """The shape of an operation's body; for an unlisted operation that of chat messages."""
-    return _ANTHROPIC if dialect == "anthropic" else _SHAPES.get(operation, _DEFAULT_SHAPE)
 
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+=~-]{0,199}")

@@ -11,35 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from sidecar.errors import BodyError
+from sidecar.protocols import PROTOCOLS, RouteKind, protocol_of
 
-Dialect = Literal["openai", "anthropic"]
 _Segments = tuple[str, ...]
 _Patterns = tuple[tuple[str, _Segments], ...]
-
-
-class RouteKind(StrEnum):
-    """How a route uses text, which determines how its body is handled."""
-
-    INFERENCE = "inference"
-    """A JSON body that a model reads immediately."""
-    STATEFUL = "stateful"
-    """A JSON body whose text is stored and used later."""
-    FILES = "files"
-    """An upload, or a reference to one: `inline.files` decides."""
-    MULTIPART = "multipart"
-    """A form (or JSON) with media and text fields that are prompts."""
-    WEBSOCKET = "websocket"
-    """A websocket, on which text would pass unscanned."""
-    PASS = "pass"
-    """No text in the request: a body here is refused."""
-    UNKNOWN = "unknown"
-    """Not in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +30,8 @@ class Route:
     operation: str
     path: str
     prefix: str
-    dialect: Dialect = "openai"
+    dialect: str = "openai"
+    """The name of its protocol."""
 
     @property
     def deployment(self) -> str | None:
@@ -60,59 +41,6 @@ class Route:
 
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)$")
-# Kinds of POST routes. A GET, HEAD or DELETE of any of these is `PASS`, except for the websockets below.
-_POST = {
-    RouteKind.INFERENCE: """
-        /chat/completions /completions /responses /responses/compact /responses/input_tokens
-        /embeddings /moderations /images/generations /audio/speech /videos/{id}/remix /threads/runs
-        /messages /messages/count_tokens /messages/batches
-        /rerank /score /tokenize
-    """,
-    RouteKind.STATEFUL: """
-        /traces/ingest
-        /chat/completions/{id}
-        /assistants /assistants/{id} /threads /threads/{id} /threads/{id}/messages /threads/{id}/messages/{id}
-        /threads/{id}/runs /threads/{id}/runs/{id} /threads/{id}/runs/{id}/submit_tool_outputs
-        /conversations /conversations/{id} /conversations/{id}/items
-        /realtime/client_secrets /realtime/sessions /realtime/transcription_sessions
-        /realtime/translations/client_secrets
-        /realtime/calls/{id}/accept /realtime/calls/{id}/reject /realtime/calls/{id}/refer
-        /chatkit/sessions /evals /evals/{id} /evals/{id}/runs
-        /fine_tuning/jobs /fine_tuning/alpha/graders/run /fine_tuning/alpha/graders/validate
-        /fine_tuning/checkpoints/{id}/permissions
-        /vector_stores /vector_stores/{id} /vector_stores/{id}/search /containers
-    """,
-    RouteKind.FILES: """
-        /files /uploads /uploads/{id}/parts /uploads/{id}/complete /batches
-        /skills /skills/{id} /skills/{id}/versions /containers/{id}/files
-        /vector_stores/{id}/files /vector_stores/{id}/files/{id} /vector_stores/{id}/file_batches
-    """,
-    RouteKind.MULTIPART: """
-        /audio/transcriptions /audio/translations /audio/voices /audio/voice_consents /audio/voice_consents/{id}
-        /images/edits /images/variations /videos /videos/characters /videos/edits /videos/extensions
-        /realtime/calls
-    """,
-    RouteKind.PASS: """
-        /responses/{id}/cancel /threads/{id}/runs/{id}/cancel /batches/{id}/cancel /uploads/{id}/cancel
-        /messages/batches/{id}/cancel /chatkit/sessions/{id}/cancel /realtime/calls/{id}/hangup
-        /evals/{id}/runs/{id} /evals/{id}/runs/{id}/cancel /vector_stores/{id}/file_batches/{id}/cancel
-        /fine_tuning/jobs/{id}/cancel /fine_tuning/jobs/{id}/pause /fine_tuning/jobs/{id}/resume
-    """,
-    RouteKind.UNKNOWN: """
-        /realtime /models /models/{id} /chat/completions/{id}/messages /responses/{id} /responses/{id}/input_items
-        /conversations/{id}/items/{id} /threads/{id}/runs/{id}/steps /threads/{id}/runs/{id}/steps/{id}
-        /files/{id} /files/{id}/content /batches/{id} /messages/batches/{id} /messages/batches/{id}/results
-        /videos/{id} /videos/{id}/content /videos/characters/{id} /audio/voices/{id}
-        /chatkit/threads /chatkit/threads/{id} /chatkit/threads/{id}/items
-        /evals/{id}/runs/{id}/output_items /evals/{id}/runs/{id}/output_items/{id}
-        /fine_tuning/jobs/{id} /fine_tuning/jobs/{id}/events /fine_tuning/jobs/{id}/checkpoints
-        /fine_tuning/checkpoints/{id}/permissions/{id}
-        /vector_stores/{id}/files/{id}/content /vector_stores/{id}/file_batches/{id}
-        /vector_stores/{id}/file_batches/{id}/files
-        /skills/{id}/content /skills/{id}/versions/{id} /skills/{id}/versions/{id}/content
-        /containers/{id} /containers/{id}/files/{id} /containers/{id}/files/{id}/content
-    """,
-}
 # Administration and agents, at any depth: may be read and deleted, but not written through a prompt scanner.
 _READ_ONLY = frozenset({"agents", "organization", "projects", "safety", "vaults", "webhook_endpoints"})
 _SOCKETS = frozenset({"/realtime", "/responses"})
@@ -123,7 +51,7 @@ _READS = frozenset({"GET", "HEAD"})
 _WITH_SLASHES = "/models/{id}"
 """The route whose ids are model names, which contain slashes on many servers."""
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
-_KINDS = {pattern: kind for kind, lines in _POST.items() for pattern in lines.split()}
+_KINDS = {pattern: kind for each in PROTOCOLS for kind, lines in each.routes.items() for pattern in lines.split()}
 
 # `%3A` and `%40` (`:` and `@` in the id of a fine-tuned model) are the only escapes that clients need in a request
 # with a prompt.
@@ -172,7 +100,7 @@ def _classified(method: str, raw_path: str, prefixes: tuple[str, ...], extra: tu
     if match is None:
         return Route(RouteKind.UNKNOWN, "", raw_path, "")
     prefix = "".join(f"/{segment}" for segment in segments[: match.prefix])
-    return Route(match.kind, match.operation, raw_path, prefix, _dialect(match.operation))
+    return Route(match.kind, match.operation, raw_path, prefix, protocol_of(match.operation).name)
 
 
 def _is_one_route(method: str, segments: _Segments, match: _Match | None, bases: _Patterns, custom: _Patterns) -> bool:
@@ -184,10 +112,6 @@ def _is_one_route(method: str, segments: _Segments, match: _Match | None, bases:
         return False
     decoded_match = _find(method, tuple(decoded_segments), bases, custom)
     return decoded_match is None or decoded_match.operation == match.operation
-
-
-def _dialect(operation: str) -> Dialect:
-    return "anthropic" if operation in _KINDS and operation.startswith("/messages") else "openai"
 
 
 def _kind(method: str, operation: str) -> RouteKind:

@@ -33,11 +33,11 @@ from sidecar.extraction.field_table import (
     SCHEMA_WORDS,
     THIRD_PARTY,
     TOKEN_LISTS,
-    Shape,
     is_client_named,
     looks_like_id,
 )
 from sidecar.extraction.json_body import JsonValue
+from sidecar.protocols import Shape
 from sidecar.types import Source
 
 MAX_LEAVES = 10_000

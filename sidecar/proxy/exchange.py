@@ -11,6 +11,7 @@ from aiohttp import web
 
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
+from sidecar.protocols import protocol
 from sidecar.proxy.request_body import EMPTY, RequestBody
 from sidecar.response_scan.placeholders import Placeholders
 from sidecar.scan.service import ScanContext, ScanOutcome
@@ -101,12 +102,6 @@ class Exchange:
         if uncompressed:
             headers["Accept-Encoding"] = "identity"
         method, content = self.request.method, body.content or None
-        return UpstreamRequest(method, route.path, headers, content, _credential_header(route), self.model)
-
-
-def _credential_header(route: Route) -> str:
-    """The header in which the API of this route expects the upstream's key."""
-    if route.dialect == "anthropic":
-        return "X-API-Key"
-    # Azure's routes, except `/openai/v1`: Azure accepts both headers there, other upstreams only `Authorization`.
-    return "Api-Key" if route.prefix.startswith("/openai") and route.prefix != "/openai/v1" else "Authorization"
+        return UpstreamRequest(
+            method, route.path, headers, content, protocol(route.dialect).credential_header(route.prefix), self.model
+        )

@@ -17,9 +17,10 @@ from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
 from sidecar.extraction import routes
-from sidecar.extraction.routes import Route, RouteKind
+from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.observability.metrics import REDACTED, REFUSED
+from sidecar.protocols import RouteKind
 from sidecar.proxy.exchange import Exchange
 from sidecar.proxy.history import MAX_PASSES, strip_refused_turns
 from sidecar.proxy.redaction import Redactor

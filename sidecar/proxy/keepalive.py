@@ -1,7 +1,7 @@
 """Keepalives on event streams whose upstream is silent, so that no proxy or client closes them as idle.
 
 Load balancers and clients close connections that are idle for a minute, and a reasoning model may be silent for ten.
-Parsers ignore a comment between two events (WHATWG HTML, 9.2.6); Anthropic's API has a `ping` event.
+Each protocol has an event that clients ignore.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from types import TracebackType
 
 from aiohttp import web
 
-COMMENT = b": keepalive\n\n"
-PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+from sidecar.protocols import protocol
+
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
@@ -21,7 +21,7 @@ class Keepalive:
 
     def __init__(self, response: web.StreamResponse, dialect: str, seconds: float) -> None:
         self._response, self._seconds = response, seconds
-        self._message = PING if dialect == "anthropic" else COMMENT
+        self._message = protocol(dialect).keepalive
         self._loop = asyncio.get_running_loop()
         self._last_write = self._loop.time()
         self._between_events = True

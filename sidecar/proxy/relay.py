@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from aiohttp import web
 
 from sidecar.errors import UpstreamError
+from sidecar.protocols import data, protocol
 from sidecar.proxy.keepalive import Keepalive
 from sidecar.response_scan.sse import whole_events
 from sidecar.server.headers import client_headers
@@ -22,7 +23,7 @@ from sidecar.server.responses import DECISION_ID, error_body
 from sidecar.server.server import SHUTTING_DOWN, was_cut
 from sidecar.upstream import UpstreamResponse
 from sidecar.upstream.replaced import ReplacedBody
-from sidecar.util import json, logs
+from sidecar.util import logs
 from sidecar.util.timeouts import with_timeout
 
 SMALL_BODY = 32 * 1024
@@ -140,9 +141,8 @@ async def _send_error_event(
     """Send the error as an event: clients raise it, whereas a plain end of stream would look complete."""
     if not is_event_stream(upstream):
         return
-    name = b"event: error\n" if dialect == "anthropic" else b""
     try:
-        await _write(response, name + b"data: " + json.dumps(error_body(error, dialect)) + b"\n\n", write_timeout)
+        await _write(response, protocol(dialect).error_event + data(error_body(error, dialect)), write_timeout)
     except (TimeoutError, ConnectionError):
         return
 

@@ -18,9 +18,10 @@ from sidecar.errors import BodyError, RouteNotAllowed, Unavailable, UpgradeRefus
 from sidecar.extraction import extraction, forms, json_body, socket_events
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
-from sidecar.extraction.routes import Route, RouteKind
+from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.limits import OverBudget
+from sidecar.protocols import RouteKind
 from sidecar.server.body import THREAD_BYTES, Oversize, content_coding, decode_body, read_body, reserve_parsing
 from sidecar.server.headers import is_websocket
 from sidecar.util import json

@@ -20,8 +20,9 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ResponseBlocked, Unavailable, UpstreamError
 from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
-from sidecar.extraction.routes import Route, RouteKind
+from sidecar.extraction.routes import Route
 from sidecar.observability.metrics import ANSWERS
+from sidecar.protocols import RouteKind
 from sidecar.response_scan.decompression import decoded, is_known
 from sidecar.response_scan.detector import ResponseDetector, Text
 from sidecar.response_scan.extraction import Piece, pieces

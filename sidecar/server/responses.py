@@ -9,6 +9,7 @@ from aiohttp import web
 
 from sidecar.config import Block
 from sidecar.errors import RequestError, UpgradeRefused
+from sidecar.protocols import protocol
 from sidecar.types import Verdict
 from sidecar.util import codings, json
 
@@ -31,17 +32,6 @@ TOO_SUSPICIOUS = (
     "More of the text looks suspicious than the scanner reads closely (layers.semantic.budget, failure.input.budget)."
 )
 JSON = "application/json"
-
-_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
-_ANTHROPIC_TYPES = {
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-}
 
 
 def verdict_headers(decision_id: str, action: str, verdict: Verdict, unscanned: str | None = None) -> dict[str, str]:
@@ -83,10 +73,7 @@ def error_response(error: RequestError, dialect: str) -> web.Response:
 
 def error_body(error: RequestError, dialect: str) -> dict[str, Any]:
     """The error envelope, which is also the last event of an aborted stream."""
-    if dialect == "anthropic":
-        return {"type": "error", "error": {"type": _anthropic_type(error.status), "message": error.detail}}
-    kind = _OPENAI_TYPES.get(error.status) or ("server_error" if error.status >= 500 else "invalid_request_error")
-    return {"error": {"message": error.detail, "type": kind, "param": error.param, "code": error.code}}
+    return protocol(dialect).error_body(error)
 
 
 def blocked_response(
@@ -96,8 +83,6 @@ def blocked_response(
     error = RequestError(message or block.message, param=verdict.path)
     error.status, error.code = block.status, "content_filter"
     body = error_body(error, dialect)
-    if dialect != "anthropic":
-        body["error"]["type"] = "invalid_request_error"
     body["error"]["sidecar"] = {
         "decision": decision_id,
         "path": verdict.path,
@@ -106,10 +91,6 @@ def blocked_response(
         "layer_used": verdict.layer_used,
     }
     return _json(block.status, body, NO_RETRY)
-
-
-def _anthropic_type(status: int) -> str:
-    return _ANTHROPIC_TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
 
 
 def _json(status: int, value: object, headers: Mapping[str, str]) -> web.Response:

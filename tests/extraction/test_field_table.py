@@ -16,8 +16,8 @@ from sidecar.extraction.field_table import (
     fold,
     is_client_named,
     looks_like_id,
-    shape,
 )
+from sidecar.protocols import protocol
 
 TABLE = json.loads((Path(__file__).parent.parent / "data" / "openai_text_paths.json").read_text("utf-8"))
 
@@ -71,5 +71,5 @@ def test_ignored_places_are_written_as_patterns() -> None:
 
 def test_unknown_operations_may_hold_a_chat() -> None:
     """An operation added by the operator is read as a chat, in the dialect of its route."""
-    assert shape("/score", "openai").turns == {"messages[]"}
-    assert "system" in shape("/score", "anthropic").system
+    assert protocol("openai").shape("/score").turns == {"messages[]"}
+    assert "system" in protocol("anthropic").shape("/score").system

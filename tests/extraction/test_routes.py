@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sidecar.config import Inline
 from sidecar.errors import BodyError
-from sidecar.extraction.routes import RouteKind, classify
+from sidecar.extraction.routes import classify
+from sidecar.protocols import RouteKind
 
 PREFIXES = ("/v1", "/openai/deployments/{deployment}")
 TABLE = json.loads((Path(__file__).parent.parent / "data" / "openai_text_paths.json").read_text("utf-8"))

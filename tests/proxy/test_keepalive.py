@@ -11,12 +11,15 @@ from aiohttp import web
 from inline_proxy import CHAT, eventually, post, run_proxy
 from recording import Received, head, recording, stream
 
-from sidecar.proxy.keepalive import COMMENT, PING, Keepalive
+from sidecar.protocols import protocol
+from sidecar.proxy.keepalive import Keepalive
 from sidecar.response_scan.sse import EVENT_BYTES
 
 STREAM = CHAT | {"stream": True, "max_tokens": 9}
 EVENT = b'data: {"n": 1}\n\n'
 SETTINGS: Any = {"upstream": {"idle_timeout": 60.0}, "answers": {"keepalive": 0.1}}
+
+COMMENT, PING = protocol("openai").keepalive, protocol("anthropic").keepalive
 
 
 async def silent(sent: bytes, path: str, settings: Any = SETTINGS, *, size: int = 0) -> bytes:

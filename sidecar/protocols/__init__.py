@@ -1,0 +1,22 @@
+"""The APIs that the inline proxy serves, one module each; a further one is added here and nowhere else."""
+
+from __future__ import annotations
+
+from sidecar.protocols.anthropic import ANTHROPIC
+from sidecar.protocols.openai import OPENAI
+from sidecar.protocols.protocol import Protocol, RouteKind, Shape, StreamState, data
+
+__all__ = ["PROTOCOLS", "Protocol", "RouteKind", "Shape", "StreamState", "data", "protocol", "protocol_of"]
+PROTOCOLS = (OPENAI, ANTHROPIC)
+_BY_NAME = {each.name: each for each in PROTOCOLS}
+_BY_OPERATION = {name: each for each in PROTOCOLS for names in each.routes.values() for name in names.split()}
+
+
+def protocol(name: str) -> Protocol:
+    """The protocol with this name (`openai`, `anthropic`)."""
+    return _BY_NAME[name]
+
+
+def protocol_of(operation: str) -> Protocol:
+    """The protocol that has this operation; OpenAI's for an operator's own route."""
+    return _BY_OPERATION.get(operation, OPENAI)
