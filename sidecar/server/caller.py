@@ -20,5 +20,8 @@ def scan_context(
 ) -> ScanContext:
     """Who asks, and where. Read it after the request was admitted. `proxies`: the trusted ones."""
     key = request.get(API_KEY)
-    address = "" if key is not None else rate_limit_network(address_of(request, proxies))
+    address = ""
+    if key is None:
+        address = address_of(request, proxies) if proxies else request.remote or ""
+        address = rate_limit_network(address) if ":" in address else address
     return ScanContext(decision, entrypoint, route, key, address)
