@@ -34,6 +34,8 @@ PREFIX = "psk_"
 TOPIC = "keys"
 ENVIRONMENTS = ("development", "staging", "production")
 MAX_CACHE_SECONDS = 5.0
+REFRESH_WITHIN = 0.4
+"""Share of the cache time, the last one, in which a key that is used is looked up again in the background."""
 NEGATIVE_CACHE_SECONDS = 1.0
 MAX_CACHED_KEYS = 10_000
 MAX_UNKNOWN_LOOKUPS = 4
@@ -117,8 +119,11 @@ class KeyRing:
             raise _unauthorized()
         hashed = digest(value, self._pepper)
         key, until = self._valid.get(hashed) or self._invalid.get(hashed) or (None, 0.0)
-        if until <= time.monotonic():
+        remaining = until - time.monotonic()
+        if remaining <= 0:
             key = await self._look_up_once(_id(value), hashed)
+        elif key is not None and remaining < REFRESH_WITHIN * self._cache_seconds:
+            self._start_lookup(_id(value), hashed)  # so that no request waits for it when the time is over
         now = datetime.now(UTC)
         if key is None or key.state(now) is not KeyState.VALID:
             raise _unauthorized()
@@ -206,15 +211,18 @@ class KeyRing:
         return RequestError(f"Key {key_id} is {state}; only a valid key can be {action}.")
 
     async def _look_up_once(self, key_id: str, hashed: bytes) -> ApiKey | None:
-        """One query for all requests that wait for the same key; a disconnecting client does not cancel it."""
+        try:
+            return await asyncio.shield(self._start_lookup(key_id, hashed))
+        except (StoreError, TimeoutError):
+            return self._stale(hashed)
+
+    def _start_lookup(self, key_id: str, hashed: bytes) -> asyncio.Task[ApiKey | None]:
+        """One query for all requests that need the same key; a disconnecting client does not cancel it."""
         lookup = self._lookups.get(hashed)
         if lookup is None:
             lookup = self._lookups[hashed] = self._background.spawn(self._look_up(key_id, hashed))
             lookup.add_done_callback(lambda _: self._lookups.pop(hashed, None))
-        try:
-            return await asyncio.shield(lookup)
-        except (StoreError, TimeoutError):
-            return self._stale(hashed)
+        return lookup
 
     def _stale(self, hashed: bytes) -> ApiKey:
         """While the database is down, a cached key stays valid for `auth.stale_grace` longer."""
