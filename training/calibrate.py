@@ -22,7 +22,7 @@ ROWS = 0.015
 """Target share of benign holdout rows at or above the threshold: nearly all of them are twins of an attack."""
 DOCUMENTS, APPLICATION_DOCUMENTS = 0.01, 0.002
 """The same for holdout documents and conversations, and for the application's texts among them."""
-LOST = 0.02
+LOST = 0.05
 """Share of windows that the second stage takes for an attack which the first may dismiss."""
 
 
