@@ -18,10 +18,12 @@ from training.scores import Floats, Score, threshold
 
 THRESHOLD, APPLICATION_THRESHOLD = 0.6, 0.9
 """Blocking thresholds: in general, and for the application's own texts."""
-ROWS = 0.015
+ROWS = 0.01
 """Target share of benign holdout rows at or above the threshold: nearly all of them are twins of an attack."""
-DOCUMENTS, APPLICATION_DOCUMENTS = 0.01, 0.002
+DOCUMENTS, APPLICATION_DOCUMENTS = 0.005, 0.002
 """The same for holdout documents and conversations, and for the application's texts among them."""
+MARGIN = 0.4
+"""Logits by which the threshold lies above these targets: unseen documents are stranger than the holdout."""
 LOST = 0.05
 """Share of windows that the second stage takes for an attack which the first may dismiss."""
 

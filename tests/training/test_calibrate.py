@@ -46,8 +46,8 @@ def test_documents_move_the_threshold_where_they_score_higher() -> None:
     documents = np.array([5.0] * 10 + [-4.0] * 190)
     rows = scores()
     assert over(calibrate.fit(rows, calibrate.limit(rows, documents)), documents.tolist()) == 0
-    few = np.array([5.0] * 2 + [-4.0] * 198)
-    assert over(calibrate.fit(rows, calibrate.limit(rows, few)), few.tolist()) == 0.01
+    few = np.array([5.0] + [-4.0] * 199)
+    assert over(calibrate.fit(rows, calibrate.limit(rows, few)), few.tolist()) == calibrate.DOCUMENTS
 
 
 def test_the_curve_says_how_often_it_is_an_attack() -> None:
