@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
 import httpx2 as httpx
 import servers
-from support import ONE_RULE, RULES_ONLY, StartSidecar
+from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar
 
 
 def children(parent: int) -> set[int]:
@@ -74,6 +75,15 @@ def test_a_configuration_error_stops_the_supervisor(start_sidecar: StartSidecar,
     assert "ended with 2" in process
 
 
+def answers(url: str) -> bool:
+    """Whether the inline proxy answers a chat, each time over a new connection."""
+    chat = {"model": "m", "messages": [{"role": "user", "content": "Good morning"}]}
+    try:
+        return httpx.post(url + "/v1/chat/completions", json=chat, timeout=30).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
 def test_a_worker_that_cannot_reach_the_store_is_started_again_and_the_others_go_on(
     start_sidecar: StartSidecar,
 ) -> None:
@@ -88,11 +98,31 @@ def test_a_worker_that_cannot_reach_the_store_is_started_again_and_the_others_go
         victim = min(children(parent))
         survivor = max(children(parent))
         os.kill(victim, signal.SIGKILL)
-        wait_until(lambda: "store_unreachable" in running.output, 90)
+        wait_until(lambda: running.output.count("store_unreachable") >= 2, 90)
         assert running.process.poll() is None
         assert survivor in children(parent)
-        wait_until(lambda: alive(running.base))
+        assert all(answers(running.base) for _ in range(10))
         store.start()
         wait_until(lambda: running.output.count("listen_started") == 3, 90)
         assert survivor in children(parent)
+        assert all(answers(running.base) for _ in range(10))
         assert running.stop() == 0
+
+
+def test_too_few_connections_at_the_start_are_waited_for(postgres: servers.PostgreSql, tmp_path: Path) -> None:
+    """PostgreSQL refuses every connection ("too many"): the supervisor lives, and both workers serve later."""
+    postgres.sql(f"CREATE ROLE few LOGIN PASSWORD '{servers.PASSWORD}' CONNECTION LIMIT 0")
+    url = postgres.new_database()
+    postgres.sql(f"ALTER DATABASE {url.rpartition('/')[2]} OWNER TO few")
+    settings = {**ONE_RULE, "store": {"url": url.replace("//postgres:", "//few:")}}
+    running = SidecarProcess(tmp_path, settings, ("--workers", "2"))
+    starting = threading.Thread(target=running.start)
+    starting.start()
+    wait_until((tmp_path / "output").exists)
+    wait_until(lambda: running.output.count("too many connections") >= 4, 90)
+    assert running.process is not None
+    assert running.process.poll() is None
+    postgres.sql("ALTER ROLE few CONNECTION LIMIT -1")
+    wait_until(lambda: running.output.count("listen_started") == 2, 90)
+    starting.join()
+    assert running.stop() == 0
