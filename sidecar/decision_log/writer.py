@@ -70,6 +70,7 @@ class DecisionLog:
         """Fetch the shared secret and start writing. May raise `StoreError`."""
         if self._store is None:
             return
+        metrics.LOG_QUEUE.set_function(lambda: len(self._queue))
         await self._renew_secret(self._store)
         self._background.repeat("journal_write", self._write_when_due, 0.0)
         self._background.repeat("journal_housekeeping", self._run_housekeeping, HOUSEKEEPING_INTERVAL)
@@ -127,7 +128,6 @@ class DecisionLog:
     async def _write(self) -> bool:
         """Write batch after batch. A row leaves the queue once it is written, not before."""
         while self._queue and self._store is not None:
-            metrics.LOG_QUEUE.set(len(self._queue))
             size = min(self._settings.batch, len(self._queue))
             try:
                 await self._store.decisions.add([self._queue[index] for index in range(size)])
@@ -170,7 +170,6 @@ class DecisionLog:
             _log.info("log_write_recovered", waiting=len(self._queue))
         self._failing = False
         metrics.LOG_WRITTEN.inc(size)
-        metrics.LOG_QUEUE.set(len(self._queue))
 
     async def _run_housekeeping(self) -> None:
         """Rotate the secret when due; delete rows older than the retention or beyond the bounds."""

@@ -6,6 +6,7 @@ closed set: no client can create a time series.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -20,6 +21,17 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
     return Counter(name, text, labels, registry=REGISTRY)
+
+
+OVER_WORKERS: dict[str, Callable[[Iterable[float]], float]] = {}
+"""How the values of each gauge over several workers become one; counters and histograms are sums."""
+
+
+def _gauge(
+    name: str, text: str, labels: tuple[str, ...] = (), over_workers: Callable[[Iterable[float]], float] = sum
+) -> Gauge:
+    OVER_WORKERS[name] = over_workers
+    return Gauge(name, text, labels, registry=REGISTRY)
 
 
 DECISIONS = _counter("sidecar_decisions_total", "Scans by entry point and action taken.", ("door", "action"))
@@ -47,21 +59,23 @@ SCAN_SECONDS = Histogram("sidecar_scan_seconds", "Time of one scan.", ("door",),
 LAYER_SECONDS = Histogram(
     "sidecar_layer_seconds", "Time of one layer in one scan.", ("layer",), buckets=_BUCKETS, registry=REGISTRY
 )
-IN_FLIGHT = Gauge("sidecar_scans_in_flight", "Scans running or waiting.", registry=REGISTRY)
-BODY_BYTES = Gauge("sidecar_body_bytes", "Memory reserved for the bodies of requests in flight.", registry=REGISTRY)
-CONNECTIONS = Gauge("sidecar_connections", "Connections of clients, on all ports.", registry=REGISTRY)
-LOG_QUEUE = Gauge("sidecar_log_queue", "Decisions waiting to be written.", registry=REGISTRY)
-GENERATION = Gauge(
-    "sidecar_generation", "How often the configuration was replaced while running, plus one.", registry=REGISTRY
+IN_FLIGHT = _gauge("sidecar_scans_in_flight", "Scans running or waiting.")
+BODY_BYTES = _gauge("sidecar_body_bytes", "Memory reserved for the bodies of requests in flight.")
+CONNECTIONS = _gauge("sidecar_connections", "Connections of clients, on all ports.")
+LOG_QUEUE = _gauge("sidecar_log_queue", "Decisions waiting to be written.")
+GENERATION = _gauge(
+    "sidecar_generation", "How often the configuration was replaced while running, plus one.", over_workers=max
 )
-POLICY = Gauge("sidecar_policy_info", "The policies in force, by revision.", ("revision",), registry=REGISTRY)
-JUDGE_BUDGET = Gauge(
-    "sidecar_judge_budget_left_ratio", "Share of the judge budget that is left.", ("budget",), registry=REGISTRY
+POLICY = _gauge("sidecar_policy_info", "The policies in force, by revision.", ("revision",), over_workers=max)
+JUDGE_BUDGET = _gauge(
+    "sidecar_judge_budget_left_ratio", "Share of the judge budget that is left.", ("budget",), over_workers=min
 )
-BUILD = Gauge("sidecar_build_info", "The running version.", ("version",), registry=REGISTRY)
+BUILD = _gauge("sidecar_build_info", "The running version.", ("version",), over_workers=max)
 BUILD.labels(__version__).set(1)
-STORE_UP = Gauge("sidecar_store_up", "1 unless the latest access to the store failed.", registry=REGISTRY)
-READY = Gauge("sidecar_ready", "1 when ready to serve, else 0.", registry=REGISTRY)
+STORE_UP = _gauge("sidecar_store_up", "1 unless the latest access to the store failed.", over_workers=min)
+READY = _gauge("sidecar_ready", "1 when ready to serve, else 0.", over_workers=min)
+WORKERS_MISSING = "sidecar_workers_missing"
+_gauge(WORKERS_MISSING, "Worker processes that do not run or do not react; 0 with a single process.")
 
 # A series that begins with its first event shows no rate for it: the common ones exist from the start.
 for _entry_point in ("inline", "api", "compat", "answer"):

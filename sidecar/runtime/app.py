@@ -26,6 +26,7 @@ from sidecar.errors import ConfigError
 from sidecar.limits import MemoryBudget
 from sidecar.observability import tracing
 from sidecar.observability.metrics import POLICY, STORE_UP
+from sidecar.observability.worker_reports import INTERVAL, WorkerReports
 from sidecar.policy import Policy
 from sidecar.runtime.builder import ServerContext
 from sidecar.runtime.reload import Reloader, reloadable, watched_files
@@ -54,14 +55,15 @@ _log = logs.get("app")
 class Sidecar:
     """A running sidecar: two listening sites over one snapshot. Use as an async context manager.
 
-    `config_file` and every file that the settings name are watched; `read` reads the settings again.
+    `config_file` and every file that the settings name are watched; `read` reads the settings again. `reports`: with
+    several workers, which share their ports.
     """
 
     def __init__(
         self,
         settings: Settings,
         *,
-        share_ports: bool = False,
+        reports: WorkerReports | None = None,
         config_file: Path | None = None,
         read: Callable[[], Settings] | None = None,
     ) -> None:
@@ -69,11 +71,12 @@ class Sidecar:
         self._read = read or (lambda: settings)
         self._latest = settings  # the settings read last, even if rejected: their files are watched
         self._reloader = Reloader(lambda: watched_files(self._latest, config_file), self._swap)
-        self._share_ports = share_ports
+        self._reports, self._share_ports = reports, reports is not None
         self.keyring: KeyRing
         self.store: Store
         self._shared: SharedResources
         self._current: Snapshot
+        self._readiness: Readiness
         self.data_port = 0
         self.admin_port = 0
         self.grpc_port: int | None = None
@@ -135,7 +138,10 @@ class Sidecar:
         stack.push_async_callback(self._retire_all)
         await self._reloader.start()
         stack.push_async_callback(self._reloader.close)
-        await self._listen(self._data_app(), self._admin_app(decision_log, limiter, exceptions))
+        self._readiness = self._make_readiness(decision_log)
+        await self._report_to_workers()
+        await self._listen(self._data_app(), self._admin_app(limiter, exceptions))
+        self._readiness.publish()
 
     def _data_app(self) -> web.Application:
         app = web.Application(
@@ -161,9 +167,7 @@ class Sidecar:
         exempt_prefix = f"{ENVOY}/" if self.settings.compat.envoy else None
         return allow_hosts(listen.hosts, listen=listen.host, exempt_prefix=exempt_prefix)
 
-    def _admin_app(
-        self, decision_log: DecisionLog, limiter: limits.Limiter, exceptions: RuleExceptions
-    ) -> web.Application:
+    def _admin_app(self, limiter: limits.Limiter, exceptions: RuleExceptions) -> web.Application:
         dependencies = Dependencies(
             self.settings,
             self.store,
@@ -179,7 +183,7 @@ class Sidecar:
         guarded = [allow_hosts(allowed_hosts(admin), setting="admin.url")] if is_loopback(admin.host) else []
         app = web.Application(middlewares=[error_boundary(traced=False), *guarded, dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
-        app.add_routes(admin_routes(self._readiness(decision_log)))
+        app.add_routes(admin_routes(self._readiness))
         app.add_routes(openapi.admin_routes(lambda: switched_on(self.settings)))
         app.add_routes(dashboard.routes())
         if self.settings.admin.quit:
@@ -210,10 +214,27 @@ class Sidecar:
         await self._current.retire()
         await asyncio.gather(*self._retiring, return_exceptions=True)
 
-    def _readiness(self, decision_log: DecisionLog) -> Readiness:
+    def _make_readiness(self, decision_log: DecisionLog) -> Readiness:
         return Readiness(
-            lambda: self._problems(decision_log), self._degradations, lambda: self.policy.revision, self._status_fields
+            lambda: self._problems(decision_log),
+            self._degradations,
+            lambda: self.policy.revision,
+            self._status_fields,
+            self._reports,
         )
+
+    async def _report_to_workers(self) -> None:
+        """Publish the state of this worker until the end, and once more then."""
+        if self._reports is None:
+            return
+
+        async def publish() -> None:
+            self._readiness.publish()
+
+        reporting = Background()
+        reporting.repeat("worker_report", publish, INTERVAL)
+        self._stack.push_async_callback(publish)
+        self._stack.push_async_callback(reporting.close)
 
     def _degradations(self) -> list[str]:
         found = (self._reloader.state.rejected, self.store.problem)
