@@ -57,6 +57,7 @@ class DecisionLog:
         self._queue: deque[DecisionRow] = deque()
         self._batch_ready = asyncio.Event()
         self._failing = False
+        self._reason = ""
         self._rows_since_check = 0
         self._background = Background()
         self._logger = _log.bind()
@@ -65,6 +66,11 @@ class DecisionLog:
     def healthy(self) -> bool:
         """False while the scan log is required (`log.required`) and cannot be written."""
         return not (self._log_settings.required and self._failing)
+
+    @property
+    def problem(self) -> str | None:
+        """Why decisions wait to be written; None if they do not."""
+        return f"decisions wait to be written: {self._reason}" if self._failing else None
 
     async def start(self) -> None:
         """Fetch the shared secret and start writing. May raise `StoreError`."""
@@ -163,7 +169,7 @@ class DecisionLog:
     def _note_failure(self, error: StoreError) -> None:
         if not self._failing:
             _log.error("log_write_failed", error=error)
-        self._failing = True
+        self._failing, self._reason = True, str(error)
 
     def _note_success(self, size: int) -> None:
         if self._failing:

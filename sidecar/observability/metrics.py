@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from sidecar import __version__
+from sidecar.types import Label
 
 REGISTRY = CollectorRegistry()
 MAX_CACHED_SERIES = 2_000
@@ -72,26 +74,52 @@ JUDGE_BUDGET = _gauge(
 )
 BUILD = _gauge("sidecar_build_info", "The running version.", ("version",), over_workers=max)
 BUILD.labels(__version__).set(1)
-STORE_UP = _gauge("sidecar_store_up", "1 unless the latest access to the store failed.", over_workers=min)
+DEPENDENCIES = ("store", "redis", "judge", "upstream")
+DEPENDENCY_UP = _gauge(
+    "sidecar_dependency_up", "1 unless it cannot be used; 1 if there is none.", ("dependency",), over_workers=min
+)
+for _name in DEPENDENCIES:
+    DEPENDENCY_UP.labels(_name).set(1)
 READY = _gauge("sidecar_ready", "1 when ready to serve, else 0.", over_workers=min)
 WORKERS_MISSING = "sidecar_workers_missing"
 _gauge(WORKERS_MISSING, "Worker processes that do not run or do not react; 0 with a single process.")
 
-# A series that begins with its first event shows no rate for it: the common ones exist from the start.
-for _entry_point in ("inline", "api", "compat", "answer"):
-    for _action in ("allow", "block", "monitor"):
-        DECISIONS.labels(_entry_point, _action)
-for _status in ("400", "401", "403", "413", "415", "422", "429", "502", "503", "504"):
-    for _entry_point in ("inline", "compat", "own"):
-        REFUSED.labels(_entry_point, _status)
-for _cause in ("deadline", "overload", "budget", "error", "media", "token_ids", "reference"):
-    UNSCANNED.labels(_cause)
-for _layer in ("rules", "semantic", "llm_judge"):
-    LAYER_SECONDS.labels(_layer)
-    for _cause in ("deadline", "error"):
-        LAYER_FAILURES.labels(_layer, _cause)
-for _outcome in ("allow", "flag", "block", "unscanned"):
-    ANSWERS.labels(_outcome)
+_ENTRY_POINTS = ("inline", "api", "compat", "answer")
+_JUDGE_CAUSES = (
+    *("deadline", "unavailable", "garbage", "refusal", "swayed", "partial"),
+    *("budget", "queue_full", "breaker_open"),
+)
+_CAUSES = {
+    "rules": ("deadline", "error", "budget"),
+    "semantic": ("deadline", "error", "budget", "overload", "unavailable", "missing"),
+    "llm_judge": ("error", *_JUDGE_CAUSES),
+}
+_UNSCANNED = (
+    *("deadline", "overload", "budget", "error", "unavailable", "all"),
+    *("media", "token_ids", "reference", "oversize", "malformed", "encoding", "unknown_route", "files", "answer"),
+)
+_STATUSES = ("400", "401", "403", "404", "408", "413", "415", "422", "426", "429", "500", "502", "503", "504")
+_SERIES: tuple[tuple[Counter | Histogram, tuple[Iterable[str], ...]], ...] = (
+    (DECISIONS, (_ENTRY_POINTS, ("allow", "block", "monitor"))),
+    (DECISIONS, (("answer",), ("flag", "unscanned"))),
+    (SCAN_SECONDS, (_ENTRY_POINTS,)),
+    (REFUSED, (("inline", "compat", "own"), _STATUSES)),
+    (UNSCANNED, (_UNSCANNED,)),
+    *((LAYER_FAILURES, ((layer,), causes)) for layer, causes in _CAUSES.items()),
+    (LAYER_SECONDS, (_CAUSES,)),
+    (THREATS, (Label,)),
+    (ANSWERS, (("allow", "flag", "block", "unscanned"),)),
+    (NO_ROOM, (("body", "connection"),)),
+    (RELOADS, (("done", "rejected"),)),
+    (JUDGE_CALLS, (("answered", "cached", *_JUDGE_CAUSES),)),
+    (SHADOW, (("agreed", "disagreed", "failed", "dropped"),)),
+    (CACHE, (("rules", "semantic", "judge"), ("hit", "miss"))),
+    (CACHE, (("redis",), ("failed", "forged"))),
+)
+"""The label values of each family. They exist from the start: a series that begins with its first event has no rate."""
+for _family, _values in _SERIES:
+    for _labels in product(*_values):
+        _family.labels(*_labels)
 
 
 @lru_cache(maxsize=MAX_CACHED_SERIES)

@@ -1,7 +1,7 @@
 """One `/metrics` and one `/ready` for all worker processes, whichever of them is asked.
 
-Each worker that accepts connections publishes a report, its series and its problems, in shared memory every `INTERVAL`
-seconds and whenever it is asked. Counters and histograms are sums; they include those of workers that died, since a
+Each worker that accepts connections publishes a report, its series and its problems, in shared memory once a
+second and whenever it is asked. Counters and histograms are sums; they include those of workers that died, since a
 worker begins with the counts that its predecessor published, so a sum never falls. Gauges are combined over the
 workers that run.
 """
@@ -21,7 +21,7 @@ from sidecar.observability.metrics import OVER_WORKERS, REGISTRY, WORKERS_MISSIN
 from sidecar.util import json
 from sidecar.util.shared_slots import SharedSlots
 
-INTERVAL = 1.0
+REPORT_INTERVAL = 1.0
 STALE = 5.0
 """Seconds after which a worker that published nothing is taken to be dead or stuck."""
 Series = dict[str, list[tuple[str, dict[str, str], float]]]

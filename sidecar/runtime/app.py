@@ -25,8 +25,9 @@ from sidecar.decision_log import DecisionLog
 from sidecar.errors import ConfigError
 from sidecar.limits import MemoryBudget
 from sidecar.observability import tracing
-from sidecar.observability.metrics import POLICY, STORE_UP
-from sidecar.observability.worker_reports import INTERVAL, WorkerReports
+from sidecar.observability.dependencies import PROBE_INTERVAL, Health, dependencies
+from sidecar.observability.metrics import POLICY
+from sidecar.observability.worker_reports import REPORT_INTERVAL, WorkerReports
 from sidecar.policy import Policy
 from sidecar.runtime.builder import ServerContext
 from sidecar.runtime.reload import Reloader, reloadable, watched_files
@@ -40,6 +41,7 @@ from sidecar.server.middleware import error_boundary, no_server_header
 from sidecar.server.origins import CorsHeaders, allow_origins
 from sidecar.server.server import Site
 from sidecar.storage import Store
+from sidecar.types import Dependency
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 
@@ -77,6 +79,7 @@ class Sidecar:
         self._shared: SharedResources
         self._current: Snapshot
         self._readiness: Readiness
+        self._health: Health
         self.data_port = 0
         self.admin_port = 0
         self.grpc_port: int | None = None
@@ -118,7 +121,6 @@ class Sidecar:
         settings, stack = self.settings, self._stack
         stack.push_async_callback(await tracing.start(settings.telemetry))
         self.store = await Store.open(settings.store.url, settings.store.connections)
-        STORE_UP.set_function(lambda: 0.0 if self.store.problem else 1.0)
         stack.push_async_callback(self.store.close)
         secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), NO_EXPIRY)).value
         self.keyring = KeyRing(self.store, settings.auth)
@@ -139,6 +141,7 @@ class Sidecar:
         await self._reloader.start()
         stack.push_async_callback(self._reloader.close)
         self._readiness = self._make_readiness(decision_log)
+        self._watch_dependencies()
         await self._report_to_workers()
         await self._listen(self._data_app(), self._admin_app(limiter, exceptions))
         self._readiness.publish()
@@ -214,6 +217,11 @@ class Sidecar:
         await self._current.retire()
         await asyncio.gather(*self._retiring, return_exceptions=True)
 
+    def _watch_dependencies(self) -> None:
+        self._health, probing = Health(self._dependencies), Background()
+        probing.repeat("dependencies_probe", self._health.probe, PROBE_INTERVAL)
+        self._stack.push_async_callback(probing.close)
+
     def _make_readiness(self, decision_log: DecisionLog) -> Readiness:
         return Readiness(
             lambda: self._problems(decision_log),
@@ -232,13 +240,17 @@ class Sidecar:
             self._readiness.publish()
 
         reporting = Background()
-        reporting.repeat("worker_report", publish, INTERVAL)
+        reporting.repeat("worker_report", publish, REPORT_INTERVAL)
         self._stack.push_async_callback(publish)
         self._stack.push_async_callback(reporting.close)
 
     def _degradations(self) -> list[str]:
-        found = (self._reloader.state.rejected, self.store.problem)
-        return [*self._current.degraded, *(problem for problem in found if problem)]
+        found = (self._reloader.state.rejected, self._shared.decision_log.problem)
+        return [*self._current.degraded, *self._health.problems(), *(problem for problem in found if problem)]
+
+    def _dependencies(self) -> tuple[tuple[str, Dependency], ...]:
+        shared = dependencies(("store", self.store), ("redis", self._shared.limiter))
+        return *shared, *self._current.dependencies
 
     def _status_fields(self) -> dict[str, object]:
         return {"generation": self._reloader.state.generation, "restart_needed_for": self._waiting}

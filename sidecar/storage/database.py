@@ -94,6 +94,11 @@ class Database:
                 async with connection.begin():
                     yield connection
 
+    async def ping(self) -> None:
+        """The smallest read. Raises `StoreError` on failure."""
+        async with self.read() as connection:
+            await connection.execute(text("SELECT 1"))
+
     async def insert_new(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows, all or nothing, skipping those whose primary key exists."""
         statement = self._insert(table).on_conflict_do_nothing()
