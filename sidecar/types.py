@@ -1,4 +1,4 @@
-"""The shared data types: segments, findings, reports, verdicts, decisions.
+"""The shared data types: segments, findings, reports, verdicts, decisions, and dependencies.
 
 Pure values and protocols, no I/O. A *layer* turns a `ScanRequest` into a `LayerReport`; the *engine*
 merges reports into one `Verdict`; a `Decision` is a verdict with its circumstances. All scores are
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from operator import itemgetter
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Label(StrEnum):
@@ -259,3 +259,17 @@ class Decision:
     digest: str = ""
     unscanned: str | None = None
     text: str = ""
+
+
+@runtime_checkable
+class Dependency(Protocol):
+    """A part that depends on something outside this process."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot be used; None if it can, or if nothing is known. Without secrets and texts of clients."""
+        ...
+
+    async def probe(self) -> None:
+        """Try it, if that is due and costs nothing, and note the outcome. Bounded in time; does not raise."""
+        ...

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -48,6 +49,23 @@ def neighbours() -> Path:
             pytest.fail(f"the neighbours cannot be installed here: {result.stderr.decode()[-200:]}")
         mark.write_text(digest)
     return programs
+
+
+def promtool() -> Path:
+    """Prometheus' own tool: the one that is installed, else that of Debian's package. Fails the test without either."""
+    if installed := shutil.which("promtool"):
+        return Path(installed)
+    unpacked = ROOT / "build" / "prometheus"
+    program = unpacked / "usr" / "bin" / "promtool"
+    if not program.exists():
+        unpacked.mkdir(parents=True, exist_ok=True)
+        script = "apt-get download -qq prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb"
+        result = subprocess.run(
+            ["sh", "-c", script], cwd=unpacked, capture_output=True, check=False, timeout=INSTALL_SECONDS
+        )
+        if result.returncode:
+            pytest.fail(f"promtool cannot be installed here: {result.stderr.decode()[-200:]}")
+    return program
 
 
 @contextmanager

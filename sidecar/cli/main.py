@@ -26,6 +26,7 @@ from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ConfigError, PolicyError, SidecarError, StoreUnavailable
 from sidecar.evaluation import UnitScanner, rule_coverage
 from sidecar.extraction.token_ids import Vocabularies
+from sidecar.observability.worker_reports import WorkerReports
 from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
 from sidecar.runtime.builder import open_scanner
@@ -33,6 +34,7 @@ from sidecar.runtime.workers import UNAVAILABLE, fork_workers
 from sidecar.scan.personal_data import apply_pii_setting
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
+from sidecar.util.shared_slots import SharedSlots
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -48,12 +50,13 @@ def main() -> None:
 def serve(config_file: Path | None, workers: int, first_key: bool) -> None:
     """Serve the scan API and the inline proxy until SIGTERM."""
     malloc.tune()
-    number = 0
+    number, reports = 0, None
     if workers > 1:
-        _shared = _loaded(config_file)
+        _shared, slots = _loaded(config_file), SharedSlots(workers)
         malloc.trim()
-        number = fork_workers(workers)
-    _serve(config_file, share_ports=workers > 1, first_key=first_key and not number)
+        number = fork_workers(workers, lambda worker: bool(slots.read(worker)))
+        reports = WorkerReports(slots, number)
+    _serve(config_file, reports, first_key=first_key and not number)
 
 
 def _loaded(config_file: Path | None) -> object:
@@ -81,17 +84,15 @@ async def _retried_by_supervisor(*, enabled: bool) -> AsyncIterator[None]:
 
 
 @async_command
-async def _serve(config_file: Path | None, *, share_ports: bool, first_key: bool) -> int:
+async def _serve(config_file: Path | None, reports: WorkerReports | None, *, first_key: bool) -> int:
     settings = load_settings(config_file)
     stop = app.stop_on_signal()
     for warning in output.warnings(settings):
         logs.get("cli").warning("setting_risky", setting=warning)
     source = config_file or Path("config.yaml")
     async with (
-        _retried_by_supervisor(enabled=share_ports),
-        app.Sidecar(
-            settings, share_ports=share_ports, config_file=source, read=lambda: config.load(config_file)
-        ) as running,
+        _retried_by_supervisor(enabled=reports is not None),
+        app.Sidecar(settings, reports=reports, config_file=source, read=lambda: config.load(config_file)) as running,
     ):
         app.reload_on_signal(running)
         malloc.trim()

@@ -57,6 +57,7 @@ class DecisionLog:
         self._queue: deque[DecisionRow] = deque()
         self._batch_ready = asyncio.Event()
         self._failing = False
+        self._reason = ""
         self._rows_since_check = 0
         self._background = Background()
         self._logger = _log.bind()
@@ -66,10 +67,16 @@ class DecisionLog:
         """False while the scan log is required (`log.required`) and cannot be written."""
         return not (self._log_settings.required and self._failing)
 
+    @property
+    def problem(self) -> str | None:
+        """Why decisions wait to be written; None if they do not."""
+        return f"decisions wait to be written: {self._reason}" if self._failing else None
+
     async def start(self) -> None:
         """Fetch the shared secret and start writing. May raise `StoreError`."""
         if self._store is None:
             return
+        metrics.LOG_QUEUE.set_function(lambda: len(self._queue))
         await self._renew_secret(self._store)
         self._background.repeat("journal_write", self._write_when_due, 0.0)
         self._background.repeat("journal_housekeeping", self._run_housekeeping, HOUSEKEEPING_INTERVAL)
@@ -127,7 +134,6 @@ class DecisionLog:
     async def _write(self) -> bool:
         """Write batch after batch. A row leaves the queue once it is written, not before."""
         while self._queue and self._store is not None:
-            metrics.LOG_QUEUE.set(len(self._queue))
             size = min(self._settings.batch, len(self._queue))
             try:
                 await self._store.decisions.add([self._queue[index] for index in range(size)])
@@ -163,14 +169,13 @@ class DecisionLog:
     def _note_failure(self, error: StoreError) -> None:
         if not self._failing:
             _log.error("log_write_failed", error=error)
-        self._failing = True
+        self._failing, self._reason = True, str(error)
 
     def _note_success(self, size: int) -> None:
         if self._failing:
             _log.info("log_write_recovered", waiting=len(self._queue))
         self._failing = False
         metrics.LOG_WRITTEN.inc(size)
-        metrics.LOG_QUEUE.set(len(self._queue))
 
     async def _run_housekeeping(self) -> None:
         """Rotate the secret when due; delete rows older than the retention or beyond the bounds."""

@@ -86,11 +86,14 @@ class RedisLimiter:
         interval = rate.period / rate.requests * 1e6
         async with asyncio.timeout(self._timeout):
             wait = await self._script([f"sidecar:rate:{key}"], [interval, interval * burst, count])
+        self._note_reply()
+        return int(wait) / 1e6
+
+    def _note_reply(self) -> None:
         self._last_reply_at = time.monotonic()
         if self._down:
             self._down = False
             _log.info("redis_back")
-        return int(wait) / 1e6
 
     def _claims_probe(self) -> bool:
         """Whether this request is the one that probes."""
@@ -105,6 +108,21 @@ class RedisLimiter:
             _log.warning("redis_gone", kind=type(error).__name__)
             self._down = True
             self._probe_at = time.monotonic() + PROBE_INTERVAL
+
+    @property
+    def problem(self) -> str | None:
+        """See `Dependency`."""
+        return "Redis of the limits does not answer, each process limits by itself" if self._down else None
+
+    async def probe(self) -> None:
+        """See `Dependency`."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._client.ping()
+        except (RedisError, OSError) as error:
+            self._note_failure(error)
+        else:
+            self._note_reply()
 
     async def close(self) -> None:
         """Close the connections to Redis."""

@@ -6,11 +6,14 @@ closed set: no client can create a time series.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from sidecar import __version__
+from sidecar.types import Label
 
 REGISTRY = CollectorRegistry()
 MAX_CACHED_SERIES = 2_000
@@ -20,6 +23,17 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
     return Counter(name, text, labels, registry=REGISTRY)
+
+
+OVER_WORKERS: dict[str, Callable[[Iterable[float]], float]] = {}
+"""How the values of each gauge over several workers become one; counters and histograms are sums."""
+
+
+def _gauge(
+    name: str, text: str, labels: tuple[str, ...] = (), over_workers: Callable[[Iterable[float]], float] = sum
+) -> Gauge:
+    OVER_WORKERS[name] = over_workers
+    return Gauge(name, text, labels, registry=REGISTRY)
 
 
 DECISIONS = _counter("sidecar_decisions_total", "Scans by entry point and action taken.", ("door", "action"))
@@ -47,37 +61,65 @@ SCAN_SECONDS = Histogram("sidecar_scan_seconds", "Time of one scan.", ("door",),
 LAYER_SECONDS = Histogram(
     "sidecar_layer_seconds", "Time of one layer in one scan.", ("layer",), buckets=_BUCKETS, registry=REGISTRY
 )
-IN_FLIGHT = Gauge("sidecar_scans_in_flight", "Scans running or waiting.", registry=REGISTRY)
-BODY_BYTES = Gauge("sidecar_body_bytes", "Memory reserved for the bodies of requests in flight.", registry=REGISTRY)
-CONNECTIONS = Gauge("sidecar_connections", "Connections of clients, on all ports.", registry=REGISTRY)
-LOG_QUEUE = Gauge("sidecar_log_queue", "Decisions waiting to be written.", registry=REGISTRY)
-GENERATION = Gauge(
-    "sidecar_generation", "How often the configuration was replaced while running, plus one.", registry=REGISTRY
+IN_FLIGHT = _gauge("sidecar_scans_in_flight", "Scans running or waiting.")
+BODY_BYTES = _gauge("sidecar_body_bytes", "Memory reserved for the bodies of requests in flight.")
+CONNECTIONS = _gauge("sidecar_connections", "Connections of clients, on all ports.")
+LOG_QUEUE = _gauge("sidecar_log_queue", "Decisions waiting to be written.")
+GENERATION = _gauge(
+    "sidecar_generation", "How often the configuration was replaced while running, plus one.", over_workers=max
 )
-POLICY = Gauge("sidecar_policy_info", "The policies in force, by revision.", ("revision",), registry=REGISTRY)
-JUDGE_BUDGET = Gauge(
-    "sidecar_judge_budget_left_ratio", "Share of the judge budget that is left.", ("budget",), registry=REGISTRY
+POLICY = _gauge("sidecar_policy_info", "The policies in force, by revision.", ("revision",), over_workers=max)
+JUDGE_BUDGET = _gauge(
+    "sidecar_judge_budget_left_ratio", "Share of the judge budget that is left.", ("budget",), over_workers=min
 )
-BUILD = Gauge("sidecar_build_info", "The running version.", ("version",), registry=REGISTRY)
+BUILD = _gauge("sidecar_build_info", "The running version.", ("version",), over_workers=max)
 BUILD.labels(__version__).set(1)
-STORE_UP = Gauge("sidecar_store_up", "1 unless the latest access to the store failed.", registry=REGISTRY)
-READY = Gauge("sidecar_ready", "1 when ready to serve, else 0.", registry=REGISTRY)
+DEPENDENCIES = ("store", "redis", "judge", "upstream")
+DEPENDENCY_UP = _gauge(
+    "sidecar_dependency_up", "1 unless it cannot be used; 1 if there is none.", ("dependency",), over_workers=min
+)
+for _name in DEPENDENCIES:
+    DEPENDENCY_UP.labels(_name).set(1)
+READY = _gauge("sidecar_ready", "1 when ready to serve, else 0.", over_workers=min)
+WORKERS_MISSING = "sidecar_workers_missing"
+_gauge(WORKERS_MISSING, "Worker processes that do not run or do not react; 0 with a single process.")
 
-# A series that begins with its first event shows no rate for it: the common ones exist from the start.
-for _entry_point in ("inline", "api", "compat", "answer"):
-    for _action in ("allow", "block", "monitor"):
-        DECISIONS.labels(_entry_point, _action)
-for _status in ("400", "401", "403", "413", "415", "422", "429", "502", "503", "504"):
-    for _entry_point in ("inline", "compat", "own"):
-        REFUSED.labels(_entry_point, _status)
-for _cause in ("deadline", "overload", "budget", "error", "media", "token_ids", "reference"):
-    UNSCANNED.labels(_cause)
-for _layer in ("rules", "semantic", "llm_judge"):
-    LAYER_SECONDS.labels(_layer)
-    for _cause in ("deadline", "error"):
-        LAYER_FAILURES.labels(_layer, _cause)
-for _outcome in ("allow", "flag", "block", "unscanned"):
-    ANSWERS.labels(_outcome)
+_ENTRY_POINTS = ("inline", "api", "compat", "answer")
+_JUDGE_CAUSES = (
+    *("deadline", "unavailable", "garbage", "refusal", "swayed", "partial"),
+    *("budget", "queue_full", "breaker_open"),
+)
+_CAUSES = {
+    "rules": ("deadline", "error", "budget"),
+    "semantic": ("deadline", "error", "budget", "overload", "unavailable", "missing"),
+    "llm_judge": ("error", *_JUDGE_CAUSES),
+}
+_UNSCANNED = (
+    *("deadline", "overload", "budget", "error", "unavailable", "all"),
+    *("media", "token_ids", "reference", "oversize", "malformed", "encoding", "unknown_route", "files", "answer"),
+)
+_STATUSES = ("400", "401", "403", "404", "408", "413", "415", "422", "426", "429", "500", "502", "503", "504")
+_SERIES: tuple[tuple[Counter | Histogram, tuple[Iterable[str], ...]], ...] = (
+    (DECISIONS, (_ENTRY_POINTS, ("allow", "block", "monitor"))),
+    (DECISIONS, (("answer",), ("flag", "unscanned"))),
+    (SCAN_SECONDS, (_ENTRY_POINTS,)),
+    (REFUSED, (("inline", "compat", "own"), _STATUSES)),
+    (UNSCANNED, (_UNSCANNED,)),
+    *((LAYER_FAILURES, ((layer,), causes)) for layer, causes in _CAUSES.items()),
+    (LAYER_SECONDS, (_CAUSES,)),
+    (THREATS, (Label,)),
+    (ANSWERS, (("allow", "flag", "block", "unscanned"),)),
+    (NO_ROOM, (("body", "connection"),)),
+    (RELOADS, (("done", "rejected"),)),
+    (JUDGE_CALLS, (("answered", "cached", *_JUDGE_CAUSES),)),
+    (SHADOW, (("agreed", "disagreed", "failed", "dropped"),)),
+    (CACHE, (("rules", "semantic", "judge"), ("hit", "miss"))),
+    (CACHE, (("redis",), ("failed", "forged"))),
+)
+"""The label values of each family. They exist from the start: a series that begins with its first event has no rate."""
+for _family, _values in _SERIES:
+    for _labels in product(*_values):
+        _family.labels(*_labels)
 
 
 @lru_cache(maxsize=MAX_CACHED_SERIES)

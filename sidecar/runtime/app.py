@@ -25,7 +25,9 @@ from sidecar.decision_log import DecisionLog
 from sidecar.errors import ConfigError
 from sidecar.limits import MemoryBudget
 from sidecar.observability import tracing
-from sidecar.observability.metrics import POLICY, STORE_UP
+from sidecar.observability.dependencies import PROBE_INTERVAL, Health, dependencies
+from sidecar.observability.metrics import POLICY
+from sidecar.observability.worker_reports import REPORT_INTERVAL, WorkerReports
 from sidecar.policy import Policy
 from sidecar.runtime.builder import ServerContext
 from sidecar.runtime.reload import Reloader, reloadable, watched_files
@@ -39,6 +41,7 @@ from sidecar.server.middleware import error_boundary, no_server_header
 from sidecar.server.origins import CorsHeaders, allow_origins
 from sidecar.server.server import Site
 from sidecar.storage import Store
+from sidecar.types import Dependency
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 
@@ -54,14 +57,15 @@ _log = logs.get("app")
 class Sidecar:
     """A running sidecar: two listening sites over one snapshot. Use as an async context manager.
 
-    `config_file` and every file that the settings name are watched; `read` reads the settings again.
+    `config_file` and every file that the settings name are watched; `read` reads the settings again. `reports`: with
+    several workers, which share their ports.
     """
 
     def __init__(
         self,
         settings: Settings,
         *,
-        share_ports: bool = False,
+        reports: WorkerReports | None = None,
         config_file: Path | None = None,
         read: Callable[[], Settings] | None = None,
     ) -> None:
@@ -69,11 +73,13 @@ class Sidecar:
         self._read = read or (lambda: settings)
         self._latest = settings  # the settings read last, even if rejected: their files are watched
         self._reloader = Reloader(lambda: watched_files(self._latest, config_file), self._swap)
-        self._share_ports = share_ports
+        self._reports, self._share_ports = reports, reports is not None
         self.keyring: KeyRing
         self.store: Store
         self._shared: SharedResources
         self._current: Snapshot
+        self._readiness: Readiness
+        self._health: Health
         self.data_port = 0
         self.admin_port = 0
         self.grpc_port: int | None = None
@@ -115,7 +121,6 @@ class Sidecar:
         settings, stack = self.settings, self._stack
         stack.push_async_callback(await tracing.start(settings.telemetry))
         self.store = await Store.open(settings.store.url, settings.store.connections)
-        STORE_UP.set_function(lambda: 0.0 if self.store.problem else 1.0)
         stack.push_async_callback(self.store.close)
         secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), NO_EXPIRY)).value
         self.keyring = KeyRing(self.store, settings.auth)
@@ -135,7 +140,11 @@ class Sidecar:
         stack.push_async_callback(self._retire_all)
         await self._reloader.start()
         stack.push_async_callback(self._reloader.close)
-        await self._listen(self._data_app(), self._admin_app(decision_log, limiter, exceptions))
+        self._readiness = self._make_readiness(decision_log)
+        self._watch_dependencies()
+        await self._report_to_workers()
+        await self._listen(self._data_app(), self._admin_app(limiter, exceptions))
+        self._readiness.publish()
 
     def _data_app(self) -> web.Application:
         app = web.Application(
@@ -161,9 +170,7 @@ class Sidecar:
         exempt_prefix = f"{ENVOY}/" if self.settings.compat.envoy else None
         return allow_hosts(listen.hosts, listen=listen.host, exempt_prefix=exempt_prefix)
 
-    def _admin_app(
-        self, decision_log: DecisionLog, limiter: limits.Limiter, exceptions: RuleExceptions
-    ) -> web.Application:
+    def _admin_app(self, limiter: limits.Limiter, exceptions: RuleExceptions) -> web.Application:
         dependencies = Dependencies(
             self.settings,
             self.store,
@@ -179,7 +186,7 @@ class Sidecar:
         guarded = [allow_hosts(allowed_hosts(admin), setting="admin.url")] if is_loopback(admin.host) else []
         app = web.Application(middlewares=[error_boundary(traced=False), *guarded, dashboard.middleware()])
         app.on_response_prepare.append(no_server_header)
-        app.add_routes(admin_routes(self._readiness(decision_log)))
+        app.add_routes(admin_routes(self._readiness))
         app.add_routes(openapi.admin_routes(lambda: switched_on(self.settings)))
         app.add_routes(dashboard.routes())
         if self.settings.admin.quit:
@@ -210,14 +217,40 @@ class Sidecar:
         await self._current.retire()
         await asyncio.gather(*self._retiring, return_exceptions=True)
 
-    def _readiness(self, decision_log: DecisionLog) -> Readiness:
+    def _watch_dependencies(self) -> None:
+        self._health, probing = Health(self._dependencies), Background()
+        probing.repeat("dependencies_probe", self._health.probe, PROBE_INTERVAL)
+        self._stack.push_async_callback(probing.close)
+
+    def _make_readiness(self, decision_log: DecisionLog) -> Readiness:
         return Readiness(
-            lambda: self._problems(decision_log), self._degradations, lambda: self.policy.revision, self._status_fields
+            lambda: self._problems(decision_log),
+            self._degradations,
+            lambda: self.policy.revision,
+            self._status_fields,
+            self._reports,
         )
 
+    async def _report_to_workers(self) -> None:
+        """Publish the state of this worker until the end, and once more then."""
+        if self._reports is None:
+            return
+
+        async def publish() -> None:
+            self._readiness.publish()
+
+        reporting = Background()
+        reporting.repeat("worker_report", publish, REPORT_INTERVAL)
+        self._stack.push_async_callback(publish)
+        self._stack.push_async_callback(reporting.close)
+
     def _degradations(self) -> list[str]:
-        found = (self._reloader.state.rejected, self.store.problem)
-        return [*self._current.degraded, *(problem for problem in found if problem)]
+        found = (self._reloader.state.rejected, self._shared.decision_log.problem)
+        return [*self._current.degraded, *self._health.problems(), *(problem for problem in found if problem)]
+
+    def _dependencies(self) -> tuple[tuple[str, Dependency], ...]:
+        shared = dependencies(("store", self.store), ("redis", self._shared.limiter))
+        return *shared, *self._current.dependencies
 
     def _status_fields(self) -> dict[str, object]:
         return {"generation": self._reloader.state.generation, "restart_needed_for": self._waiting}

@@ -15,6 +15,7 @@ from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.detectors.rules import selftest, selftest_cache
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ModelError, PolicyError
+from sidecar.observability.dependencies import dependencies
 from sidecar.observability.metrics import LAYER_FAILURES
 from sidecar.policy import Policy, Rule
 from sidecar.policy.switches import apply_switches
@@ -23,7 +24,7 @@ from sidecar.scan import shadow
 from sidecar.scan.cache import CachedLayer, ReportCache
 from sidecar.scan.engine import ANY_SCORE, Engine, EngineConfig, ExceptionLookup, Stage
 from sidecar.storage import Disagreements
-from sidecar.types import Action, LayerName
+from sidecar.types import Action, Dependency, LayerName
 from sidecar.util import logs
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ _log = logs.get("pipeline")
 
 @dataclass(frozen=True, slots=True)
 class Scanner:
-    """The built scanner: its engine, the policy that it was built from, and the layers that are missing."""
+    """The built scanner: its engine, the policy that it was built from, missing layers, and what it depends on."""
 
     engine: Engine
     policy: Policy
     degraded: tuple[str, ...] = ()
+    dependencies: tuple[tuple[str, Dependency], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ async def open_scanner(
             await shadow_scanner.start()
             stack.push_async_callback(shadow_scanner.close)
             engine.observer = shadow_scanner.observe
-        yield Scanner(engine, rules, tuple(degraded))
+        judges = (("judge", stage.layer) for stage in stages if stage.layer.name is LayerName.LLM_JUDGE)
+        yield Scanner(engine, rules, tuple(degraded), dependencies(("redis", result_cache), *judges))
 
 
 async def _run_selftests(

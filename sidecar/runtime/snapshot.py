@@ -21,6 +21,7 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
+from sidecar.observability.dependencies import dependencies
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
 from sidecar.runtime.builder import Scanner, ServerContext, open_scanner
@@ -51,6 +52,7 @@ class Snapshot:
     ) -> None:
         self.settings, self.engine, self.policy = settings, scanner.engine, scanner.policy
         self.degraded = scanner.degraded
+        self.dependencies = (*scanner.dependencies, *dependencies(("upstream", upstream_client)))
         gatekeeper = Gatekeeper(shared.keyring, shared.limiter, settings)
         api = ScanApi(scanner.engine, shared.decision_log, gatekeeper, settings)
         personal = personal_rules(scanner.policy) if settings.scans_for_pii else None

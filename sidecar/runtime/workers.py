@@ -2,13 +2,15 @@
 
 The kernel distributes connections over the workers (SO_REUSEPORT). Each is a complete sidecar; they share the store,
 Redis where configured, and the memory loaded before the fork. A worker that dies is restarted, with a growing delay
-while it keeps dying, so that a failing start does not loop.
+while it keeps dying, so that a failing start does not loop. A wrong configuration ends all of them at the start; later
+those that still serve under the last good one go on.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
@@ -19,7 +21,7 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
 STEADY = 30.0
 MISCONFIGURED = 2
-"""Exit code of a worker whose configuration is wrong: a restart would not help, so all workers stop."""
+"""Exit code of a worker whose configuration is wrong: if no other worker serves, all stop."""
 UNAVAILABLE = 75
 """Exit code of a worker that cannot start now (`EX_TEMPFAIL` of sysexits): it is started again, the others go on."""
 _STOP = {signal.SIGTERM, signal.SIGINT}
@@ -37,10 +39,11 @@ class _Worker:
     due: float = 0.0
 
 
-def fork_workers(count: int) -> int:
+def fork_workers(count: int, has_served: Callable[[int], bool] = lambda _number: False) -> int:
     """Returns in each worker, with its number; call it before starting threads.
 
-    The calling process supervises them until SIGTERM or SIGINT, and ends with `SystemExit`.
+    `has_served`: whether the worker of that number, or a predecessor of it, ever served. The calling process supervises
+    them until SIGTERM or SIGINT, and ends with `SystemExit`.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     workers, code = [_Worker(number) for number in range(count)], None
@@ -49,7 +52,7 @@ def fork_workers(count: int) -> int:
             if code is None and not worker.pid and worker.due <= monotonic() and not _fork(worker):
                 return worker.number
         code = _handle_signal(_wait(workers if code is None else []), workers, code)
-        code = _reap(workers, code)
+        code = _reap(workers, code, has_served)
     raise SystemExit(code)
 
 
@@ -87,19 +90,25 @@ def _signal_all(workers: list[_Worker], number: signal.Signals) -> None:
             os.kill(worker.pid, number)
 
 
-def _reap(workers: list[_Worker], code: int | None) -> int | None:
-    """Collect exited workers and schedule their restarts; a worker that cannot start stops all."""
+def _reap(workers: list[_Worker], code: int | None, has_served: Callable[[int], bool]) -> int | None:
+    """Collect exited workers and schedule their restarts; a wrong configuration stops all, unless others serve."""
     for worker in workers:
         ended, status = os.waitpid(worker.pid, os.WNOHANG) if worker.pid else (0, 0)
         if not ended:
             continue
         worker.pid, exit_code = 0, os.waitstatus_to_exitcode(status)
-        if code is None and exit_code == MISCONFIGURED:
+        if code is not None:
+            continue
+        if exit_code == MISCONFIGURED and not any(other.pid and has_served(other.number) for other in workers):
             code = exit_code
             _signal_all(workers, signal.SIGTERM)
-        elif code is None:
-            steady = monotonic() - worker.since > STEADY
-            worker.pause = FIRST_PAUSE if steady else min(worker.pause * 2, LONGEST_PAUSE)
-            worker.due = monotonic() + worker.pause
-            _log.error("worker_died", worker=worker.number, code=exit_code, restart_in=worker.pause)
+        else:
+            _schedule_restart(worker, exit_code)
     return code
+
+
+def _schedule_restart(worker: _Worker, exit_code: int) -> None:
+    steady = monotonic() - worker.since > STEADY
+    worker.pause = FIRST_PAUSE if steady else min(worker.pause * 2, LONGEST_PAUSE)
+    worker.due = monotonic() + worker.pause
+    _log.error("worker_died", worker=worker.number, code=exit_code, restart_in=worker.pause)

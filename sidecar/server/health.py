@@ -10,6 +10,7 @@ from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from sidecar.observability.metrics import READY, REGISTRY
+from sidecar.observability.worker_reports import Status, WorkerReports
 from sidecar.util import json
 
 Problems = Callable[[], Sequence[str]]
@@ -23,15 +24,11 @@ async def health(_request: web.Request) -> web.Response:
     return web.json_response({"status": "ok"})
 
 
-async def metrics(_request: web.Request) -> web.Response:
-    """All metrics of this process, in Prometheus' text format."""
-    return web.Response(body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-
 class Readiness:
-    """Answers `/ready` and `/startup` from functions that list problems that forbid traffic, and degradations.
+    """Answers `/ready`, `/startup` and `/metrics` from functions that list problems and degradations.
 
-    `details`: further fields of `/ready`.
+    Problems forbid traffic. `details`: further fields of `/ready`. `reports`: those of all workers, for which the one
+    that is asked answers.
     """
 
     def __init__(
@@ -40,28 +37,52 @@ class Readiness:
         degraded: Problems,
         revision: Callable[[], str],
         details: Callable[[], Mapping[str, object]] = dict,
+        reports: WorkerReports | None = None,
     ) -> None:
         self._problems = problems
         self._degraded = degraded
         self._revision = revision
         self._details = details
+        self._reports = reports
         READY.set_function(lambda: 0.0 if self._problems() else 1.0)
+
+    def publish(self) -> None:
+        """Tell the other workers the state of this one."""
+        if self._reports is not None:
+            self._reports.publish(self._own_status())
+
+    def _own_status(self) -> Status:
+        problems = self._problems()
+        return Status(problems, self._degraded(), starting=STARTING in problems)
+
+    def _status(self) -> Status:
+        if self._reports is None:
+            return self._own_status()
+        self.publish()
+        return self._reports.status()
 
     async def ready(self, _request: web.Request) -> web.Response:
         """200 if ready (`ok`, or `degraded` if the policy allows), else 503; with problems and revision."""
-        problems, degraded = list(self._problems()), list(self._degraded())
+        status = self._status()
         body = {
-            "status": "not ready" if problems else "degraded" if degraded else "ok",
-            "problems": problems + degraded,
+            "status": "not ready" if status.problems else "degraded" if status.degraded else "ok",
+            "problems": [*status.problems, *status.degraded],
             "policy_revision": self._revision(),
             **self._details(),
         }
-        return web.Response(status=503 if problems else 200, body=json.dumps(body), content_type="application/json")
+        code = 503 if status.problems else 200
+        return web.Response(status=code, body=json.dumps(body), content_type="application/json")
 
     async def startup(self, _request: web.Request) -> web.Response:
         """200 once models and policies are loaded and self-tested and the ports are open, whatever happens later."""
-        starting = STARTING in self._problems()
+        starting = self._status().starting
         return web.json_response({"status": STARTING if starting else "started"}, status=503 if starting else 200)
+
+    async def metrics(self, _request: web.Request) -> web.Response:
+        """All metrics of this process, or of all workers, in Prometheus' text format."""
+        self.publish()
+        body = generate_latest(REGISTRY) if self._reports is None else self._reports.metrics()
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 async def quit_process(request: web.Request) -> web.Response:
@@ -88,5 +109,5 @@ def admin_routes(readiness: Readiness) -> list[web.RouteDef]:
         web.get("/health", health),
         web.get("/ready", readiness.ready),
         web.get("/startup", readiness.startup),
-        web.get("/metrics", metrics),
+        web.get("/metrics", readiness.metrics),
     ]

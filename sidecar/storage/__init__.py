@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from sidecar.errors import StoreError
 from sidecar.storage.admins import Admin, Admins, ChangeResult, Invitation, Role, valid_name
 from sidecar.storage.analytics import Analytics, Bucket, Group, Totals
 from sidecar.storage.audit import Audit, Event
@@ -77,6 +80,11 @@ class Store:
     def problem(self) -> str | None:
         """Why the latest access failed; None if it succeeded. Without the password."""
         return self._database.problem
+
+    async def probe(self) -> None:
+        """Access the database once, which sets or clears `problem`."""
+        with suppress(StoreError):
+            await self._database.ping()
 
     @classmethod
     async def open(cls, url: str, connections: int = CONNECTIONS) -> Store:

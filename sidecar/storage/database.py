@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Table, event, text
 from sqlalchemy.engine import URL, Connection
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from sidecar.errors import StoreError, StoreUnavailable
@@ -32,6 +32,8 @@ MIGRATION_TIMEOUT = 60.0
 SMALL_LIST = 8
 CONNECTIONS = 10
 """Connections of a pool at most; half of them are kept open."""
+_LASTING = (ProgrammingError, IntegrityError, DataError, NotSupportedError)
+"""Errors of a statement or of a permission. All others may pass: read-only, full, shutting down, no connection left."""
 _MIGRATION_LOCK = 0x70736B5F  # an arbitrary number, the same on every replica
 
 
@@ -92,6 +94,11 @@ class Database:
                 async with connection.begin():
                     yield connection
 
+    async def ping(self) -> None:
+        """The smallest read. Raises `StoreError` on failure."""
+        async with self.read() as connection:
+            await connection.execute(text("SELECT 1"))
+
     async def insert_new(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows, all or nothing, skipping those whose primary key exists."""
         statement = self._insert(table).on_conflict_do_nothing()
@@ -130,10 +137,10 @@ class Database:
             yield
         except TimeoutError:
             raise StoreUnavailable(f"{self.name} does not answer in time") from None
-        except (OperationalError, InterfaceError, OSError) as error:
-            raise StoreUnavailable(f"{self.name}: {_reason(error)}") from None
-        except SQLAlchemyError as error:
+        except _LASTING as error:
             raise StoreError(f"{self.name}: {_reason(error)}") from None
+        except (SQLAlchemyError, OSError) as error:
+            raise StoreUnavailable(f"{self.name}: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:
@@ -203,7 +210,8 @@ async def _sqlite(url: str, time_limit: float, connections: int) -> Database:
     try:
         await asyncio.to_thread(_prepare, path, time_limit)
     except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"SQLite file {path}: {_reason(error)}") from None
+        kind = StoreUnavailable if "locked" in str(error) else StoreError
+        raise kind(f"SQLite file {path}: {_reason(error)}") from None
     engine = create_async_engine(
         URL.create("sqlite+aiosqlite", database=path),
         connect_args={"timeout": time_limit, "isolation_level": None},

@@ -20,6 +20,8 @@ from sidecar.util.tasks import Background
 
 CHANNEL = "sidecar"
 RECONNECT_INTERVAL = 1.0
+LONGEST_PAUSE = 16.0
+"""Most seconds between two attempts to listen: the pause doubles while they fail."""
 CHECK_INTERVAL = 20.0
 CHECK_TIMEOUT = 5.0
 EVERYTHING = ""
@@ -34,6 +36,7 @@ class Notices:
         self._database = database
         self._listeners: dict[str, list[Listener]] = {}
         self._background = Background()
+        self._pause = 0.0
 
     def subscribe(self, topic: str, listener: Listener) -> None:
         """Call `listener` with the changed subject, `EVERYTHING` if unknown. It must not block."""
@@ -66,8 +69,14 @@ class Notices:
         try:
             connection = await self._database.connect()
         except StoreError as error:
-            _log.warning("notices_unheard", error=error)
+            if not self._pause:
+                _log.warning("notices_unheard", error=error)  # once, until it listens again
+            self._pause = min(max(self._pause * 2, RECONNECT_INTERVAL), LONGEST_PAUSE)
+            await asyncio.sleep(self._pause - RECONNECT_INTERVAL)  # `repeat` adds the interval
             return
+        if self._pause:
+            _log.info("notices_heard_again")
+        self._pause = 0.0
         disconnected = asyncio.Event()
         try:
             connection.add_termination_listener(lambda *_: disconnected.set())

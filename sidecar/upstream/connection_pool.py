@@ -10,6 +10,7 @@ import asyncio
 import socket
 import ssl
 import time
+from contextlib import suppress
 
 from aiohappyeyeballs import start_connection
 from aiohttp.client_proto import ResponseHandler
@@ -77,6 +78,17 @@ class ConnectionPool:
         self._timeout = timeout
         self._idle: list[tuple[Connection, float]] = []
         self._sweeper: asyncio.TimerHandle | None = None
+        self.problem: str | None = None
+        """Why the latest attempt to connect failed; None if it succeeded, or before the first."""
+
+    async def probe(self) -> None:
+        """Connect anew if the latest attempt failed."""
+        if self.problem is None:
+            return
+        with suppress(ConnectError, ConnectTimeout):
+            connection = await self.acquire(fresh=True)
+            connection.force_close()
+            self.release(connection)
 
     async def acquire(self, *, fresh: bool = False) -> Connection:
         """A connection for one request; `fresh`: a new one. Raises `ConnectError` or `ConnectTimeout`."""
@@ -93,7 +105,7 @@ class ConnectionPool:
         await self._slots.acquire()
         try:
             connection = None if fresh else self._pop_idle()  # a connection is falsy: it is an empty queue
-            return await self._connect() if connection is None else connection
+            return await self._observed_connect() if connection is None else connection
         except BaseException:
             self._slots.release()
             raise
@@ -107,6 +119,21 @@ class ConnectionPool:
                 return connection
             connection.close()
         return None
+
+    async def _observed_connect(self) -> Connection:
+        """Connect, and note the outcome. A client that leaves early says nothing about the upstream."""
+        started_at = time.monotonic()
+        try:
+            connection = await self._connect()
+        except ConnectError as error:
+            self.problem = str(error)
+            raise
+        except asyncio.CancelledError:
+            if time.monotonic() - started_at > self._timeout / 2:
+                self.problem = "no connection in time"
+            raise
+        self.problem = None
+        return connection
 
     async def _connect(self) -> Connection:
         try:

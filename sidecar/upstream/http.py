@@ -90,6 +90,15 @@ class HttpUpstream:
             proxy=proxy,
         )
 
+    @property
+    def problem(self) -> str | None:
+        """See `Dependency`."""
+        return f"upstream {self._origin} cannot be reached: {self._pool.problem}" if self._pool.problem else None
+
+    async def probe(self) -> None:
+        """See `Dependency`."""
+        await self._pool.probe()
+
     def send(self, request: UpstreamRequest) -> AbstractAsyncContextManager[UpstreamResponse]:
         """See `Upstream`."""
         return _Exchange(self._begin(request))

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 
 import aiohttp
 
+from sidecar.types import Dependency
 from sidecar.upstream.message import Upstream, UpstreamRequest, UpstreamResponse
 from sidecar.util import by_model
 
@@ -16,6 +17,19 @@ class ModelRouter:
 
     def __init__(self, default: Upstream, routes: Mapping[str, Upstream]) -> None:
         self._default, self._routes = default, routes
+
+    @property
+    def problem(self) -> str | None:
+        """See `Dependency`: those of all upstreams."""
+        return "; ".join(part.problem for part in self._dependencies() if part.problem) or None
+
+    async def probe(self) -> None:
+        """See `Dependency`."""
+        for part in self._dependencies():
+            await part.probe()
+
+    def _dependencies(self) -> list[Dependency]:
+        return [part for part in (self._default, *self._routes.values()) if isinstance(part, Dependency)]
 
     def send(self, request: UpstreamRequest) -> AbstractAsyncContextManager[UpstreamResponse]:
         """See `Upstream`."""

@@ -296,10 +296,12 @@ async def test_rows_wait_while_the_database_is_down(capfd: pytest.CaptureFixture
         await until_failing(True, required, optional)
         assert not required.healthy
         assert optional.healthy
+        assert str(optional.problem).startswith("decisions wait to be written: PostgreSQL at ")
         await asyncio.to_thread(server.start)
         await until_failing(False, required, optional)
         await until_written(required, store, 251)
         assert required.healthy
+        assert optional.problem is None
         for decision_log in (required, optional):
             await decision_log.close()
         await store.close()

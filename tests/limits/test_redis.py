@@ -121,3 +121,22 @@ async def test_unused_keys_expire_in_redis(redis: servers.RedisServer) -> None:
     await limiter.take("short", Rate(1, 10.0), 5)
     assert 0 < await limiter._client.pttl("sidecar:rate:short") <= 10_001
     await limiter.close()
+
+
+async def test_a_probe_finds_a_stopped_redis_without_a_request() -> None:
+    """And its return."""
+    with servers.redis() as server:
+        limiter = RedisLimiter(server.url, MemoryLimiter(), timeout=0.3)
+        await limiter.probe()
+        assert limiter.problem is None
+        server.stop()
+        deadline = time.monotonic() + 60
+        while limiter.problem is None and time.monotonic() < deadline:
+            await limiter.probe()
+            await asyncio.sleep(0.05)
+        assert limiter.problem == "Redis of the limits does not answer, each process limits by itself"
+        await asyncio.to_thread(server.start)
+        while limiter.problem is not None and time.monotonic() < deadline:
+            await limiter.probe()
+        assert limiter.problem is None
+        await limiter.close()

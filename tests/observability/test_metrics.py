@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
-from support import SidecarProcess
+from support import ONE_RULE, SidecarProcess, StartSidecar
 
 from sidecar import __version__
 from sidecar.observability.metrics import REGISTRY
@@ -74,6 +75,48 @@ def test_a_running_server_exports_every_series_that_is_queried(rules_sidecar: Si
     expected = {re.sub(r"_(bucket|count|total)$", "", name) for name in queried}
     assert expected <= set(served)
     assert all(family.documentation for family in served.values())
+
+
+FRESH = """
+import sidecar.cli.main
+from sidecar.observability.metrics import REGISTRY
+print(*(family.name for family in REGISTRY.collect() if not family.samples))
+"""
+
+
+def test_every_family_has_series_from_the_start() -> None:
+    """In a process that has served nothing; the revision and the judge's budget are known once they are loaded."""
+    process = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
+    assert set(process.stdout.split()) <= {"sidecar_policy_info", "sidecar_judge_budget_left_ratio"}
+
+
+def counter_series(running: SidecarProcess) -> dict[tuple[str, ...], float]:
+    """All series of counters and histograms."""
+    families = parse(httpx.get(f"{running.admin}/metrics", timeout=30).text)
+    samples = (sample for family in families if family.type != "gauge" for sample in family.samples)
+    return {(sample.name, *sample.labels.values()): sample.value for sample in samples}
+
+
+def test_ordinary_traffic_makes_no_series(start_sidecar: StartSidecar) -> None:
+    """Scans, blocks, errors of every entry point: each event is counted by a series that was 0 before."""
+    running = start_sidecar(ONE_RULE)
+    before = counter_series(running)
+    attack = {"prompt": "canary-4711"}
+    chat = {"model": "m", "messages": [{"role": "user", "content": "Good morning"}]}
+    key = {"Authorization": f"Bearer {running.new_key()['key']}"}
+    for path, body, headers in (
+        ("/api/v1/prompt/scan", attack, key),
+        ("/api/v1/prompt/scan", {"prompt": 1}, key),
+        ("/api/v1/prompt/scan", attack, {}),
+        ("/v1/chat/completions", chat, key),
+        ("/v1/chat/completions", {"messages": 1}, key),
+        ("/v1/nothing/of/the/kind", chat, key),
+    ):
+        httpx.post(running.base + path, json=body, headers=headers, timeout=30)
+    after = counter_series(running)
+    assert set(after) == set(before)
+    counted = [name for name, value in after.items() if value != before[name]]
+    assert len(counted) > 5
 
 
 def test_the_version_is_a_metric() -> None:

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import grpc
 import pytest
+import servers
 from aiohttp import ClientSession
+from prometheus_client.parser import text_string_to_metric_families as parse
+from support import free_port
 
 from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 from sidecar.config import Settings
@@ -107,3 +110,96 @@ async def main():
 asyncio.run(main())
 """
     assert subprocess.run([sys.executable, "-c", script], timeout=100, check=False).returncode == 0
+
+
+async def state(running: Sidecar) -> tuple[int, str, str, dict[str, float]]:
+    """Status, summary and problems of /ready, and the gauges of the dependencies, over HTTP."""
+    admin = f"http://127.0.0.1:{running.admin_port}"
+    async with ClientSession() as session:
+        async with session.get(f"{admin}/ready") as answer:
+            ready = await answer.json()
+            status = answer.status
+        async with session.get(f"{admin}/metrics") as answer:
+            families = {family.name: family for family in parse(await answer.text())}
+    gauges = {sample.labels["dependency"]: sample.value for sample in families["sidecar_dependency_up"].samples}
+    return status, ready["status"], " | ".join(ready["problems"]), gauges
+
+
+async def until_up(running: Sidecar, **expected: float) -> tuple[int, str, str]:
+    """What /ready says once the gauges have these values."""
+    deadline = asyncio.get_running_loop().time() + 90
+    while True:
+        *ready, gauges = await state(running)
+        if {name: gauges[name] for name in expected} == expected:
+            return ready[0], ready[1], ready[2]
+        assert asyncio.get_running_loop().time() < deadline, gauges
+        await asyncio.sleep(0.2)
+
+
+async def test_whatever_is_away_is_told_without_traffic_and_while_it_lasts(tmp_path: Path) -> None:
+    """Store, Redis, judge and upstream: degraded with the reason and a gauge, still 200; and back by itself."""
+    with servers.postgresql() as store, servers.redis() as redis:
+        upstream_port = free_port()
+        configured = settings(
+            tmp_path,
+            store={"url": store.new_database()},
+            limits={"url": redis.url},
+            cache={"url": redis.url},
+            layers={
+                "semantic": {"enabled": False},
+                "llm_judge": {"url": f"http://127.0.0.1:{free_port()}/v1", "model": "judge"},
+            },
+            upstream={"url": f"http://127.0.0.1:{upstream_port}"},
+            auth={"inline": "optional"},
+        )
+        async with Sidecar(configured) as running, ClientSession() as session:
+            assert "the judge cannot be used" in (await until_up(running, store=1, redis=1, judge=0, upstream=1))[2]
+            chat = {"model": "m", "messages": [{"role": "user", "content": "Good morning"}]}
+            url = f"http://127.0.0.1:{running.data_port}/v1/chat/completions"
+            async with session.post(url, json=chat) as answer:
+                assert answer.status == 502
+            store.stop()
+            redis.stop()
+            status, summary, problems = await until_up(running, store=0, redis=0, judge=0, upstream=0)
+            assert (status, summary) == (200, "degraded")
+            assert "PostgreSQL at" in problems
+            assert servers.PASSWORD not in problems
+            assert "Redis of the limits" in problems
+            assert f"upstream http://127.0.0.1:{upstream_port}" in problems
+            await asyncio.to_thread(store.start)
+            await asyncio.to_thread(redis.start)
+            server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", upstream_port)
+            problems = (await until_up(running, store=1, redis=1, upstream=1))[2]
+            assert problems.startswith("the judge cannot be used")
+            server.close()
+
+
+def set_read_only(postgres: servers.PostgreSql, url: str, state: str) -> None:
+    """Make a database read-only, or not, for its next connections; those that are open are closed."""
+    name = url.rpartition("/")[2]
+    postgres.sql(f"ALTER DATABASE {name} SET default_transaction_read_only = {state}")
+    postgres.sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        name,
+    )
+
+
+async def test_a_store_that_is_read_only_is_told_as_decisions_that_wait(
+    tmp_path: Path, postgres: servers.PostgreSql
+) -> None:
+    """Reads go on, so the store is up; the rows that cannot be written are the problem."""
+    url = postgres.new_database()
+    configured = settings(tmp_path, store={"url": url}, auth={"inline": "optional"})
+    async with Sidecar(configured) as running, ClientSession() as session:
+        set_read_only(postgres, url, "on")
+        chat = {"model": "m", "messages": [{"role": "user", "content": "Good morning"}]}
+        proxy = f"http://127.0.0.1:{running.data_port}/v1/chat/completions"
+        async with session.post(proxy, json=chat) as answer:
+            assert answer.status == 200
+        deadline = asyncio.get_running_loop().time() + 60
+        while "decisions wait to be written" not in (await state(running))[2]:
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.2)
+        assert (await state(running))[:2] == (200, "degraded")
+        set_read_only(postgres, url, "off")

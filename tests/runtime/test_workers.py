@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx2 as httpx
 import servers
-from support import ONE_RULE, RULES_ONLY, StartSidecar
+from prometheus_client.parser import text_string_to_metric_families as parse
+from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar
 
 
 def children(parent: int) -> set[int]:
@@ -74,6 +77,65 @@ def test_a_configuration_error_stops_the_supervisor(start_sidecar: StartSidecar,
     assert "ended with 2" in process
 
 
+def answers(url: str) -> bool:
+    """Whether the inline proxy answers a chat, each time over a new connection."""
+    chat = {"model": "m", "messages": [{"role": "user", "content": "Good morning"}]}
+    try:
+        return httpx.post(url + "/v1/chat/completions", json=chat, timeout=30).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def readiness(running: SidecarProcess) -> dict[str, Any]:
+    """What /ready says; another worker may answer each time."""
+    found: dict[str, Any] = httpx.get(running.admin + "/ready", timeout=30).json()
+    return found
+
+
+def counted(running: SidecarProcess) -> float:
+    """The decisions of the inline proxy, as one scrape has them."""
+    families = {family.name: family for family in parse(httpx.get(running.admin + "/metrics", timeout=30).text)}
+    samples = families["sidecar_decisions"].samples
+    return sum(s.value for s in samples if s.name.endswith("_total") and s.labels["door"] == "inline")
+
+
+def test_a_scrape_has_the_counts_of_all_workers_whichever_answers(start_sidecar: StartSidecar) -> None:
+    """Many scrapes over new connections agree, and the sum does not fall when a worker is killed and replaced."""
+    running = start_sidecar({**ONE_RULE, "auth": {"inline": "optional"}}, "--workers", "2")
+    assert running.process is not None
+    parent = running.process.pid
+    wait_until(lambda: running.output.count("listen_started") == 2)
+    assert all(answers(running.base) for _ in range(20))
+    wait_until(lambda: counted(running) == 20)
+    assert {counted(running) for _ in range(12)} == {20}
+    os.kill(min(children(parent)), signal.SIGKILL)
+    assert counted(running) == 20
+    wait_until(lambda: running.output.count("listen_started") == 3)
+    assert {counted(running) for _ in range(12)} == {20}
+    assert answers(running.base)
+    wait_until(lambda: counted(running) == 21)
+    assert running.stop() == 0
+
+
+def test_a_worker_that_meets_a_broken_configuration_leaves_the_others_alone(start_sidecar: StartSidecar) -> None:
+    """A worker is killed while the settings file is wrong: the other one serves, and both do once it is mended."""
+    running = start_sidecar({**ONE_RULE, "auth": {"inline": "optional"}}, "--workers", "2")
+    assert running.process is not None
+    parent = running.process.pid
+    wait_until(lambda: running.output.count("listen_started") == 2)
+    good = running.config.read_text("utf-8")
+    running.config.write_text("nonsense: true\n" + good, "utf-8")
+    survivor = max(children(parent))
+    os.kill(min(children(parent)), signal.SIGKILL)
+    wait_until(lambda: running.output.count("worker_died") >= 3)
+    assert survivor in children(parent)
+    assert all(answers(running.base) for _ in range(10))
+    running.config.write_text(good, "utf-8")
+    wait_until(lambda: running.output.count("listen_started") == 3)
+    assert survivor in children(parent)
+    assert running.stop() == 0
+
+
 def test_a_worker_that_cannot_reach_the_store_is_started_again_and_the_others_go_on(
     start_sidecar: StartSidecar,
 ) -> None:
@@ -88,11 +150,34 @@ def test_a_worker_that_cannot_reach_the_store_is_started_again_and_the_others_go
         victim = min(children(parent))
         survivor = max(children(parent))
         os.kill(victim, signal.SIGKILL)
-        wait_until(lambda: "store_unreachable" in running.output, 90)
+        wait_until(lambda: running.output.count("store_unreachable") >= 2, 90)
         assert running.process.poll() is None
         assert survivor in children(parent)
-        wait_until(lambda: alive(running.base))
+        assert all(answers(running.base) for _ in range(10))
+        wait_until(lambda: "worker" in str(readiness(running)["problems"]))
+        assert readiness(running)["status"] == "degraded"
         store.start()
         wait_until(lambda: running.output.count("listen_started") == 3, 90)
         assert survivor in children(parent)
+        assert all(answers(running.base) for _ in range(10))
+        wait_until(lambda: readiness(running)["status"] == "ok")
         assert running.stop() == 0
+
+
+def test_too_few_connections_at_the_start_are_waited_for(postgres: servers.PostgreSql, tmp_path: Path) -> None:
+    """PostgreSQL refuses every connection ("too many"): the supervisor lives, and both workers serve later."""
+    postgres.sql(f"CREATE ROLE few LOGIN PASSWORD '{servers.PASSWORD}' CONNECTION LIMIT 0")
+    url = postgres.new_database()
+    postgres.sql(f"ALTER DATABASE {url.rpartition('/')[2]} OWNER TO few")
+    settings = {**ONE_RULE, "store": {"url": url.replace("//postgres:", "//few:")}}
+    running = SidecarProcess(tmp_path, settings, ("--workers", "2"))
+    starting = threading.Thread(target=running.start)
+    starting.start()
+    wait_until((tmp_path / "output").exists)
+    wait_until(lambda: running.output.count("too many connections") >= 4, 90)
+    assert running.process is not None
+    assert running.process.poll() is None
+    postgres.sql("ALTER ROLE few CONNECTION LIMIT -1")
+    wait_until(lambda: running.output.count("listen_started") == 2, 90)
+    starting.join()
+    assert running.stop() == 0

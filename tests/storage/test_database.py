@@ -20,7 +20,7 @@ import servers
 from sqlalchemy import text
 from support import outcomes
 
-from sidecar.errors import StoreError
+from sidecar.errors import StoreError, StoreUnavailable
 from sidecar.storage import Store
 from sidecar.storage.database import Database
 
@@ -296,3 +296,39 @@ async def test_the_connections_of_a_process_are_bounded(postgres: servers.Postgr
     await holding
     await database.close()
     assert max(seen) in {1, 2}
+
+
+async def kind_of_failure(store: Store, statement: str) -> type[StoreError]:
+    """The class of the error that a statement ends with."""
+    with pytest.raises(StoreError) as caught:
+        async with store._database.write() as connection:
+            await connection.execute(text(statement))
+    return type(caught.value)
+
+
+async def test_only_errors_that_last_are_not_called_unavailable(postgres: servers.PostgreSql) -> None:
+    """Read-only, terminated and out of connections may pass; a statement that makes no sense does not."""
+    url = postgres.new_database()
+    database = url.rpartition("/")[2]
+    store = await Store.open(url)
+    assert await kind_of_failure(store, "SELECT nonsense") is StoreError
+    assert await kind_of_failure(store, "SELECT pg_terminate_backend(pg_backend_pid())") is StoreUnavailable
+    postgres.sql(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    await store.close()
+    assert await kind_of_failure(store, "CREATE TABLE refused (id int)") is StoreUnavailable
+    assert store.problem is not None
+    await store.close()
+
+
+async def test_a_locked_file_may_be_free_later(tmp_path: Path) -> None:
+    """A SQLite file that another process holds is unavailable; one that is no database stays unusable."""
+    path = tmp_path / "store.db"
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreUnavailable):
+        await Database.open(f"sqlite:///{path}", time_limit=0.3)
+    holder.close()
+    (tmp_path / "other.db").write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreError) as caught:
+        await Database.open(f"sqlite:///{tmp_path}/other.db", time_limit=0.3)
+    assert type(caught.value) is StoreError

@@ -23,11 +23,11 @@ PATIENCE = 4.0
 """Less than a key is believed for, so that waiting alone would not do."""
 
 
-async def until(true: Callable[[], bool]) -> float:
+async def until(true: Callable[[], bool], patience: float = PATIENCE) -> float:
     """Seconds until the condition holds."""
     began = time.monotonic()
     while not true():
-        assert time.monotonic() - began < PATIENCE
+        assert time.monotonic() - began < patience
         await asyncio.sleep(0.01)
     return time.monotonic() - began
 
@@ -84,6 +84,26 @@ async def test_after_a_reconnection_caches_are_dropped(url: str, postgres: serve
     await until(lambda: heard == ["", ""])
     await store.notices.close()
     await store.close()
+
+
+async def test_a_database_that_is_away_is_reported_once_and_tried_less_and_less(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The pauses double and the log has one line; listening begins again once the database is back."""
+    with servers.postgresql() as away:
+        store = await Store.open(away.new_database())
+        away.stop()
+        await store.notices.start()
+        await until(lambda: store.notices._pause >= 4, 90)
+        away.start()
+        heard: list[str] = []
+        store.notices.subscribe("keys", heard.append)
+        await until(lambda: bool(heard), 90)
+        await store.notices.close()
+        await store.close()
+    output = capsys.readouterr()
+    assert (output.out + output.err).count("notices_unheard") == 1
+    assert (output.out + output.err).count("notices_heard_again") == 1
 
 
 async def test_without_notifications_caches_expire(tmp_path: Path) -> None:

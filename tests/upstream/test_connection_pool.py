@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -110,3 +111,37 @@ async def test_a_failed_connection_frees_its_slot() -> None:
     for _ in range(3):
         with pytest.raises(ConnectError, match="connection refused"):
             await pool.acquire()
+
+
+async def test_the_latest_attempt_to_connect_is_the_health() -> None:
+    """Nothing is tried while nothing failed; after a failure a probe finds the upstream again."""
+    port = free_port()
+    pool = ConnectionPool("127.0.0.1", port, tls=None, max_connections=1, timeout=30.0)
+    await pool.probe()
+    assert pool.problem is None
+    with pytest.raises(ConnectError):
+        await pool.acquire()
+    assert pool.problem == "connection refused"
+    await pool.probe()
+    assert pool.problem == "connection refused"
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", port)
+    await pool.probe()
+    assert pool.problem is None
+    server.close()
+    await pool.close()
+
+
+async def test_an_upstream_that_accepts_nothing_in_time_is_a_problem_a_client_that_leaves_is_none() -> None:
+    """A TLS handshake that is never answered: a cancelled request says nothing, a timeout does."""
+    async with listener() as (port, _):
+        pool = ConnectionPool("127.0.0.1", port, tls=ssl.create_default_context(), max_connections=1, timeout=60.0)
+        leaving = asyncio.ensure_future(pool.acquire())
+        await asyncio.sleep(0.1)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert pool.problem is None
+        impatient = ConnectionPool("127.0.0.1", port, tls=pool.tls, max_connections=1, timeout=0.2)
+        with pytest.raises(ConnectTimeout):
+            await impatient.acquire()
+        assert impatient.problem == "no connection in time"

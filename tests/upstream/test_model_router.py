@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 from inline_proxy import CHAT, eventually, run_proxy
 from multidict import CIMultiDict
 from recording import Received, recording, respond
+from support import free_port
 
 from sidecar import upstream
 from sidecar.config import ModelOverrides
 from sidecar.config import Upstream as UpstreamSettings
-from sidecar.errors import ConfigError
+from sidecar.errors import ConfigError, UpstreamError
+from sidecar.types import Dependency
 from sidecar.upstream import UpstreamRequest
 
 
@@ -63,3 +66,23 @@ async def test_an_unusable_entry_is_an_error_at_startup() -> None:
 def test_a_request_carries_its_model_to_the_upstream() -> None:
     """None if the request names no model."""
     assert UpstreamRequest("GET", "/v1/models", CIMultiDict()).model is None
+
+
+async def test_the_health_is_that_of_every_provider() -> None:
+    """The provider that cannot be reached is named, and found again by a probe."""
+    async with recording(respond(b"{}")) as reached:
+        away = free_port()
+        models = {"claude-*": ModelOverrides.model_validate({"upstream": {"url": f"http://127.0.0.1:{away}"}})}
+        router = await upstream.open(UpstreamSettings(url=reached.url), models)
+        assert isinstance(router, Dependency)
+        assert router.problem is None
+        for model in ("gpt-4o", "claude-x"):
+            with suppress(UpstreamError):
+                async with router.send(UpstreamRequest("GET", "/v1/models", CIMultiDict(), model=model)):
+                    pass
+        assert router.problem == f"upstream http://127.0.0.1:{away} cannot be reached: connection refused"
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", away)
+        await router.probe()
+        assert router.problem is None
+        server.close()
+        await router.close()

@@ -40,6 +40,8 @@ TIMEOUT_MARGIN = 1.0
 BYTES_PER_TOKEN = 3
 """A text has at most as many tokens as bytes, and typically a third: the charge of an unanswered call."""
 
+DENIED = frozenset({401, 402, 403})
+"""Statuses of a wrong key, or of no money."""
 CUT = 200
 """The status of an answer that was cut at the limit of tokens."""
 _DIALECTS: tuple[frozenset[str], ...] = (
@@ -155,6 +157,15 @@ class JudgeClient:
         if response.is_cut_short(reply.envelope) and "thinking" not in _DIALECTS[dialect]:
             raise _UnsupportedDialectError(CUT)
         return reply
+
+    async def try_models(self) -> str | None:
+        """Why the server cannot be used, as far as its list of models tells: that asks no model and costs nothing."""
+        url = self._url.removesuffix("/chat/completions") + "/models"
+        try:
+            async with self._open_session().get(url, headers=self._headers, allow_redirects=False) as reply:
+                return f"status_{reply.status}" if reply.status in DENIED else None
+        except (aiohttp.ClientError, OSError) as error:
+            return type(error).__name__
 
     async def close(self) -> None:
         """Close the connections."""

@@ -23,6 +23,7 @@ from sidecar.detectors.judge.cache import JudgeResult, JudgeResultCache
 from sidecar.detectors.judge.client import JudgeClient
 from sidecar.detectors.judge.excerpt import Excerpt, excerpt
 from sidecar.detectors.judge.prompt import QuestionRule
+from sidecar.detectors.judge.state import JudgeState
 from sidecar.errors import LayerError
 from sidecar.observability import metrics
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
@@ -64,6 +65,7 @@ class LlmJudgeLayer:
         self._questions = prompt.questions(rules)
         self._grade_names = prompt.grade_names(self._questions)
         self._log_again_at = 0.0
+        self._state = JudgeState()
         self._client = JudgeClient(settings, prompt.schema(self._questions))
         self._cache = cache
         self._task_digest = self._fingerprint(secret or secrets.token_bytes(32))
@@ -74,9 +76,12 @@ class LlmJudgeLayer:
             report = await self._scan(request, prior)
         except LayerError as error:
             metrics.JUDGE_CALLS.labels(error.cause).inc()
+            self._state.note_failure(error)
             if error.cause == "garbage":
                 self._log_garbage(str(error))
             raise
+        if not report.detail["cached"]:
+            self._state.note_answer()
         metrics.JUDGE_CALLS.labels("cached" if report.detail["cached"] else "answered").inc()
         return report
 
@@ -85,6 +90,16 @@ class LlmJudgeLayer:
         if time.monotonic() >= self._log_again_at:
             self._log_again_at = time.monotonic() + LOG_SECONDS
             _log.warning("judge_answer_unusable", reason=reason)
+
+    @property
+    def problem(self) -> str | None:
+        """See `Dependency`."""
+        return self._state.problem
+
+    async def probe(self) -> None:
+        """See `Dependency`: until the judge has answered for the first time its address and key are tried."""
+        if self._state.claims_trial():
+            self._state.note_trial(await self._client.try_models())
 
     async def close(self) -> None:
         """Close the connections to the judge's server."""

@@ -26,6 +26,8 @@ from sidecar.util import logs
 
 TIMEOUT = 0.1
 RETRY_INTERVAL = 1.0
+FAILURES = 2
+"""Failures in a row from which on Redis is reported as unreachable."""
 MAX_CONNECTIONS = 8
 PREFIX = b"sidecar:"
 _MAC = 16
@@ -43,6 +45,7 @@ class RedisCache(Generic[V]):
         self._local, self._secret = local, secret[: hashlib.blake2b.MAX_KEY_SIZE]
         self._ttl, self._timeout = max(1, round(ttl)), timeout
         self._retry_at = 0.0
+        self._failures = 0
 
     async def get(self, keys: Iterable[bytes]) -> dict[bytes, V]:
         """See `Cache`."""
@@ -66,6 +69,15 @@ class RedisCache(Generic[V]):
         if values:
             await self._call(lambda: self._write(values))
 
+    @property
+    def problem(self) -> str | None:
+        """See `Dependency`. One late reply is none yet."""
+        return "Redis of the cache does not answer" if self._failures >= FAILURES else None
+
+    async def probe(self) -> None:
+        """See `Dependency`."""
+        await self._call(self._client.ping)
+
     async def close(self) -> None:
         """Close the connections to Redis."""
         await self._client.aclose()
@@ -82,12 +94,15 @@ class RedisCache(Generic[V]):
             return None
         try:
             async with asyncio.timeout(self._timeout):
-                return await _as_coroutine(operation())
+                reply = await _as_coroutine(operation())
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
+            self._failures += 1
             self._retry_at = time.monotonic() + RETRY_INTERVAL
             CACHE.labels("redis", "failed").inc()
             _log.warning("redis_unanswered", kind=type(error).__name__)
             return None
+        self._failures = 0
+        return reply
 
     def _seal(self, key: bytes, value: V) -> bytes:
         body = self._codec.dump(value)

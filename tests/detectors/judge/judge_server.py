@@ -145,11 +145,14 @@ class JudgeServer:
     url: str = ""
     keep: bool = True
     calls: int = 0
+    models: int = 200
+    """The status of its list of models."""
 
     async def __aenter__(self) -> JudgeServer:
         """Listen on a free port."""
         app = web.Application(client_max_size=1 << 24)
         app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_get("/v1/models", self._list_models)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
@@ -160,6 +163,9 @@ class JudgeServer:
     async def __aexit__(self, *_: object) -> None:
         """Stop; running calls are aborted."""
         await self._runner.cleanup()
+
+    async def _list_models(self, _request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": []}, status=self.models)
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

@@ -619,3 +619,63 @@ async def test_nothing_of_the_prompt_is_in_an_error() -> None:
             await layer.scan(scan_request("CANARY-TEXT"), ())
         await layer.close()
     assert "CANARY" not in str(caught.value)
+
+
+# --- its health ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [401, 402, 403])
+async def test_a_wrong_key_is_known_before_the_first_question(status: int) -> None:
+    """The list of models is refused: told without a question, and forgotten after the first verdict."""
+    async with JudgeServer(models=status) as server:
+        layer = layer_for(server.url)
+        await layer.probe()
+        assert layer.problem == f"the judge cannot be used: status_{status}"
+        assert server.calls == 0
+        await layer.scan(scan_request(BENIGN), ())
+        assert layer.problem is None
+        await layer.close()
+
+
+@pytest.mark.parametrize("status", [200, 404, 405, 500])
+async def test_a_server_without_a_list_of_models_is_no_problem(status: int) -> None:
+    """Not every server has one."""
+    async with JudgeServer(models=status) as server:
+        layer = layer_for(server.url)
+        await layer.probe()
+        assert layer.problem is None
+        await layer.close()
+
+
+async def test_a_judge_that_is_not_there_is_known_before_the_first_question() -> None:
+    """A refused connection is told by its kind."""
+    layer = layer_for("http://127.0.0.1:9/v1")
+    await layer.probe()
+    assert layer.problem == "the judge cannot be used: ClientConnectorError"
+    await layer.close()
+
+
+async def test_a_judge_that_never_gives_a_verdict_is_a_problem() -> None:
+    """Three useless answers in a row; the reason holds no word of them, and a verdict ends it."""
+    async with JudgeServer(judges.saying("canary-4711")) as server:
+        layer = layer_for(server.url)
+        for number in range(3):
+            assert layer.problem is None
+            with pytest.raises(LayerError):
+                await layer.scan(scan_request(f"{BENIGN} {number}"), ())
+        assert str(layer.problem).startswith("the judge gives no usable answer: garbage")
+        assert "canary" not in str(layer.problem)
+        server.answer = judges.honest
+        await layer.scan(scan_request(BENIGN), ())
+        assert layer.problem is None
+        await layer.close()
+
+
+async def test_a_refused_key_is_a_problem_at_once() -> None:
+    """The first 401 tells."""
+    async with JudgeServer(judges.failing(401)) as server:
+        layer = layer_for(server.url)
+        with pytest.raises(LayerError):
+            await layer.scan(scan_request(BENIGN), ())
+        assert layer.problem == "the judge gives no usable answer: status_401"
+        await layer.close()

@@ -97,3 +97,22 @@ async def test_a_hanging_redis_costs_one_timeout(unused_tcp_port: int) -> None:
     await cache.close()
     server.close()
     await server.wait_closed()
+
+
+async def test_a_probe_finds_a_stopped_redis_and_its_return() -> None:
+    """One failure is no problem yet, two in a row are."""
+    with servers.redis() as server:
+        cache = replica(server.url)
+        await cache.probe()
+        assert cache.problem is None
+        server.stop()
+        await cache.probe()
+        assert cache.problem is None
+        cache._retry_at = 0.0
+        await cache.probe()
+        assert cache.problem == "Redis of the cache does not answer"
+        await asyncio.to_thread(server.start)
+        cache._retry_at = 0.0
+        await cache.probe()
+        assert cache.problem is None
+        await cache.close()

@@ -1,0 +1,44 @@
+"""The health of what the sidecar needs outside its process: store, Redis, judge, upstream.
+
+Each part knows why its latest access failed. A probe every `PROBE_INTERVAL` seconds finds trouble without traffic, and
+its end. It is computed at the scrape: `sidecar_dependency_up` is 1 unless a part of that name has a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from sidecar.observability.metrics import DEPENDENCIES, DEPENDENCY_UP
+from sidecar.types import Dependency
+
+PROBE_INTERVAL = 5.0
+
+
+Parts = Callable[[], Iterable[tuple[str, Dependency]]]
+
+
+def dependencies(*parts: tuple[str, object]) -> tuple[tuple[str, Dependency], ...]:
+    """Those of the named parts that depend on something outside this process."""
+    return tuple((name, part) for name, part in parts if isinstance(part, Dependency))
+
+
+class Health:
+    """The health of the parts in use, each with one of the names in `DEPENDENCIES`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        for name in DEPENDENCIES:
+            DEPENDENCY_UP.labels(name).set_function(partial(self._up, name))
+
+    def problems(self) -> list[str]:
+        """What is wrong now, each problem once."""
+        return list(dict.fromkeys(part.problem for _, part in self._parts() if part.problem))
+
+    async def probe(self) -> None:
+        """Probe one part after the other."""
+        for _, part in list(self._parts()):
+            await part.probe()
+
+    def _up(self, name: str) -> float:
+        return 0.0 if any(part.problem for its_name, part in self._parts() if its_name == name) else 1.0

@@ -1,0 +1,59 @@
+"""Tests of what counts as a judge that is of no use."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.detectors.judge.state import FAILURES, JudgeState
+from sidecar.errors import LayerError
+
+
+def after(*errors: LayerError) -> JudgeState:
+    """The state after these failures."""
+    state = JudgeState()
+    for error in errors:
+        state.note_failure(error)
+    return state
+
+
+@pytest.mark.parametrize("reason", ["status_401", "status_402", "status_403", "status_404"])
+def test_a_wrong_setting_counts_at_once(reason: str) -> None:
+    """A wrong key, no money, a wrong path: no waiting for more of the same."""
+    assert after(LayerError("unavailable", reason)).problem == f"the judge gives no usable answer: {reason}"
+
+
+@pytest.mark.parametrize("cause", ["unavailable", "garbage", "deadline"])
+def test_a_failure_may_be_an_accident_several_in_a_row_are_not(cause: str) -> None:
+    """A verdict in between begins the count anew."""
+    state = after(*[LayerError(cause)] * (FAILURES - 1))
+    assert state.problem is None
+    state.note_answer()
+    state.note_failure(LayerError(cause))
+    assert state.problem is None
+    for _ in range(FAILURES - 1):
+        state.note_failure(LayerError(cause))
+    assert state.problem == f"the judge gives no usable answer: {cause}"
+    state.note_answer()
+    assert state.problem is None
+
+
+def test_bounds_and_texts_do_not_count() -> None:
+    """A spent budget, a full queue, a text that steers the judge: the judge itself works."""
+    causes = ("budget", "queue_full", "breaker_open", "swayed", "partial", "refusal")
+    assert after(*[LayerError(cause) for cause in causes] * FAILURES).problem is None
+
+
+def test_trials_end_with_the_first_good_one() -> None:
+    """A failed trial is told, and repeated later; a verdict ends them as well."""
+    state = JudgeState()
+    assert state.claims_trial()
+    state.note_trial("status_401")
+    assert state.problem == "the judge cannot be used: status_401"
+    assert not state.claims_trial()
+    state.note_trial(None)
+    assert state.problem is None
+    assert not state.claims_trial()
+    other = JudgeState()
+    other.note_trial("ClientConnectorError")
+    other.note_answer()
+    assert (other.problem, other.claims_trial()) == (None, False)
