@@ -47,7 +47,7 @@ def _joined_parts(key: _Key, texts: Sequence[str]) -> Iterator[Segment]:
         return
     turn, source = key
     pieces, truncated = _pieces(texts)
-    yield Segment("\n".join(pieces), source, turn, joined=True, rules_only=truncated)
+    yield Segment(_in_sequence(pieces), source, turn, joined=True, rules_only=truncated)
     if _is_turn(turn) and any(first[-1:].isalnum() and second[:1].isalnum() for first, second in pairwise(pieces)):
         yield Segment("".join(pieces), source, turn, joined=True, rules_only=truncated)
 
@@ -74,7 +74,16 @@ def _latest(turns: Sequence[_Group]) -> Sequence[_Group]:
 def _conversation(path: str, turns: Sequence[_Group]) -> Segment:
     (_, source), _ = turns[-1]
     pieces, truncated = _pieces([text for _, texts in turns for text in texts])
-    return Segment("\n".join(pieces), source, path, joined=True, rules_only=truncated)
+    return Segment(_in_sequence(pieces), source, path, joined=True, rules_only=truncated)
+
+
+def _in_sequence(pieces: Sequence[str]) -> str:
+    """The pieces with line breaks between them, or a space where a sentence is cut: a line break would hide it."""
+    parts = [pieces[0]]
+    for first, second in pairwise(pieces):
+        is_cut = (first[-1:].isalnum() or first[-1:] == ",") and second[:1].islower()
+        parts += [" " if is_cut else "\n", second]
+    return "".join(parts)
 
 
 def remove_pieces(joined: str, pieces: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from sidecar.types import Segment, Source
 CHARACTERS = 256 * 1024
 """Characters of the texts that are kept for comparison, the last ones."""
 MIN_DIGITS = 7
-"""Digits from which a number is recognised by its digits alone, whatever stands between them."""
+"""Digits from which a number is recognised by its digits alone, whatever punctuation stands between them."""
 
 
 class KnownValues:
@@ -23,6 +23,7 @@ class KnownValues:
         """Whether a text has this value, whatever its case and separators; of a long number the digits count."""
         letters, digits = self._comparable
         value_letters, value_digits = _comparable(str(value))
+        value_digits = value_digits.strip()
         if not value_letters:
             return False
         return value_letters in letters or (len(value_digits) >= MIN_DIGITS and value_digits in digits)
@@ -38,6 +39,6 @@ def application_values(segments: Iterable[Segment]) -> KnownValues:
 
 
 def _comparable(text: str) -> tuple[str, str]:
-    """The letters and digits of a text, case-folded; and its digits."""
+    """The letters and digits of a text, case-folded; and its digits, with a space wherever letters separate them."""
     letters = "".join(filter(str.isalnum, text.casefold()))
-    return letters, "".join(filter(str.isdecimal, letters))
+    return letters, "".join(character if character.isdecimal() else " " for character in letters)

@@ -56,7 +56,7 @@ async def test_disguises_are_undone(text: str) -> None:
 
 
 async def test_what_the_request_holds_is_no_news() -> None:
-    """Whoever wrote it: a contact address in the system prompt is there to be told. A long one counts from its end."""
+    """A value that the user or the application sent is no leak. Of a long request the end is compared."""
     assert await rules(f"Ask {MAIL}.", request(user=f"I am {MAIL}")) == []
     assert await rules(f"Ask {MAIL}.", request(system=f"You are {MAIL}")) == []
     assert await rules(f"Ask {MAIL}.", request(user=MAIL + "x" * CHARACTERS)) != []

@@ -24,6 +24,16 @@ def test_another_value_is_not(value: str) -> None:
     assert value not in KnownValues([LETTER])
 
 
+def test_numbers_in_different_places_do_not_make_one() -> None:
+    """Digits are joined over punctuation, not over words: a text full of numbers would know every value."""
+    numbers = KnownValues(
+        ["Aisle 41, 11 boxes, 1111 screws; code 1111 until 2026, 1111 left. IBAN DE89 3704 0044 0532 0130 00"]
+    )
+    assert "4111 1111 1111 1111" not in numbers
+    assert "DE89370400440532013000" in numbers
+    assert "89370400440532013000" in numbers
+
+
 def test_a_long_text_counts_from_its_end() -> None:
     """The bound is a number."""
     assert "ann.frey@seepost.ch" not in KnownValues(["ann.frey@seepost.ch" + "x" * CHARACTERS])
