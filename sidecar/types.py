@@ -160,6 +160,8 @@ class SegmentReport:
     score: float
     findings: tuple[Finding, ...] = ()
     complete: bool = True
+    suspicious: tuple[tuple[int, int, float], ...] = ()
+    """Of the model: (start, end, score) of the places that it does not find harmless, as evidence for rules there."""
 
 
 @dataclass(frozen=True, slots=True)

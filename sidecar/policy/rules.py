@@ -37,8 +37,8 @@ def _reject_renamed(status: object) -> object:
 
 
 Status = Annotated[Literal["block", "fallback", "hint", "test", "retired"], BeforeValidator(_reject_renamed)]
-"""`block` decides alone; `hint` counts only together with other evidence; `fallback` is `block` where no model scores
-the text and `hint` where one does; `test` is reported only."""
+"""`block` decides alone; `fallback` does so where no model scores the text, and where one does it blocks unless that
+finds the text harmless (`sidecar.scan.fusion`); `hint` counts only with other evidence; `test` is reported only."""
 MAX_COMPILED = 128
 """Patterns cached compiled for single searches: places are computed for hits only, and one takes 0.1 MB."""
 SHIPPED = Path("shipped")
@@ -117,6 +117,8 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     family: Label
+    status: Status = "block"
+    """The status of the rules that state none."""
     words: dict[Annotated[str, Field(pattern="^[a-z_]+$")], str] = {}
     rules: list[dict[str, Any]]
 
@@ -203,7 +205,7 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
         patterns = values.get("patterns")
         if isinstance(patterns, list):
             values = {**values, "patterns": [_expand(str(pattern), outer.words) for pattern in patterns]}
-        return Rule.model_validate({**values, "label": outer.family})
+        return Rule.model_validate({"status": outer.status, **values, "label": outer.family})
     except ValidationError as error:
         problems += [f"{where}: {_describe(item)}" for item in error.errors()]
     except ValueError as error:

@@ -206,7 +206,7 @@ def _with_rule_change(finding: Finding, change: RuleChange) -> Finding:
 
 def decide_fallbacks(report: LayerReport, is_scored: Sequence[bool]) -> LayerReport:
     """Let `fallback` findings block on segments that no model scores. `is_scored`: whether one does, per segment."""
-    if len(report.segment_reports) != len(is_scored):
+    if len(report.segment_reports) != len(is_scored) or not any(finding.fallback for finding in report.findings):
         return report
     segment_reports = [
         segment_report if scored else _with_fallbacks(segment_report)
@@ -216,8 +216,19 @@ def decide_fallbacks(report: LayerReport, is_scored: Sequence[bool]) -> LayerRep
     return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)
 
 
+def decide_without_model(reports: Sequence[LayerReport], run: ScanRun) -> tuple[Aggregate, tuple[LayerReport, ...]]:
+    """The aggregate and the reports of the layers before the model if it failed: `fallback` findings block."""
+    decided = tuple(decide_fallbacks(report, [False] * len(report.segment_reports)) for report in reports)
+    aggregate = Aggregate(run.threshold)
+    for report in decided:
+        aggregate = aggregate.merged_with(report, run)
+    return aggregate, decided
+
+
 def _with_fallbacks(report: SegmentReport) -> SegmentReport:
-    findings = tuple(replace(f, decides=True, hint=False, fallback=False) if f.fallback else f for f in report.findings)
+    findings = tuple(
+        replace(f, decides=True, hint=False, fallback=False) if f.fallback and f.hint else f for f in report.findings
+    )
     return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
 
 

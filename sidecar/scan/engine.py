@@ -28,6 +28,7 @@ from sidecar.scan.aggregation import (
     apply_rule_changes,
     blocking_path,
     decide_fallbacks,
+    decide_without_model,
     reasoning,
     round_score,
     threats,
@@ -184,7 +185,9 @@ class Engine:
                 # `allow` on failure forwards unscanned text, but never overrides a block that was already found.
                 block_stands = failure_verdict.action is Action.ALLOW or failure_verdict.failure == "budget"
                 return self._verdict(aggregate, reports, run) if block_stands and aggregate.blocked else failure_verdict
-            if stage.decides:
+            if report.score is None and stage.layer.name is LayerName.SEMANTIC:
+                aggregate, reports = decide_without_model(reports, run)
+            elif stage.decides:
                 aggregate = aggregate.merged_with(report, run, replaces=stage.replaces)
         if aggregate.score is None:
             cause = next((report.failure for report in reports if report.failure), "no_layer")

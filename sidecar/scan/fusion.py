@@ -8,12 +8,15 @@ which is the weight of evidence of I. J. Good (Probability and the Weighing of E
 four times as often in attacks as in similar harmless texts. Each rule counts once per finding, and their product is
 capped at `MAX_ODDS_FACTOR`: rules that match the same words are not independent, and neither are rules and model, which
 is what the exponent is for. Without a finding of the model, hints change nothing.
+
+A `fallback` hit that is an order in its context is stronger: it multiplies the odds of its place by its own, however
+low the model's score is there. Of several the one with the highest result counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sidecar.types import Finding, LayerName, LayerReport, SegmentReport
@@ -23,6 +26,10 @@ MAX_ODDS_FACTOR = 20.0
 WEIGHT = 1.0
 """Chosen on a quarter of the holdout rows (`python -m training.combine --every 4`): from .75 to 1.5 they show no
 significant difference (recall at 2 % false positives: .490, .493, .474 with .75, 1, 1.25; .478 without hints)."""
+MAX_FALLBACK_SCORE = 0.99
+"""The highest score that counts of a `fallback` hit: 0.015 of the model then becomes 0.6; with 0.97 it takes 0.045."""
+MIN_FALLBACK_SCORE = 0.1
+"""A `fallback` finding below this score stays a hint."""
 _CERTAIN = 1 - 1e-9
 
 
@@ -53,7 +60,26 @@ def _fuse_segment(report: SegmentReport, hints: Sequence[Finding], weight: float
     findings = tuple(
         _raise_score(finding, hints, weight) if finding.decides else finding for finding in report.findings
     )
+    findings = (*findings, *_confirmed_fallback(report, hints, weight))
     return replace(report, score=max([report.score, *(f.score for f in findings if f.decides)]), findings=findings)
+
+
+def _confirmed_fallback(report: SegmentReport, hints: Sequence[Finding], weight: float) -> Iterator[Finding]:
+    """The `fallback` hit with the highest fused score as a deciding finding, if the model does not rule it out."""
+    hits = [
+        replace(hint, score=_confirmed_score(hint, report, weight), decides=True, hint=False, fallback=False)
+        for hint in hints
+        if hint.fallback
+    ]
+    strongest = max(hits, key=lambda hit: hit.score, default=None)
+    if strongest is not None and strongest.score >= max(MIN_FALLBACK_SCORE, report.score):
+        yield strongest
+
+
+def _confirmed_score(hit: Finding, report: SegmentReport, weight: float) -> float:
+    model_score = max((score for start, end, score in report.suspicious if _overlaps(hit, start, end)), default=0.0)
+    odds: float = _odds(model_score) * _odds(min(hit.score, MAX_FALLBACK_SCORE)) ** weight
+    return odds / (1 + odds)
 
 
 def _raise_score(finding: Finding, hints: Sequence[Finding], weight: float) -> Finding:
@@ -76,6 +102,10 @@ def _odds(score: float) -> float:
 
 def _overlap(first: Finding, second: Finding) -> bool:
     """Whether both spans overlap; a finding without a span covers the whole text."""
-    if first.start is None or first.end is None or second.start is None or second.end is None:
+    if second.start is None or second.end is None:
         return True
-    return first.start < second.end and second.start < first.end
+    return _overlaps(first, second.start, second.end)
+
+
+def _overlaps(finding: Finding, start: int, end: int) -> bool:
+    return finding.start is None or finding.end is None or (finding.start < end and start < finding.end)

@@ -68,6 +68,15 @@ def test_words_are_put_into_patterns_and_classes_are_left_alone(tmp_path: Path) 
     assert rule.patterns[1] == r"[\x{ad}]{2}"
 
 
+def test_a_file_states_the_status_of_its_rules(tmp_path: Path) -> None:
+    """A rule's own status has precedence."""
+    stated = GOOD.replace("family: prompt_injection", "family: prompt_injection\nstatus: fallback")
+    assert policy.load([write(tmp_path, GOOD)]).rules[0].status == "block"
+    assert policy.load([write(tmp_path, stated)]).rules[0].status == "fallback"
+    own = stated.replace("    no_match", "    status: test\n    no_match")
+    assert policy.load([write(tmp_path, own)]).rules[0].status == "test"
+
+
 def test_patterns_ignore_case_by_default(tmp_path: Path) -> None:
     """`(?-i)` switches that off."""
     assert policy.compiled("drop").search("DROP")

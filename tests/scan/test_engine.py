@@ -385,6 +385,24 @@ async def test_a_fallback_blocks_where_no_model_scores_its_text(
     assert (await engine(Stage(first), layers=layers).scan(request)).action is Action.BLOCK
 
 
+@pytest.mark.parametrize("cause", ["unavailable", "error", "deadline"])
+async def test_a_fallback_blocks_where_the_model_fails(cause: str) -> None:
+    """Where the failure policy goes on without the model, the rules decide as if there were none."""
+    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, (FALLBACK,))])
+    failing = Stage(semantic(error=LayerError(cause)), "skip")
+    verdict = await engine(Stage(rules(0.0, report=report)), failing).scan(REQUEST)
+    assert (verdict.action, verdict.risk_score, verdict.layer_used) == (Action.BLOCK, 0.95, LayerName.RULES)
+    assert [f.decides for report in verdict.reports for f in report.findings] == [True]
+
+
+async def test_an_excepted_fallback_stays_excepted_where_the_model_fails() -> None:
+    """An exception is neither a block nor a hint."""
+    excepted = replace(FALLBACK, hint=False)
+    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, (excepted,))])
+    failing = Stage(semantic(error=LayerError("unavailable")), "skip")
+    assert (await engine(Stage(rules(0.0, report=report)), failing).scan(REQUEST)).action is Action.ALLOW
+
+
 async def test_a_key_decides_about_a_fallback() -> None:
     """`block` makes it block beside the model, `hint` and `off` keep it from blocking anywhere."""
     report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, (FALLBACK,))])

@@ -73,6 +73,42 @@ def test_other_reports_stay_as_they_are() -> None:
         assert fuse_hints(report, [rules]) is report
 
 
+def fallback(rule: str, score: float, start: int = 0, end: int = 10) -> Finding:
+    """A hit of a `fallback` rule beside the model."""
+    place = (LayerName.RULES, "prompt", start, end)
+    return Finding(rule, Label.JAILBREAK, score, *place, decides=False, hint=True, fallback=True)
+
+
+def with_fallbacks(places: tuple[tuple[int, int, float], ...], *hits: Finding) -> SegmentReport:
+    """The fused report of a segment with these suspicious places and hits; the model has no finding."""
+    rules = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, hits)])
+    score = max((score for _, _, score in places), default=0.0)
+    semantic = LayerReport.from_segments(LayerName.SEMANTIC, [SegmentReport(score, suspicious=places)])
+    return fuse_hints(semantic, [rules]).segment_reports[0]
+
+
+def test_a_fallback_blocks_unless_the_model_finds_its_place_harmless() -> None:
+    """0.96 is odds of 24: 0.06 of the model becomes 0.6; the finding is the rule's."""
+    (finding,) = with_fallbacks(((0, 20, 0.06),), fallback("A-1", 0.96)).findings
+    assert (finding.rule, finding.decides, finding.hint) == ("A-1", True, False)
+    assert finding.score == pytest.approx(0.605, abs=0.001)
+    assert with_fallbacks(((0, 20, 0.004),), fallback("A-1", 0.96)).findings == ()
+    assert with_fallbacks((), fallback("A-1", 0.99)).score == 0.0
+
+
+def test_a_fallback_is_judged_at_its_own_place() -> None:
+    """A suspicious place elsewhere in the text is no evidence; of several hits the strongest is reported."""
+    assert with_fallbacks(((50, 90, 0.4),), fallback("A-1", 0.97)).score == 0.4
+    report = with_fallbacks(((0, 20, 0.02), (50, 90, 0.4)), fallback("A-1", 0.99), fallback("A-2", 0.9, 60, 70))
+    assert [finding.rule for finding in report.findings] == ["A-2"]
+    assert report.score == report.findings[0].score == pytest.approx(0.857, abs=0.001)
+
+
+def test_no_rule_is_certain() -> None:
+    """A score of 1 counts as 0.99: the model can rule out every hit."""
+    assert with_fallbacks(((0, 20, 0.01),), fallback("A-1", 1.0)).score == pytest.approx(0.5, abs=0.001)
+
+
 def test_certainty_stays_finite() -> None:
     """Scores of 1 on both sides do not divide by zero."""
     assert fused_score(model(1.0), hint("A-1", 1.0)) == 1.0

@@ -292,7 +292,7 @@ def _report(findings: Sequence[Finding], *, has_system_prompt: bool, complete: b
 
 
 def _with_bonus(finding: Finding) -> Finding:
-    """An attempt to extract the system prompt scores higher if there is one."""
-    if finding.label is not Label.SYSTEM_PROMPT_EXTRACTION:
+    """An attempt to extract the system prompt scores higher if there is one; a fallback's score is its evidence."""
+    if finding.label is not Label.SYSTEM_PROMPT_EXTRACTION or finding.fallback:
         return finding
     return replace(finding, score=min(1.0, finding.score + SYSTEM_PROMPT_BONUS))

@@ -27,6 +27,8 @@ MIN_FINDING_SCORE = 0.1
 """Findings below this score are not reported."""
 TOKEN_TYPES = {Channel.DIRECT: 0, Channel.INDIRECT: 1, Channel.APPLICATION: 2}
 """The token type that encodes the author of a text."""
+MIN_SUSPICIOUS_SCORE = 0.015
+"""Windows from this score are evidence for hits of rules: below it none of them reaches a threshold of 0.6."""
 MAX_INLINE_SEGMENTS = 64
 """Segments whose reports are built on the event loop."""
 
@@ -90,7 +92,14 @@ class SemanticLayer:
         )
         findings = (*classified, *self._similarity_findings(segment, windows))
         score = max([0.0, *probabilities, *(finding.score for finding in findings if finding.decides)])
-        return SegmentReport(score, findings, complete)
+        return SegmentReport(score, findings, complete, tuple(self._suspicious(segment, windows)))
+
+    def _suspicious(self, segment: Segment, windows: Sequence[ScoredWindow]) -> Iterator[tuple[int, int, float]]:
+        """The windows of the visible text that are not harmless."""
+        for window in windows:
+            probability = self._batcher.probability(window, TOKEN_TYPES[segment.channel])
+            if probability >= MIN_SUSPICIOUS_SCORE and not window.source.view.hidden:
+                yield *window.source.locate(window.start, window.end), probability
 
     def _worst(self, windows: Sequence[ScoredWindow]) -> list[ScoredWindow]:
         """The worst window of the visible text, and of its decoded content."""

@@ -17,8 +17,7 @@ from sidecar.util import json
 
 ENTRY_OVERHEAD = 350
 """Bytes of an entry without its findings, including its key and its slot in the table."""
-BYTES_PER_FINDING = 300
-
+BYTES_PER_FINDING, BYTES_PER_PLACE = 300, 200
 
 V = TypeVar("V")
 
@@ -118,16 +117,17 @@ class LocalCache(Generic[V]):
 
 
 def _memory_size(report: SegmentReport) -> int:
-    return ENTRY_OVERHEAD + BYTES_PER_FINDING * len(report.findings)
+    return ENTRY_OVERHEAD + BYTES_PER_FINDING * len(report.findings) + BYTES_PER_PLACE * len(report.suspicious)
 
 
 def _dump(report: SegmentReport) -> bytes:
-    return json.dumps([report.score, [_to_list(finding) for finding in report.findings]])
+    return json.dumps([report.score, [_to_list(finding) for finding in report.findings], report.suspicious])
 
 
 def _load(body: bytes) -> SegmentReport:
-    score, findings = json.loads(body)
-    return SegmentReport(score, tuple(_from_list(fields) for fields in findings))
+    score, findings, suspicious = json.loads(body)
+    places = tuple((start, end, place_score) for start, end, place_score in suspicious)
+    return SegmentReport(score, tuple(_from_list(fields) for fields in findings), suspicious=places)
 
 
 def _to_list(finding: Finding) -> list[Any]:
@@ -141,5 +141,5 @@ def _from_list(fields: list[Any]) -> Finding:
     return Finding(rule, Label(label), score, LayerName(layer), "", *position, fallback=fallback)
 
 
-REPORT_CODEC = Codec("verdict", _memory_size, _dump, _load)
+REPORT_CODEC = Codec("report", _memory_size, _dump, _load)
 """The codec of reports on segments."""

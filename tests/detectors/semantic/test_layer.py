@@ -41,6 +41,15 @@ async def scan(layer: SemanticLayer, *segments: Segment) -> LayerReport:
         await layer.close()
 
 
+async def test_places_that_are_not_harmless_are_evidence_for_rules() -> None:
+    """Every window of the visible text that the model does not rule out, with its score and place."""
+    report = await scan(layer_of(), Segment(CALM, path="a"), Segment(ATTACK, path="b"))
+    calm, attack = report.segment_reports
+    assert calm.suspicious == ()
+    assert max(score for _, _, score in attack.suspicious) == attack.score
+    assert all("attack" in ATTACK[start:end] for start, end, _ in attack.suspicious)
+
+
 async def test_the_worst_window_of_the_worst_segment_is_the_score() -> None:
     """The finding names segment, label and place of what was found."""
     report = await scan(layer_of(), Segment(CALM, path="a"), Segment(ATTACK, path="b"))

@@ -18,7 +18,7 @@ from sidecar.types import Finding, Label, LayerName, SegmentReport
 
 SECRET = bytes(range(32))
 FOUND = SegmentReport(0.8, (Finding("T-1", Label.JAILBREAK, 0.8, LayerName.RULES, "", 3, 9, "base64", decides=False),))
-CALM = SegmentReport(0.01)
+CALM = SegmentReport(0.01, suspicious=((0, 40, 0.02),))
 
 
 @pytest.fixture(params=["memory", "redis"])
