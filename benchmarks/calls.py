@@ -2,7 +2,8 @@
 
 Counts, for a chat completion that is scanned, allowed and answered by the echo upstream: calls of our own functions,
 value objects of our own classes, modules entered, and how often control passes from one module of ours to another.
-Counts do not depend on the machine. The first requests, which fill caches, are not counted.
+Counts do not depend on the machine: the first requests, which fill caches, are not counted, and of the others the one
+with the fewest calls, beside which no timer ran.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from sidecar.config import Settings
 from sidecar.runtime.app import Sidecar
 
 PACKAGE = str(Path(sys.modules["sidecar"].__file__ or "").parent)
-WARM = 5
+WARM, MEASURED = 5, 4
+"""Requests before the counting, and requests counted."""
 
 
 @dataclass
@@ -56,20 +58,22 @@ class Counts:
 
 async def measure(settings: Settings) -> Counts:
     """The counts of one request."""
-    counts = Counts()
+    results: list[Counts] = []
     async with Sidecar(settings) as running, aiohttp.ClientSession() as session:
         url = f"http://127.0.0.1:{running.data_port}/v1/chat/completions"
-        for number in range(WARM + 1):
+        for number in range(WARM + MEASURED):
             text = f"What is the capital of France, and how many people lived there in {1900 + number}?"
             body = {"model": "m", "messages": [{"role": "user", "content": text}]}
-            if number == WARM:
+            counts = Counts()
+            if number >= WARM:
+                results.append(counts)
                 sys.setprofile(counts.profile)
             async with session.post(url, json=body) as answer:
                 await answer.read()
             sys.setprofile(None)
             if answer.status != 200:
                 raise click.ClickException(f"the request was answered {answer.status}")
-    return counts
+    return min(results, key=lambda counts: counts.calls.total())
 
 
 def configured(folder: str, *, semantic: bool) -> Settings:

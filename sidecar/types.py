@@ -185,12 +185,20 @@ class LayerReport:
 
     @classmethod
     def from_segments(
-        cls, layer: LayerName, reports: Sequence[SegmentReport], detail: Mapping[str, float | int | str] | None = None
+        cls,
+        layer: LayerName,
+        reports: Sequence[SegmentReport],
+        detail: Mapping[str, float | int | str] | None = None,
+        failure: str | None = None,
     ) -> LayerReport:
         """The report on a request from the reports on its segments."""
-        findings = tuple(finding for report in reports for finding in report.findings)
-        score = max((report.score for report in reports), default=0.0)
-        return cls(layer, score, findings, detail=detail or {}, segment_reports=tuple(reports))
+        findings: list[Finding] = []
+        scores: list[float] = []
+        for report in reports:
+            findings += report.findings
+            scores.append(report.score)
+        score = max(scores, default=0.0)
+        return cls(layer, score, tuple(findings), failure=failure, detail=detail or {}, segment_reports=tuple(reports))
 
 
 class Layer(Protocol):

@@ -9,6 +9,7 @@ from sidecar.config import Settings
 from sidecar.evaluation import Outcome, Row, UnitScanner
 from sidecar.evaluation.rows import row
 from sidecar.runtime.builder import open_scanner
+from sidecar.scan.service import ScanService
 from sidecar.types import Action, LayerName, Verdict
 
 BLOCK = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES)
@@ -22,7 +23,7 @@ def rows(values: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 async def outcomes(values: Iterable[Mapping[str, Any]], settings: Settings) -> list[Outcome]:
     """The outcome of each row, scanned sequentially."""
     async with open_scanner(settings, selftests=False) as built:
-        scanner = UnitScanner(built.engine.scan, settings)
+        scanner = UnitScanner(ScanService(built.engine, settings).scan, settings)
         return [await scanner.outcome(request) for request in rows(values)]
 
 

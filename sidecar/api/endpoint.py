@@ -60,7 +60,7 @@ class ScanEndpoint:
         self.settings = settings
         self._pii_rules = pii_rules
         self._redactor = Redactor(pii_rules) if pii_rules is not None and settings.pii == "redact" else None
-        self._scans, self._gatekeeper = ScanService(engine, decision_log, settings), gatekeeper
+        self._scans, self._gatekeeper = ScanService(engine, settings, decision_log), gatekeeper
         self._entrypoint, self._applies_mode = entrypoint, applies_mode
 
     async def read(

@@ -18,6 +18,7 @@ from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row, UnitScanner, judge_report
 from sidecar.runtime.builder import open_scanner
+from sidecar.scan.service import ScanService
 from sidecar.util import json
 
 
@@ -53,7 +54,7 @@ async def evaluate(
     tokens_before = judge_report.tokens_spent()
     # A growing conversation uses the result cache, as on a server.
     async with open_scanner(settings, selftests=False, secret=os.urandom(32) if growing else None) as built:
-        scanner = UnitScanner(built.engine.scan, settings, growing=growing)
+        scanner = UnitScanner(ScanService(built.engine, settings).scan, settings, growing=growing)
         outcomes = await run(scanner, rows, concurrency, limit if judge.url else None)
     if out_file:
         await asyncio.to_thread(_write_rows, out_file, outcomes)

@@ -31,7 +31,7 @@ from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
 from sidecar.runtime.builder import open_scanner
 from sidecar.runtime.workers import UNAVAILABLE, fork_workers
-from sidecar.scan.personal_data import apply_pii_setting
+from sidecar.scan.service import ScanService
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
 from sidecar.util.shared_slots import SharedSlots
@@ -132,7 +132,9 @@ async def check(covered: Path | None, as_json: bool, config_file: Path | None) -
     Vocabularies(settings.inline.vocabularies)
     async with open_scanner(settings) as built:
         warnings = output.warnings(settings) + (await _unproved(built.policy) if settings.layers.rules.enabled else [])
-        outcomes = await run(UnitScanner(built.engine.scan, settings), rows, 1) if covered else []
+        outcomes = (
+            await run(UnitScanner(ScanService(built.engine, settings).scan, settings), rows, 1) if covered else []
+        )
         coverage = rule_coverage.report(built.policy, outcomes) if covered else {}
     if as_json:
         shape = {"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": coverage or None}
@@ -170,8 +172,7 @@ async def scan(text: str, system_prompt: str | None, explain: bool, as_json: boo
     prompt = _read_stdin() if text == "-" else text
     settings, scan_request = load_settings(config_file), ScanRequest((Segment(prompt),), system_prompt)
     async with open_scanner(settings, selftests=False) as built:
-        verdict = await built.engine.scan(scan_request)
-        verdict = apply_pii_setting(verdict, scan_request.segments, settings.pii, settings.scan.threshold)
+        verdict = await ScanService(built.engine, settings).scan(scan_request)
         if as_json:
             shape = explanation if explain else scan_result
             emit({**shape(verdict), **({"failure": verdict.failure} if verdict.failure else {})})

@@ -6,6 +6,7 @@ import math
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from sidecar.storage import MAX_NAME, DecisionRow, storable
@@ -99,6 +100,7 @@ def _finite(value: float) -> float | None:
     return round(value, 4) if math.isfinite(value) else None
 
 
+@lru_cache(maxsize=256)
 def mask_route(route: str) -> str:
     """Replace path segments that are not plain words or ids with `*`: they may hold a prompt or a key."""
     parts = (part if len(part) <= _MAX_PART and _PLAIN.issuperset(part) else "*" for part in route.split("/"))

@@ -14,12 +14,12 @@ from sidecar.evaluation.rows import Row
 from sidecar.extraction import json_body
 from sidecar.extraction.extraction import extract
 from sidecar.extraction.token_ids import Vocabularies
-from sidecar.scan.selection import select
+from sidecar.scan.selection import Selector
 from sidecar.types import Action, LayerName, ScanRequest, Verdict
 from sidecar.util import json
 
 Scan = Callable[[ScanRequest], Awaitable[Verdict]]
-NOTHING = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
+"""`ScanService.scan`: the use case of every entry point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class UnitScanner:
 
     def __init__(self, scan: Scan, settings: Settings, *, growing: bool = False) -> None:
         self._scan = scan
-        self._settings = settings
+        self._settings, self._selector = settings, Selector(settings)
         self._growing = growing
         self._vocabularies = Vocabularies(settings.inline.vocabularies)
 
@@ -117,7 +117,7 @@ class UnitScanner:
             request = self._read(body, operation)
         except BodyError as error:
             return Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=error.kind, blocking_path=error.param), ""
-        return await self._scan_request(request) if request.segments else (NOTHING, "")
+        return await self._scan_request(request)
 
     def _read(self, body: Body, operation: str) -> ScanRequest:
         raw, limits = json.dumps(body), self._settings.limits
@@ -128,7 +128,7 @@ class UnitScanner:
         for part in extraction.unscannable:
             if getattr(self._settings.failure.input, part.kind) == "block":
                 raise BodyError(part.kind, "The body holds what cannot be scanned.", param=part.path)
-        return select(self._settings, extraction).request
+        return self._selector.select(extraction).request
 
     async def _scan_request(self, request: ScanRequest) -> tuple[Verdict, str]:
         verdict = await self._scan(request)

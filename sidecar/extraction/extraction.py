@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,6 +46,9 @@ class Extraction:
     joined: tuple[Segment, ...] = ()
 
 
+NO_TEXTS = Extraction()
+
+
 def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
     """Extract every text of `document`, the JSON body of `operation` (as named by `routes.classify`).
 
@@ -63,7 +66,7 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
         system_prompt=_system_prompt(walk.leaves),
         model=model if isinstance(model, str) else None,
         stream=document.get("stream") is True,
-        unscannable=tuple(_unscannable(walk, model if isinstance(model, str) else None)),
+        unscannable=_unscannable(walk, model if isinstance(model, str) else None),
         joined=joining.join(walk.leaves),
     )
 
@@ -73,7 +76,11 @@ def _system_prompt(leaves: Sequence[Leaf]) -> str | None:
     return "\n\n".join(texts) if texts else None
 
 
-def _unscannable(walk: Walker, model: str | None) -> Iterator[Unscannable]:
-    yield from (Unscannable("media", path) for path in walk.media)
-    yield from (Unscannable("token_ids", path, tuple(ids), model) for path, ids in walk.token_ids)
-    yield from (Unscannable("reference", path) for path in walk.references)
+def _unscannable(walk: Walker, model: str | None) -> tuple[Unscannable, ...]:
+    if not (walk.media or walk.token_ids or walk.references):
+        return ()
+    return (
+        *(Unscannable("media", path) for path in walk.media),
+        *(Unscannable("token_ids", path, tuple(ids), model) for path, ids in walk.token_ids),
+        *(Unscannable("reference", path) for path in walk.references),
+    )

@@ -26,8 +26,10 @@ _Key = tuple[str, Source]
 _Group = tuple[_Key, list[str]]
 
 
-def join(leaves: Iterable[Leaf]) -> tuple[Segment, ...]:
+def join(leaves: Sequence[Leaf]) -> tuple[Segment, ...]:
     """The joined texts of a request; their path is that of the message, list or conversation."""
+    if len(leaves) < 2:
+        return ()
     prose = [leaf for leaf in leaves if leaf.prose and leaf.location.turn and leaf.location.source in _JOINED]
     groups = [(key, [leaf.text for leaf in group]) for key, group in groupby(prose, key=_key)]
     parts = [segment for key, texts in groups for segment in _joined_parts(key, texts)]

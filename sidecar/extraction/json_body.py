@@ -128,10 +128,11 @@ def _check_structure(value: JsonValue, depth: int) -> bool:
     client_named: list[JsonValue] = []
     large = False
     for _ in range(depth + 1):
-        client_below = _client_children(client_named)
+        client_below = _client_children(client_named) if client_named else []
         named, client_named = _named_children(named, client_below), client_below
-        nodes = chain(named, client_named)
-        large = large or any(type(node) is float and abs(node) >= _MIN_LARGE_FLOAT for node in nodes)
+        for node in chain(named, client_named):
+            if type(node) is float and abs(node) >= _MIN_LARGE_FLOAT:
+                large = True
         if not named and not client_named:
             return large
     if any(type(node) is not float for node in chain(named, client_named)):

@@ -23,12 +23,13 @@ PACK_LENGTH = 1_200
 
 def segments(leaves: Iterable[Leaf]) -> Iterator[Segment]:
     """One segment for each long text and each pack; a repeated text of the same source is skipped."""
-    keys: set[tuple[str, Source]] = set()
-    texts = ((leaf, (leaf.text, leaf.location.source)) for leaf in leaves)
-    unique = (leaf for leaf, key in texts if key not in keys and not keys.add(key))  # type: ignore[func-returns-value]
-    for (source, place), group in groupby(unique, key=_key):
+    unique: dict[tuple[str, Source], Leaf] = {}
+    for leaf in leaves:
+        unique.setdefault((leaf.text, leaf.location.source), leaf)
+    for (source, place), group in groupby(unique.values(), key=_key):
         if place is None:
-            yield from (Segment(leaf.text, source, leaf.location.path, rules_only=leaf.rules_only) for leaf in group)
+            for leaf in group:
+                yield Segment(leaf.text, source, leaf.location.path, rules_only=leaf.rules_only)
         else:
             yield from _packs(group, source, inf if _is_result(source, place) else PACK_LENGTH)
 

@@ -204,7 +204,7 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
     try:
         patterns = values.get("patterns")
         if isinstance(patterns, list):
-            values = {**values, "patterns": [_expand(str(pattern), outer.words) for pattern in patterns]}
+            values = {**values, "patterns": [expand(str(pattern), outer.words) for pattern in patterns]}
         return Rule.model_validate({"status": outer.status, **values, "label": outer.family})
     except ValidationError as error:
         problems += [f"{where}: {_describe(item)}" for item in error.errors()]
@@ -213,7 +213,7 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
     return None
 
 
-def _expand(pattern: str, words: Mapping[str, str], depth: int = 6) -> str:
+def expand(pattern: str, words: Mapping[str, str], depth: int = 6) -> str:
     """`{name}` replaced by its definition in `words`; definitions may use each other, a few levels deep."""
     if not depth:
         raise ValueError("words are defined by themselves, or too deep")
@@ -224,7 +224,7 @@ def _expand(pattern: str, words: Mapping[str, str], depth: int = 6) -> str:
             continue
         if name not in words:
             raise ValueError(f"{{{name}}} is not defined under words")
-        parts += [pattern[position : match.start()], "(?:", _expand(words[name], words, depth - 1), ")"]
+        parts += [pattern[position : match.start()], "(?:", expand(words[name], words, depth - 1), ")"]
         position = match.end()
     return "".join([*parts, pattern[position:]])
 

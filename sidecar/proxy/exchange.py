@@ -9,7 +9,6 @@ from ipaddress import IPv4Network, IPv6Network
 
 from aiohttp import web
 
-from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.routes import Route
 from sidecar.protocols import protocol
 from sidecar.proxy.request_body import EMPTY, RequestBody
@@ -46,14 +45,9 @@ class Exchange:
     """Whether the upstream's response has begun: from then on the relay reports errors."""
 
     @property
-    def texts(self) -> Extraction:
-        """The texts of the body."""
-        return self.body.texts or Extraction()
-
-    @property
     def model(self) -> str | None:
         """The model: a deployment in the path overrides the body, as it does upstream."""
-        return (self.route.deployment if self.route else None) or self.texts.model
+        return (self.route.deployment if self.route else None) or self.body.texts.model
 
     @property
     def dialect(self) -> str:
@@ -86,7 +80,7 @@ class Exchange:
         full_body = self.body
         self.body = RequestBody(full_body.content, full_body.texts, None, full_body.decoded, full_body.unscanned)
         if isinstance(self.body.content, bytes):
-            texts = [segment.text for segment in (*self.texts.segments, *self.texts.joined)]
+            texts = [segment.text for segment in (*self.body.texts.segments, *self.body.texts.joined)]
             text_bytes = sum(map(sys.getsizeof, texts))
             self.request[RESERVATION].shrink(2 * len(self.body.content) + text_bytes)
 

@@ -30,7 +30,7 @@ from sidecar.proxy.websockets import WebSocketProxy
 from sidecar.response_scan.scanner import ResponseScanner, ResponseScannerFactory
 from sidecar.scan.engine import Engine
 from sidecar.scan.known_values import application_values
-from sidecar.scan.selection import select
+from sidecar.scan.selection import Selector
 from sidecar.scan.service import ScanOutcome, ScanService
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import API_KEY
@@ -67,9 +67,9 @@ class Proxy:
 
         `pii_rules`: the rules for personal data, if the settings redact requests or scan responses with them.
         """
-        self._scans = ScanService(engine, decision_log, settings)
+        self._scans = ScanService(engine, settings, decision_log)
         self._upstream = upstream
-        self._settings = settings
+        self._settings, self._selector = settings, Selector(settings)
         self._gatekeeper = gatekeeper
         self._reader = RequestReader(settings, vocabularies)
         self._websockets: WebSocketProxy | None = None
@@ -151,7 +151,7 @@ class Proxy:
         socket_model = exchange.request.query.get("model")
         try:
             exchange.body = await self._reader.read_event(exchange.request, exchange.route, message, socket_model)
-            if self._upstream_index(exchange.texts.model) != self._upstream_index(socket_model):
+            if self._upstream_index(exchange.body.texts.model) != self._upstream_index(socket_model):
                 raise BodyError("malformed", "This model is another upstream's than the websocket was opened for.")
             await self._scan(exchange, exchange.route)
         finally:
@@ -180,7 +180,7 @@ class Proxy:
         """Replace personal data with placeholders, so that the scanned text is the text sent upstream."""
         if exchange.body.document is None:
             return
-        placeholders = await redactor.redact(exchange.body.document, application_values(exchange.texts.segments))
+        placeholders = await redactor.redact(exchange.body.document, application_values(exchange.body.texts.segments))
         if placeholders:
             exchange.body = self._reader.rewrite(route, exchange.body, exchange.body.document)
             exchange.placeholders = placeholders
@@ -204,8 +204,10 @@ class Proxy:
 
     async def _scan_texts(self, exchange: Exchange) -> tuple[Verdict, tuple[str, ...]]:
         """The verdict on the texts, and the sources that no layer reads."""
-        scan_input = select(self._settings, exchange.texts)
-        exchange.segments = tuple(segment for segment in scan_input.request.segments if not segment.joined)
+        scan_input = self._selector.select(exchange.body.texts)
+        exchange.segments = scan_input.request.segments
+        if exchange.body.texts.joined:
+            exchange.segments = tuple(segment for segment in exchange.segments if not segment.joined)
         request = scan_input.request if exchange.segments else ScanRequest(())
         return await self._scans.scan(request, exchange.context), scan_input.unscanned
 
@@ -239,7 +241,7 @@ class Proxy:
                 message,
                 decision_id=exchange.id,
                 model=exchange.model or "",
-                stream=exchange.texts.stream,
+                stream=exchange.body.texts.stream,
             )
         response = response or blocked_response(exchange.outcome.verdict, exchange.id, block, exchange.dialect, message)
         response.headers.update(exchange.headers)
@@ -295,7 +297,7 @@ class Proxy:
 
         monitor = self._monitors(exchange)
         return await self._response_scanners.open(
-            exchange.id, route, exchange.texts, exchange.placeholders, record, monitor=monitor
+            exchange.id, route, exchange.body.texts, exchange.placeholders, record, monitor=monitor
         )
 
     def _error_response(self, exchange: Exchange, error: RequestError) -> web.Response:

@@ -49,7 +49,8 @@ async def relay(
     """
     headers = client_headers(upstream.headers)
     headers.update(extra_headers)
-    if request.method != "HEAD" and _is_small(upstream):
+    is_stream = is_event_stream(upstream)
+    if request.method != "HEAD" and not is_stream and _is_small(upstream):
         body, error = await _read_all(upstream)
         if error is None:
             return web.Response(status=upstream.status, reason=upstream.reason or None, headers=headers, body=body)
@@ -59,7 +60,8 @@ async def relay(
         await response.prepare(request)
         # The client would read a body after HEAD as the start of the next response.
         if request.method != "HEAD":
-            await _stream(response, upstream, write_timeout, dialect, keepalive)
+            pause = keepalive if is_stream and response.content_length is None else None
+            await _stream(response, _chunks(upstream, is_stream=is_stream), write_timeout, dialect, pause)
     except UpstreamError as error:
         _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=error.detail)
         await _send_error_event(response, upstream, error, dialect, write_timeout)
@@ -79,9 +81,7 @@ async def relay(
 
 
 def _is_small(upstream: UpstreamResponse) -> bool:
-    """Whether its Content-Length is small enough to relay it in one write; event streams never are."""
-    if is_event_stream(upstream):
-        return False
+    """Whether its Content-Length is small enough to relay it in one write."""
     length = upstream.headers.get("Content-Length", "")
     return len(length) < 6 and length.isdecimal() and int(length) <= SMALL_BODY
 
@@ -109,23 +109,23 @@ def is_event_stream(upstream: UpstreamResponse) -> bool:
     return content_type == "text/event-stream" and "Content-Encoding" not in upstream.headers
 
 
-def _chunks(upstream: UpstreamResponse) -> AsyncIterator[bytes]:
-    return whole_events(upstream.chunks()) if is_event_stream(upstream) else upstream.chunks()
+def _chunks(upstream: UpstreamResponse, *, is_stream: bool) -> AsyncIterator[bytes]:
+    return whole_events(upstream.chunks()) if is_stream else upstream.chunks()
 
 
 async def _stream(
     response: web.StreamResponse,
-    upstream: UpstreamResponse,
+    chunks: AsyncIterator[bytes],
     write_timeout: float,
     dialect: str,
     keepalive: float | None,
 ) -> None:
-    if keepalive is None or not is_event_stream(upstream) or response.content_length is not None:
-        async for chunk in _chunks(upstream):
+    if keepalive is None:
+        async for chunk in chunks:
             await _write(response, chunk, write_timeout)
         return
     with Keepalive(response, dialect, keepalive) as pings:
-        async for chunk in _chunks(upstream):
+        async for chunk in chunks:
             pings.begin_write()
             await _write(response, chunk, write_timeout)
             pings.end_write(chunk)

@@ -16,7 +16,7 @@ from aiohttp import web
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RouteNotAllowed, Unavailable, UpgradeRefused
 from sidecar.extraction import extraction, forms, json_body, socket_events
-from sidecar.extraction.extraction import Extraction
+from sidecar.extraction.extraction import NO_TEXTS, Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
@@ -31,14 +31,14 @@ _FORMS = frozenset({RouteKind.MULTIPART, RouteKind.FILES})
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """A body to forward. `texts` is None if nothing in it can be scanned.
+    """A body to forward, and the texts in it.
 
     `document`: the parsed JSON, if it is JSON. `decoded`: `content` differs from the bytes that the client sent, which
     may have had a content coding. `unscanned`: kinds of unscanned content that is forwarded, named as in `failure`.
     """
 
     content: bytes | AsyncIterator[bytes]
-    texts: Extraction | None = None
+    texts: Extraction = NO_TEXTS
     document: JsonValue = None
     decoded: bool = False
     unscanned: tuple[str, ...] = ()
@@ -182,11 +182,11 @@ class RequestReader:
     def _check_unscannable(self, route: Route, body: RequestBody) -> RequestBody:
         """Refuse unscannable parts, or name them in `unscanned`."""
         texts = body.texts
-        if texts and (model := route.deployment):
+        if model := route.deployment:
             ids = tuple(replace(part, model=model) for part in texts.unscannable)
             texts = replace(texts, model=model, unscannable=ids)
-        texts = self._vocabularies.decode_prompts(texts) if texts else None
-        parts = texts.unscannable if texts else ()
+        texts = self._vocabularies.decode_prompts(texts)
+        parts = texts.unscannable
         for part in parts:
             if not self.is_allowed(part.kind):
                 message = f"The body holds what cannot be scanned (failure.input.{part.kind})."

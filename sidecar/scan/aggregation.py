@@ -51,8 +51,11 @@ class EngineConfig:
 
     def deadline_of(self, request: ScanRequest) -> float:
         """Seconds for this request. Texts with non-ASCII characters (2 or 3 bytes each) count double."""
-        texts = (*(segment.text for segment in request.segments), request.system_prompt or "")
-        return self.deadline + self.deadline_per_mb * sum(len(t) if t.isascii() else 2 * len(t) for t in texts) / 1e6
+        prompt = request.system_prompt or ""
+        length = len(prompt) if prompt.isascii() else 2 * len(prompt)
+        for segment in request.segments:
+            length += len(segment.text) if segment.text.isascii() else 2 * len(segment.text)
+        return self.deadline + self.deadline_per_mb * length / 1e6
 
     def thresholds_for(self, segments: Sequence[Segment], override: float | None) -> tuple[float, ...]:
         """The score from which each segment blocks; `override`: that of the key or model, if any."""

@@ -272,13 +272,14 @@ class Engine:
         )
 
     def _verdict(self, aggregate: Aggregate, reports: tuple[LayerReport, ...], run: ScanRun) -> Verdict:
-        thresholds = run.threshold_by_path if any(report.findings for report in aggregate.reports) else {}
+        has_findings = any(report.findings for report in aggregate.reports)
+        thresholds = run.threshold_by_path if has_findings else {}
         if aggregate.blocked and self._exceptions is not None:
             reports = tuple(add_digests(report, run, self._exceptions.digest) for report in reports)
         return Verdict(
             risk_score=round_score(aggregate.score or 0.0),
             action=Action.BLOCK if aggregate.blocked else Action.ALLOW,
-            threats=threats(aggregate, thresholds),
+            threats=threats(aggregate, thresholds) if has_findings else (),
             latency_ms=_elapsed_ms(run.started),
             layer_used=aggregate.layer,
             reasoning=reasoning(aggregate, reports),

@@ -14,6 +14,8 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.types import LayerName, ScanRequest, Segment, Source
 from sidecar.util import by_model
 
+ALL_SOURCES = frozenset(Source)
+
 
 @dataclass(frozen=True, slots=True)
 class ScanInput:
@@ -23,14 +25,27 @@ class ScanInput:
     unscanned: tuple[str, ...] = ()
 
 
+class Selector:
+    """Selects the texts to scan under given settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._sources = None if settings.models else sources_read(settings)
+        """The sources that are read whatever the model."""
+
+    def select(self, extraction: Extraction, additional: Iterable[Segment] = ()) -> ScanInput:
+        """The texts of an extraction that are to be scanned, and `additional` ones."""
+        scanned = sources_read(self._settings, extraction.model) if self._sources is None else self._sources
+        candidates = (*extraction.segments, *extraction.joined, *additional)
+        skipped = () if scanned == ALL_SOURCES else {segment.source for segment in candidates} - scanned
+        segments = tuple(segment for segment in candidates if segment.source in scanned) if skipped else candidates
+        unscanned = tuple(str(source) for source in Source if source in skipped) if skipped else ()
+        return ScanInput(ScanRequest(segments, extraction.system_prompt, extraction.model), unscanned)
+
+
 def select(settings: Settings, extraction: Extraction, additional: Iterable[Segment] = ()) -> ScanInput:
-    """The texts of an extraction that are to be scanned, and `additional` ones."""
-    scanned = sources_read(settings, extraction.model)
-    candidates = (*extraction.segments, *extraction.joined, *additional)
-    skipped = {segment.source for segment in candidates} - scanned
-    segments = tuple(segment for segment in candidates if segment.source in scanned) if skipped else candidates
-    unscanned = tuple(str(source) for source in Source if source in skipped)
-    return ScanInput(ScanRequest(segments, extraction.system_prompt, extraction.model), unscanned)
+    """As `Selector.select`, for a single use."""
+    return Selector(settings).select(extraction, additional)
 
 
 def sources_read(settings: Settings, model: str | None = None) -> frozenset[Source]:

@@ -39,6 +39,10 @@ class ScanContext:
     address: str = ""
 
 
+COMMAND = ScanContext("", "cli", "")
+"""The context of a scan by a command."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScanOutcome:
     """A verdict and what follows from it.
@@ -65,21 +69,21 @@ class ScanOutcome:
 
 
 class ScanService:
-    """Scans, decides and records under given settings."""
+    """Scans, decides and records under given settings. Without a log, as in a command, nothing is recorded."""
 
-    def __init__(self, engine: Engine, decision_log: DecisionLog, settings: Settings) -> None:
+    def __init__(self, engine: Engine, settings: Settings, decision_log: DecisionLog | None = None) -> None:
         self._engine, self._log, self._settings = engine, decision_log, settings
 
     def admit(self) -> None:
         """Raise `Unavailable` while decisions cannot be recorded and have to be (`log.required`)."""
-        if not self._log.healthy:
+        if self._log is not None and not self._log.healthy:
             raise Unavailable("The scan log cannot be written (log.required).", retry_after=5)
 
     def monitors(self, key: ApiKey | None) -> bool:
         """Whether nothing is refused: by the mode of the key, else by the general one."""
         return ((key and key.mode) or self._settings.mode) == "monitor"
 
-    async def scan(self, request: ScanRequest, context: ScanContext, *, thorough: bool = False) -> Verdict:
+    async def scan(self, request: ScanRequest, context: ScanContext = COMMAND, *, thorough: bool = False) -> Verdict:
         """The verdict. `thorough`: every layer reports, although the verdict is settled."""
         if not request.segments:
             return NOTHING_SCANNED
@@ -112,6 +116,8 @@ class ScanService:
         model: str | None = None,
     ) -> None:
         """Record the decision from the event loop, in order: no response waits for its record."""
+        if self._log is None:
+            return
         text = "\n".join(segment.text for segment in segments)
         decision = Decision(
             id=context.decision,

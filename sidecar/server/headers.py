@@ -53,23 +53,23 @@ def upstream_headers(received: MultiMapping[str], *, decoded: bool) -> CIMultiDi
     dropped = _NOT_UP | _named_in_connection(received)
     if decoded:
         dropped |= {"content-encoding"}
-    return CIMultiDict(
-        (name, value)
-        for name, value in received.items()
-        if (low := name.lower()) not in dropped
-        and not low.startswith(OWN_PREFIX)
-        and not (low in _CREDENTIALS and KEY_PREFIX in value)
-    )
+    headers = CIMultiDict[str]()
+    for name, value in received.items():
+        low = name.lower()
+        if low not in dropped and not low.startswith(OWN_PREFIX) and not (low in _CREDENTIALS and KEY_PREFIX in value):
+            headers.add(name, value)
+    return headers
 
 
 def client_headers(received: MultiMapping[str]) -> CIMultiDict[str]:
     """The response fields to send to the client. The content length is kept: the body passes unchanged."""
     dropped = HOP_BY_HOP | _named_in_connection(received)
-    return CIMultiDict(
-        (name, value if value.isascii() else _readable(value))
-        for name, value in received.items()
-        if (low := name.lower()) not in dropped and not low.startswith(OWN_PREFIX)
-    )
+    headers = CIMultiDict[str]()
+    for name, value in received.items():
+        low = name.lower()
+        if low not in dropped and not low.startswith(OWN_PREFIX):
+            headers.add(name, value if value.isascii() else _readable(value))
+    return headers
 
 
 def _readable(value: str) -> str:

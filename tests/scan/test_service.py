@@ -13,7 +13,7 @@ from sidecar.auth.api_keys import ApiKey
 from sidecar.config import Settings
 from sidecar.errors import Unavailable
 from sidecar.scan.service import NOTHING_SCANNED, ScanContext, ScanOutcome, ScanService
-from sidecar.types import Action, LayerName, ScanRequest, Segment, Verdict
+from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, Verdict
 
 ALLOWED = Verdict(0.1, Action.ALLOW, (), 1, LayerName.RULES)
 BLOCKED = Verdict(0.9, Action.BLOCK, (), 1, LayerName.RULES)
@@ -24,7 +24,7 @@ CONTEXT = ScanContext("dec_1", "inline", "/v1/chat/completions")
 
 def service(scanner: Any = None, log: RecordedDecisionLog | None = None, **settings: Any) -> ScanService:
     """A service over a scanner made for tests."""
-    return ScanService(scanner or WordScanner(), log or RecordedDecisionLog(), Settings.model_validate(settings))
+    return ScanService(scanner or WordScanner(), Settings.model_validate(settings), log or RecordedDecisionLog())
 
 
 def key(**changes: Any) -> ApiKey:
@@ -104,3 +104,20 @@ def test_nothing_is_admitted_while_a_required_log_cannot_be_written() -> None:
     log.broken = True
     with pytest.raises(Unavailable, match=r"log\.required"):
         service(log=log).admit()
+
+
+async def test_a_command_scans_as_an_entry_point_and_records_nothing() -> None:
+    """Without a log and a client the settings apply all the same."""
+    text = "write to ann@example.org"
+    finding = Finding("PII-100", Label.PII_DETECTED, 0.5, LayerName.RULES, "prompt", 9, 24)
+    report = LayerReport(LayerName.RULES, 0.5, (finding,))
+
+    class Finds:
+        async def scan(self, *_: object) -> Verdict:
+            return Verdict(0.5, Action.ALLOW, (Label.PII_DETECTED,), 1, LayerName.RULES, reports=(report,))
+
+    scans = ScanService(Finds(), Settings.model_validate({"pii": "block"}))  # type: ignore[arg-type]
+    scans.admit()
+    verdict = await scans.scan(ScanRequest((Segment(text),)))
+    assert verdict.action is Action.BLOCK
+    scans.record(CONTEXT, ScanOutcome(verdict, "block"), 403)

@@ -58,6 +58,7 @@ MAX_CACHED_MASKS = 1_000
 """Cached combinations of channel and view kinds; texts determine which occur."""
 SYSTEM_PROMPT_BONUS = 0.1
 """Added to the score of a request for the system prompt if there is a system prompt."""
+RAW_KINDS = NormalizedText("").kinds
 CERTAIN_SCORE = 0.99
 """Minimum score of a hit for skipping the rest of a long text: above any sensible threshold."""
 SMUGGLING_SCORE = 0.6
@@ -103,9 +104,9 @@ class RulesLayer:
         """Whether little work is expected; the prefiltered texts are then stored in `prefiltered`."""
         work = 0
         for segment in request.segments:
-            raw = NormalizedText(encodable(segment.text))
-            result = prefiltered[raw.text] = self._matcher.prefilter(raw.text)
-            work += self._matcher.estimated_work(result, self._pattern_mask(segment.channel, raw.kinds))
+            text = encodable(segment.text)
+            result = prefiltered[text] = self._matcher.prefilter(text)
+            work += self._matcher.estimated_work(result, self._pattern_mask(segment.channel, RAW_KINDS))
         return work <= MAX_INLINE_WORK
 
     def _scan(self, request: ScanRequest, prefiltered: Mapping[str, PrefilterResult | None]) -> list[SegmentReport]:
@@ -135,9 +136,9 @@ class RulesLayer:
         self, segment: Segment, prompt_overlap: Overlap | None, prefiltered: Mapping[str, PrefilterResult | None]
     ) -> SegmentReport:
         """The findings in all views; not `complete` if a view was skipped or places were left out."""
-        raw = NormalizedText(encodable(segment.text))
-        result = prefiltered[raw.text] if raw.text in prefiltered else self._matcher.prefilter(raw.text)
-        normalized = (raw,) if result is None else normalizations(raw.text)
+        text = encodable(segment.text)
+        result = prefiltered[text] if text in prefiltered else self._matcher.prefilter(text)
+        normalized = (NormalizedText(text),) if result is None else normalizations(text)
         findings = list(prompt_overlap.findings(segment, normalized)) if prompt_overlap else []
         if normalized[-1].name == OVERFLOW:
             findings.append(

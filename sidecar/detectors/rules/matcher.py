@@ -177,10 +177,12 @@ class Matcher:
         """
         absent = self._unfiltered & ~self._matching_unfiltered(prefiltered.data, among)
         for number, places in sorted(self._candidate_spans(prefiltered, among & ~absent).items()):
-            if accept(number) and any(
-                self._automata[number].match(prefiltered.data[start:end]) for start, end in places
-            ):
-                yield number
+            if not accept(number):
+                continue
+            for start, end in places:
+                if self._automata[number].match(prefiltered.data[start:end]):
+                    yield number
+                    break
 
     def _matching_unfiltered(self, data: bytes, among: int) -> int:
         """The matching patterns without literals as a bit mask, from those groups that have one in `among`."""
@@ -221,11 +223,13 @@ class Matcher:
             yield match.span()
 
 
-def _set_bits(number: int) -> Iterator[int]:
+def _set_bits(number: int) -> list[int]:
+    positions = []
     while number:
         lowest = number & -number
-        yield lowest.bit_length() - 1
+        positions.append(lowest.bit_length() - 1)
         number ^= lowest
+    return positions
 
 
 def _folded(raw: bytes) -> bytes:

@@ -20,7 +20,7 @@ from functools import lru_cache
 from sidecar.errors import LayerError
 from sidecar.observability.metrics import CACHE, cached_counter
 from sidecar.scan.cache.local import ReportCache
-from sidecar.types import Finding, Layer, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
+from sidecar.types import Finding, Layer, LayerReport, ScanRequest, Segment, SegmentReport, Source
 
 _Pending = asyncio.Future[SegmentReport | None]
 _PERSONALIZATION = b"verdicts"
@@ -36,18 +36,13 @@ class CachedLayer:
     def __init__(
         self, layer: Layer, cache: ReportCache, secret: bytes, *, fingerprint: str, reads_system_prompt: bool = False
     ) -> None:
-        self.inner = layer
+        self.inner, self.name = layer, layer.name
         self._cache = cache
         self._secret = secret[: hashlib.blake2b.MAX_KEY_SIZE]
         self._fingerprint = f"{layer.name}\0{fingerprint}"
         self._reads_system_prompt = reads_system_prompt
         self._pending: dict[bytes, _Pending] = {}
         self._hits, self._misses = (cached_counter(CACHE, str(layer.name), outcome) for outcome in ("hit", "miss"))
-
-    @property
-    def name(self) -> LayerName:
-        """The name of the layer."""
-        return self.inner.name
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         """Cached reports where available, the layer's on the other segments. Raises as the layer does."""
@@ -66,10 +61,8 @@ class CachedLayer:
             detail, failure = _merge_details(detail, retried_detail), failure or retried_failure
         self._count(hits + len(shared) - len(retried), len(missing) + len(retried))
         segment_reports = [_relocate(cached[key], segment) for key, segment in zip(keys, request.segments, strict=True)]
-        report = LayerReport.from_segments(
-            self.name, segment_reports, {**detail, "remembered": len(requested) - len(missing)}
-        )
-        return replace(report, failure=failure)
+        detail = {**detail, "remembered": len(requested) - len(missing)}
+        return LayerReport.from_segments(self.name, segment_reports, detail, failure)
 
     def _keys(self, request: ScanRequest) -> list[bytes]:
         prefix = hashlib.blake2b(self._fingerprint.encode(), digest_size=16, key=self._secret, person=_PERSONALIZATION)
@@ -93,10 +86,9 @@ class CachedLayer:
         fresh: dict[bytes, SegmentReport] = {}
         pending = self._claim(segments)
         try:
-            subrequest = ScanRequest(
-                tuple(segments.values()), request.system_prompt, request.model, request.sufficient_score
-            )
-            report = await self.inner.scan(subrequest, prior)
+            if len(segments) < len(request.segments):
+                request = replace(request, segments=tuple(segments.values()))
+            report = await self.inner.scan(request, prior)
             if report.score is None or len(report.segment_reports) != len(segments):
                 raise LayerError(report.failure or "error", "the layer did not report on each segment")
             fresh = dict(zip(segments, report.segment_reports, strict=True))
