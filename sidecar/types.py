@@ -124,7 +124,10 @@ class ScanRequest:
     @property
     def length(self) -> int:
         """Code points over all segments."""
-        return sum(len(segment.text) for segment in self.segments)
+        length = 0
+        for segment in self.segments:
+            length += len(segment.text)
+        return length
 
 
 @dataclass(frozen=True, slots=True)

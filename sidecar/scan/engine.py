@@ -159,7 +159,7 @@ class Engine:
         return all(aggregate.score >= bound for bound in self._replaceable_below)
 
     async def _run_stages(self, run: ScanRun) -> Verdict:
-        aggregate, caller = Aggregate(run.threshold), run.caller
+        aggregate = Aggregate(run.threshold)
         reports: tuple[LayerReport, ...] = ()
         prior: tuple[Finding, ...] = ()
         for stage in self.stages:
@@ -171,10 +171,8 @@ class Engine:
             report = _cover_all_segments(
                 await self._run_layer(stage.layer, readable, run, prior), readable, run.request
             )
-            report = apply_rule_changes(report, caller.rule_changes)
-            if any(finding.fallback for finding in report.findings):
-                report = decide_fallbacks(report, self._scored_by_model(run.request))
-            report = fuse_hints(apply_exceptions(report, run), reports)
+            if report.findings:
+                report = self._adjusted(report, reports, run)
             if report.failure == "budget" and report.score is not None:
                 report = self._accept_partial(stage, report, aggregate, run)
             reports = (*reports, report)
@@ -193,6 +191,13 @@ class Engine:
             cause = next((report.failure for report in reports if report.failure), "no_layer")
             return self._failure_verdict(cause, self.config.all_failed, reports, run.started)
         return self._verdict(aggregate, reports, run)
+
+    def _adjusted(self, report: LayerReport, earlier: Sequence[LayerReport], run: ScanRun) -> LayerReport:
+        """A report with findings, after the changes of the caller's key, fallbacks, exceptions and hints."""
+        report = apply_rule_changes(report, run.caller.rule_changes)
+        if any(finding.fallback for finding in report.findings):
+            report = decide_fallbacks(report, self._scored_by_model(run.request))
+        return fuse_hints(apply_exceptions(report, run), earlier)
 
     def _request_for(self, layer: LayerName, request: ScanRequest) -> ScanRequest:
         """The request with only the segments that this layer scans."""

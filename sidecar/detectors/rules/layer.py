@@ -79,7 +79,7 @@ class RulesLayer:
         _check_names(active)
         patterns = [(rule, pattern) for rule in self._rules for pattern in rule.patterns]
         self._rule_of = [rule for rule, _ in patterns]
-        self._matcher = Matcher([pattern for _, pattern in patterns])
+        self._matcher = Matcher([pattern for _, pattern in patterns], [rule.id for rule in self._rule_of])
         self._masks: dict[tuple[Channel, frozenset[str]], int] = {}
         self._loop_budget = LoopBudget()
 
@@ -153,10 +153,10 @@ class RulesLayer:
             for finding in self._scan_view(segment, view, result, reported, mitigated):
                 findings.append(finding)
                 findings += self._smuggling(segment, view, finding, reported)
-        places = Counter((finding.rule, finding.view) for finding in findings)
-        complete = (
-            result is not None and normalized[-1].name != OVERFLOW and max(places.values(), default=0) < MAX_PLACES
-        )
+        complete = result is not None and normalized[-1].name != OVERFLOW
+        if findings:
+            places = Counter((finding.rule, finding.view) for finding in findings)
+            complete = complete and max(places.values()) < MAX_PLACES
         return _report(findings, has_system_prompt=prompt_overlap is not None, complete=complete)
 
     def _scan_view(
@@ -170,9 +170,7 @@ class RulesLayer:
         """Rules that match in this view and in no earlier one. `mitigated`: places of hits that are no orders."""
         reported_here: set[str] = set()
         mask = self._pattern_mask(segment.channel, view.kinds)
-        for number in self._matcher.matching(
-            prefiltered, mask, lambda number: self._rule_of[number].id not in reported
-        ):
+        for number in self._matcher.matching(prefiltered, mask, reported):
             rule = self._rule_of[number]
             if hits.reports_every_place(rule):
                 findings = list(self._matches(rule, number, segment, view))
@@ -286,6 +284,8 @@ def _check_names(rules: Sequence[Rule]) -> None:
 
 
 def _report(findings: Sequence[Finding], *, has_system_prompt: bool, complete: bool) -> SegmentReport:
+    if not findings:
+        return SegmentReport(0.0, complete=complete)
     weighted = tuple(_with_bonus(finding) for finding in findings) if has_system_prompt else tuple(findings)
     return SegmentReport(
         max((finding.score for finding in weighted if finding.decides), default=0.0), weighted, complete

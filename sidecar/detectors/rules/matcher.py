@@ -17,7 +17,7 @@ plain text, and 250 MB), and `re2.Filter`, whose own literal automaton is as eas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import or_
@@ -61,7 +61,9 @@ class Matcher:
     this pattern has a literal in it. A pattern is a candidate if all its bits are set.
     """
 
-    def __init__(self, patterns: Sequence[str]) -> None:
+    def __init__(self, patterns: Sequence[str], owners: Sequence[str] = ()) -> None:
+        """`owners`: the rule of each pattern, for `matching`."""
+        self._owners = owners
         self._sizes = [program_size(pattern) for pattern in patterns]
         if large := [pattern[:80] for pattern, size in zip(patterns, self._sizes, strict=True) if size > MAX_PROGRAM]:
             raise PolicyError("a pattern is too large", large)
@@ -169,15 +171,15 @@ class Matcher:
         return COMPILE_COST * self._sizes[number]
 
     def matching(
-        self, prefiltered: PrefilterResult, among: int = -1, accept: Callable[[int], bool] = lambda _: True
+        self, prefiltered: PrefilterResult, among: int = -1, finished: Container[str] | None = None
     ) -> Iterator[int]:
-        """The numbers of the patterns that match: with a bit in `among`, and accepted by `accept` in turn.
+        """The numbers of the patterns that match: with a bit in `among`, and no owner in `finished` by then.
 
         At the edge of a searched span a pattern may match falsely; `spans` decides.
         """
         absent = self._unfiltered & ~self._matching_unfiltered(prefiltered.data, among)
         for number, places in sorted(self._candidate_spans(prefiltered, among & ~absent).items()):
-            if not accept(number):
+            if finished is not None and self._owners[number] in finished:
                 continue
             for start, end in places:
                 if self._automata[number].match(prefiltered.data[start:end]):
