@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 CLIENTS := $(foreach name,npm agents aider java,build/clients/$(name)/.installed)
 
-.PHONY: run test neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak fuzz audit manifests
+.PHONY: run test mutants proofs neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak fuzz audit manifests
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,13 @@ build/docs/.installed: tools/docs.txt
 docs: $(INSTALLED) build/docs/.installed ## the site of the documentation, into build/site; warnings are errors
 	@$(BIN)/python -m tools.reference
 	@NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict -q
+
+mutants: $(INSTALLED) ## how many mutants of the shipped patterns the rules' proofs kill: make mutants [COUNT=2000] [SEED=1]
+	@mkdir -p build
+	@$(BIN)/python -m tools.mutants --count $(or $(COUNT),2000) --seed $(or $(SEED),1) --survivors build/survivors.txt
+
+proofs: $(INSTALLED) ## tests/data/proofs anew from the patterns, after a change of a policy (ten minutes)
+	@$(BIN)/python -m tools.mutants --write
 
 chaos: $(INSTALLED) ## the reliability suite at length: 50 kills each, 10 rolling restarts and more, thousands of examples
 	@CHAOS_ROUNDS=50 CHAOS_EXAMPLES=5000 $(BIN)/python -m pytest tests/chaos tests/test_rolling.py -o timeout=7200
