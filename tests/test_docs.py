@@ -215,6 +215,13 @@ def test_the_readme_quotes_the_figures_of_detection() -> None:
     assert [row for row in figures if row not in known] == []
 
 
+def test_the_readme_is_short() -> None:
+    """What it is, how to run it and where to go on; the rest stands in docs."""
+    text = README.read_text("utf-8")
+    assert len(text.splitlines()) <= 90
+    assert len(text.split()) <= 900
+
+
 def anchors(page: Path) -> set[str]:
     """What the headings of a page are linked by."""
     heads = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
