@@ -18,7 +18,8 @@ from kubernetes.test_objects import KINDS, workload
 
 from sidecar import config, policy
 from sidecar.cli.redirect import port_of
-from sidecar.kubernetes import Options, inject
+from sidecar.kubernetes.objects import inject
+from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import GRACE, NAME, REDIRECT, REDIRECTING_USER, USER, container
 
 K8S = Path(__file__).parent.parent / "k8s"

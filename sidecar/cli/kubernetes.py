@@ -14,8 +14,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from sidecar.cli.common import async_command
 from sidecar.errors import YAML_ERRORS, ConfigError, SidecarError
-from sidecar.kubernetes import Options, inject_all
-from sidecar.kubernetes.webhook import Place, Webhook
+from sidecar.kubernetes.options import Options
 from sidecar.runtime import app
 from sidecar.util import logs
 
@@ -65,6 +64,8 @@ async def inject_command(options: Options, file: Any) -> int:
 
     Pods labelled or annotated `prompt-sidecar/inject: "false"` stay as they are. Injection is idempotent.
     """
+    from sidecar.kubernetes.objects import inject_all  # noqa: PLC0415 - a server does without
+
     try:
         documents = list(yaml.safe_load_all(file.read()))
     except (yaml.YAMLError, *YAML_ERRORS) as error:
@@ -87,6 +88,8 @@ async def webhook_command(
     options: Options, cert: Path, key: Path, host: str, port: int, health_port: int, namespace: str | None
 ) -> int:
     """Serve the mutating admission webhook until SIGTERM: pods that request a sidecar get one on creation."""
+    from sidecar.kubernetes.webhook import Place, Webhook  # noqa: PLC0415 - a server does without
+
     logs.configure("json", "info")
     stop = app.stop_on_signal()
     async with Webhook(Place(cert, key, host, port, health_port), options, own_namespace=namespace):

@@ -14,8 +14,8 @@ from pathlib import Path
 from aiohttp import web
 
 from sidecar.errors import ConfigError, SidecarError
-from sidecar.kubernetes import Options
 from sidecar.kubernetes.admission_review import answer
+from sidecar.kubernetes.options import Options
 from sidecar.runtime.reload import Reloader
 from sidecar.server.health import health
 from sidecar.server.middleware import error_boundary

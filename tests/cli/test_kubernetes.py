@@ -12,7 +12,8 @@ import yaml
 from kubernetes.test_objects import workload
 from support import ONE_RULE, SidecarProcess, clean_environment, free_port
 
-from sidecar.kubernetes import Options, inject
+from sidecar.kubernetes.objects import inject
+from sidecar.kubernetes.options import Options
 
 
 def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -81,3 +82,10 @@ def test_quit_is_off_unless_asked_for(rules_sidecar: SidecarProcess) -> None:
     ended = run("quit", "--url", rules_sidecar.admin)
     assert (ended.returncode, "admin.quit" in ended.stderr) == (2, True)
     assert httpx.get(f"{rules_sidecar.base}/health", timeout=60).status_code == 200
+
+
+def test_a_server_loads_nothing_of_them() -> None:
+    """The command line has the commands; their modules are imported when one of them runs."""
+    code = "import sys, sidecar.cli.main; print(*sorted(name for name in sys.modules if 'sidecar.kubernetes.' in name))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    assert loaded.stdout.split() == ["sidecar.kubernetes.options"]

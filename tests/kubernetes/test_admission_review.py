@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sidecar.errors import BodyError
-from sidecar.kubernetes import Options
 from sidecar.kubernetes.admission_review import answer
+from sidecar.kubernetes.options import Options
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from sidecar.errors import InjectError
-from sidecar.kubernetes import Options, inject, inject_all, json_patch
+from sidecar.kubernetes.json_patch import json_patch
+from sidecar.kubernetes.objects import inject, inject_all
+from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import NAME
 
 POD = {"metadata": {"labels": {"app": "chat"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}

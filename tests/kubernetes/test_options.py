@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.errors import InjectError
-from sidecar.kubernetes import Options, with_annotations
+from sidecar.kubernetes.options import Options, with_annotations
 
 
 @pytest.mark.parametrize("image", ["", "-x", "a b", "a\nb", "x" * 600])

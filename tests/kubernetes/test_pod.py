@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.errors import InjectError
-from sidecar.kubernetes import Options
+from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import REDIRECT, REDIRECTING_USER, container, with_sidecar
 
 

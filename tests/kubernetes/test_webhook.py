@@ -19,7 +19,8 @@ from kubernetes.test_json_patch import applied
 from kubernetes.test_objects import KINDS, POD, workload
 
 from sidecar.errors import ConfigError
-from sidecar.kubernetes import Options, inject
+from sidecar.kubernetes.objects import inject
+from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.webhook import Place, Webhook
 
 OPTIONS = Options(secret="llm", app_env=True)
