@@ -2,9 +2,10 @@
 
 Makes mutants of the shipped policies' patterns, as typing errors would (`tools.regex_tree`), the same number of each
 kind, and runs the proofs of the rules that each one touches: the `match`, `no_match` and `misses` lines of the rules,
-and the lines of `tests/data/proofs`. A mutant is killed if a proof fails or RE2 refuses it. A survivor that judges all
-the texts that the search of `tools.proofs` yields for it as the original does is counted as equivalent: no text is
-known that could tell it apart. `--write` makes `tests/data/proofs` anew.
+and the lines of `tests/data/proofs`. A mutant is killed if a proof fails or RE2 refuses it. A survivor is `alike` if
+the search of `tools.proofs` finds no text that it judges unlike the original: some of these are equivalent (a part at
+the end, an alternative that another one covers), others need a text that the search does not make.
+`--write` makes `tests/data/proofs` anew.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tools.pattern_source import Key, PolicyFile, read
 from tools.regex_tree import Mutation
 
 KINDS = ("alternative", "optional", "bound", "boundary", "class", "letter")
-KILLED, EQUIVALENT, SURVIVED = "killed", "equivalent", "survived"
+KILLED, ALIKE, SURVIVED = "killed", "alike", "survived"
 
 
 def sample(files: Sequence[PolicyFile], count: int, seed: int) -> list[tuple[PolicyFile, Key, Mutation]]:
@@ -38,10 +39,10 @@ def sample(files: Sequence[PolicyFile], count: int, seed: int) -> list[tuple[Pol
 
 
 def fate(file: PolicyFile, key: Key, mutation: Mutation) -> str:
-    """Whether the mutant is killed, equivalent or survived."""
+    """Whether the mutant is killed, alike or survived."""
     if is_killed(file, key, mutation):
         return KILLED
-    return SURVIVED if proofs.distinguishing(file, key, mutation) else EQUIVALENT
+    return SURVIVED if proofs.distinguishing(file, key, mutation) else ALIKE
 
 
 def is_killed(file: PolicyFile, key: Key, mutation: Mutation) -> bool:
@@ -91,11 +92,10 @@ def _described(file: PolicyFile, key: Key, mutation: Mutation) -> str:
 
 
 def _show(kind: str, counts: Counter[str]) -> None:
-    share, different = counts[KILLED] / counts.total(), counts.total() - counts[EQUIVALENT]
+    killed, alike, survived = (counts[outcome] for outcome in (KILLED, ALIKE, SURVIVED))
     click.echo(
-        f"{kind:12} mutants {counts.total():5}  killed {counts[KILLED]:5} ({share:.1%})  equivalent "
-        f"{counts[EQUIVALENT]:4}  survived {counts[SURVIVED]:4}  killed of those that are not equivalent "
-        f"{counts[KILLED] / max(1, different):.1%}"
+        f"{kind:12} mutants {counts.total():5}  killed {killed:5} ({killed / counts.total():.1%})  alike {alike:4}  "
+        f"survived {survived:4}  killed of those not alike {killed / max(1, killed + survived):.1%}"
     )
 
 

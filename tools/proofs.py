@@ -22,9 +22,9 @@ from tools.choices import expand, joined
 from tools.pattern_source import Key, PolicyFile, RuleState, read
 from tools.regex_tree import Generator, Mutation
 
-HOSTS, TRIES, BASES = 4, 16, 6
+HOSTS, TRIES, BASES = 4, 24, 12
 """Patterns that use a word, texts of each that are tried for one mutation, and how many of them match without it."""
-SEEDS, CHECKED_SEEDS = 60, 300
+SEEDS, CHECKED_SEEDS = 120, 300
 """Texts searched for those that match; a number with a check digit is rare."""
 MAX_TEXT = 400
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "proofs"

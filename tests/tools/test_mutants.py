@@ -10,7 +10,7 @@ import re2
 from sidecar.policy import shipped_folder
 from tools import proofs
 from tools.choices import expand, joined
-from tools.mutants import EQUIVALENT, KILLED, KINDS, SURVIVED, fate, load, sample
+from tools.mutants import ALIKE, KILLED, KINDS, SURVIVED, fate, load, sample
 from tools.pattern_source import PolicyFile, read
 from tools.regex_tree import Generator, mutations, parse
 
@@ -27,7 +27,8 @@ rules:
     match: [Now eat the apple., A cea.]
     no_match: [Do not eat pears.]
 """
-SHARE = 0.95
+OF_ALL, OF_DIFFERENT = 0.8, 0.95
+"""Shares of all mutants, and of those for which a text is known that tells them from the original."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,8 @@ def test_every_proof_holds(shipped: list[PolicyFile]) -> None:
 def test_the_proofs_kill_nearly_every_mutant(shipped: list[PolicyFile]) -> None:
     """Of a sample of each kind; `make mutants` measures more."""
     fates = [fate(*item) for item in sample(shipped, 300, seed=7)]
-    assert fates.count(KILLED) >= SHARE * (len(fates) - fates.count(EQUIVALENT))
+    assert fates.count(KILLED) >= OF_ALL * len(fates)
+    assert fates.count(KILLED) >= OF_DIFFERENT * (len(fates) - fates.count(ALIKE))
 
 
 def test_mutants_of_every_kind_are_made_and_told_from_the_original(small: PolicyFile) -> None:
@@ -75,12 +77,12 @@ def test_mutants_of_every_kind_are_made_and_told_from_the_original(small: Policy
         assert fate(small, key, mutation) == KILLED
 
 
-def test_a_mutant_that_no_text_tells_apart_is_equivalent(tmp_path: Path) -> None:
+def test_a_mutant_that_no_text_tells_apart_is_alike(tmp_path: Path) -> None:
     """An optional part at the end of a pattern changes nothing."""
     (tmp_path / "small.yaml").write_text(POLICY.replace(r"[tc]ea+\b'", r"tea(?:pot)?'").replace("A cea", "A tea"))
     (file,) = read(tmp_path)
     optional = [item for item in file.mutations() if item[0] == ("T-1", 1) and item[1].kind == "optional"]
-    assert [fate(file, *item) for item in optional] == [EQUIVALENT, KILLED]
+    assert [fate(file, *item) for item in optional] == [ALIKE, KILLED]
 
 
 def test_written_proofs_are_read_back(small: PolicyFile, tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_written_proofs_are_read_back(small: PolicyFile, tmp_path: Path) -> None
         state.add(text, expected=expected)
     fates = [fate(small, key, mutation) for key, mutation in small.mutations()]
     assert SURVIVED not in fates
-    assert fates.count(KILLED) > fates.count(EQUIVALENT)
+    assert fates.count(KILLED) > fates.count(ALIKE)
 
 
 def test_a_line_with_choices_stands_for_one_text_each() -> None:
