@@ -171,7 +171,7 @@ class Engine:
             report = _cover_all_segments(
                 await self._run_layer(stage.layer, readable, run, prior), readable, run.request
             )
-            if report.findings:
+            if report.findings or prior:
                 report = self._adjusted(report, reports, run)
             if report.failure == "budget" and report.score is not None:
                 report = self._accept_partial(stage, report, aggregate, run)
@@ -193,7 +193,7 @@ class Engine:
         return self._verdict(aggregate, reports, run)
 
     def _adjusted(self, report: LayerReport, earlier: Sequence[LayerReport], run: ScanRun) -> LayerReport:
-        """A report with findings, after the changes of the caller's key, fallbacks, exceptions and hints."""
+        """The report after the changes of the caller's key, fallbacks, exceptions and hints."""
         report = apply_rule_changes(report, run.caller.rule_changes)
         if any(finding.fallback for finding in report.findings):
             report = decide_fallbacks(report, self._scored_by_model(run.request))
