@@ -395,6 +395,14 @@ async def test_a_fallback_blocks_where_the_model_fails(cause: str) -> None:
     assert [f.decides for report in verdict.reports for f in report.findings] == [True]
 
 
+async def test_a_fallback_counts_where_the_model_has_no_finding_but_a_suspicion() -> None:
+    """The hits of earlier layers reach the model's report even if it has no finding of its own."""
+    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, (FALLBACK,))])
+    suspicion = LayerReport.from_segments(LayerName.SEMANTIC, [SegmentReport(0.09, suspicious=((0, 10, 0.09),))])
+    verdict = await engine(Stage(rules(0.0, report=report)), Stage(semantic(0.09, report=suspicion))).scan(REQUEST)
+    assert verdict.action is Action.BLOCK
+
+
 async def test_an_excepted_fallback_stays_excepted_where_the_model_fails() -> None:
     """An exception is neither a block nor a hint."""
     excepted = replace(FALLBACK, hint=False)
