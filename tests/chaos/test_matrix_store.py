@@ -27,7 +27,9 @@ from support import SidecarProcess
 
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth
+from sidecar.errors import StoreUnavailable
 from sidecar.observability.metrics import LOG_DROPPED
+from sidecar.runtime.app import Sidecar
 from sidecar.storage import Store
 
 pytestmark = pytest.mark.timeout(3600)
@@ -176,6 +178,21 @@ async def test_too_few_connections(tmp_path: Path, postgres: servers.PostgreSql)
         assert 503 in load.statuses(), "there were connections for everybody"
     assert load.decisions - await stored(url) == set()
     assert await audit(url, upstream) == []
+
+
+async def test_pages_take_no_connection_from_scans(tmp_path: Path, postgres: servers.PostgreSql) -> None:
+    """Slow pages hold every connection of the dashboard: another page waits in vain, a scan with a key does not."""
+    store = {"url": postgres.new_database(), "connections": 2, "dashboard_connections": 2}
+    configured = settings(tmp_path, "echo://", store=store, auth={"cache": "0ms"})
+    async with Sidecar(configured) as running, aiohttp.ClientSession() as session:
+        _, key = await running.keyring.create("load")
+        here, pages = World(f"http://127.0.0.1:{running.data_port}", session, key), running._dashboard_store
+        async with pages._database.read(60), pages._database.read(60):
+            waiting = asyncio.ensure_future(pages.keys.list())
+            assert [(await here.scan()).status for _ in range(5)] == [200] * 5
+            with pytest.raises(StoreUnavailable):
+                await waiting
+        assert len(await pages.keys.list()) == 1
 
 
 async def test_the_store_is_away_and_a_worker_is_killed(tmp_path: Path) -> None:
