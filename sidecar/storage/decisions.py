@@ -78,9 +78,9 @@ class Decisions:
         """Write a batch and count it, all or nothing. Existing rows are skipped, so a retry is safe."""
         try:
             await self._insert(entries)
-        except StoreConflict:  # the commit of the first attempt succeeded, and its reply was lost
-            known = await self._known(entries)
-            await self._insert([entry for entry in entries if entry.id not in known])
+        except StoreConflict:  # an id twice; or the commit of the first attempt succeeded, and its reply was lost
+            known, first = await self._known(entries), {entry.id: entry for entry in reversed(entries)}
+            await self._insert([entry for row_id, entry in first.items() if row_id not in known])
 
     async def _insert(self, entries: Sequence[DecisionRow]) -> None:
         if not entries:
