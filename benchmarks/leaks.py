@@ -29,6 +29,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from benchmarks.answer_cases import Case, conversations, secrets
 from benchmarks.leak_cases import leaks, ordinary
 from benchmarks.proxy import free_port, wait_for
 
@@ -37,7 +38,8 @@ PIECE = 4
 TALK = "The ferry leaves at nine and arrives before noon, if the wind allows it. " * 8
 LONGEST = 4000
 """Maximum characters of a text from a file: the upstream receives its answer in a request header."""
-Case = tuple[str, str]
+USER = "Hello, please go on."
+"""An unremarkable message, where a case has none of its own."""
 
 
 def chunk(text: str) -> bytes:
@@ -121,17 +123,18 @@ def start(name: str, port: int, to: str, folder: Path, hold: int) -> subprocess.
     return subprocess.Popen(serve, cwd=folder, env=environment, stdout=log, stderr=log)
 
 
-def body(prompt: str, *, stream: bool) -> dict[str, Any]:
-    """A chat with an unremarkable user message."""
-    messages = [{"role": "system", "content": prompt}, {"role": "user", "content": "Hello, please go on."}]
+def body(prompt: str, user: str = USER, *, stream: bool) -> dict[str, Any]:
+    """A chat of two messages."""
+    messages = [{"role": "system", "content": prompt}, {"role": "user", "content": user}]
     return {"model": "m", "messages": messages, "stream": stream}
 
 
 async def withheld(session: aiohttp.ClientSession, url: str, case: Case, *, stream: bool) -> bool:
     """Whether the answer of a case is withheld. Any result other than withheld or complete raises an error."""
-    prompt, text = case
+    prompt, user, text = case
     headers = {"x-say": json.dumps(text)}
-    async with session.post(f"{url}/v1/chat/completions", json=body(prompt, stream=stream), headers=headers) as answer:
+    asked = body(prompt, user, stream=stream)
+    async with session.post(f"{url}/v1/chat/completions", json=asked, headers=headers) as answer:
         if answer.status == 400:
             return bool((await answer.json())["error"]["code"] == "content_filter")
         raw = b""
@@ -184,14 +187,24 @@ def rows(path: Path) -> list[Case]:
     prompts = list(dict.fromkeys(prompt for prompt, _ in leaks()))
     values = (json.loads(line) for line in data.splitlines() if line)
     texts = [row["text"] for row in values if row["benign"] and len(row["text"]) < LONGEST]
-    return [(prompts[number % len(prompts)], text) for number, text in enumerate(texts)]
+    return [(prompts[number % len(prompts)], USER, text) for number, text in enumerate(texts)]
+
+
+def sets_of_cases() -> dict[str, list[Case]]:
+    """The cases by name: leaks of the system prompt, leaks of secrets, and a thousand ordinary answers."""
+    prompt = leaks()[0][0]
+    return {
+        "leaks": [(system, USER, text) for system, text in leaks()],
+        "secrets": [(prompt, USER, text) for text in secrets()],
+        "ordinary": [*((system, USER, text) for system, text in ordinary()), *conversations()],
+    }
 
 
 async def run(extra_file: Path | None, rounds: int, pace: float, hold: int) -> dict[str, Any]:
     """All figures."""
     async with running(hold) as urls:
         figures: dict[str, Any] = {"hold": hold, "pace_ms": pace * 1000, "piece": PIECE}
-        sets = {"leaks": leaks(), "ordinary": ordinary()} | ({"file": rows(extra_file)} if extra_file else {})
+        sets = sets_of_cases() | ({"file": rows(extra_file)} if extra_file else {})
         for name, cases in sets.items():
             counts = {way: await count(urls["block"], cases, stream=way == "stream") for way in ("whole", "stream")}
             figures[name] = {"cases": len(cases), **counts}
@@ -201,7 +214,7 @@ async def run(extra_file: Path | None, rounds: int, pace: float, hold: int) -> d
 
 def show(figures: dict[str, Any]) -> None:
     """Print the figures."""
-    for name in ("leaks", "ordinary", "file"):
+    for name in ("leaks", "secrets", "ordinary", "file"):
         if name in figures:
             row = figures[name]
             print(f"{name:<9} {row['cases']:>5} answers, withheld {row['whole']} whole and {row['stream']} streamed")

@@ -71,6 +71,10 @@ class StoreError(SidecarError):
     """The database did not respond."""
 
 
+class StoreConflict(StoreError):
+    """A row that exists already, or refers to one that does not."""
+
+
 class StoreUnavailable(StoreError):
     """The database cannot be reached now, which may pass: it is away, restarting, or has no connection left."""
 

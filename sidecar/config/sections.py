@@ -88,6 +88,7 @@ class Store(Section):
 
     url: str = "sqlite:///sidecar.db"
     connections: int = Field(default=10, ge=2, le=200)
+    dashboard_connections: int = Field(default=4, ge=1, le=200)
     queue: int = Field(default=10_000, ge=1)
     batch: int = Field(default=100, ge=1)
     flush: Duration = Field(default=0.5, ge=0.01)

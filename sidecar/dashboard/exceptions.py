@@ -14,8 +14,10 @@ from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import is_hidden
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
+from sidecar.scan.aggregation import all_rules_of
 from sidecar.scan.exceptions import RuleExceptions
 from sidecar.storage import DecisionRow, Role, RuleException
+from sidecar.types import LayerName
 
 
 class Exceptions:
@@ -42,13 +44,15 @@ class Exceptions:
         return visit.page("exceptions.html", rows=rows, names=names, rule_ids=rule_ids, done=visit.query.text("done"))
 
     async def add(self, visit: Visit) -> web.Response:
-        """Create an exception for every rule that caused the block, on the text it matched."""
+        """Create an exception for every rule that caused the block, and for the layers that were not asked any more."""
         entry = await visit.store.decisions.get(visit.request.match_info["id"])
         marks = exceptable(entry) if entry else []
         if entry is None or not marks:
             raise refused(400, "This decision has no findings that could be excepted.")
         terms = _terms(visit.form, entry, visit.name)
-        added = [await self._exceptions.add(rule, digest, **terms) for rule, digest in marks]
+        added = [
+            await self._exceptions.add(rule, digest, **terms) for rule, digest in [*marks, *not_asked(entry, marks)]
+        ]
         scope = f"key {entry.key_id}" if terms["key_id"] else "every key"
         for exception in added:
             await visit.note(
@@ -69,6 +73,16 @@ def exceptable(entry: DecisionRow) -> list[tuple[str, str]]:
     """The rules of a blocked decision, each with the digest of the text it matched."""
     marked = ((finding["rule"], finding.get("digest")) for finding in entry.findings)
     return sorted({(rule, digest) for rule, digest in marked if digest})
+
+
+def not_asked(entry: DecisionRow, marks: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The layers that gave no score since an earlier one had blocked already, on the same texts.
+
+    Otherwise they would block the text the next time.
+    """
+    asked = {layer["layer"] for layer in entry.layers if layer.get("score") is not None}
+    digests = sorted({digest for _, digest in marks})
+    return [(all_rules_of(layer), digest) for layer in LayerName if layer not in asked for digest in digests]
 
 
 def state(exception: RuleException, now: datetime) -> str:

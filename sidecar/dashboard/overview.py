@@ -28,7 +28,7 @@ class Range:
 
 RANGES = (
     Range("hour", "hour", timedelta(hours=1), timedelta(minutes=1)),
-    Range("day", "24 hours", timedelta(days=1), timedelta(minutes=30)),
+    Range("day", "24 hours", timedelta(days=1), timedelta(hours=1)),
     Range("week", "7 days", timedelta(days=7), timedelta(hours=3)),
     Range("month", "30 days", timedelta(days=30), timedelta(hours=12)),
 )

@@ -42,7 +42,7 @@ def decision_row(decision: Decision) -> DecisionRow:
         threats=" ".join(verdict.threats),
         latency_ms=min(verdict.latency_ms, _MAX_INT),
         key_id=decision.key_id,
-        model=decision.model and storable(decision.model, MAX_NAME),
+        model=(decision.model and storable(decision.model, MAX_NAME)) or None,
         length=min(decision.length, _MAX_INT),
         segments=min(decision.segments, _MAX_INT),
         digest=decision.digest,

@@ -20,7 +20,7 @@ _SILENT = """
 SILENT = frozenset(_SILENT.split())
 """Names of string fields that hold no model text, outside of objects whose names the model chooses."""
 FIGURES = frozenset({"logprobs", "prompt_logprobs", "usage"})
-"""Fields that repeat the text as tokens, or hold counts."""
+"""Fields of tokens, whose joined text is a piece of its own (`_tokens`), or of counts."""
 ECHOED = frozenset({"instructions", "tools", "tool_choice", "metadata", "prompt", "safety_identifier", "user"})
 """Fields of a response that repeat the request to its sender."""
 SOUND = ("response.audio.delta", "response.output_audio.delta", "response.image_generation_call.partial_image")
@@ -70,10 +70,22 @@ def pieces(document: JsonValue, *, stream: bool = False) -> list[Piece]:
         elif isinstance(node, dict):
             if at.free:
                 texts += [Piece(name, at.path) for name in node]
+            elif "logprobs" in node:
+                texts += _tokens(node["logprobs"], f"{at.path}.logprobs", channel, stream=stream)
             waiting += reversed([(node[name], node, name, place) for name, place in _members(node, at, stream=stream)])
         elif isinstance(node, list):
             waiting += reversed([(item, node, n, _item(at, n, item)) for n, item in enumerate(node)])
     return [piece for piece in texts if piece.text]
+
+
+def _tokens(logprobs: JsonValue, path: str, channel: str, *, stream: bool) -> Iterator[Piece]:
+    """The text that tokens with their probabilities spell: usually the content again, but nothing ensures it."""
+    lists = logprobs.values() if isinstance(logprobs, dict) else (logprobs,)
+    for number, tokens in enumerate(lists):
+        if isinstance(tokens, list):
+            texts = (token.get("token") if isinstance(token, dict) else token for token in tokens)
+            text = "".join(text for text in texts if isinstance(text, str))
+            yield Piece(text, path, f"{channel} {path}.{number}" if stream else "")
 
 
 def _members(node: Mapping[str, JsonValue], at: _Place, *, stream: bool) -> Iterator[tuple[str, _Place]]:

@@ -76,6 +76,7 @@ class Sidecar:
         self._reports, self._share_ports = reports, reports is not None
         self.keyring: KeyRing
         self.store: Store
+        self._dashboard_store: Store
         self._shared: SharedResources
         self._current: Snapshot
         self._readiness: Readiness
@@ -122,6 +123,9 @@ class Sidecar:
         stack.push_async_callback(await tracing.start(settings.telemetry))
         self.store = await Store.open(settings.store.url, settings.store.connections)
         stack.push_async_callback(self.store.close)
+        pages = settings.store.dashboard_connections
+        self._dashboard_store = await Store.open(settings.store.url, pages, migrated=True)
+        stack.push_async_callback(self._dashboard_store.close)
         secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), NO_EXPIRY)).value
         self.keyring = KeyRing(self.store, settings.auth)
         await self.keyring.start()
@@ -173,7 +177,7 @@ class Sidecar:
     def _admin_app(self, limiter: limits.Limiter, exceptions: RuleExceptions) -> web.Application:
         dependencies = Dependencies(
             self.settings,
-            self.store,
+            self._dashboard_store,
             self.keyring,
             limiter,
             lambda: self._current.engine,

@@ -170,10 +170,19 @@ def apply_exceptions(report: LayerReport, run: ScanRun) -> LayerReport:
     return replace(report, score=remaining.score, findings=remaining.findings)
 
 
+def all_rules_of(layer: LayerName) -> str:
+    """The name by which an exception covers every finding of a layer."""
+    return f"{layer}:*"
+
+
+def _is_excepted(finding: Finding, rules: frozenset[str]) -> bool:
+    return finding.rule in rules or all_rules_of(finding.layer) in rules
+
+
 def _without_rules(report: SegmentReport, rules: frozenset[str]) -> SegmentReport:
-    if not any(finding.rule in rules and (finding.decides or finding.hint) for finding in report.findings):
+    if not any(_is_excepted(finding, rules) and (finding.decides or finding.hint) for finding in report.findings):
         return report
-    findings = tuple(replace(f, decides=False, hint=False) if f.rule in rules else f for f in report.findings)
+    findings = tuple(replace(f, decides=False, hint=False) if _is_excepted(f, rules) else f for f in report.findings)
     return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
 
 
@@ -236,10 +245,14 @@ def _with_fallbacks(report: SegmentReport) -> SegmentReport:
 
 
 def add_digests(report: LayerReport, run: ScanRun, digest: Callable[[str], str]) -> LayerReport:
-    """The report with the text digest added to each blocking finding, so that it can be excepted."""
-    if len(report.segment_reports) != len(run.thresholds):
+    """The report with the text digest added to each blocking finding, so that it can be excepted.
+
+    A report on the whole request (the judge's) names a text only if there is one alone.
+    """
+    reports = report.segment_reports or (SegmentReport(report.score or 0.0, report.findings),)
+    if len(reports) != len(run.thresholds):
         return report
-    segments = zip(report.segment_reports, run.thresholds, run.request.segments, strict=True)
+    segments = zip(reports, run.thresholds, run.request.segments, strict=True)
     findings = [
         replace(f, digest=digest(segment.text)) if f.decides and _reaches(f.score, threshold) else f
         for segment_report, threshold, segment in segments

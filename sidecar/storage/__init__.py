@@ -18,6 +18,7 @@ from sidecar.storage.exceptions import Exceptions, RuleException
 from sidecar.storage.exports import export
 from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyState, Mode
 from sidecar.storage.notices import Notices
+from sidecar.storage.rollups import RollUps
 from sidecar.storage.schema import MAX_NAME, MAX_RULE_CHANGES, storable
 from sidecar.storage.secrets import Secret, Secrets
 from sidecar.storage.sessions import Session, Sessions
@@ -66,13 +67,14 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.keys = Keys(database)
-        self.decisions = Decisions(database)
+        rollups = RollUps(database)
+        self.decisions = Decisions(database, rollups)
         self.secrets = Secrets(database)
         self.admins = Admins(database)
         self.sessions = Sessions(database)
         self.audit = Audit(database)
         self.notices = Notices(database)
-        self.analytics = Analytics(database)
+        self.analytics = Analytics(database, rollups)
         self.exceptions = Exceptions(database)
         self.disagreements = Disagreements(database)
 
@@ -87,9 +89,12 @@ class Store:
             await self._database.ping()
 
     @classmethod
-    async def open(cls, url: str, connections: int = CONNECTIONS) -> Store:
-        """Connect to `sqlite:///FILE` or `postgresql://...` and migrate the tables. `connections`: at most so many."""
-        return cls(await Database.open(url, connections=connections))
+    async def open(cls, url: str, connections: int = CONNECTIONS, *, migrated: bool = False) -> Store:
+        """Connect to `sqlite:///FILE` or `postgresql://...` and migrate the tables. `connections`: at most so many.
+
+        `migrated`: another pool of connections to a database that is open already.
+        """
+        return cls(await Database.open(url, connections=connections, migrated=migrated))
 
     async def close(self) -> None:
         """Close all connections."""

@@ -1,24 +1,30 @@
 """Aggregate queries on the scan log: counts, over time, by column, and latency. The same on SQLite and PostgreSQL.
 
-Every query takes the filter of the scan log's pages. Results are plain values of bounded size.
+Every query takes the filter of the scan log's pages. Results are plain values of bounded size. Whole hours of all
+decisions are read from the hourly totals (`rollups`), anything else from the rows.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any, Literal
 
 from sqlalchemy import BigInteger, ColumnElement, Select, case, cast, extract, func, select
 
 from sidecar.storage.database import Database
 from sidecar.storage.decisions import Filter, conditions
+from sidecar.storage.rollups import HOUR, Dimension, Hours, RollUps
 from sidecar.storage.schema import decisions as table
 from sidecar.types import Label
 
 Grouping = Literal["model", "key_id", "layer_used", "door", "action", "route", "failure"]
+_DIMENSIONS: dict[str, Dimension] = {"model": "model", "key_id": "key", "layer_used": "layer"}
+_NOT_IN_TOTALS = ("model", "label", "action", "layer_used", "before")
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 MAX_BUCKETS = 1_000
 MAX_GROUPS = 50
@@ -59,11 +65,14 @@ class Group:
 class Analytics:
     """Queries on the table of decisions. Every method may raise `StoreError`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, rollups: RollUps) -> None:
         self._database = database
+        self._rollups = rollups
 
     async def totals(self, criteria: Filter | None = None) -> Totals:
         """The totals."""
+        if hours := await self._hours(criteria):
+            return Totals(*await self._rollups.sums(*_of_key(criteria, hours)))
         kinds = (func.count(), _BLOCKED, _RECOMMENDED, func.count(table.c.unscanned), func.count(table.c.failure))
         (row,) = await self._rows(_filtered(select(*kinds), criteria))
         return Totals(*(int(number or 0) for number in row))
@@ -79,15 +88,28 @@ class Analytics:
         count = -(-(int(until.timestamp()) - first) // seconds)
         if count > MAX_BUCKETS:
             raise ValueError(f"more than {MAX_BUCKETS} time buckets")
-        number = (self._epoch_second() - first) // seconds
         window = replace(criteria or Filter(), since=since, until=until)
-        rows = await self._rows(_filtered(select(number.label("n"), func.count(), _BLOCKED), window).group_by("n"))
-        by_bucket = {int(number): (int(scans), int(blocked or 0)) for number, scans, blocked in rows}
         starts = [datetime.fromtimestamp(first + index * seconds, UTC) for index in range(count)]
-        return [Bucket(starts[index], *by_bucket.get(index, (0, 0))) for index in range(count)]
+        scans, blocked = [0] * count, [0] * count
+        for at, number, refused in await self._over_time(window, first, seconds):
+            scans[at] += number
+            blocked[at] += refused
+        return [Bucket(*values) for values in zip(starts, scans, blocked, strict=True)]
+
+    async def _over_time(self, window: Filter, first: int, seconds: int) -> list[tuple[int, int, int]]:
+        """Index of the bucket, decisions and blocked; a bucket may come several times."""
+        if seconds % HOUR == 0 and (hours := await self._hours(window)):
+            by_hour = await self._rollups.by_hour(*_of_key(window, hours))
+            return [((hour * HOUR - first) // seconds, scans, blocked) for hour, scans, blocked in by_hour]
+        number = (self._epoch_second() - first) // seconds
+        rows = await self._rows(_filtered(select(number.label("n"), func.count(), _BLOCKED), window).group_by("n"))
+        return [(int(number), int(scans), int(blocked or 0)) for number, scans, blocked in rows]
 
     async def by(self, column: Grouping, criteria: Filter | None = None) -> list[Group]:
         """The most frequent values of a column, at most `MAX_GROUPS`."""
+        if column in _DIMENSIONS and (hours := await self._hours(criteria, keys=False)):
+            found = await self._rollups.by_name(_DIMENSIONS[column], hours, MAX_GROUPS)
+            return [Group(value or None, scans, blocked) for value, scans, blocked in found]
         name = table.c[column]
         counts = select(name, func.count().label("n"), _BLOCKED).group_by(name)
         rows = await self._rows(_filtered(counts, criteria).order_by(func.count().desc(), name).limit(MAX_GROUPS))
@@ -95,24 +117,37 @@ class Analytics:
 
     async def by_label(self, criteria: Filter | None = None) -> dict[Label, int]:
         """The number of decisions with each label; one decision may have several."""
+        if hours := await self._hours(criteria, keys=False):
+            found = {name: scans for name, scans, _ in await self._rollups.by_name("label", hours)}
+            return {label: found.get(label, 0) for label in Label}
         counts = [func.sum(case((table.c.threats.contains(label, autoescape=True), 1), else_=0)) for label in Label]
         (row,) = await self._rows(_filtered(select(*counts), criteria))
         return {label: int(number or 0) for label, number in zip(Label, row, strict=True)}
 
     async def latency(self, criteria: Filter | None = None, quantiles: Sequence[float] = QUANTILES) -> dict[float, int]:
-        """Scan latency in milliseconds at each quantile (nearest rank); empty without decisions."""
+        """Scan latency in milliseconds at each quantile (nearest rank); empty without decisions.
+
+        Of whole hours values from 100 ms on are rounded up to two digits.
+        """
+        if hours := await self._hours(criteria, keys=False):
+            counts = {int(name): scans for name, scans, _ in await self._rollups.by_name("latency", hours)}
+            return {quantile: _ranked(counts, quantile) for quantile in quantiles if counts}
         (row,) = await self._rows(_filtered(select(func.count()), criteria))
         total = int(row[0])
         ranked = _filtered(select(table.c.latency_ms), criteria).order_by(table.c.latency_ms)
         result = {}
         for quantile in quantiles if total else ():
-            rank = min(total - 1, max(0, -int(-quantile * total // 1) - 1))
-            (value,) = await self._rows(ranked.offset(rank).limit(1))
+            (value,) = await self._rows(ranked.offset(_rank(quantile, total)).limit(1))
             result[quantile] = int(value[0])
         return result
 
     async def by_rule(self, criteria: Filter | None = None) -> list[Group]:
-        """For each rule, how many of the newest `RULE_ROWS` decisions it matched, and how many were blocked."""
+        """For each rule, how many decisions it matched, and how many were blocked.
+
+        Of parts of an hour or of one key: of the newest `RULE_ROWS` decisions.
+        """
+        if hours := await self._hours(criteria, keys=False):
+            return [Group(*values) for values in await self._rollups.by_name("rule", hours)]
         decisions = _filtered(select(table.c.findings, table.c.action), criteria)
         newest = decisions.order_by(table.c.at.desc()).limit(RULE_ROWS)
         matches: Counter[str] = Counter()
@@ -123,6 +158,17 @@ class Analytics:
             blocked.update(rules if action == "block" else ())
         return [Group(rule, number, blocked[rule]) for rule, number in matches.most_common()]
 
+    async def _hours(self, criteria: Filter | None, *, keys: bool = True) -> Hours | None:
+        """The hours of a filter if the totals can answer it: of whole hours, and of nothing but a key if `keys`."""
+        chosen = criteria or Filter()
+        if any(getattr(chosen, name) is not None for name in _NOT_IN_TOTALS) or (chosen.key_id and not keys):
+            return None
+        bounds = [None if at is None else at.timestamp() for at in (chosen.since, chosen.until)]
+        if any(bound is not None and bound % HOUR for bound in bounds):
+            return None
+        hours = Hours(*(None if bound is None else int(bound) // HOUR for bound in bounds))
+        return hours if await self._rollups.covers(hours) else None
+
     def _epoch_second(self) -> ColumnElement[int]:
         """The Unix time of a decision, in whole seconds."""
         if self._database.is_sqlite:
@@ -132,6 +178,24 @@ class Analytics:
     async def _rows(self, statement: Select[Any]) -> list[Any]:
         async with self._database.read() as connection:
             return list(await connection.execute(statement))
+
+
+def _of_key(criteria: Filter | None, hours: Hours) -> tuple[Dimension, Hours, str]:
+    """Where the totals of a key are, or of all."""
+    key = criteria.key_id if criteria else None
+    return ("all", hours, "") if key is None else ("key", hours, key)
+
+
+def _rank(quantile: float, total: int) -> int:
+    """The index of the nearest rank."""
+    return min(total - 1, max(0, -int(-quantile * total // 1) - 1))
+
+
+def _ranked(counts: Mapping[int, int], quantile: float) -> int:
+    """The value at a quantile of values with their numbers."""
+    rank = _rank(quantile, sum(counts.values()))
+    values = sorted(counts)
+    return values[bisect_right(list(accumulate(counts[value] for value in values)), rank)]
 
 
 def _filtered(statement: Any, criteria: Filter | None) -> Select[Any]:

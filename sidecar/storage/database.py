@@ -22,7 +22,7 @@ from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from sidecar.errors import StoreError, StoreUnavailable
+from sidecar.errors import StoreConflict, StoreError, StoreUnavailable
 from sidecar.storage import migration
 from sidecar.util import json
 
@@ -32,7 +32,7 @@ MIGRATION_TIMEOUT = 60.0
 SMALL_LIST = 8
 CONNECTIONS = 10
 """Connections of a pool at most; half of them are kept open."""
-_LASTING = (ProgrammingError, IntegrityError, DataError, NotSupportedError)
+_LASTING = (ProgrammingError, DataError, NotSupportedError)
 """Errors of a statement or of a permission. All others may pass: read-only, full, shutting down, no connection left."""
 _MIGRATION_LOCK = 0x70736B5F  # an arbitrary number, the same on every replica
 
@@ -58,12 +58,18 @@ class Database:
         """Why the latest access failed; None if it succeeded."""
 
     @classmethod
-    async def open(cls, url: str, time_limit: float = TIMEOUT, connections: int = CONNECTIONS) -> Database:
-        """Connect and migrate. Raises `StoreError` on failure. `connections`: the most that the pool opens."""
+    async def open(
+        cls, url: str, time_limit: float = TIMEOUT, connections: int = CONNECTIONS, *, migrated: bool = False
+    ) -> Database:
+        """Connect and migrate. Raises `StoreError` on failure. `connections`: the most that the pool opens.
+
+        `migrated`: it has been migrated already; connections are opened when they are needed.
+        """
         remote = url.startswith(("postgresql://", "postgres://"))
         database = _postgresql(url, time_limit, connections) if remote else await _sqlite(url, time_limit, connections)
         try:
-            await database.migrate()
+            if not migrated:
+                await database.migrate()
         except BaseException:
             await database.close()
             raise
@@ -101,11 +107,12 @@ class Database:
 
     async def insert_new(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows, all or nothing, skipping those whose primary key exists."""
-        statement = self._insert(table).on_conflict_do_nothing()
+        statement = self.insert(table).on_conflict_do_nothing()
         async with self.write() as connection:
             await connection.execute(statement, rows)
 
-    def _insert(self, table: Table) -> Any:
+    def insert(self, table: Table) -> Any:
+        """An insert that can name what happens to a row that exists."""
         if self.is_sqlite:
             from sqlalchemy.dialects import sqlite  # noqa: PLC0415 - of each dialect 2 MB
 
@@ -137,6 +144,8 @@ class Database:
             yield
         except TimeoutError:
             raise StoreUnavailable(f"{self.name} does not answer in time") from None
+        except IntegrityError as error:
+            raise StoreConflict(f"{self.name}: {_reason(error)}") from None
         except _LASTING as error:
             raise StoreError(f"{self.name}: {_reason(error)}") from None
         except (SQLAlchemyError, OSError) as error:

@@ -9,7 +9,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select
 
+from sidecar.errors import StoreConflict
 from sidecar.storage.database import Database
+from sidecar.storage.rollups import COUNTED, RollUps
 from sidecar.storage.schema import decisions as table
 
 PURGE_BATCH = 1000
@@ -68,13 +70,30 @@ class Filter:
 class Decisions:
     """The table of decisions. Every method may raise `StoreError`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, rollups: RollUps) -> None:
         self._database = database
+        self._rollups = rollups
 
     async def add(self, entries: Sequence[DecisionRow]) -> None:
-        """Write a batch, all or nothing. Existing rows are skipped, so a retry is safe."""
+        """Write a batch and count it, all or nothing. Existing rows are skipped, so a retry is safe."""
+        try:
+            await self._insert(entries)
+        except StoreConflict:  # an id twice; or the commit of the first attempt succeeded, and its reply was lost
+            known, first = await self._known(entries), {entry.id: entry for entry in reversed(entries)}
+            await self._insert([entry for row_id, entry in first.items() if row_id not in known])
+
+    async def _insert(self, entries: Sequence[DecisionRow]) -> None:
+        if not entries:
+            return
         rows = [{name: getattr(entry, name) for name in _COLUMNS} for entry in entries]
-        await self._database.insert_new(table, rows)
+        async with self._database.write() as connection:
+            await connection.execute(table.insert(), rows)
+            await self._rollups.add(connection, entries)
+
+    async def _known(self, entries: Sequence[DecisionRow]) -> set[str]:
+        ids = select(table.c.id).where(table.c.id.in_([entry.id for entry in entries]))
+        async with self._database.read() as connection:
+            return set(await connection.scalars(ids))
 
     async def query(self, criteria: Filter | None = None, limit: int = 100) -> list[DecisionRow]:
         """The newest matching rows, at most `limit`."""
@@ -119,12 +138,14 @@ class Decisions:
 
     async def _delete(self, condition: ColumnElement[bool]) -> int:
         oldest = select(table.c.id).where(condition).limit(PURGE_BATCH)
+        statement = delete(table).where(table.c.id.in_(oldest)).returning(*(table.c[name] for name in COUNTED))
         total = 0
         while True:
             async with self._database.write() as connection:
-                deleted = (await connection.execute(delete(table).where(table.c.id.in_(oldest)))).rowcount
-            total += deleted
-            if deleted < PURGE_BATCH:
+                deleted: list[Any] = list(await connection.execute(statement))
+                await self._rollups.add(connection, deleted, -1)
+            total += len(deleted)
+            if len(deleted) < PURGE_BATCH:
                 return total
 
 

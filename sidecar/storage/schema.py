@@ -130,6 +130,19 @@ decisions = Table(
     Index("decisions_by_key", "key_id", "at"),
 )
 
+hourly = Table(
+    "hourly",
+    metadata,
+    _text("dimension", 8, primary_key=True),
+    Column("hour", Integer, primary_key=True, autoincrement=False),
+    _text("name", MAX_NAME, primary_key=True),
+    Column("scans", Integer, nullable=False),
+    Column("blocked", Integer, nullable=False),
+    Column("recommended", Integer, nullable=False),
+    Column("unscanned", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+)
+
 secrets = Table(
     "secrets",
     metadata,

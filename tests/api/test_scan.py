@@ -80,6 +80,18 @@ async def test_a_scan_that_could_not_be_done_is_an_error_when_closed(
     assert status == 422 or headers["Retry-After"] == "1"
 
 
+@pytest.mark.parametrize(("cause", "status"), [("error", 503), ("too_long", 422)])
+async def test_a_refused_scan_is_in_the_scan_log(tmp_path: Path, cause: str, status: int) -> None:
+    """With its status and why, as at the inline proxy."""
+    engine = Engine([Stage(Broken(cause))], EngineConfig(), Bulkhead(4, 4))
+    async with door(tmp_path, engine) as (server, key):
+        assert (await ask(server, key))[0] == status
+    store = await Store.open(f"sqlite:///{tmp_path}/api.db")
+    (row,) = await store.decisions.query()
+    await store.close()
+    assert (row.door, row.status, row.failure) == ("api", status, cause)
+
+
 async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -> None:
     """Open: the action is allow, and a header names the failure."""
     engine = Engine([Stage(Broken("unavailable"), "skip")], EngineConfig(all_failed=Action.ALLOW), Bulkhead(4, 4))

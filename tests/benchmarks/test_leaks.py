@@ -1,4 +1,4 @@
-"""Twin of benchmarks/leaks.py: detection on its hundred leaks and five hundred ordinary answers, in process."""
+"""Twin of benchmarks/leaks.py: detection on its two hundred leaks and thousand ordinary answers, in process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from inline_proxy import personal
 
+from benchmarks.answer_cases import Case
 from benchmarks.leak_cases import leaks, ordinary
+from benchmarks.leaks import sets_of_cases
 from sidecar.config import Answers
-from sidecar.extraction.extraction import Extraction
+from sidecar.extraction.extraction import Extraction, extract
 from sidecar.response_scan.detector import ResponseDetector
 from sidecar.response_scan.leaks import Leaks
 from sidecar.response_scan.sse import parse_event
@@ -24,9 +26,12 @@ class LeakDetected(Exception):
     """The scan has a finding."""
 
 
-async def is_detected(prompt: str, text: str, *, stream: bool) -> bool:
-    """Whether an answer is flagged, whole or in pieces."""
-    detector = await ResponseDetector.create(personal(), Answers(), Extraction(system_prompt=prompt))
+async def is_detected(case: Case, *, stream: bool) -> bool:
+    """Whether an answer is flagged with the default settings, whole or in pieces."""
+    system, user, text = case
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    texts = extract({"messages": messages}, "/chat/completions", "openai")
+    detector = await ResponseDetector.create(personal(), Answers(), texts)
     if not stream:
         return bool(await detector.findings([(text, "p")]))
     return (await streamed(detector, text))[0]
@@ -57,20 +62,22 @@ def _event(text: str) -> bytes:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_leaks_are_caught(stream: bool) -> None:
-    """At least 99 of 100 answers with eight or more consecutive words are caught, whole and streamed."""
-    cases = leaks()
-    missed = [text for prompt, text in cases if not await is_detected(prompt, text, stream=stream)]
-    assert len(set(cases)) == 100
-    assert len(missed) <= 1, missed
+    """At least 99 % of 200 quotations of eight words or more are caught, and all of 40 secrets, whole and streamed."""
+    cases = sets_of_cases()
+    missed = [case for case in cases["leaks"] if not await is_detected(case, stream=stream)]
+    assert len(set(cases["leaks"])) == 200
+    assert len(missed) <= 2, missed
+    assert len(set(cases["secrets"])) == 40
+    assert [case for case in cases["secrets"] if not await is_detected(case, stream=stream)] == []
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_ordinary_answers_pass(stream: bool) -> None:
-    """None of 500 is flagged, including those with seven consecutive words."""
-    cases = ordinary()
-    flagged = [text for prompt, text in cases if await is_detected(prompt, text, stream=stream)]
-    assert len(cases) == 500
-    assert flagged == []
+    """At most 5 of 1,000 are withheld, those with seven consecutive words of the system prompt among them."""
+    cases = sets_of_cases()["ordinary"]
+    flagged = [case for case in cases if await is_detected(case, stream=stream)]
+    assert len({text for _, _, text in cases}) == 1000
+    assert len(flagged) <= 5, flagged
 
 
 async def test_no_two_words_of_a_leak_have_gone_when_it_is_found() -> None:

@@ -94,7 +94,7 @@ class Load:
 
 
 def process_settings(folder: Path, upstream: str, /, **sections: Any) -> dict[str, Any]:
-    """Settings for a sidecar in a separate process: one rule, no rate limit."""
+    """Settings for a sidecar in a separate process: one rule, no rate limit, a deadline that no load reaches."""
     (folder / "policy.yaml").write_text(POLICY, "utf-8")
     return {
         "layers": {"semantic": {"enabled": False}},
@@ -102,6 +102,7 @@ def process_settings(folder: Path, upstream: str, /, **sections: Any) -> dict[st
         "upstream": {"url": upstream},
         "limits": {"rate": "100000/second", "burst": 100_000},
         "log": {"level": "warning"},
+        "scan": {"deadline": "30s"},
         **sections,
     }
 

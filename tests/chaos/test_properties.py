@@ -72,7 +72,7 @@ OPERATIONS = [
 @given(BODIES | VALUES, st.sampled_from(OPERATIONS), st.sampled_from(["openai", "anthropic"]))
 def test_no_body_makes_extraction_raise_or_make_words_up(body: Any, operation: str, dialect: str) -> None:
     """For any shape: extraction returns segments, and every word of them is in the body."""
-    begun = time.monotonic()
+    begun = time.process_time()
     try:
         document = json_body.parse(json.dumps(body).encode(), depth=64)
         extracted = extraction.extract(document, operation, dialect)
@@ -81,7 +81,7 @@ def test_no_body_makes_extraction_raise_or_make_words_up(body: Any, operation: s
     text = "\n".join(_strings(document))
     for segment in extracted.segments:
         assert all(word in text for word in segment.text.split())
-    assert time.monotonic() - begun < SECONDS
+    assert time.process_time() - begun < SECONDS
 
 
 def _strings(value: Any) -> list[str]:
@@ -113,12 +113,12 @@ def test_a_view_of_clean_ascii_is_itself(text: str) -> None:
 @given(st.text(alphabet=st.sampled_from("aA1=%u\\x&#;+-/\u200b\U000e0041\u202e._ |<>(){}01"), max_size=400))
 def test_views_of_hostile_alphabets_end_and_lead_back(text: str) -> None:
     """With characters that decoders act on, the views end and every span is within the text."""
-    begun = time.monotonic()
+    begun = time.process_time()
     for view in normalizations(text):
         for start in range(0, len(view.text), 7):
             low, high = view.locate(start, min(len(view.text), start + 3))
             assert 0 <= low <= high <= len(text)
-    assert time.monotonic() - begun < SECONDS
+    assert time.process_time() - begun < SECONDS
 
 
 @many

@@ -19,6 +19,7 @@ from recording import Recording
 from sidecar.config import Settings
 from sidecar.runtime.app import Sidecar
 from sidecar.storage import Filter, Store
+from sidecar.storage.database import Database
 
 ANSWER = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[]}'
 NO_SEMANTIC = {"enabled": False}
@@ -129,7 +130,7 @@ async def audit(store_url: str, upstream: Recording) -> list[str]:
 
     Digests are computed from the forwarded text with the secrets in the store, so a match is the digest of that text.
     """
-    store = await Store.open(store_url)
+    store = Store(await Database.open(store_url, time_limit=300))
     try:
         rows = await store.decisions.query(Filter(), limit=100_000)
         secrets = await _secrets(store)

@@ -14,6 +14,9 @@ from sidecar.dashboard.pages import visible
 from sidecar.storage import RuleException
 
 MARKED = {**FINDING, "digest": "d1"}
+ALL_ASKED = [
+    {"layer": layer, "score": 0.9, "elapsed_ms": 0.5, "failure": None} for layer in ("rules", "semantic", "llm_judge")
+]
 FORM = {"reason": "Our own <b>docs</b>", "lasts": "7d", "scope": "all"}
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -27,7 +30,7 @@ async def mark(site: DashboardSite, **fields: str) -> int:
 async def test_a_marked_decision_excepts_its_rules(site: DashboardSite) -> None:
     """Each that was worth a block, on the text that it was met in; with author, reason and an audit entry."""
     other = {**FINDING, "rule": "INJ-2", "digest": ""}
-    await site.store.decisions.add([log_row(findings=[MARKED, MARKED, other])])
+    await site.store.decisions.add([log_row(findings=[MARKED, MARKED, other], layers=ALL_ASKED)])
     page = await site.ada.get(f"/decisions/{log_row().id}")
     assert "False positive?" in page.text
     assert await mark(site) == 303
@@ -48,10 +51,21 @@ async def test_a_marked_decision_excepts_its_rules(site: DashboardSite) -> None:
     assert (event.actor, event.target) == ("ada", exception.id)
 
 
+async def test_layers_that_were_not_asked_are_excepted_too(site: DashboardSite) -> None:
+    """The rules blocked, or the semantic layer failed: what was not asked would block the same text the next time."""
+    await site.store.decisions.add(
+        [log_row(findings=[MARKED], layers=[*ALL_ASKED[:1], {**ALL_ASKED[1], "score": None}])]
+    )
+    assert await mark(site) == 303
+    excepted = {(exception.rule, exception.digest) for exception in await site.store.exceptions.query()}
+    assert excepted == {("INJ-1", "d1"), ("semantic:*", "d1"), ("llm_judge:*", "d1")}
+    assert "semantic:*" not in (await site.ada.get(f"/decisions/{log_row().id}")).body.partition("suggestion")[2]
+
+
 async def test_an_exception_may_hold_for_one_key_alone(site: DashboardSite) -> None:
     """The one whose decision it was."""
     key, _ = await site.dependencies.keyring.create("shop")
-    await site.store.decisions.add([log_row(findings=[MARKED], key_id=key.id)])
+    await site.store.decisions.add([log_row(findings=[MARKED], key_id=key.id, layers=ALL_ASKED)])
     assert await mark(site, scope="key") == 303
     assert [exception.key_id for exception in await site.store.exceptions.query()] == [key.id]
     assert "shop" in (await site.ada.get("/exceptions")).text
@@ -79,7 +93,7 @@ async def test_only_what_was_worth_a_block_can_be_excepted(site: DashboardSite) 
 
 async def test_an_exception_can_be_revoked(site: DashboardSite) -> None:
     """Once; the list and the audit trail say by whom."""
-    await site.store.decisions.add([log_row(findings=[MARKED])])
+    await site.store.decisions.add([log_row(findings=[MARKED], layers=ALL_ASKED)])
     await mark(site)
     (exception,) = await site.store.exceptions.query()
     path = f"/exceptions/{exception.id}/revoke"

@@ -52,6 +52,32 @@ def test_the_names_in_a_tools_input_are_the_models_words() -> None:
     assert [piece.text for piece in texts] == ["a secret", "id", "and one more"]
 
 
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        {"content": [{"token": "Quite", "logprob": -0.1, "top_logprobs": [{"token": "No"}]}, {"token": " so."}]},
+        {"content": None, "refusal": [{"token": "Quite so."}]},
+        {"tokens": ["Quite", " so."], "token_logprobs": [-0.1, None], "top_logprobs": [{"No": -2}], "text_offset": [0]},
+        [{"token": "Quite", "bytes": [81], "logprob": -0.1}, {"token": " so."}],
+    ],
+)
+def test_the_tokens_beside_a_text_spell_a_text(logprobs: object) -> None:
+    """In every API's form; the alternatives were not said. In a stream they are a channel of each choice."""
+    assert [p.text for p in pieces({"choices": [{"index": 0, "logprobs": logprobs}]}) if p.text] == ["Quite so."]  # type: ignore[dict-item]
+    events = [{"choices": [{"index": index, "logprobs": logprobs}]} for index in (0, 0, 1)]
+    channels: dict[str, str] = {}
+    for event in events:
+        for piece in pieces(event, stream=True):  # type: ignore[arg-type]
+            channels[piece.channel] = channels.get(piece.channel, "") + piece.text
+    assert sorted(channels.values()) == ["Quite so.", "Quite so.Quite so."]
+
+
+@pytest.mark.parametrize("logprobs", [None, 5, "x", [], {}, {"content": [None, 5, {"token": 5}]}])
+def test_odd_tokens_are_no_texts(logprobs: object) -> None:
+    """Whatever stands there."""
+    assert [piece for piece in pieces({"choices": [{"logprobs": logprobs}]}) if piece.text not in {"", "x"}] == []  # type: ignore[dict-item]
+
+
 def test_media_are_no_texts() -> None:
     """Pictures and sound would be noise to every rule."""
     image = {"output": [{"type": "image_generation_call", "result": "aGVsbG8="}]}

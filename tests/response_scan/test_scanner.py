@@ -70,6 +70,28 @@ async def test_a_leak_is_an_error_in_place_of_the_answer(name: str) -> None:
     assert outcomes == [("inline", "allow", ()), ("answer", "block", ("system_prompt_extraction",))]
 
 
+async def test_a_leak_that_stands_in_the_tokens_alone_is_withheld() -> None:
+    """A whole answer and a stream whose `logprobs` spell the system prompt while the content is harmless."""
+
+    def choice(name: str, text: str) -> dict[str, Any]:
+        spelt = {"content": [{"token": word, "logprob": -0.1, "top_logprobs": []} for word in tokens(text)]}
+        return {"index": 0, name: {"role": "assistant", "content": "Fine."}, "logprobs": spelt, "finish_reason": None}
+
+    whole = {"object": "chat.completion", "choices": [choice("message", LEAK)]}
+    async with (
+        recording(respond(json.dumps(whole).encode(), "200 OK", "application/json")) as upstream,
+        run_proxy(upstream.url, **BLOCK) as endpoint,
+    ):
+        assert (await ask(endpoint)).status == 400
+    events = [
+        {"object": "chat.completion.chunk", "choices": [choice("delta", word)]} for word in tokens(f"{PLAIN} {LEAK}")
+    ]
+    sent = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events] + [b"data: [DONE]\n\n"]
+    async with recording(stream(sent)) as upstream, run_proxy(upstream.url, **BLOCK) as endpoint:
+        body, clean = await listen(endpoint)
+        assert (b"content_filter" in body, clean) == (True, False)
+
+
 @pytest.mark.parametrize("name", [name for name in PLACES if name != "completion"])
 async def test_a_leak_in_mid_stream_is_an_error_event_and_a_dirty_end(name: str) -> None:
     """In every field; of the run of words itself nothing has gone down."""

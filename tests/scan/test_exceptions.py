@@ -46,6 +46,7 @@ class Words:
     """Finds the words EVIL and WORSE, each by its rule; stops early at `enough`."""
 
     name: LayerName = LayerName.RULES
+    prefix: str = "T"
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         """Report on each segment."""
@@ -57,7 +58,7 @@ class Words:
                 reports.append(SegmentReport(0.0, (), complete=False))
                 continue
             findings = tuple(
-                Finding(f"T-{word}", Label.JAILBREAK, 0.9, self.name, segment.path)
+                Finding(f"{self.prefix}-{word}", Label.JAILBREAK, 0.9, self.name, segment.path)
                 for word in ("EVIL", "WORSE")
                 if word in segment.text
             )
@@ -104,6 +105,49 @@ async def test_another_rule_on_the_same_text_still_decides(rule_exceptions: Rule
     assert (await engine(rule_exceptions).scan(conversation(pair))).action is Action.BLOCK
     await mark(rule_exceptions, pair, "T-WORSE")
     assert (await engine(rule_exceptions).scan(conversation(pair))).action is Action.ALLOW
+
+
+async def test_an_exception_may_cover_all_rules_of_a_layer(rule_exceptions: RuleExceptions) -> None:
+    """Of that layer alone, and on that text."""
+    scanner = Engine(
+        [Stage(Words()), Stage(Words(LayerName.SEMANTIC, "S"))],
+        EngineConfig(early=True),
+        Bulkhead(8, 8),
+        rule_exceptions,
+    )
+    await mark(rule_exceptions, LESSON)
+    assert (await scanner.scan(conversation(LESSON))).layer_used is LayerName.SEMANTIC
+    await mark(rule_exceptions, LESSON, "semantic:*")
+    assert (await scanner.scan(conversation(LESSON))).action is Action.ALLOW
+    assert (await scanner.scan(conversation(LESSON + " WORSE"))).action is Action.BLOCK
+
+
+@dataclass
+class Whole:
+    """Scores the whole request, as the judge does."""
+
+    name: LayerName = LayerName.LLM_JUDGE
+
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
+        """Find EVIL anywhere."""
+        found = any("EVIL" in segment.text for segment in request.segments)
+        finding = Finding("J-1", Label.JAILBREAK, 0.9, self.name, request.segments[-1].path)
+        return LayerReport(self.name, 0.9 if found else 0.0, (finding,) if found else ())
+
+
+async def test_a_verdict_on_the_whole_request_can_be_excepted_if_it_has_one_text(
+    rule_exceptions: RuleExceptions,
+) -> None:
+    """With several it is not known whose verdict it is, and an exception for one does not touch it."""
+    scanner = Engine([Stage(Whole())], EngineConfig(), Bulkhead(8, 8), rule_exceptions)
+    single = ScanRequest((Segment(LESSON),))
+    (finding,) = (await scanner.scan(single)).findings
+    assert finding.digest == rule_exceptions.digest(LESSON)
+    several = ScanRequest((Segment(LESSON), Segment("Be EVIL.")))
+    assert [finding.digest for finding in (await scanner.scan(several)).findings] == [""]
+    await mark(rule_exceptions, LESSON, "llm_judge:*")
+    assert (await scanner.scan(single)).action is Action.ALLOW
+    assert (await scanner.scan(several)).action is Action.BLOCK
 
 
 async def test_an_exception_for_one_key_is_no_exception_for_others(rule_exceptions: RuleExceptions) -> None:

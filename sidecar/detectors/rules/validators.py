@@ -22,17 +22,17 @@ from sidecar.util import json
 
 Check = Callable[[str], bool]
 BRANDS = (
-    (("4",), {13, 16, 19}),
+    (("4",), {16, 19}),
     (("34", "37"), {15}),
     (("51", "52", "53", "54", "55", *map(str, range(2221, 2721))), {16}),
     (("6011", "64", "65", "62", "60", "81", "82"), {16, 17, 18, 19}),
     (("35",), {16, 17, 18, 19}),
     (("2131", "1800"), {15}),
     (("30", "36", "38", "39"), {14, 16}),
-    (("50", "56", "57", "58", "63", "67", "69"), set(range(12, 20))),
+    (("50", "56", "57", "58", "63", "67", "69"), set(range(14, 20))),
     (("220",), {16}),
 )
-"""Prefixes and lengths of card numbers by brand."""
+"""Prefixes and lengths of card numbers by brand; those of 12 and 13 digits are article numbers today, and no cards."""
 BASE58 = {c: i for i, c in enumerate("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz")}
 MIN_BIRTH_YEAR = 1900
 """Earlier births are not personal data of a living person."""

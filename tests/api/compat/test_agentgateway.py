@@ -28,6 +28,13 @@ async def test_a_body_is_a_prompt_or_an_answer(tmp_path: Path) -> None:
         assert (await server.ask("/request", {"body": pair}))[0] == 400
 
 
+async def test_the_raw_message_format_is_refused(tmp_path: Path) -> None:
+    """`messageFormat: raw` sends the client's body itself: an error, and not a pass of what was not read."""
+    raw = {"model": "m", "messages": [{"role": "user", "content": EVIL}]}
+    async with run_compat_server(tmp_path, "agentgateway") as server:
+        assert (await server.ask("/request", raw))[0] == 400
+
+
 async def test_answers_pass_unseen_unless_the_setting_says_so(tmp_path: Path) -> None:
     """By default nothing is scanned or recorded; with `responses: block` personal data is withheld."""
     choice = {"message": {"role": "assistant", "content": "Her card is 4111 1111 1111 1111."}}

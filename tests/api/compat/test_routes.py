@@ -35,6 +35,15 @@ async def test_nothing_is_served_that_is_not_switched_on(tmp_path: Path) -> None
         assert {(await server.ask(path, body))[0] for path, body in BODIES.items()} == {404}
 
 
+@pytest.mark.parametrize("path", ["/analyze/output", "/scan/output", "/healthz", "/readyz", "/v2/guard/results"])
+async def test_what_is_not_served_is_an_error(tmp_path: Path, path: str) -> None:
+    """Other endpoints of these products: no verdict on what nobody read."""
+    async with run_compat_server(tmp_path, "llm_guard", "lakera") as server:
+        status, _, _ = await server.ask(path, {"prompt": EVIL, "output": EVIL})
+        assert status in {403, 404}
+        assert server.decision_log.decisions == []
+
+
 @pytest.mark.parametrize("path", BODIES)
 async def test_every_adapter_asks_for_a_key_and_records_what_it_decides(tmp_path: Path, path: str) -> None:
     """401 without a valid key and nothing scanned; with one, a decision in the log under the id of the answer."""

@@ -42,6 +42,7 @@ ODD = (
         ("card", "378282246310005", True),
         ("card", "3782822463100058", False),
         ("card", "9999888877776667", False),
+        ("card", "4005535389022", False),  # an article number (EAN)
         ("iban", "DE89 3704 0044 0532 0130 00", True),
         ("iban", "DE89 3704 0044 0532 0130 00 to", True),
         ("iban", "DE89 3704 0044 0532 0130 01", False),

@@ -1,0 +1,148 @@
+"""Hourly totals of the scan log, written in the same transactions as its rows, so that the two always agree.
+
+A page over a month reads a few thousand totals instead of millions of decisions. There is one total for all decisions
+of an hour, and one for each key, model, layer, label, rule and rounded latency. After a migration of a filled
+database the totals begin two hours later, when no replica of the former version writes rows without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from sidecar.storage.database import Database
+from sidecar.storage.schema import hourly as table
+
+HOUR = 3600
+Dimension = Literal["all", "key", "model", "layer", "label", "rule", "latency"]
+FIRST = "first"
+"""The dimension of a single row that names the first hour with totals; without it there is a total of every hour."""
+NUMBERS = ("scans", "blocked", "recommended", "unscanned", "failed")
+_Totals = dict[tuple[str, int, str], list[int]]
+
+
+COUNTED = (
+    "at",
+    "action",
+    "recommended",
+    "unscanned",
+    "failure",
+    "key_id",
+    "model",
+    "layer_used",
+    "threats",
+    "latency_ms",
+    "findings",
+)
+"""The columns that are counted: those of a `DecisionRow`, and those that a deletion returns."""
+
+
+class Hours(NamedTuple):
+    """Whole hours since 1970, from `first` to before `end`; None: without a bound."""
+
+    first: int | None = None
+    end: int | None = None
+
+
+class RollUps:
+    """The table of hourly totals. Every method may raise `StoreError`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._first_hour: int | None = None
+
+    async def add(self, connection: AsyncConnection, rows: Iterable[Any], sign: Literal[1, -1] = 1) -> None:
+        """Add rows to the totals, or subtract them, within the transaction of `connection`.
+
+        Totals are locked in one order, so that transactions wait for each other and never block each other.
+        """
+        first = await self.first_hour(connection)
+        totals = _totals(row for row in rows if _hour(row) >= first)
+        if not totals:
+            return
+        values = [dict(zip(_COLUMNS, (*key, *(sign * n for n in totals[key])), strict=True)) for key in sorted(totals)]
+        upsert = self._database.insert(table)
+        added = {name: table.c[name] + upsert.excluded[name] for name in NUMBERS}
+        await connection.execute(upsert.on_conflict_do_update(index_elements=_KEY, set_=added), values)
+        if sign < 0:
+            hours = table.c.hour.in_({hour for _, hour, _ in totals})
+            await connection.execute(delete(table).where(hours, table.c.scans == 0, table.c.dimension != FIRST))
+
+    async def first_hour(self, connection: AsyncConnection) -> int:
+        """The first hour with totals; it never changes."""
+        if self._first_hour is None:
+            found = await connection.scalar(select(table.c.hour).where(table.c.dimension == FIRST))
+            self._first_hour = int(found or 0)
+        return self._first_hour
+
+    async def covers(self, hours: Hours) -> bool:
+        """Whether there are totals of all these hours."""
+        if self._first_hour is None:
+            async with self._database.read() as connection:
+                await self.first_hour(connection)
+        return (hours.first or 0) >= (self._first_hour or 0)
+
+    async def sums(self, dimension: Dimension, hours: Hours, name: str = "") -> list[int]:
+        """The five numbers of one name."""
+        numbers = (func.coalesce(func.sum(table.c[number]), 0) for number in NUMBERS)
+        rows = await self._rows(select(*numbers), dimension, hours, table.c.name == name)
+        return [int(number) for number in rows[0]]
+
+    async def by_hour(self, dimension: Dimension, hours: Hours, name: str = "") -> list[tuple[int, int, int]]:
+        """Hour, decisions and blocked of one name; hours without any are left out."""
+        found = select(table.c.hour, table.c.scans, table.c.blocked)
+        rows = await self._rows(found, dimension, hours, table.c.name == name)
+        return [(hour, scans, blocked) for hour, scans, blocked in rows]
+
+    async def by_name(self, dimension: Dimension, hours: Hours, limit: int | None = None) -> list[tuple[str, int, int]]:
+        """Name, decisions and blocked, the most frequent first."""
+        scans = func.sum(table.c.scans)
+        counts = select(table.c.name, scans, func.sum(table.c.blocked)).group_by(table.c.name)
+        rows = await self._rows(counts.order_by(scans.desc(), table.c.name).limit(limit), dimension, hours)
+        return [(name, int(number), int(blocked)) for name, number, blocked in rows]
+
+    async def _rows(self, statement: Any, dimension: Dimension, hours: Hours, *extra: ColumnElement[bool]) -> list[Any]:
+        bounds = [] if hours.first is None else [table.c.hour >= hours.first]
+        bounds += [] if hours.end is None else [table.c.hour < hours.end]
+        async with self._database.read() as connection:
+            return list(await connection.execute(statement.where(table.c.dimension == dimension, *bounds, *extra)))
+
+
+_KEY = ("dimension", "hour", "name")
+_COLUMNS = (*_KEY, *NUMBERS)
+
+
+def _hour(row: Any) -> int:
+    return int(row.at.timestamp()) // HOUR
+
+
+def _totals(rows: Iterable[Any]) -> _Totals:
+    totals: _Totals = {}
+    for row in rows:
+        hour, blocked = _hour(row), row.action == "block"
+        numbers = (1, blocked, row.recommended == "block", row.unscanned is not None, row.failure is not None)
+        for dimension, name in _names(row):
+            sums = totals.setdefault((dimension, hour, name), [0] * len(NUMBERS))
+            sums[:] = map(sum, zip(sums, numbers, strict=True))
+    return totals
+
+
+def _names(row: Any) -> Iterator[tuple[Dimension, str]]:
+    yield "all", ""
+    yield "key", row.key_id or ""
+    yield "model", row.model or ""
+    yield "layer", row.layer_used
+    yield "latency", str(rounded(row.latency_ms))
+    for label in row.threats.split():
+        yield "label", label
+    for rule in {str(finding.get("rule")) for finding in row.findings}:
+        yield "rule", rule
+
+
+def rounded(latency: int) -> int:
+    """Milliseconds rounded up to two digits: at most 10 % more, and few different values."""
+    unit: int = 10 ** max(0, len(str(latency)) - 2)
+    return -(-latency // unit) * unit

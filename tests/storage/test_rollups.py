@@ -1,0 +1,155 @@
+"""The hourly totals, on each database: they are the aggregation of the rows, whatever is written or deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import select, text, update
+from storage.test_analytics import NOW, PLAIN
+
+from sidecar.storage import DecisionRow, Filter, Store
+from sidecar.storage.migration import migrate
+from sidecar.storage.rollups import COUNTED, HOUR, rounded
+from sidecar.storage.schema import hourly, metadata
+
+HOURS = 5
+FIRST = int(NOW.timestamp()) // HOUR
+
+
+def drawn(count: int, seed: int = 1) -> list[DecisionRow]:
+    """Random decisions of a few hours."""
+    source = random.Random(seed)  # noqa: S311 - the same rows in every run
+    return [drawn_row(f"dec_{seed}_{number}", source) for number in range(count)]
+
+
+def drawn_row(row_id: str, source: random.Random) -> DecisionRow:
+    """One of them."""
+    return replace(
+        PLAIN,
+        id=row_id,
+        at=NOW + timedelta(seconds=source.random() * HOURS * HOUR),
+        action=source.choice(["allow", "block", "monitor"]),
+        recommended=source.choice(["allow", "block"]),
+        layer_used=source.choice(["rules", "semantic", "llm_judge"]),
+        threats=source.choice(["", "jailbreak", "jailbreak pii_detected"]),
+        latency_ms=int(10 ** (source.random() * 4)),
+        key_id=source.choice([None, "k1", "k2"]),
+        model=source.choice([None, "m1", "m2\x00\ud800"]),
+        failure=source.choice([None, None, "deadline"]),
+        unscanned=source.choice([None, None, "media"]),
+        findings=[{"rule": rule} for rule in source.choices(["INJ-1", "INJ-2"], k=source.randint(0, 3))],
+    )
+
+
+async def totals(store: Store) -> dict[tuple[object, ...], tuple[object, ...]]:
+    """All totals, by dimension, hour and name."""
+    async with store._database.read() as connection:
+        return {tuple(row[:3]): tuple(row[3:]) for row in await connection.execute(select(hourly))}
+
+
+async def recounted(store: Store) -> dict[tuple[object, ...], tuple[object, ...]]:
+    """The same, from the rows as they are stored."""
+    found: Counter[tuple[object, ...]] = Counter()
+    for row in await store.decisions.query(limit=100_000):
+        hour = int(row.at.timestamp()) // HOUR
+        names: set[tuple[str, str]] = {("all", ""), ("key", row.key_id or ""), ("model", row.model or "")}
+        names |= {("layer", row.layer_used), ("latency", str(rounded(row.latency_ms)))}
+        names |= {("label", label) for label in row.threats.split()}
+        names |= {("rule", finding["rule"]) for finding in row.findings}
+        numbers = (1, row.action == "block", row.recommended == "block", bool(row.unscanned), bool(row.failure))
+        for dimension, name in names:
+            found.update({(dimension, hour, name, index): int(number) for index, number in enumerate(numbers)})
+    keys = {key[:3] for key in found}
+    return {key: tuple(found[(*key, index)] for index in range(5)) for key in keys}
+
+
+async def test_totals_are_the_aggregation_of_the_rows(store: Store) -> None:
+    """After writing, writing again, and deleting by age and by number."""
+    batches = [drawn(100, seed) for seed in range(5)]
+    await asyncio.gather(*(store.decisions.add(batch) for batch in batches))
+    assert await totals(store) == await recounted(store)
+    await store.decisions.add([*batches[0], *drawn(10, 9)])
+    assert await store.decisions.count() == 510
+    assert await totals(store) == await recounted(store)
+    await store.decisions.purge(NOW + timedelta(hours=1.5))
+    assert 0 < await store.decisions.count() < 500
+    assert await totals(store) == await recounted(store)
+    await store.decisions.keep(100)
+    assert await totals(store) == await recounted(store)
+    await store.decisions.purge(NOW + timedelta(days=1))
+    assert await totals(store) == {}
+
+
+async def test_a_batch_that_fails_is_not_counted(store: Store) -> None:
+    """The row and its totals are one transaction."""
+    with pytest.raises(Exception, match=r"NOT NULL|null value"):
+        await store.decisions.add([*drawn(3), replace(PLAIN, id="dec_bad", digest=None)])  # type: ignore[arg-type]
+    assert await totals(store) == {}
+
+
+@pytest.mark.parametrize("key", [None, "k1"])
+async def test_pages_have_the_same_figures_from_totals_and_from_rows(store: Store, key: str | None) -> None:
+    """Every figure of the overview over whole hours, with the totals and after they were declared incomplete."""
+    await store.decisions.add([replace(row, latency_ms=row.latency_ms % 100) for row in drawn(400)])
+    from_totals = await figures(store, key)
+    async with store._database.write() as connection:
+        await connection.execute(update(hourly).values(scans=hourly.c.scans + 1000))
+    assert await figures(store, key) != from_totals, "the totals were not used"
+    store.decisions._rollups._first_hour = FIRST + 1
+    assert await figures(store, key) == from_totals
+
+
+async def figures(store: Store, key: str | None) -> list[object]:
+    """All figures of the overview."""
+    since, until = NOW, NOW + timedelta(hours=HOURS)
+    criteria, source = Filter(since=since, until=until, key_id=key), store.analytics
+    return [
+        await source.totals(criteria),
+        await source.over_time(since, until, HOUR, criteria),
+        await source.over_time(since, until, 2 * HOUR, criteria),
+        await source.by_label(criteria),
+        await source.by("layer_used", criteria),
+        sorted(await source.by("model", criteria), key=str),
+        sorted(await source.by("key_id", criteria), key=str),
+        sorted(await source.by_rule(criteria), key=str),
+        await source.latency(criteria),
+    ]
+
+
+async def test_parts_of_an_hour_are_read_from_the_rows(store: Store) -> None:
+    """A minute more or less is seen."""
+    await store.decisions.add([replace(PLAIN, at=NOW + timedelta(minutes=10))])
+    for minutes, scans in ((0, 1), (5, 1), (11, 0)):
+        found = await store.analytics.totals(Filter(since=NOW + timedelta(minutes=minutes)))
+        assert found.scans == scans
+
+
+async def test_after_a_migration_totals_begin_when_old_replicas_have_gone(store: Store) -> None:
+    """What was written before, or by an old replica beside it, is read from the rows, and deleted without a trace."""
+    async with store._database.write() as connection:
+        await connection.run_sync(metadata.drop_all)
+        await connection.execute(text("DELETE FROM alembic_version"))
+        await connection.run_sync(migrate, "test")
+    now = datetime.now(NOW.tzinfo).replace(minute=0, second=0, microsecond=0)
+    await store.decisions.add([replace(PLAIN, id="old", at=now), replace(PLAIN, id="new", at=now + timedelta(hours=3))])
+    assert {key[0] for key in await totals(store)} == {"first", "all", "key", "model", "layer", "latency"}
+    assert (await store.analytics.totals()).scans == 2
+    assert (await store.analytics.totals(Filter(since=now + timedelta(hours=2)))).scans == 1
+    await store.decisions.purge(now + timedelta(days=1))
+    assert {key[0] for key in await totals(store)} == {"first"}
+
+
+@pytest.mark.parametrize(("latency", "shown"), [(0, 0), (7, 7), (99, 99), (100, 100), (101, 110), (1234, 1300)])
+def test_latencies_are_rounded_up_to_two_digits(latency: int, shown: int) -> None:
+    """So that an hour has few different ones."""
+    assert rounded(latency) == shown
+
+
+def test_a_row_has_every_column_that_is_counted() -> None:
+    """The columns that a deletion returns are those of a row."""
+    assert set(COUNTED) <= set(DecisionRow.__slots__)
