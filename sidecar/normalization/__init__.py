@@ -1,7 +1,7 @@
 """Normalization and decoding of a text: what a reader sees and a model would decode, mapped back to the original.
 
 `normalizations(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that matches
-triggers its decoding, and the results are examined once more, so that nesting is undone to depth 2. The results
+triggers its decoding, and the results are examined once more, so that nesting is undone to depth 3. The results
 together are at most `BUDGET_FACTOR` times as long as the text (`MIN_BUDGET` is always granted), the most promising
 first (`sidecar.normalization.budget`). If a promising one exceeded the budget, the last result says so by its name.
 Rules, findings and the API call a result a *view*.
@@ -14,9 +14,11 @@ from functools import lru_cache
 
 import re2
 
-from sidecar.normalization import ciphers, codecs, folding, spelling
+from sidecar.normalization import ciphers, codecs, folding, letters, separators, spelling, transports
 from sidecar.normalization.budget import BUDGET_FACTOR, MIN_BUDGET, NormalizationBudget
+from sidecar.normalization.misspellings import MISSPELLED, respelled
 from sidecar.normalization.normalized_text import NormalizedText, Replacement, assemble
+from sidecar.normalization.transliteration import TRANSLITERATED, transliterated
 
 __all__ = [
     "BUDGET_FACTOR",
@@ -31,17 +33,21 @@ __all__ = [
     "encodable",
     "is_plain",
     "normalizations",
+    "readings",
 ]
 
-DEPTH = 2
+DEPTH = 3
 CACHED_TEXTS, MAX_CACHED_LENGTH = 32, 10_000
 """Texts, and their maximum length in code points, whose views are cached: layers normalize the same text in turn."""
 
-_CODECS = {codec.name: (codec, re2.compile(codec.pattern)) for codec in codecs.CODECS}
+_CODECS = {
+    codec.name: (codec, re2.compile(codec.pattern))
+    for codec in (*separators.CODECS, *codecs.CODECS, *transports.CODECS, *letters.CODECS)
+}
 CODEC_NAMES = tuple(_CODECS)
 _CIPHERS = dict(ciphers.hint_patterns())
-STEPS = ("unhidden", "folded", *_CODECS, *spelling.HINTS, *_CIPHERS)
-"""Every step that can occur in the path of a view."""
+STEPS = ("unhidden", "folded", *_CODECS, *spelling.HINTS, *_CIPHERS, MISSPELLED, TRANSLITERATED)
+"""Every step that can occur in the path of a view; the last two in views for the model alone."""
 
 
 def _set(patterns: Iterable[str]) -> re2.Set:
@@ -59,12 +65,14 @@ OVERFLOW = "overflow"
 """The only step of a last, empty view: there was more to decode than the budget allowed."""
 _HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items()}, **spelling.HINTS}
 _HINT_GROUPS = (
-    ("url", "quoted", "entities", "escapes", "calls", "braille", "tags", "selectors", "bits"),
+    ("percent", "url", "quoted", "entities", "escapes", "calls", "braille", "tags", "selectors", "bits"),
     ("base64", "base32", "base85", "hex"),
     ("chunks",),
     ("binary", "decimal", "morse"),
     (spelling.LEET,),
-    (spelling.SPACED,),
+    (spelling.SPACED, "separated", "broken"),
+    ("utf7", "uuencode", "cut", "acrostic", "rails", "columns"),
+    ("numbers", "keypad", "radio"),
     (spelling.DEHYPHENATED, spelling.SEGMENTED),
 )
 """Hints that share an automaton. A single one would need far more states, which are built on demand: five times as long
@@ -108,6 +116,12 @@ def _normalize(text: str) -> Sequence[NormalizedText]:
         views += new_views
         level = new_views
     return (*views, NormalizedText("", (OVERFLOW,), parent=raw)) if budget.exceeded else tuple(views)
+
+
+def readings(text: str) -> Iterator[NormalizedText]:
+    """Views that need the vocabulary: too dear for the rules, cheap beside a model."""
+    raw = NormalizedText(encodable(text))
+    yield from (view for view in (respelled(raw), transliterated(raw)) if view)
 
 
 def encodable(text: str) -> str:
