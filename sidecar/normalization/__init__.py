@@ -16,6 +16,7 @@ import re2
 
 from sidecar.normalization import ciphers, codecs, folding, letters, separators, spelling, transports
 from sidecar.normalization.budget import BUDGET_FACTOR, MIN_BUDGET, NormalizationBudget
+from sidecar.normalization.fields import SPREAD, spread
 from sidecar.normalization.misspellings import MISSPELLED, respelled
 from sidecar.normalization.normalized_text import NormalizedText, Replacement, assemble
 from sidecar.normalization.transliteration import TRANSLITERATED, transliterated
@@ -46,8 +47,8 @@ _CODECS = {
 }
 CODEC_NAMES = tuple(_CODECS)
 _CIPHERS = dict(ciphers.hint_patterns())
-STEPS = ("unhidden", "folded", *_CODECS, *spelling.HINTS, *_CIPHERS, MISSPELLED, TRANSLITERATED)
-"""Every step that can occur in the path of a view; the last two in views for the model alone."""
+STEPS = ("unhidden", "folded", *_CODECS, *spelling.HINTS, *_CIPHERS, MISSPELLED, TRANSLITERATED, SPREAD)
+"""Every step that can occur in the path of a view; the last three in views for the model alone."""
 
 
 def _set(patterns: Iterable[str]) -> re2.Set:
@@ -121,7 +122,7 @@ def _normalize(text: str) -> Sequence[NormalizedText]:
 def readings(text: str) -> Iterator[NormalizedText]:
     """Views that need the vocabulary: too dear for the rules, cheap beside a model."""
     raw = NormalizedText(encodable(text))
-    yield from (view for view in (respelled(raw), transliterated(raw)) if view)
+    yield from (view for view in (respelled(raw), transliterated(raw), spread(raw)) if view)
 
 
 def encodable(text: str) -> str:
