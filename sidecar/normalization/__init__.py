@@ -38,11 +38,20 @@ __all__ = [
 ]
 
 DEPTH = 3
+MAX_AUTOMATON_BYTES = 64 << 20
+"""Memory in which RE2 may build the states of one pattern; beyond it searches slowly."""
 CACHED_TEXTS, MAX_CACHED_LENGTH = 32, 10_000
 """Texts, and their maximum length in code points, whose views are cached: layers normalize the same text in turn."""
 
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.max_mem, options.log_errors = MAX_AUTOMATON_BYTES, False
+    return options
+
+
 _CODECS = {
-    codec.name: (codec, re2.compile(codec.pattern))
+    codec.name: (codec, re2.compile(codec.pattern, _options()))
     for codec in (*separators.CODECS, *codecs.CODECS, *transports.CODECS, *letters.CODECS)
 }
 CODEC_NAMES = tuple(_CODECS)
@@ -52,9 +61,8 @@ STEPS = ("unhidden", "folded", *_CODECS, *spelling.HINTS, *_CIPHERS, MISSPELLED,
 
 
 def _set(patterns: Iterable[str]) -> re2.Set:
-    options = re2.Options()
-    options.never_capture, options.log_errors = True, False
-    options.max_mem = 64 << 20
+    options = _options()
+    options.never_capture = True
     pattern_set = re2.Set.SearchSet(options)
     for pattern in patterns:
         pattern_set.Add(pattern)

@@ -30,7 +30,6 @@ MAX_PASSAGES, MAX_TOKEN = 60, 400
 MIN_PARTS, MIN_RUN_ON, MIN_ALPHABETIC = 9, 18, 0.8
 """Characters of a word that is split into a few, and of one that is split into many, and the share of letters in it."""
 _CLUSTER = re.compile("1.{0,3}1.{0,3}1|2")
-_WORD = re.compile(r"\b[a-z]{1,2}-[a-z]+|[^\W_]*[^\W\d_][^\W_]+|\S*[*|$@\\]\S*")
 _TOKEN = re.compile(r"\S+")
 _EDGE = ".,;:!?\"'()[]{}<>`…“”"
 _WORDLIKE = re.compile(r"[^\W_]+(?:['’*@$!+|\\/€_#.,;:?-]+[^\W_]+)*[*]*|[a-z0-9|\\/$!(+_'’-]+")
@@ -167,8 +166,11 @@ def respelled_text(text: str, changes: Sequence[Change]) -> str | None:
 
 def _is_suspicious(text: str, vocabulary: Vocabulary) -> bool:
     """Whether unknown words are close together anywhere, or one is long: a cheap test for ordinary text."""
-    ranks = vocabulary.ranks
-    flags = ["0" if word in ranks else "2" if len(word) >= MIN_RUN_ON else "1" for word in _WORD.findall(text.lower())]
+    words = [word.strip(_EDGE) for word in text.lower().split()]
+    flags = [
+        "0" if word in vocabulary.ranks or not word or word.isdigit() else "2" if len(word) >= MIN_RUN_ON else "1"
+        for word in words
+    ]
     return _CLUSTER.search("".join(flags)) is not None
 
 
