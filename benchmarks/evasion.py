@@ -172,7 +172,8 @@ async def run(
     layers: Sequence[str], disguises: Sequence[tuple[str, str, Disguise]], attacks: int, harmless: int
 ) -> list[Result]:
     """Measure with these layers alone."""
-    settings = Settings(layers=config.Layers(semantic=config.SemanticLayer(enabled="semantic" in layers)))
+    semantic = config.SemanticLayer(enabled="semantic" in layers)
+    settings = Settings(layers=config.Layers(semantic=semantic), scan=config.Scan(deadline=600.0))
     async with open_scanner(settings, selftests=False) as scanner:
         return await measure(scanner.engine, disguises, attacks, harmless)
 

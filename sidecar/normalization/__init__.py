@@ -74,15 +74,13 @@ OVERFLOW = "overflow"
 """The only step of a last, empty view: there was more to decode than the budget allowed."""
 _HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items()}, **spelling.HINTS}
 _HINT_GROUPS = (
-    ("percent", "url", "quoted", "entities", "escapes", "calls", "braille", "tags", "selectors", "bits"),
+    ("percent", "url", "quoted", "entities", "escapes", "calls", "braille", "tags", "selectors", "bits", "utf7"),
     ("base64", "base32", "base85", "hex"),
-    ("chunks",),
-    ("binary", "decimal", "morse"),
+    ("chunks", "cut"),
+    ("binary", "decimal", "morse", "numbers", "keypad", "uuencode"),
     (spelling.LEET,),
-    (spelling.SPACED, "separated", "broken"),
-    ("utf7", "uuencode", "cut", "acrostic", "rails", "columns"),
-    ("numbers", "keypad", "radio"),
-    (spelling.DEHYPHENATED, spelling.SEGMENTED),
+    (spelling.SPACED, "separated", "broken", "columns"),
+    (spelling.DEHYPHENATED, spelling.SEGMENTED, "radio", "acrostic", "rails"),
 )
 """Hints that share an automaton. A single one would need far more states, which are built on demand: five times as long
 for a new text."""
