@@ -138,7 +138,7 @@ def _is_text_behind_magic(data: bytes) -> bool:
     """Whether what begins like media goes on as text: hardly a byte that text does not have."""
     rest = data[_MAGIC_LENGTH:]
     odd = len(rest) - len(rest.translate(None, _CONTROLS)) + rest.decode("utf-8", errors="replace").count("\ufffd")
-    return bool(rest) and odd * _MIN_CHARACTERS_PER_ODD_BEHIND_MAGIC <= len(rest)
+    return len(rest) >= _MIN_CHARACTERS_PER_ODD_BEHIND_MAGIC and odd * _MIN_CHARACTERS_PER_ODD_BEHIND_MAGIC <= len(rest)
 
 
 def _utf16_text(data: bytes) -> str | None:

@@ -10,6 +10,7 @@ Rules, findings and the API call a result a *view*.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import re2
@@ -40,6 +41,8 @@ __all__ = [
 DEPTH = 3
 MAX_AUTOMATON_BYTES = 64 << 20
 """Memory in which RE2 may build the states of one pattern; beyond it searches slowly."""
+MIN_RESTYLED = 0.6
+"""The share of plain letters that had another look before, from which a text is read in small plain letters, too."""
 CACHED_TEXTS, MAX_CACHED_LENGTH = 32, 10_000
 """Texts, and their maximum length in code points, whose views are cached: layers normalize the same text in turn."""
 
@@ -128,7 +131,24 @@ def _normalize(text: str) -> Sequence[NormalizedText]:
 def readings(text: str) -> Iterator[NormalizedText]:
     """Views that need the vocabulary: too dear for the rules, cheap beside a model."""
     raw = NormalizedText(encodable(text))
-    yield from (view for view in (respelled(raw), transliterated(raw), spread(raw)) if view)
+    yield from (view for view in (_restyled(raw), respelled(raw), transliterated(raw), spread(raw)) if view)
+
+
+def _restyled(raw: NormalizedText) -> NormalizedText | None:
+    """English in letters of another look, or under marks, as plain small letters; None for other texts."""
+    if raw.text.isascii():
+        return None
+    *_, view = (raw, *folding.foldings(raw))
+    before, after = _ascii_letters(raw.text), _ascii_letters(view.text)
+    changed = max(after - before, len(raw.text) - len(view.text))
+    if changed < MIN_RESTYLED * after or letters.english_text(view.text.lower().split()) is None:
+        return None
+    lower = view.text.lower()
+    return replace(view, hidden=True, text=lower if len(lower) == len(view.text) else view.text)
+
+
+def _ascii_letters(text: str) -> int:
+    return sum(c.isascii() and c.isalpha() for c in text)
 
 
 def encodable(text: str) -> str:
