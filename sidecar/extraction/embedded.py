@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import re
 from dataclasses import dataclass
+from itertools import islice
 from urllib.parse import unquote_to_bytes
 
 from sidecar.extraction.json_body import JsonValue
@@ -18,16 +19,28 @@ _MAGIC = (
     *(b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"fLaC", b"OggS", b"\x1aE\xdf\xa3"),  # sound, video
     *(b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b"),  # documents and archives
 )
+_CHARSET = re.compile(r"charset=[\"']?([\w.:-]{2,30})", re.IGNORECASE)
+_CHARSETS = re.compile(
+    r"utf-?(?:7|8|16|16-?[lb]e|32|32-?[lb]e)|iso-?8859-?\d{1,2}|windows-?125\d|cp\d{3,5}|koi8-[rut]|gb(?:k|2312|18030)"
+    r"|big5(?:-?hkscs)?|shift-?jis|sjis|euc-?(?:jp|kr)|iso-2022-(?:jp|kr)|mac-?\w{4,10}|latin-?\d|hz-gb-2312"
+)
+"""Charsets that a reader may honour. Others are read by their bytes."""
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/_-]")
+_PRINTABLE = re.compile(rb"[\x20-\x7e\x80-\xf4]{20,}")
+_WORDS = re.compile(rb"(?:[A-Za-z\x80-\xf4]{2,}[ ,.]{1,2}){3}[A-Za-z\x80-\xf4]{2}")
+MAX_PASSAGES, MAX_METADATA = 64, 16_384
+"""Passages of media that are read, and their characters together."""
 _CONTROLS = bytes({*range(32), 127} - {9, 10, 12, 13})
-_MIN_CHARACTERS_PER_ODD = 8
+_MIN_CHARACTERS_PER_ODD, _MIN_CHARACTERS_PER_ODD_BEHIND_MAGIC, _MAGIC_LENGTH = 8, 30, 16
 """A file is text if at most one in this many characters is undecodable; in compressed data every second one is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Decoded content of a string: `text`, or None for media."""
+    """Decoded content of a string: `text`, or None for media, of which `metadata` holds the readable passages."""
 
     text: str | None
+    metadata: str = ""
 
 
 def data_url(value: str) -> Embedded | None:
@@ -36,9 +49,43 @@ def data_url(value: str) -> Embedded | None:
     if value[:5].lower() != "data:" or not comma or len(header) > 200 or not _HEADER.fullmatch(header):
         return None
     media = header.partition(";")[0].lower()
-    data = _from_base64(body) if header.lower().endswith(";base64") else unquote_to_bytes(body)
+    is_base64 = header.lower().endswith(";base64")
+    data = _from_base64(body) if is_base64 else unquote_to_bytes(body)
+    if data is None:
+        return _lenient_text(body)
     declared = not media or any(kind in media for kind in _TEXT_TYPES)
-    return None if data is None else Embedded(_as_text(data, declared=declared))
+    return _embedded(_in_charset(data, header) or _as_text(data, declared=declared), data)
+
+
+def _embedded(text: str | None, data: bytes) -> Embedded:
+    return Embedded(text, "" if text is not None else passages(data))
+
+
+def passages(data: bytes) -> str:
+    """The readable passages of media: comments, titles and other metadata, and text that is not compressed."""
+    runs = (run for run in _PRINTABLE.findall(data) if _WORDS.search(run))
+    return "\n".join(run.decode("utf-8", errors="replace") for run in islice(runs, MAX_PASSAGES))[:MAX_METADATA]
+
+
+def _lenient_text(body: str) -> Embedded | None:
+    """Text in base64 with foreign characters, which browsers and many libraries skip."""
+    data = _from_base64(_NO_BASE64.sub("", body).rstrip("="))
+    text = None if data is None else _mostly_text(data)
+    return Embedded(text) if text else None
+
+
+def _in_charset(data: bytes, header: str) -> str | None:
+    """Text in the declared charset, before what a reader sees that ignores it; None without such a charset."""
+    declared = _CHARSET.search(header)
+    name = declared.group(1).lower().replace("_", "-") if declared else ""
+    if not _CHARSETS.fullmatch(name):
+        return None
+    try:
+        text = data.decode(name)
+    except (LookupError, UnicodeDecodeError):
+        return None
+    ignoring = _as_text(data, declared=True)
+    return text if ignoring is None or text == ignoring else f"{text}\n{ignoring}"
 
 
 def base64_value(value: str) -> Embedded | None:
@@ -50,12 +97,12 @@ def base64_value(value: str) -> Embedded | None:
     if data is None:
         return None
     text = _as_text(data, declared=False)
-    return Embedded(text) if text is not None or data.startswith(_MAGIC) or data[4:8] == b"ftyp" else None
+    return _embedded(text, data) if text is not None or data.startswith(_MAGIC) or data[4:8] == b"ftyp" else None
 
 
-def text_of(data: bytes) -> str | None:
-    """Decode a file as text; None if it is not text."""
-    return _as_text(data, declared=False)
+def text_of(data: bytes, content_type: str = "") -> str | None:
+    """Decode a file as text, in the charset of its type if it names one; None if it is not text."""
+    return _in_charset(data, content_type) or _as_text(data, declared=False)
 
 
 def _from_base64(value: str) -> bytes | None:
@@ -78,13 +125,20 @@ def _as_text(data: bytes, *, declared: bool) -> str | None:
 
 def _mostly_text(data: bytes) -> str | None:
     """Decode UTF-16, or UTF-8 with a few invalid bytes, which other readers would skip."""
-    if data.startswith(_MAGIC):
+    if data.startswith(_MAGIC) and not _is_text_behind_magic(data):
         return None
     if (wide := _utf16_text(data)) is not None:
         return wide
     text = data.decode("utf-8", errors="replace")
     odd = text.count("\ufffd") + len(data) - len(data.translate(None, _CONTROLS))
     return text if odd * _MIN_CHARACTERS_PER_ODD <= len(text) else None
+
+
+def _is_text_behind_magic(data: bytes) -> bool:
+    """Whether what begins like media goes on as text: hardly a byte that text does not have."""
+    rest = data[_MAGIC_LENGTH:]
+    odd = len(rest) - len(rest.translate(None, _CONTROLS)) + rest.decode("utf-8", errors="replace").count("\ufffd")
+    return len(rest) >= _MIN_CHARACTERS_PER_ODD_BEHIND_MAGIC and odd * _MIN_CHARACTERS_PER_ODD_BEHIND_MAGIC <= len(rest)
 
 
 def _utf16_text(data: bytes) -> str | None:

@@ -116,9 +116,11 @@ def _field(part: Part, path: str) -> Extraction:
 def _file(part: Part, path: str) -> Extraction:
     if not part.data:
         return Extraction()
-    text = embedded.text_of(part.data)
+    text = embedded.text_of(part.data, part.content_type or "")
     if text is None:
-        return Extraction(unscannable=(Unscannable("media", path),))
+        metadata = embedded.passages(part.data)
+        segments = (Segment(metadata, Source.UNTRUSTED, path),) if metadata else ()
+        return Extraction(segments=segments, unscannable=(Unscannable("media", path),))
     return Extraction(segments=(Segment(text, Source.UNTRUSTED, path),))
 
 

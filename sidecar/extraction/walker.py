@@ -248,6 +248,7 @@ class Walker:
         if content.text is not None:
             self._add(content.text, at._replace(source=Source.UNTRUSTED), prose=False)
             return in_media_field
+        self._add(content.metadata, at._replace(source=Source.UNTRUSTED), prose=False)
         self.media.append(at.path)
         return in_media_field and len(text) > MIN_MEDIA_LENGTH
 

@@ -1,7 +1,7 @@
 """Normalization and decoding of a text: what a reader sees and a model would decode, mapped back to the original.
 
 `normalizations(text)` begins with the text itself. Plain ASCII costs one pass of hint patterns; each hint that matches
-triggers its decoding, and the results are examined once more, so that nesting is undone to depth 2. The results
+triggers its decoding, and the results are examined once more, so that nesting is undone to depth 3. The results
 together are at most `BUDGET_FACTOR` times as long as the text (`MIN_BUDGET` is always granted), the most promising
 first (`sidecar.normalization.budget`). If a promising one exceeded the budget, the last result says so by its name.
 Rules, findings and the API call a result a *view*.
@@ -10,13 +10,17 @@ Rules, findings and the API call a result a *view*.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import re2
 
-from sidecar.normalization import ciphers, codecs, folding, spelling
+from sidecar.normalization import ciphers, codecs, folding, letters, separators, spelling, transports
 from sidecar.normalization.budget import BUDGET_FACTOR, MIN_BUDGET, NormalizationBudget
+from sidecar.normalization.fields import SPREAD, spread
+from sidecar.normalization.misspellings import MISSPELLED, respelled
 from sidecar.normalization.normalized_text import NormalizedText, Replacement, assemble
+from sidecar.normalization.transliteration import TRANSLITERATED, transliterated
 
 __all__ = [
     "BUDGET_FACTOR",
@@ -31,23 +35,37 @@ __all__ = [
     "encodable",
     "is_plain",
     "normalizations",
+    "readings",
 ]
 
-DEPTH = 2
+DEPTH = 3
+MAX_AUTOMATON_BYTES = 64 << 20
+"""Memory in which RE2 may build the states of one pattern; beyond it searches slowly."""
+MIN_RESTYLED = 0.6
+"""The share of plain letters that had another look before, from which a text is read in small plain letters, too."""
 CACHED_TEXTS, MAX_CACHED_LENGTH = 32, 10_000
 """Texts, and their maximum length in code points, whose views are cached: layers normalize the same text in turn."""
 
-_CODECS = {codec.name: (codec, re2.compile(codec.pattern)) for codec in codecs.CODECS}
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.max_mem, options.log_errors = MAX_AUTOMATON_BYTES, False
+    return options
+
+
+_CODECS = {
+    codec.name: (codec, re2.compile(codec.pattern, _options()))
+    for codec in (*separators.CODECS, *codecs.CODECS, *transports.CODECS, *letters.CODECS)
+}
 CODEC_NAMES = tuple(_CODECS)
 _CIPHERS = dict(ciphers.hint_patterns())
-STEPS = ("unhidden", "folded", *_CODECS, *spelling.HINTS, *_CIPHERS)
-"""Every step that can occur in the path of a view."""
+STEPS = ("unhidden", "folded", *_CODECS, *spelling.HINTS, *_CIPHERS, MISSPELLED, TRANSLITERATED, SPREAD)
+"""Every step that can occur in the path of a view; the last three in views for the model alone."""
 
 
 def _set(patterns: Iterable[str]) -> re2.Set:
-    options = re2.Options()
-    options.never_capture, options.log_errors = True, False
-    options.max_mem = 64 << 20
+    options = _options()
+    options.never_capture = True
     pattern_set = re2.Set.SearchSet(options)
     for pattern in patterns:
         pattern_set.Add(pattern)
@@ -59,13 +77,13 @@ OVERFLOW = "overflow"
 """The only step of a last, empty view: there was more to decode than the budget allowed."""
 _HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items()}, **spelling.HINTS}
 _HINT_GROUPS = (
-    ("url", "quoted", "entities", "escapes", "calls", "braille", "tags", "selectors", "bits"),
+    ("percent", "url", "quoted", "entities", "escapes", "calls", "braille", "tags", "selectors", "bits", "utf7"),
     ("base64", "base32", "base85", "hex"),
-    ("chunks",),
-    ("binary", "decimal", "morse"),
+    ("chunks", "cut"),
+    ("binary", "decimal", "morse", "numbers", "keypad", "uuencode"),
     (spelling.LEET,),
-    (spelling.SPACED,),
-    (spelling.DEHYPHENATED, spelling.SEGMENTED),
+    (spelling.SPACED, "separated", "broken", "columns"),
+    (spelling.DEHYPHENATED, spelling.SEGMENTED, "radio", "acrostic", "rails"),
 )
 """Hints that share an automaton. A single one would need far more states, which are built on demand: five times as long
 for a new text."""
@@ -108,6 +126,29 @@ def _normalize(text: str) -> Sequence[NormalizedText]:
         views += new_views
         level = new_views
     return (*views, NormalizedText("", (OVERFLOW,), parent=raw)) if budget.exceeded else tuple(views)
+
+
+def readings(text: str) -> Iterator[NormalizedText]:
+    """Views that need the vocabulary: too dear for the rules, cheap beside a model."""
+    raw = NormalizedText(encodable(text))
+    yield from (view for view in (_restyled(raw), respelled(raw), transliterated(raw), spread(raw)) if view)
+
+
+def _restyled(raw: NormalizedText) -> NormalizedText | None:
+    """English in letters of another look, or under marks, as plain small letters; None for other texts."""
+    if raw.text.isascii():
+        return None
+    *_, view = (raw, *folding.foldings(raw))
+    before, after = _ascii_letters(raw.text), _ascii_letters(view.text)
+    changed = max(after - before, len(raw.text) - len(view.text))
+    if changed < MIN_RESTYLED * after or letters.english_text(view.text.lower().split()) is None:
+        return None
+    lower = view.text.lower()
+    return replace(view, hidden=True, text=lower if len(lower) == len(view.text) else view.text)
+
+
+def _ascii_letters(text: str) -> int:
+    return sum(c.isascii() and c.isalpha() for c in text)
 
 
 def encodable(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import html
 import urllib.parse
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from string import ascii_lowercase
@@ -24,6 +25,10 @@ EncodedText = tuple[str, str]
 _HEX = "0123456789abcdefABCDEF"
 PROBE = 64
 """Characters that expensive decoders try first, before the whole text."""
+COMPRESSED = ("H4sI", "eJ", "eN", "eA", "eF")
+"""How gzip and zlib begin in base64."""
+MAX_DECOMPRESSED = 32_768
+"""Bytes of a compressed text that are read."""
 MIN_CHUNKS_LENGTH = 20
 """Characters of an encoding split into chunks, as for a single one; shorter ones decode by chance."""
 
@@ -40,7 +45,7 @@ class Codec(NamedTuple):
     hint: str
 
 
-def _text(data: bytes) -> str | None:
+def readable_text(data: bytes) -> str | None:
     """Bytes as text, if readable: UTF-8, or UTF-16 as some tools write it."""
     if data[1:8:2] == b"\0\0\0\0"[: len(data[1:8:2])] and len(data) > 8:
         data = data[::2]
@@ -68,9 +73,27 @@ def _is_mostly_printable(text: str) -> bool:
 
 
 def _base64(encoded: str) -> str | None:
+    """One encoding that is cut into lines, or one in each line, and words after it."""
+    if (text := decode_base64(encoded)) is not None or "\n" not in encoded:
+        return text
+    return "\n".join(decode_base64(line) or line for line in encoded.splitlines())
+
+
+def decode_base64(encoded: str) -> str | None:
+    """Base64 of text, also reversed, URL-safe, without padding, or of compressed text."""
     stripped = "".join(encoded.split()).rstrip("=").replace("-", "+").replace("_", "/")
     stripped = stripped[: len(stripped) - (len(stripped) % 4 == 1)]
+    if stripped.startswith(COMPRESSED):
+        return readable_text(_decompressed(_unpadded(stripped)))
     return _decode_if_text(_unpadded, stripped) or _decode_if_text(_unpadded, stripped[::-1])
+
+
+def _decompressed(data: bytes) -> bytes:
+    """The beginning of what gzip or zlib compressed; nothing if it is damaged."""
+    try:
+        return zlib.decompressobj(wbits=47).decompress(data, MAX_DECOMPRESSED)
+    except zlib.error:
+        return b""
 
 
 def _unpadded(encoded: str) -> bytes:
@@ -88,7 +111,7 @@ def _chunks(encoded: str) -> str | None:
         stripped = "".join(chunks)
         if len(stripped) < MIN_CHUNKS_LENGTH or all(map(_is_word, chunks)):
             continue
-        if text := (None if stripped.strip(_HEX) else _hex(stripped)) or _base64(stripped) or _base32(stripped):
+        if text := (None if stripped.strip(_HEX) else _hex(stripped)) or decode_base64(stripped) or _base32(stripped):
             return text
     return None
 
@@ -124,9 +147,9 @@ def _base85(encoded: str) -> str | None:
 def _decode_if_text(decode: Callable[[str], bytes], encoded: str) -> str | None:
     """Decoded, if the beginning is already readable text."""
     try:
-        if len(encoded) > 2 * PROBE and _text(decode(encoded[: PROBE - PROBE % 40])) is None:
+        if len(encoded) > 2 * PROBE and readable_text(decode(encoded[: PROBE - PROBE % 40])) is None:
             return None
-        return _text(decode(encoded))
+        return readable_text(decode(encoded))
     except ValueError:
         return None
 
@@ -145,7 +168,7 @@ def _binary(encoded: str) -> str | None:
     words = encoded.replace(",", " ").split()
     if len(words) == 1:
         words = [words[0][i : i + 8] for i in range(0, len(words[0]) - 7, 8)]
-    return _text(bytes(int(word[-8:], 2) for word in words))
+    return readable_text(bytes(int(word[-8:], 2) for word in words))
 
 
 def _decimal(encoded: str) -> str | None:
@@ -230,7 +253,7 @@ def _tags(encoded: str) -> str | None:
 
 def _selectors(encoded: str) -> str | None:
     """One byte per variation selector, as in payloads after an emoji."""
-    return _text(bytes(ord(c) - 0xFE00 if ord(c) < 0x10000 else ord(c) - 0xE0100 + 16 for c in encoded))
+    return readable_text(bytes(ord(c) - 0xFE00 if ord(c) < 0x10000 else ord(c) - 0xE0100 + 16 for c in encoded))
 
 
 def _invisible_bits(encoded: str) -> str | None:
@@ -248,9 +271,9 @@ _LONG_WORD = r"(?:\A|[^!-~])[!-~]{16}"
 _PAIR = r"(?i:(?:0x|\\x)?[0-9a-f]{2}[\s:,;-]{0,2})"
 _ESCAPED = r"(?:\\u\{[0-9a-f]{1,6}\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|u\+[0-9a-f]{4,6} ?|\\[0-3]?[0-7]{2})"
 _BETWEEN = r"""(?:[\s.,;|:_~-]{1,2}|["'][ +.,\n]{0,4}["'])"""
-_CHUNKS_HINT = "|".join(rf"(?:[A-Za-z0-9+/]{{{width}}}{_BETWEEN}){{6}}" for width in (4, 5, 6, 8, 10))
+_CHUNKS_HINT = "|".join(rf"(?:[A-Za-z0-9+/]{{{width}}}{_BETWEEN}){{6}}" for width in (3, 4, 5, 6, 8, 10))
 _CHUNKS = "|".join(
-    rf"(?:[A-Za-z0-9+/]{{{width}}}{_BETWEEN}){{6,}}[A-Za-z0-9+/]{{1,{width}}}" for width in (4, 5, 6, 8, 10)
+    rf"(?:[A-Za-z0-9+/]{{{width}}}{_BETWEEN}){{6,}}[A-Za-z0-9+/]{{1,{width}}}" for width in (3, 4, 5, 6, 8, 10)
 )
 
 _SELECTOR = r"[\x{fe00}-\x{fe0f}\x{e0100}-\x{e01ef}]"
@@ -260,7 +283,7 @@ CODECS = (
     Codec("url", r"(?:[^\s%]{0,40}%[0-9A-Fa-f]{2}){3,}[^\s%]{0,40}", _url, r"%[0-9A-Fa-f]{2}"),
     Codec("quoted", r"(?:[^\s=]{0,40}=[0-9A-F]{2}){4,}[^\s=]{0,40}", _quoted, r"=[0-9A-F]{2}"),
     Codec(
-        "entities", r"(?:[^\s&]{0,20}&#(?:[0-9]{2,7}|x[0-9a-fA-F]{2,6});){3,}[^\s&]{0,20}", html.unescape, "&#[0-9x]"
+        "entities", r"(?:[^\s&]{0,20}&#(?:[0-9]{2,9}|x[0-9a-fA-F]{2,9});){3,}[^\s&]{0,20}", html.unescape, "&#[0-9x]"
     ),
     Codec(
         "escapes", rf"(?i)(?:[^\s\\]{{0,12}}{_ESCAPED}){{3,}}[^\s\\]{{0,12}}", _escapes, r"(?i)\\[ux0-7]|u\+[0-9a-f]{4}"
@@ -270,7 +293,12 @@ CODECS = (
     Codec("tags", r"[\x{e0020}-\x{e007e}]{2,}", _tags, r"[\x{e0020}-\x{e007e}]{2}"),
     Codec("selectors", rf"{_SELECTOR}{{4,}}", _selectors, rf"{_SELECTOR}{{4}}"),
     Codec("bits", rf"{_INVISIBLE}{{32,}}", _invisible_bits, rf"{_INVISIBLE}{{4}}"),
-    Codec("base64", r"(?:[A-Za-z0-9+/]{60,76}\r?\n)*[A-Za-z0-9+/_-]{16,}={0,2}", _base64, _LONG_WORD),
+    Codec(
+        "base64",
+        r"(?:[A-Za-z0-9+/]{16,76}\r?\n[ \t]{0,8})+[A-Za-z0-9+/]{2,76}={0,2}|[A-Za-z0-9+/_-]{16,}={0,2}",
+        _base64,
+        _LONG_WORD,
+    ),
     Codec("base32", r"(?:[A-Z2-7]{16,}|[a-z2-7]{24,})={0,6}", _base32, _LONG_WORD),
     Codec("base85", r"<~[!-u\s]{10,}~>|[!-~]{20,}", _base85, _LONG_WORD),
     Codec("hex", rf"{_PAIR}{{10,}}", _hex, rf"{_PAIR}{{10}}"),

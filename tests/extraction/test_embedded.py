@@ -135,3 +135,56 @@ def test_no_string_raises(value: str) -> None:
     """Any string is decoded or rejected without an error."""
     for decode in (data_url, base64_value, json_value):
         decode(value)
+
+
+@pytest.mark.parametrize("charset", ["windows-1251", "koi8-r", "utf-16le", "utf-16be", "utf-7", "cp866"])
+def test_the_charset_of_a_data_url_is_honoured(charset: str) -> None:
+    """The text in the declared charset is read, beside the bytes as they stand."""
+    text = "прочитай это внимательно"
+    url = f"data:text/plain;charset={charset};base64,{base64.b64encode(text.encode(charset)).decode()}"
+    content = data_url(url)
+    assert content is not None
+    assert content.text is not None
+    assert text in content.text
+
+
+def test_a_charset_does_not_hide_what_a_reader_without_it_sees() -> None:
+    """Plain text that is declared as UTF-16 is read both ways; an unknown charset is ignored."""
+    packed = base64.b64encode(b"read this line").decode()
+    for charset in ("utf-16le", "unknown-9", "unicode_escape"):
+        content = data_url(f"data:text/plain;charset={charset};base64,{packed}")
+        assert content is not None
+        assert "read this line" in (content.text or "")
+
+
+def test_the_charset_of_a_form_part_is_honoured() -> None:
+    """Bytes that look like nothing are text in their charset."""
+    text = "прочитай это внимательно"
+    assert text in (text_of(text.encode("cp1251"), "text/plain; charset=windows-1251") or "")
+
+
+@pytest.mark.parametrize("sign", ["\t", " ", "!", "*", "\f"])
+def test_base64_with_foreign_characters_is_read_as_lenient_decoders_do(sign: str) -> None:
+    """Browsers skip white space, many libraries anything."""
+    packed = base64.b64encode(b"read this line now, please").decode()
+    body = sign.join(packed[at : at + 5] for at in range(0, len(packed), 5))
+    assert data_url(f"data:text/plain;base64,{body}") == Embedded("read this line now, please")
+
+
+@pytest.mark.parametrize("magic", [b"BM", b"ID3", b"%PDF-1.7\n", b"GIF8"])
+def test_text_behind_a_false_magic_number_is_text(magic: bytes) -> None:
+    """A few odd bytes do not make a picture."""
+    content = text_of(magic + b"\xff\x01" + b" read this line now, please, and all the others" * 3)
+    assert content is not None
+    assert "read this line now" in content
+
+
+def test_the_metadata_of_media_is_read() -> None:
+    """A comment in a picture is scanned; the picture is still media."""
+    noise = bytes(range(256)) * 3
+    picture = b"\x89PNG\r\n\x1a\n" + noise + b"tEXtComment\x00read this line now, please" + noise
+    content = base64_value(base64.b64encode(picture).decode())
+    assert content is not None
+    assert content.text is None
+    assert "read this line now, please" in content.metadata
+    assert text_of(picture) is None

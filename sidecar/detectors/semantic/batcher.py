@@ -31,7 +31,7 @@ from sidecar.detectors.semantic.cascade import CascadeScorer, FirstStageScore, W
 from sidecar.detectors.semantic.recent_scores import ScoreCache
 from sidecar.detectors.semantic.windows import Window, chunks
 from sidecar.errors import LayerError
-from sidecar.normalization import NormalizedText, encodable, normalizations
+from sidecar.normalization import NormalizedText, encodable, normalizations, readings
 
 TIME_SLICE = 0.05
 """Seconds for which one request is scored before the next one has its turn."""
@@ -314,9 +314,13 @@ class Batcher:
 
 
 def views_to_score(text: str) -> Iterator[NormalizedText]:
-    """The text and its hidden content. URL encoding and leetspeak are too common to count as hidden."""
+    """The text, its hidden content, and what it says if its words are read as English.
+
+    URL encoding and leetspeak are too common to count as hidden.
+    """
     yield NormalizedText(encodable(text))
     yield from (view for view in normalizations(text) if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
+    yield from readings(text)
 
 
 def _deliver(job: _Job, outcome: BatchResult | LayerError) -> None:

@@ -21,6 +21,7 @@ from sidecar.detectors.semantic.artifact import SHIPPED, ModelArtifact
 from sidecar.detectors.semantic.batcher import Batcher, BatchResult, ChannelText, ScoredWindow
 from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours, SimilarRule
+from sidecar.normalization.vocabulary import english
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 
 MIN_FINDING_SCORE = 0.1
@@ -48,6 +49,7 @@ class SemanticLayer:
         """Read the model and embed the examples of the rules. Raises `ModelError` that names the file."""
         artifact = ModelArtifact.read(_folder(settings))
         manifest = artifact.manifest
+        english().build()
         scorer = CascadeScorer.open(artifact, settings.threads, early_exit=not rules)
         batcher = Batcher(
             scorer,

@@ -1,0 +1,79 @@
+"""Decoders for how mail and the web transport text: percent-encoding, UTF-7, uuencode, base64 cut by foreign signs.
+
+Percent-encoding is common in addresses and read by the rules (`url`). `percent` is the percent-encoding of ASCII
+letters, which no program writes: it is read by the model, too.
+"""
+
+from __future__ import annotations
+
+import binascii
+import urllib.parse
+from collections.abc import Sequence
+
+import re2
+
+from sidecar.normalization.codecs import Codec, decode_base64, readable_text
+
+MAX_PERCENT_LEVELS = 4
+_ASCII_LETTER = r"%(?:25){0,3}(?:4[1-9a-fA-F]|5[0-9aA]|6[1-9a-fA-F]|7[0-9aA])"
+_PERCENT = rf"(?:%(?:25){{0,3}}[2-7][0-9a-fA-F]|[0-9A-Za-z_.~+-]){{0,9}}{_ASCII_LETTER}"
+_FOREIGN_SIGNS = r"[!-*,\-.:-@\[-`{-~\t]"
+_NO_BASE64 = re2.compile(r"[^A-Za-z0-9+/]+")
+_UU_LINE = r"[!-`][ -`]{4,60}"
+_UTF7_WORD = r"\+[A-Za-z0-9+/]{3,}-?"
+
+
+def _percent(encoded: str) -> str | None:
+    for _ in range(MAX_PERCENT_LEVELS):
+        encoded, previous = urllib.parse.unquote_plus(encoded, errors="replace"), encoded
+        if encoded == previous:
+            break
+    return encoded
+
+
+def _utf7(encoded: str) -> str | None:
+    try:
+        text = encoded.encode("ascii").decode("utf-7")
+    except (UnicodeDecodeError, UnicodeEncodeError):
+        return None
+    return readable_text(text.encode("utf-8", "replace"))
+
+
+def _uuencode(encoded: str) -> str | None:
+    decoded = bytearray()
+    for line in encoded.splitlines():
+        if line.startswith("begin "):
+            continue
+        try:
+            decoded += binascii.a2b_uu(line)
+        except binascii.Error:
+            break
+    return readable_text(bytes(decoded))
+
+
+def _cut_base64(encoded: str) -> str | None:
+    """Base64 with any signs in it, as lenient decoders read it."""
+    return decode_base64(_NO_BASE64.sub("", encoded))
+
+
+CODECS: Sequence[Codec] = (
+    Codec("percent", rf"(?:{_PERCENT}){{5,}}(?:%[2-7][0-9a-fA-F])*", _percent, rf"(?:{_ASCII_LETTER}){{3}}"),
+    Codec(
+        "utf7",
+        rf"{_UTF7_WORD}(?:[ -~]{{0,12}}{_UTF7_WORD})*[.!?]?",
+        _utf7,
+        r"\+A[A-H][A-Za-z0-9+/]A[A-H]|(?:\+A[A-H][A-Za-z0-9+/]-?[ -~]{0,3}){3}",
+    ),
+    Codec(
+        "uuencode",
+        rf"begin [0-7]{{3}} [^\n]{{1,80}}\n(?:{_UU_LINE}\n?)+|(?m:^M[ -`]{{60}}\n)(?:{_UU_LINE}\n?)+",
+        _uuencode,
+        r"begin [0-7]{3} |(?m:^M[ -`]{60}$)",
+    ),
+    Codec(
+        "cut",
+        rf"(?:[A-Za-z0-9+/]{{1,24}}{_FOREIGN_SIGNS}{{1,3}}){{4,}}[A-Za-z0-9+/]{{1,24}}={{0,2}}",
+        _cut_base64,
+        rf"(?:[A-Za-z0-9+/]{{1,24}}{_FOREIGN_SIGNS}{{1,3}}){{5}}",
+    ),
+)
