@@ -16,32 +16,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import re2
 
 from sidecar.detectors.semantic.artifact import Array, Head, ModelArtifact
 from sidecar.detectors.semantic.encoder import Encoder, OnnxEncoder, Session, open_encoder
 from sidecar.detectors.semantic.prose import is_prose
+from sidecar.detectors.semantic.spellings import alternative_spellings
 from sidecar.detectors.semantic.windows import Window
-from sidecar.normalization.folding import fold, strip_invisible
 
 FIRST_STAGE_FILE = "first.onnx"
 MAX_UNKNOWN_SHARE = 0.2
 """Share of pieces unknown to the vocabulary above which the first stage is not conclusive."""
-MIN_ASCII_SHARE = 0.9
-"""Share of ASCII letters from which a text counts as Western once accents and look-alikes are replaced; a Russian text
-has about 0.7, a Greek one 0.8."""
-MIN_WESTERN_LETTERS = 24
-"""Western letters in a text of another script from which they are also scored alone."""
-TOLERATED = 3
-"""Capitals, or punctuation between words, that any text may have."""
-MAX_CAPITALS_SHARE = 0.12
-"""Share of capitals among letters: a harmless row of the corpus has 0.03 in English and 0.07 in German (medians; one in
-25 has more than this), Words Like These 0.24."""
 NO_ATTACK_LOGIT = -20.0
 """The logit of a window without content."""
-_SEPARATORS = str.maketrans(dict.fromkeys("_-./|+~*=:;,\n", " "))
-_WORD = re2.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*\p{Latin}[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*")
-_FOREIGN = re2.compile(r"[^\x00-\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,43 +51,6 @@ class FirstStage(Protocol):
     """A window of pieces and its channel -> (1, 1): the attack logit."""
 
     def __call__(self, window: Sequence[int], channel: int) -> Array: ...  # noqa: D102
-
-
-def alternative_spellings(text: str) -> list[str]:
-    """Undisguised spellings of a text, beside its visible form: at most one."""
-    visible = strip_invisible(text)
-    alternative = _plain_case_and_spaces(_ascii_form(visible))
-    return [alternative] if alternative != visible else []
-
-
-def _ascii_form(text: str) -> str:
-    """A Western text without accents and look-alikes, or the Western part of another, if it has one."""
-    if text.isascii():
-        return text
-    plain = fold(text)
-    return plain if _is_western(plain) else _western_part(text) or text
-
-
-def _plain_case_and_spaces(text: str) -> str:
-    """Lower case if there are unusually many capitals, and spaces if other characters separate the words."""
-    if sum(map(str.isupper, text)) > max(TOLERATED, MAX_CAPITALS_SHARE * sum(map(str.isalpha, text))):
-        text = text.lower()
-    spaced = text.translate(_SEPARATORS)
-    return spaced if spaced.count(" ") > max(TOLERATED, 3 * text.count(" ")) else text
-
-
-def _western_part(text: str) -> str:
-    """The ASCII part of a text in another script, once Latin words are plain; empty if that is a name or two."""
-    plain = _WORD.sub(lambda word: fold(word[0]), text)
-    part = _FOREIGN.sub(" ", plain)
-    return part if sum(map(str.isalpha, part)) >= MIN_WESTERN_LETTERS else ""
-
-
-def _is_western(text: str) -> bool:
-    if text.isascii():
-        return True
-    letters = [letter for letter in text if letter.isalpha()]
-    return sum(map(str.isascii, letters)) >= MIN_ASCII_SHARE * len(letters)
 
 
 class CascadeScorer:

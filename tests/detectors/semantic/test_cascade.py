@@ -15,7 +15,6 @@ from sidecar.detectors.semantic.cascade import (
     NO_ATTACK_LOGIT,
     CascadeScorer,
     WindowScore,
-    alternative_spellings,
 )
 from sidecar.detectors.semantic.windows import Window, WindowSpec
 from sidecar.errors import ModelError
@@ -128,32 +127,6 @@ def test_no_disguise_makes_an_attack_exit_early(disguised: str) -> None:
     plain, score = (worst(cascade, text) for text in (ATTACK, disguised))
     assert score.features is not None
     assert score.logits[0] > plain.logits[0] - 3.1 > 0
-
-
-RUSSIAN = """Где находится библиотека? Нам нужны книги о севере, карты и две тетради; мы придём в пятницу вечером."""
-GREEK = """Πού είναι η βιβλιοθήκη; Χρειαζόμαστε βιβλία για τη θάλασσα, έναν χάρτη και δύο τετράδια."""
-
-
-@pytest.mark.parametrize(
-    ("text", "ways"),
-    [
-        ("Hi", 1),
-        (RUSSIAN, 1),
-        (GREEK, 1),
-        ("图书馆在哪里？", 1),
-        ("Où est la mairie ?", 2),
-        (f"{RUSSIAN} iPhone", 1),
-        (f"{RUSSIAN} Où est la mairie de la ville de Paris ?", 2),
-        ("图书馆在哪里Where is the nearest library?", 2),
-        ("Wo ist die Bahn nach Berlin, und was kostet der Fahrschein?", 1),
-        ("The Best Time For A Walk", 2),
-        ("the best time for a walk, and for a long one", 1),
-        ("best_time_for_a_walk", 2),
-    ],
-)
-def test_only_what_can_be_disguised_is_read_in_two_ways(text: str, ways: int) -> None:
-    """With and without accents, capitals, other letters; Russian without its look-alikes would be no text."""
-    assert 1 + len(alternative_spellings(text)) == ways
 
 
 def test_of_two_readings_the_worse_counts_whichever_it_is() -> None:

@@ -1,0 +1,81 @@
+"""Other spellings of a window that the model scores beside its own, since it was trained on plain text.
+
+At most one: without accents and look-alikes, in plain case, with spaces between words, and without repetitions. An
+attack that is repeated reads as filler to the model, whatever it says.
+"""
+
+from __future__ import annotations
+
+import re2
+
+from sidecar.normalization.folding import fold, strip_invisible
+
+MIN_ASCII_SHARE = 0.9
+"""Share of ASCII letters from which a text counts as Western once accents and look-alikes are replaced; a Russian text
+has about 0.7, a Greek one 0.8."""
+MIN_WESTERN_LETTERS = 24
+"""Western letters in a text of another script from which they are also scored alone."""
+TOLERATED = 3
+"""Capitals, or punctuation between words, that any text may have."""
+MAX_CAPITALS_SHARE = 0.12
+"""Share of capitals among letters: a harmless row of the corpus has 0.03 in English and 0.07 in German (medians; one in
+25 has more than this), Words Like These 0.24."""
+REPEATED_WORDS = 4
+"""Words in a row that occurred before are a repetition."""
+MIN_REPEATED_SHARE = 0.3
+"""Share of repeated words from which the text is also scored without them."""
+_SEPARATORS = str.maketrans(dict.fromkeys("_-./|+~*=:;,\n", " "))
+_WORD = re2.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*\p{Latin}[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*")
+_FOREIGN = re2.compile(r"[^\x00-\x7f]+")
+
+
+def alternative_spellings(text: str) -> list[str]:
+    """Undisguised spellings of a text, beside its visible form: at most one."""
+    visible = strip_invisible(text)
+    alternative = without_repetitions(_plain_case_and_spaces(_ascii_form(visible)))
+    return [alternative] if alternative != visible else []
+
+
+def _ascii_form(text: str) -> str:
+    """A Western text without accents and look-alikes, or the Western part of another, if it has one."""
+    if text.isascii():
+        return text
+    plain = fold(text)
+    return plain if _is_western(plain) else _western_part(text) or text
+
+
+def _plain_case_and_spaces(text: str) -> str:
+    """Lower case if there are unusually many capitals, and spaces if other characters separate the words."""
+    if sum(map(str.isupper, text)) > max(TOLERATED, MAX_CAPITALS_SHARE * sum(map(str.isalpha, text))):
+        text = text.lower()
+    spaced = text.translate(_SEPARATORS)
+    return spaced if spaced.count(" ") > max(TOLERATED, 3 * text.count(" ")) else text
+
+
+def _western_part(text: str) -> str:
+    """The ASCII part of a text in another script, once Latin words are plain; empty if that is a name or two."""
+    plain = _WORD.sub(lambda word: fold(word[0]), text)
+    part = _FOREIGN.sub(" ", plain)
+    return part if sum(map(str.isalpha, part)) >= MIN_WESTERN_LETTERS else ""
+
+
+def _is_western(text: str) -> bool:
+    if text.isascii():
+        return True
+    letters = [letter for letter in text if letter.isalpha()]
+    return sum(map(str.isascii, letters)) >= MIN_ASCII_SHARE * len(letters)
+
+
+def without_repetitions(text: str) -> str:
+    """The text without words that repeat `REPEATED_WORDS` earlier ones, if these are many; numbers do not count."""
+    words = [word for word in text.split() if any(map(str.isalpha, word))]
+    keys = ["".join(filter(str.isalpha, word)).lower() for word in words]
+    seen, kept, repeated_until = set[tuple[str, ...]](), [], 0
+    for position, word in enumerate(words):
+        run = tuple(keys[position : position + REPEATED_WORDS])
+        if run in seen and len(run) == REPEATED_WORDS:
+            repeated_until = position + REPEATED_WORDS
+        seen.add(run)
+        if position >= repeated_until:
+            kept.append(word)
+    return " ".join(kept) if len(kept) <= (1 - MIN_REPEATED_SHARE) * len(words) else text
