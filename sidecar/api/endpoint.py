@@ -18,6 +18,7 @@ from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
 from sidecar.extraction import json_body
 from sidecar.extraction.extraction import Extraction
 from sidecar.limits import OverBudget
+from sidecar.limits.memory_budget import SMALL_BODY
 from sidecar.observability.metrics import ANSWERS
 from sidecar.proxy.redaction import Redactor
 from sidecar.response_scan.detector import ResponseDetector, Text
@@ -82,6 +83,8 @@ class ScanEndpoint:
             decoded = await decode_body(request, raw, request.headers.get("Content-Type"), limits)
         except OverBudget:
             raise _busy_error() from None
+        if len(decoded) > SMALL_BODY:
+            await self._gatekeeper.charge(request, len(decoded))
         document = json_body.parse(decoded, depth=limits.depth)
         if redact is not None and self._redactor is not None and not self._monitors(request):
             request[REPLACED_VALUES] = await redact(document, self._redactor)

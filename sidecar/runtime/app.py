@@ -267,10 +267,10 @@ class Sidecar:
     async def _listen(self, data: web.Application, admin: web.Application) -> None:
         settings, drain = self.settings, self.settings.drain.timeout
         # Sites close in reverse order: /ready still answers while the data port drains.
-        admin_site = Site(admin, settings.limits, drain)
+        admin_site = Site(admin, settings.limits, drain, settings.listen.trusted_proxies)
         self._stack.push_async_callback(self._close_site, admin_site.close)
         self.admin_port = await admin_site.listen(settings.admin.host, settings.admin.port, share=self._share_ports)
-        self._data_site = data_site = Site(data, settings.limits, drain)
+        self._data_site = data_site = Site(data, settings.limits, drain, settings.listen.trusted_proxies)
         self._stack.push_async_callback(self._close_site, data_site.close)
         self.data_port = await data_site.listen(settings.listen.host, settings.listen.port, share=self._share_ports)
         if settings.listen.grpc_port is not None:
