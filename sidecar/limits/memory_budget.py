@@ -37,8 +37,8 @@ class OverBudget(SidecarError):
 class MemoryBudget:
     """`total` bytes for all bodies. `total` may be changed at any time; it applies to later reservations.
 
-    Invariant: `reserved` is the sum of `Reservation.size` over all reservations; `by_client` has the sums of those with a
-    client, and no zeros.
+    Invariant: `reserved` is the sum of `Reservation.size` over all reservations; `by_client` has the sum of each client
+    that has a body.
     """
 
     def __init__(self, total: int) -> None:
