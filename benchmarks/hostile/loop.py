@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import statistics
 import tempfile
 import time
 import zlib
@@ -28,6 +29,7 @@ from benchmarks.hostile.cost import COMPRESSED
 from benchmarks.hostile.load import BOMB
 from benchmarks.hostile.process import SECONDS
 from benchmarks.proxy import free_port, start_upstream
+from sidecar.runtime import malloc
 from sidecar.runtime.app import Sidecar
 
 GOAL = 0.005
@@ -82,6 +84,7 @@ async def measure(names: Sequence[str], size: int, rounds: int, *, semantic: boo
 
             for number in range(WARM):
                 await hold(http(chat(f"How far is it from here to the {number} lakes?")))
+            malloc.trim()
             for name in names:
                 chance, factor = Random(zlib.crc32(name.encode())), BOMB if name.startswith(COMPRESSED) else 1
                 raws = [KINDS[name](chance, size * factor) for _ in range(rounds)]
@@ -95,12 +98,12 @@ async def measure(names: Sequence[str], size: int, rounds: int, *, semantic: boo
 @click.option("--rounds", default=3, show_default=True, help="Requests of each kind.")
 @click.option("--semantic/--rules-only", default=True, show_default=True, help="Which layers are on.")
 def main(names: Sequence[str], size: int, rounds: int, *, semantic: bool) -> None:
-    """Print the kinds, the longest holds first."""
+    """Print the median and the longest hold of each kind, the longest first."""
     with asyncio.Runner(loop_factory=MeasuredLoop) as runner:
         holds = runner.run(measure(names or list(KINDS), size, rounds, semantic=semantic))
-    for name, seconds in sorted(holds.items(), key=lambda item: -min(item[1])):
-        print(f"{min(seconds) * 1000:7.2f} ms  (longest of {rounds}: {max(seconds) * 1000:7.2f})  {name}")
-    above = sum(min(seconds) > GOAL for seconds in holds.values())
+    for name, seconds in sorted(holds.items(), key=lambda item: -statistics.median(item[1])):
+        print(f"{statistics.median(seconds) * 1000:7.2f} ms  (longest of {rounds}: {max(seconds) * 1000:7.2f})  {name}")
+    above = sum(statistics.median(seconds) > GOAL for seconds in holds.values())
     print(f"{above} of {len(holds)} kinds hold the loop for more than {GOAL * 1000:g} ms")
 
 

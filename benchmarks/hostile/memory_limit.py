@@ -6,9 +6,12 @@ counts what the process reserves, and lets its allocations fail.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 MOUNTS = {"": "/sys/fs/cgroup", "memory": "/sys/fs/cgroup/memory"}
@@ -16,7 +19,7 @@ MOUNTS = {"": "/sys/fs/cgroup", "memory": "/sys/fs/cgroup/memory"}
 MAXIMUM = ("memory.max", "memory.limit_in_bytes")
 PEAK = ("memory.peak", "memory.max_usage_in_bytes")
 KILLS = ("memory.events", "memory.oom_control")
-NAME = "prompt-sidecar-hostile"
+_NUMBERS = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def memory_limit(size: int) -> Iterator[MemoryLimit]:
         yield MemoryLimit(size, group)
     finally:
         if group is not None:
-            group.rmdir()
+            _remove(group)
 
 
 def _own_groups() -> Iterator[Path]:
@@ -67,9 +70,9 @@ def _own_groups() -> Iterator[Path]:
 
 
 def _new_group(parent: Path, size: int) -> Path | None:
-    group = parent / NAME
+    group = parent / f"prompt-sidecar-{os.getpid()}-{next(_NUMBERS)}"
     try:
-        group.mkdir(exist_ok=True)
+        group.mkdir()
     except OSError:
         return None
     for name in MAXIMUM:
@@ -80,6 +83,15 @@ def _new_group(parent: Path, size: int) -> Path | None:
     with suppress(OSError):
         group.rmdir()
     return None
+
+
+def _remove(group: Path) -> None:
+    """The kernel needs a moment after the last process has ended."""
+    for _ in range(100):
+        with suppress(OSError):
+            group.rmdir()
+            return
+        time.sleep(0.1)
 
 
 def _read(group: Path | None, names: Sequence[str]) -> str | None:
