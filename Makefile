@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 CLIENTS := $(foreach name,npm agents aider java,build/clients/$(name)/.installed)
 
-.PHONY: run test mutants proofs neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak fuzz audit manifests
+.PHONY: run test mutants proofs neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak hostile fuzz audit manifests
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -77,6 +77,9 @@ chaos: $(INSTALLED) ## the reliability suite at length: 50 kills each, 10 rollin
 soak: $(INSTALLED) ## an hour under steady load, drawn as build/soak.svg: make soak [MINUTES=60]
 	@mkdir -p build
 	@$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60) --plot build/soak.svg
+
+hostile: $(INSTALLED) ## 1,000 hostile requests of all kinds, 32 at once, under 512 MiB and 1 GiB, beside good traffic (half an hour)
+	@$(BIN)/python -m benchmarks.hostile.load
 
 build/fuzz/.installed: tools/fuzz.txt
 	@$(BIN)/pip install -q --target build/fuzz/packages -r $<

@@ -113,13 +113,14 @@ class ScanRequest:
     """The input of a layer: the segments to score, and the application's system prompt if known.
 
     Once a score reaches `sufficient_score` the verdict cannot change: a layer may then stop reading, which it reports
-    in `SegmentReport.complete`. None: read everything.
+    in `SegmentReport.complete`. None: read everything. `client`: with whom others share a layer that is busy.
     """
 
     segments: tuple[Segment, ...]
     system_prompt: str | None = None
     model: str | None = None
     sufficient_score: float | None = None
+    client: str = ""
 
     @property
     def length(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 from aiohttp import web
@@ -16,9 +16,11 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from sidecar import config, policy, upstream
+from sidecar.auth.api_keys import KeyRing
 from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.extraction.token_ids import Vocabularies
+from sidecar.limits import MemoryLimiter
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
 from sidecar.scan.engine import ANONYMOUS, Caller
@@ -187,6 +189,7 @@ async def run_proxy(
     forward = await upstream.open(merged.upstream, merged.models)
     app = web.Application(middlewares=[error_boundary()])
     rules = personal() if merged.scans_for_pii else None
+    gatekeeper = gatekeeper or Gatekeeper(cast("KeyRing", None), MemoryLimiter(), merged)  # no key is ever sent
     proxy = Proxy(scanner, decision_log, forward, merged, gatekeeper, rules, Vocabularies(merged.inline.vocabularies))
     app.router.add_route("*", "/{tail:.*}", proxy.handle)
     site = Site(app, merged.limits, drain=1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from aiohttp import web
@@ -18,13 +19,14 @@ from sidecar.errors import BodyError, RateLimited, RequestError, Unavailable
 from sidecar.extraction import json_body
 from sidecar.extraction.extraction import Extraction
 from sidecar.limits import OverBudget
+from sidecar.limits.memory_budget import SMALL_BODY
 from sidecar.observability.metrics import ANSWERS
 from sidecar.proxy.redaction import Redactor
 from sidecar.response_scan.detector import ResponseDetector, Text
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import ScanInput
 from sidecar.scan.service import ScanContext, ScanOutcome, ScanService
-from sidecar.server.body import decode_body, read_body
+from sidecar.server.body import decode_body, read_body, run_off_loop
 from sidecar.server.caller import API_KEY, scan_context
 from sidecar.server.middleware import Gatekeeper
 from sidecar.server.responses import DECISION_ID, REPLACED, TOO_SUSPICIOUS, scan_headers
@@ -82,10 +84,12 @@ class ScanEndpoint:
             decoded = await decode_body(request, raw, request.headers.get("Content-Type"), limits)
         except OverBudget:
             raise _busy_error() from None
-        document = json_body.parse(decoded, depth=limits.depth)
+        if len(decoded) > SMALL_BODY:
+            await self._gatekeeper.charge(request, len(decoded))
+        document = await run_off_loop(decoded, partial(json_body.parse, decoded, depth=limits.depth))
         if redact is not None and self._redactor is not None and not self._monitors(request):
             request[REPLACED_VALUES] = await redact(document, self._redactor)
-        return parse(document)
+        return await run_off_loop(decoded, parse, document)
 
     async def scan(self, request: web.Request, scan_input: ScanInput, *, thorough: bool = False) -> ScanOutcome:
         """Scan and record. Raises `RequestError` if it could not be scanned and the policy blocks that."""

@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from sidecar.util.units import Rate, parse_duration, parse_rate, parse_size
+from sidecar.util.units import Rate, parse_byte_rate, parse_duration, parse_rate, parse_size
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Size = Annotated[int, BeforeValidator(parse_size)]
 # YAML parses a bare `off` as false.
 Off = BeforeValidator(lambda value: "off" if value is False else value)
 RateSetting = Annotated[Rate, BeforeValidator(parse_rate)]
+ByteRate = Annotated[Rate, BeforeValidator(parse_byte_rate)]
 Score = Annotated[float, Field(ge=0, le=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 HostName = Annotated[str, Field(pattern=r"^[^\s/:@*]+$")]
@@ -123,6 +124,10 @@ class Limits(Section):
     url: str = "memory://"
     rate: RateSetting = Rate(600, 60.0)
     burst: int = Field(default=60, ge=1)
+    bytes: ByteRate = Rate(600 * 1024 * 1024, 60.0)
+    address_rate: RateSetting = Rate(6_000, 60.0)
+    address_burst: int = Field(default=600, ge=1)
+    address_connections: int = Field(default=1024, ge=1)
     body_bytes: Size = 10 * 1024 * 1024
     body_timeout: Duration = 15.0
     body_rate: Size = Field(default=8_000, ge=1)

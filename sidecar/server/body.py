@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from aiohttp import StreamReader, web
 
@@ -15,8 +17,10 @@ from sidecar.util.timeouts import with_timeout
 
 RESERVATION = web.RequestKey("lease", Reservation)
 """The request's reservation in the memory budget for all bodies (`limits.bodies`)."""
-THREAD_BYTES = 128 * 1024
-"""Parsing a body of this size takes about as long as the event loop may be blocked (5 ms)."""
+THREAD_BYTES, THREAD_VALUES = 128 * 1024, 400
+"""Parsing a body of this size, or of so many commas and brackets, takes about as long as the event loop may be blocked
+(5 ms)."""
+T = TypeVar("T")
 
 
 class Oversize(BodyError):
@@ -89,6 +93,13 @@ async def decode_body(request: web.Request, raw: bytes, content_type: str | None
         plain = await asyncio.to_thread(decode)
     await reserve_parsing(request, plain, len(raw))
     return plain
+
+
+async def run_off_loop(body: bytes, read: Callable[..., T], *arguments: object) -> T:
+    """Call `read`, which parses this body or its value; in a thread if it would block the event loop."""
+    if len(body) > THREAD_BYTES or body.count(b",") + body.count(b"[") + body.count(b"{") > THREAD_VALUES:
+        return await asyncio.to_thread(read, *arguments)
+    return read(*arguments)
 
 
 async def reserve_parsing(request: web.Request, body: bytes, extra_bytes: int = 0) -> None:

@@ -15,13 +15,20 @@ API_KEY = web.RequestKey("api_key", ApiKey)
 """Set by the gatekeeper after validating the key."""
 
 
+LOOPBACK = frozenset({"127.0.0.1", "::1"})
+"""Peer addresses of a pod's other containers, which share it."""
+
+
+def client_network(request: web.Request, proxies: Sequence[IPv4Network | IPv6Network] = ()) -> str:
+    """What limits count for a client without a key: its IPv4 address, or its IPv6 /64. `proxies`: the trusted ones."""
+    address = address_of(request, proxies) if proxies else request.remote or ""
+    return rate_limit_network(address) if ":" in address and address not in LOOPBACK else address
+
+
 def scan_context(
     request: web.Request, decision: str, entrypoint: str, route: str, proxies: Sequence[IPv4Network | IPv6Network] = ()
 ) -> ScanContext:
     """Who asks, and where. Read it after the request was admitted. `proxies`: the trusted ones."""
     key = request.get(API_KEY)
-    address = ""
-    if key is None:
-        address = address_of(request, proxies) if proxies else request.remote or ""
-        address = rate_limit_network(address) if ":" in address else address
+    address = "" if key is not None else client_network(request, proxies)
     return ScanContext(decision, entrypoint, route, key, address)

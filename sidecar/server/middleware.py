@@ -24,7 +24,7 @@ from sidecar.limits import Limiter, MemoryBudget
 from sidecar.observability import tracing
 from sidecar.observability.metrics import REFUSED
 from sidecar.server.body import RESERVATION
-from sidecar.server.caller import API_KEY
+from sidecar.server.caller import API_KEY, LOOPBACK, client_network
 from sidecar.server.client_address import address_of, rate_limit_network
 from sidecar.server.responses import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
 from sidecar.server.server import SHUTTING_DOWN, was_cut
@@ -175,9 +175,21 @@ class Gatekeeper:
         """Authenticate `value` and return its key; raises `Unauthorized`, `RateLimited` or `Unavailable`."""
         key = await self._authenticate(request, value)
         _check_wait(await self._limiter.take(key.id, key.rate or self._limits.rate, key.burst or self._limits.burst))
-        request[KEY_ID] = key.id
+        request[KEY_ID] = request[RESERVATION].client = key.id
         request[API_KEY] = key
         return key
+
+    async def admit_address(self, request: web.Request) -> None:
+        """Admit a request without a key; raises `RateLimited`. The clients on loopback have no rate: all share it."""
+        address = request[RESERVATION].client = client_network(request, self._proxies)
+        if address not in LOOPBACK:
+            limits = self._limits
+            _check_wait(await self._limiter.take(f"from:{address}", limits.address_rate, limits.address_burst))
+
+    async def charge(self, request: web.Request, size: int) -> None:
+        """Count the bytes of an admitted body in the budget of its key or address; raises `RateLimited`."""
+        rate = self._limits.bytes
+        _check_wait(await self._limiter.take(f"bytes:{request[RESERVATION].client}", rate, rate.requests, size))
 
     async def _authenticate(self, request: web.Request, value: str | None) -> ApiKey:
         if self._keyring.has_cached(value):

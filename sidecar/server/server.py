@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -20,6 +21,7 @@ from aiohttp.web_protocol import RequestHandler
 from sidecar.config import Limits
 from sidecar.errors import SidecarError
 from sidecar.observability.metrics import CONNECTIONS, NO_ROOM
+from sidecar.server.address_connections import AddressConnections, Network
 from sidecar.util import json, logs
 
 _log = logs.get("server")
@@ -50,12 +52,13 @@ SHUTTING_DOWN = "The sidecar is shutting down."
 class Connection(RequestHandler):
     """One client connection; protocol errors are answered in JSON and logged in one line."""
 
-    __slots__ = ("_body", "_head", "cut", "upgraded")
+    __slots__ = ("_address", "_body", "_head", "cut", "upgraded")
 
     def __init__(self, manager: _Server, **options: Any) -> None:
         super().__init__(manager, **options)
         self._body: Any = EMPTY_PAYLOAD
         self._head = 0
+        self._address = ""
         self.cut = False
         """Whether a drain cancelled the request, as opposed to a client that disconnected."""
         self.upgraded = False
@@ -81,10 +84,13 @@ class Connection(RequestHandler):
             self._task_handler.cancel()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept the connection, or reject it if the server is full."""
-        if isinstance(self._manager, _Server) and isinstance(transport, asyncio.Transport) and self._manager.full:
-            self._manager.reject(transport)
-            return
+        """Accept the connection, or reject it if the server, or the share of its address, is full."""
+        if isinstance(self._manager, _Server) and isinstance(transport, asyncio.Transport):
+            address = None if self._manager.full else self._manager.addresses.open(transport)
+            if address is None:
+                self._manager.reject(transport)
+                return
+            self._address = address
         CONNECTIONS.inc()
         super().connection_made(transport)
 
@@ -92,6 +98,9 @@ class Connection(RequestHandler):
         """Update the connection count."""
         if self._manager is not None:
             CONNECTIONS.dec()
+        if self._address and isinstance(self._manager, _Server):
+            self._manager.addresses.close(self._address)
+            self._address = ""
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -184,9 +193,9 @@ class _RejectedConnection(asyncio.Protocol):
 class _Server(web.Server):
     """A server with at most `max_connections` concurrent connections."""
 
-    def __init__(self, *arguments: Any, max_connections: int, **options: Any) -> None:
+    def __init__(self, *arguments: Any, max_connections: int, addresses: AddressConnections, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._max_connections = max_connections
+        self._max_connections, self.addresses = max_connections, addresses
         self._rejecting: set[asyncio.Transport] = set()
 
     def __call__(self) -> Connection:
@@ -213,15 +222,18 @@ class _Server(web.Server):
 
 
 class _Runner(web.AppRunner):
-    def __init__(self, app: web.Application, *, max_connections: int, **options: Any) -> None:
+    def __init__(
+        self, app: web.Application, *, max_connections: int, addresses: AddressConnections, **options: Any
+    ) -> None:
         super().__init__(app, **options)
-        self._max_connections = max_connections
+        self._max_connections, self._addresses = max_connections, addresses
 
     async def _make_server(self) -> web.Server:
         server = await super()._make_server()
         return _Server(
             server.request_handler,
             max_connections=self._max_connections,
+            addresses=self._addresses,
             request_factory=server.request_factory,
             handler_cancellation=True,
             loop=server._loop,  # noqa: SLF001 - the subclass replaces the server created by aiohttp
@@ -242,11 +254,13 @@ def _is_chunked(request: web.BaseRequest) -> bool:
 class Site:
     """Serves one application on one address, with bounded header size and time, and drains on close."""
 
-    def __init__(self, app: web.Application, limits: Limits, drain: float) -> None:
+    def __init__(self, app: web.Application, limits: Limits, drain: float, proxies: Sequence[Network] = ()) -> None:
+        """`proxies`: trusted ones, whose addresses stand for many clients."""
         app.on_response_prepare.append(_announce_end)
         self._runner = _Runner(
             app,
             max_connections=limits.connections,
+            addresses=AddressConnections(limits.address_connections, proxies),
             access_log=None,
             keepalive_timeout=limits.header_timeout,
             max_field_size=FIELD_BYTES,

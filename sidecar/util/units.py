@@ -12,7 +12,7 @@ _PERIODS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
 
 
 class Rate(NamedTuple):
-    """`requests` per `period` seconds."""
+    """`requests` (or bytes) per `period` seconds."""
 
     requests: int
     period: float
@@ -57,6 +57,20 @@ def parse_rate(value: object) -> Rate:
         raise ValueError(f"{value!r} is not a rate; write it like 600/minute") from None
     if rate.requests < 1:
         raise ValueError(f"{value!r} allows nothing; the count must be at least 1")
+    return rate
+
+
+def parse_byte_rate(value: object) -> Rate:
+    """`600MiB/minute` -> (629145600, 60.0)."""
+    if isinstance(value, Rate):
+        return value
+    size, _, period = str(value).partition("/")
+    try:
+        rate = Rate(parse_size(size), _PERIODS[period.strip()])
+    except (ValueError, KeyError):
+        raise ValueError(f"{value!r} is not a rate of bytes; write it like 600MiB/minute") from None
+    if rate.requests < 1:
+        raise ValueError(f"{value!r} allows nothing; the size must be at least 1 byte")
     return rate
 
 

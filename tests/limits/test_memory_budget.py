@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from sidecar.limits import MemoryBudget, OverBudget
-from sidecar.limits.memory_budget import MAX_WAITING
+from sidecar.limits.memory_budget import MAX_WAITING, SMALL_BODY
 
 
 async def test_a_body_reserves_at_most_what_is_then_left() -> None:
@@ -24,6 +24,43 @@ async def test_a_body_reserves_at_most_what_is_then_left() -> None:
         second.shrink(100)
         assert budget.reserved == 600
     assert budget.reserved == 0
+
+
+async def test_a_client_reserves_at_most_what_is_then_left() -> None:
+    """However many bodies a client has, another finds as much as the first took; small bodies have no such bound."""
+    budget = MemoryBudget(1_000_000)
+    with ExitStack() as stack:
+        bodies = [stack.enter_context(budget.reserve()) for _ in range(6)]
+        for body in bodies:
+            body.client = "many"
+        for body in bodies[:5]:
+            await body.resize(100_000)
+        assert not budget.fits(100_000, 100_000, "many")
+        assert budget.fits(SMALL_BODY, SMALL_BODY, "many")
+        assert budget.fits(250_000, 250_000, "other")
+        bodies[0].shrink(0)
+        await bodies[5].resize(100_000)
+    assert budget.by_client == {}
+
+
+async def test_a_client_leaves_others_room_to_wait() -> None:
+    """One client has at most half of the places of those who wait."""
+    budget = MemoryBudget(1_000_000)
+    with ExitStack() as stack:
+        bodies = [stack.enter_context(budget.reserve()) for _ in range(MAX_WAITING)]
+        for body in bodies[:-1]:
+            body.client = "many"
+        await bodies[0].resize(500_000)
+        waiters = [asyncio.ensure_future(body.resize(100_000)) for body in bodies[1 : MAX_WAITING // 2 + 1]]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(0.5):
+            with pytest.raises(OverBudget):
+                await bodies[-2].resize(100_000)
+        bodies[-1].client = "other"
+        await bodies[-1].resize(100_000)
+        for task in waiters:
+            task.cancel()
+        await asyncio.gather(*waiters, return_exceptions=True)
 
 
 async def test_what_can_never_fit_is_rejected_at_once() -> None:

@@ -37,6 +37,15 @@ async def test_a_burst_passes_and_then_nothing(limiter: Limiter, request: pytest
     assert 590 < await limiter.take(key, SLOW, 5) <= 600
 
 
+async def test_a_request_may_cost_more_than_one(limiter: Limiter, request: pytest.FixtureRequest) -> None:
+    """What one request costs is taken from the burst; more than is left waits for the rest, and costs nothing."""
+    key = request.node.name
+    assert await limiter.take(key, SLOW, 100, 60) == 0.0
+    assert 20 * 600 - 10 < await limiter.take(key, SLOW, 100, 60) <= 20 * 600
+    assert await limiter.take(key, SLOW, 100, 40) == 0.0
+    assert 590 < await limiter.take(key, SLOW, 100) <= 600
+
+
 async def test_keys_do_not_share(limiter: Limiter, request: pytest.FixtureRequest) -> None:
     """Requests of one key do not count for another, whatever the names."""
     name = request.node.name

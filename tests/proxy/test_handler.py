@@ -388,6 +388,28 @@ async def test_only_the_sidecar_needs_the_upstream_key(tmp_path: Path) -> None:
     assert upstream.requests[1].header("api-key") == upstream.requests[2].header("x-api-key") == "sk-real"
 
 
+async def test_an_address_without_a_key_has_a_rate_of_its_own() -> None:
+    """Beyond it the address gets 429, another and loopback do not, and nothing of that is recorded."""
+    bounds = {"address_rate": "1/hour", "address_burst": 2}
+    async with run_proxy(limits=bounds, listen={"trusted_proxies": ["127.0.0.1"]}) as endpoint:
+        addresses = ["203.0.113.1"] * 3 + ["203.0.113.2", "127.0.0.1", "127.0.0.1", "127.0.0.1"]
+        replies = [await endpoint.ask(CHAT, X_Forwarded_For=address) for address in addresses]
+        assert [reply.status for reply in replies] == [200, 200, 429, 200, 200, 200, 200]
+        assert int(replies[2].headers["Retry-After"]) > 3000
+        assert len(endpoint.decision_log.decisions) == 6
+    async with run_proxy(limits=bounds) as endpoint:
+        assert [(await endpoint.ask(CHAT)).status for _ in range(4)] == [200] * 4
+
+
+async def test_a_client_has_a_budget_of_bytes_even_on_loopback() -> None:
+    """Large bodies beyond it get 429 before they are scanned; small ones pass."""
+    large = CHAT | {"user": "word " * 8_000}
+    async with run_proxy(limits={"bytes": "100kB/hour"}) as endpoint:
+        assert [(await endpoint.ask(large)).status for _ in range(3)] == [200, 200, 429]
+        assert len(endpoint.scanner.scanned) == 2
+        assert (await endpoint.ask(CHAT)).status == 200
+
+
 async def test_a_stream_releases_the_memory_of_its_request() -> None:
     """The request's memory is released while its response streams."""
     body = CHAT | {"stream": True, "user": "a mark to find again"}

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.util.units import Rate, RuleChange, format_rate, parse_duration, parse_rate, parse_rule_changes, parse_size
+from sidecar.util.units import (
+    Rate,
+    RuleChange,
+    format_rate,
+    parse_byte_rate,
+    parse_duration,
+    parse_rate,
+    parse_rule_changes,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +41,15 @@ def test_rates_become_count_and_period() -> None:
     """`600/minute` is 600 requests in 60 seconds."""
     assert parse_rate("600/minute") == Rate(600, 60.0)
     assert [parse_rate(format_rate(Rate(7, period))).period for period in (1.0, 60.0, 3600.0)] == [1.0, 60.0, 3600.0]
+
+
+def test_rates_of_bytes_have_sizes() -> None:
+    """`600MiB/minute` is that many bytes in 60 seconds; a size and a known period are needed."""
+    assert parse_byte_rate("600MiB/minute") == Rate(600 * 2**20, 60.0)
+    assert parse_byte_rate(Rate(7, 1.0)) == Rate(7, 1.0)
+    for text in ("600MiB", "600MiB/fortnight", "x/minute", "0/minute", "-1MiB/second"):
+        with pytest.raises(ValueError, match=r"rate of bytes|allows nothing"):
+            parse_byte_rate(text)
 
 
 @pytest.mark.parametrize("text", ["600", "600/fortnight", "x/minute", "0/minute", "-1/second"])

@@ -17,6 +17,7 @@ cost of text full of trigger words, the most expensive for the automata.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +33,7 @@ from sidecar.errors import LayerError, PolicyError
 from sidecar.normalization import OVERFLOW, STEPS, NormalizedText, encodable, is_plain, normalizations
 from sidecar.policy import Policy, Rule
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
+from sidecar.util.bulkhead import Bulkhead
 
 MAX_INLINE = 700
 """Code points of any kind that are scanned without a thread if little work is expected."""
@@ -41,6 +43,9 @@ third number (`Matcher.estimated_work`; 0.7 ms of searching); the second applies
 more: RE2 releases the GIL at each call, and the event loop and the thread then wait for each other."""
 MAX_INLINE_NUMBERS = 200
 """Digits and @ in a text longer than `MAX_INLINE_ASCII` scanned without a thread: each number found has its cost."""
+MAX_THREADS = max(2, (os.cpu_count() or 1) // 2)
+"""Threads that scan at once, for which clients take turns. Most of the work holds the GIL: more threads would only make
+the event loop wait longer for it."""
 LONG_TEXT = 12_000
 """Code points beyond which only the first `HEAD` code points are scanned first."""
 HEAD = 6_000
@@ -82,6 +87,7 @@ class RulesLayer:
         self._matcher = Matcher([pattern for _, pattern in patterns], [rule.id for rule in self._rule_of])
         self._masks: dict[tuple[Channel, frozenset[str]], int] = {}
         self._loop_budget = LoopBudget()
+        self._threads = Bulkhead(MAX_THREADS, queue=None)
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Findings of all segments. Only patterns decide; the same text has the same findings.
@@ -96,9 +102,18 @@ class RulesLayer:
             )
             reports = self._scan(request, prefiltered) if is_light else None
         if reports is None:
-            reports = await asyncio.to_thread(self._scan, request, prefiltered)
+            reports = await self._scan_in_thread(request, prefiltered)
         _raise_on_overflow(reports, request.sufficient_score)
         return LayerReport.from_segments(self.name, reports)
+
+    async def _scan_in_thread(
+        self, request: ScanRequest, prefiltered: Mapping[str, PrefilterResult | None]
+    ) -> list[SegmentReport]:
+        """Scan when it is the client's turn. A thread cannot be stopped, so it keeps its place when the caller left."""
+        await self._threads.acquire(request.client)
+        scan = asyncio.ensure_future(asyncio.to_thread(self._scan, request, prefiltered))
+        scan.add_done_callback(lambda _: self._threads.release())
+        return await asyncio.shield(scan)
 
     def _is_light(self, request: ScanRequest, prefiltered: dict[str, PrefilterResult | None]) -> bool:
         """Whether little work is expected; the prefiltered texts are then stored in `prefiltered`."""

@@ -3,10 +3,11 @@
 A request is scored in steps of some milliseconds: all windows by the first stage, then those without an early exit by
 the second, the most suspicious first, within a budget. A window of a longer text that the second stage takes for an
 attack is scored again with two other borders, and the two highest scores are averaged: a score that is an artifact of a
-border falls, and an attack remains one wherever it stands. Active requests take turns, new ones first, so a short
-prompt does not wait for a long document. A text is read in chunks and its windows are created one by one: only the
-windows pending for the second stage are held. A request is answered after its last window, or after one that reaches
-the threshold of its caller. A request whose caller has left is dropped; its scores stay cached for a retry.
+border falls, and an attack remains one wherever it stands. Clients share the time of the thread, and the requests of a
+client take turns, new ones first, so a short prompt waits neither for a long document nor for another client. A text is
+read in chunks and its windows are created one by one: only the windows pending for the second stage are held. A request
+is answered after its last window, or after one that reaches the threshold of its caller. A request whose caller has
+left is dropped; its scores stay cached for a retry.
 
 Invariants: only the worker thread touches a job after it is queued; every job is answered exactly once, unless its
 caller has left; and at most `budget` windows of a job are pending, always the most suspicious ones.
@@ -20,8 +21,7 @@ import math
 import queue
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,8 +32,9 @@ from sidecar.detectors.semantic.recent_scores import ScoreCache
 from sidecar.detectors.semantic.windows import Window, chunks
 from sidecar.errors import LayerError
 from sidecar.normalization import NormalizedText, encodable, normalizations, readings
+from sidecar.util.fair_queue import FairQueue
 
-TIME_SLICE = 0.05
+TIME_SLICE = 0.01
 """Seconds for which one request is scored before the next one has its turn."""
 RESCORE_FROM = 0.25
 """Probability from which a window of a longer text is scored again with other borders."""
@@ -116,6 +117,7 @@ class _Job:
     stop_at: float
     window_counts: list[int]
     pending_counts: list[int]
+    client: str = ""
     pending: list[_PendingWindow] = field(default_factory=list)
     early_exits: dict[int, ScoredWindow] = field(default_factory=dict)
     scored: list[ScoredWindow] = field(default_factory=list)
@@ -154,13 +156,13 @@ class Batcher:
         self._budget = budget
         self._cache = cache or ScoreCache()
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._max_queue, self._active = max_queue, deque[_Job]()
+        self._max_queue, self._active = max_queue, FairQueue[_Job]()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="semantic", daemon=True)
         self._thread.start()
 
-    async def score(self, texts: Sequence[ChannelText], stop_at: float | None = None) -> BatchResult:
-        """Score all texts, or until a text reaches the calibrated probability `stop_at`.
+    async def score(self, texts: Sequence[ChannelText], stop_at: float | None = None, client: str = "") -> BatchResult:
+        """Score all texts of a client, or until a text reaches the calibrated probability `stop_at`.
 
         Raises `LayerError`: `overload`, `unavailable` or `error`.
         """
@@ -170,7 +172,7 @@ class Batcher:
             raise LayerError("overload", "too many texts wait to be read")
         future: asyncio.Future[BatchResult] = asyncio.get_running_loop().create_future()
         zeros = [0] * len(texts)
-        job = _Job(texts, future, math.inf if stop_at is None else stop_at, zeros, zeros.copy())
+        job = _Job(texts, future, math.inf if stop_at is None else stop_at, zeros, zeros.copy(), client)
         self._queue.put(job)
         return await future
 
@@ -186,23 +188,26 @@ class Batcher:
 
     def _run(self) -> None:
         while self._accept_jobs():
-            job = self._active[0]
+            client, job = self._active.take()
+            started = time.monotonic()
             is_finished = self._run_slice(job)
-            self._active.popleft()
-            if not is_finished:
-                self._active.append(job)
-        for job in self._active:
+            seconds = time.monotonic() - started
+            if is_finished:
+                self._active.finish(client, seconds)
+            else:
+                self._active.give_back(client, job, seconds)
+        for job in self._active.drain():
             _deliver(job, LayerError("unavailable", "the reader is closed"))
-        self._active.clear()
 
     def _accept_jobs(self) -> bool:
-        """Put new jobs before all others; blocks only if there is no active job. False: the batcher is closing."""
+        """Put new jobs before their clients' others; blocks only without any. False: the batcher is closing."""
         new_jobs: list[_Job] = []
         while not self._closed and (not self._queue.empty() or not (self._active or new_jobs)):
             if (job := self._queue.get()) is None:
                 break
             new_jobs.append(job)
-        self._active.extendleft(reversed(new_jobs))
+        for job in reversed(new_jobs):
+            self._active.add(job.client, job)
         return not self._closed
 
     def _run_slice(self, job: _Job) -> bool:
@@ -265,8 +270,7 @@ class Batcher:
             score = self._second_stage_score(window, channel)
             total_cost += score.cost
             if self._needs_rescoring(score, window, source.view.text, channel):
-                yield
-                score, cost = self._rescored(score, window, source.view.text, channel)
+                score, cost = yield from self._rescored(score, window, source.view.text, channel)
                 total_cost += cost
             job.pending_counts[source.text] -= 1
             scored = ScoredWindow(source, window.start, window.end, score.logits, score.features, True)
@@ -280,12 +284,14 @@ class Batcher:
         has_context = bool(text[: window.start].strip() or text[window.end :].strip())
         return has_context and self._calibrated(score.logits, channel) >= RESCORE_FROM
 
-    def _rescored(self, score: WindowScore, window: Window, text: str, channel: int) -> tuple[WindowScore, int]:
+    def _rescored(
+        self, score: WindowScore, window: Window, text: str, channel: int
+    ) -> Generator[None, None, tuple[WindowScore, int]]:
         """The mean of the two highest of this score and those with other borders, and the cost of those."""
-        shifted = [
-            self._second_stage_score(shifted_window, channel)
-            for shifted_window in self._scorer.shifted_windows(text, window)
-        ]
+        shifted = list[WindowScore]()
+        for shifted_window in self._scorer.shifted_windows(text, window):
+            yield
+            shifted.append(self._second_stage_score(shifted_window, channel))
         attack = self._scorer.head.attack
         highest = sorted([score, *shifted], key=lambda candidate: float(candidate.logits[attack]), reverse=True)[:2]
         mean = np.asarray(sum(candidate.logits for candidate in highest) / len(highest), dtype=np.float32)

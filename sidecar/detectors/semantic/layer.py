@@ -70,7 +70,7 @@ class SemanticLayer:
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
         """Score every segment completely. Raises `LayerError` on failure."""
         texts = [ChannelText(s.text, TOKEN_TYPES[s.channel]) for s in request.segments]
-        result = await self._batcher.score(texts, request.sufficient_score)
+        result = await self._batcher.score(texts, request.sufficient_score, request.client)
         if len(texts) <= MAX_INLINE_SEGMENTS:
             return self._report(request, result)
         return await asyncio.to_thread(self._report, request, result)

@@ -16,12 +16,16 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 
 from sidecar.errors import LayerError
 from sidecar.observability.metrics import CACHE, cached_counter
 from sidecar.scan.cache.local import ReportCache
 from sidecar.types import Finding, Layer, LayerReport, ScanRequest, Segment, SegmentReport, Source
 
+MAX_INLINE_LENGTH = 500_000
+"""Code points of a request that are digested on the event loop."""
+_text_of = attrgetter("text")
 _Pending = asyncio.Future[SegmentReport | None]
 _PERSONALIZATION = b"verdicts"
 
@@ -46,7 +50,8 @@ class CachedLayer:
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         """Cached reports where available, the layer's on the other segments. Raises as the layer does."""
-        keys = self._keys(request)
+        is_long = sum(map(len, map(_text_of, request.segments))) > MAX_INLINE_LENGTH
+        keys = await asyncio.to_thread(self._keys, request) if is_long else self._keys(request)
         requested = dict(zip(keys, request.segments, strict=True))
         cached = await self._cache.get(requested)
         shared = {key: self._pending[key] for key in requested if key not in cached and key in self._pending}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sidecar import policy
 from sidecar.detectors.rules import layer as rules
-from sidecar.detectors.rules.layer import RulesLayer
+from sidecar.detectors.rules.layer import MAX_THREADS, RulesLayer
 from sidecar.errors import LayerError, PolicyError
 from sidecar.policy import Policy, Rule
 from sidecar.types import SOURCE_OF, Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment
@@ -279,6 +279,21 @@ async def test_a_long_system_prompt_is_read_in_a_thread(hops: list[object]) -> N
     """Even for plain text, since checking for quotations costs work."""
     await LAYER.scan(ScanRequest((Segment("When does the ferry leave?"),), PLAIN * 20), ())
     assert len(hops) == 1
+
+
+async def test_clients_take_turns_for_the_threads() -> None:
+    """A client with one long text has its turn after one of a client with many, not after all."""
+    layer = layer_with(patterns=["banana.{1,20}apple"], match=["banana apple"])
+    many = [asyncio.ensure_future(layer.scan(long_request(f"{n} ", "many"), ())) for n in range(20 * MAX_THREADS)]
+    await asyncio.sleep(0)
+    await layer.scan(long_request("few", "few"), ())
+    assert sum(task.done() for task in many) < 10 * MAX_THREADS
+    await asyncio.gather(*many)
+
+
+def long_request(start: str, client: str) -> ScanRequest:
+    """A request that is scanned in a thread."""
+    return ScanRequest((Segment(start + PLAIN * 1_000),), client=client)
 
 
 async def test_automata_are_made_in_a_thread(hops: list[object]) -> None:

@@ -90,6 +90,18 @@ async def test_a_short_prompt_does_not_wait_for_a_long_document(make: Make) -> N
     await long
 
 
+async def test_a_client_does_not_wait_for_the_requests_of_another(make: Make) -> None:
+    """One request of a client is answered before those that another has sent earlier."""
+    batcher = make(TinyEncoder(pause=0.02))
+    many = [asyncio.ensure_future(batcher.score([ChannelText(words(60))], None, "many")) for _ in range(20)]
+    await asyncio.sleep(0.1)
+    await batcher.score([ChannelText(words(30))], None, "few")
+    assert sum(task.done() for task in many) <= 2
+    for task in many:
+        task.cancel()
+    await asyncio.gather(*many, return_exceptions=True)
+
+
 async def test_a_window_that_is_enough_ends_the_reading(make: Make) -> None:
     """Scoring stops at the calibrated probability, not the logit."""
     text = [ChannelText("attack " + words(500))]
