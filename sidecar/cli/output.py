@@ -92,15 +92,26 @@ def _day(moment: datetime | None) -> str:
     return moment.strftime("%Y-%m-%d %H:%M") if moment else "-"
 
 
-def show_settings(settings: Settings, policy: Policy, warned: Iterable[str]) -> None:
-    """The result of `check`: rules, behaviour on failure, and warnings."""
-    out.print(f"[green]ok[/]  {len(policy.rules)} rules passed their self-tests, policy {policy.revision}")
+def progress_line(text: str, *, quiet: bool) -> None:
+    """What takes a while now, on standard error."""
+    if not quiet:
+        err.print(text, style="dim", markup=False)
+
+
+def show_check(found: Mapping[str, Any]) -> None:
+    """The result of `check`: rules, behaviour on failure, connections, warnings and coverage."""
+    out.print(f"[green]ok[/]  {found['rules']} rules passed their self-tests, policy {found['revision']}")
     table = Table("situation", "policy", box=None, padding=(0, 2))
-    for name, value in failure_lines(settings):
+    for name, value in found["failure"].items():
         table.add_row(name, f"[{'green' if value in {'block', 'deny'} else 'yellow'}]{value}[/]")
     out.print(table)
-    for warning in warned:
+    for name, problem in (found["connections"] or {}).items():
+        out.print(f"[{'red' if problem else 'green'}]{'failed' if problem else 'reached'}[/]  {escape(name)}", end="")
+        out.print(f": {escape(problem)}" if problem else "")
+    for warning in found["warnings"]:
         out.print(f"[yellow]warning[/]  {escape(warning)}")
+    if found["coverage"]:
+        show_coverage(found["coverage"])
 
 
 def failure_lines(settings: Settings) -> list[tuple[str, str]]:
@@ -112,29 +123,6 @@ def failure_lines(settings: Settings) -> list[tuple[str, str]]:
         else:
             lines.append((f"failure.{name}", str(value)))
     return lines
-
-
-def warnings(settings: Settings) -> list[str]:
-    """Settings that an attacker could exploit."""
-    messages = []
-    if settings.mode == "monitor":
-        messages.append("mode: monitor forwards everything, attacks too")
-    if settings.failure.overload == "allow":
-        messages.append("failure.overload: allow lets a client that causes overload through unscanned")
-    if settings.failure.all == "allow":
-        messages.append("failure.all: allow forwards unscanned when no layer can answer")
-    opened = [name for name, value in settings.failure.input if name not in {"media", "reference"} and value == "allow"]
-    messages += [f"failure.input.{name}: allow forwards content that was not scanned" for name in opened]
-    if settings.failure.unknown_route == "allow":
-        messages.append("failure.unknown_route: allow forwards unclassified routes")
-    unscanned_models = [name for name, terms in settings.models.items() if terms.layers == ()]
-    messages += [f"models.{name}.layers: [] forwards requests for this model unscanned" for name in unscanned_models]
-    upstreams = (settings.upstream, *(terms.upstream for terms in settings.models.values() if terms.upstream))
-    if any(upstream.api_key_file for upstream in upstreams) and settings.auth.inline == "optional":
-        messages.append(
-            "auth.inline: optional while the sidecar holds the upstream's key: anyone who reaches the port can use it"
-        )
-    return messages
 
 
 def greet(key: str, data_port: int, settings: Settings) -> None:

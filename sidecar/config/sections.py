@@ -93,6 +93,15 @@ class Store(Section):
     batch: int = Field(default=100, ge=1)
     flush: Duration = Field(default=0.5, ge=0.01)
 
+    @field_validator("url")
+    @classmethod
+    def _known_database(cls, value: str) -> str:
+        file = value.removeprefix("sqlite:///")
+        is_file = file not in {value, ""} and not file.startswith(":")
+        if not is_file and not value.startswith(("postgresql://", "postgres://")):
+            raise ValueError("must be sqlite:///FILE or postgresql://HOST/DATABASE")
+        return value
+
 
 class Inline(Section):
     """What the inline proxy serves beside the routes it knows."""

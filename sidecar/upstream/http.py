@@ -99,6 +99,10 @@ class HttpUpstream:
         """See `Dependency`."""
         await self._pool.probe()
 
+    async def try_connect(self) -> None:
+        """Open a connection and close it; `problem` says then why that failed."""
+        await self._pool.try_connect()
+
     def send(self, request: UpstreamRequest) -> AbstractAsyncContextManager[UpstreamResponse]:
         """See `Upstream`."""
         return _Exchange(self._begin(request))
