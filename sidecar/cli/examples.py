@@ -17,7 +17,12 @@ EXAMPLES = {
         "SIDECAR__UPSTREAM__URL=https://api.openai.com sidecar serve",
         "SIDECAR__MODE=monitor SIDECAR__LOG__FORMAT=json sidecar serve",
     ),
-    "check": ("sidecar check", "sidecar check --config production.yaml --json", "sidecar check --coverage benign.txt"),
+    "check": (
+        "sidecar check",
+        "sidecar check --config production.yaml --json",
+        "sidecar check --connect",
+        "sidecar check --coverage benign.txt",
+    ),
     "scan": (
         'sidecar scan "What is the capital of France?"',
         "sidecar scan - --explain < mail.txt",
@@ -46,7 +51,15 @@ EXAMPLES = {
     "admin purge": ("sidecar admin purge --older-than 30d",),
     "inject": (
         "sidecar inject -f deployment.yaml --secret prompt-sidecar --app-env > protected.yaml",
+        "sidecar inject -f protected.yaml --image registry.example/prompt-sidecar:0.2.0 > upgraded.yaml",
         "kubectl get deployment shop -o yaml | sidecar inject | kubectl apply -f -",
+        "sidecar inject -f training.yaml --path TrainingJob=spec.worker.template > protected.yaml",
+    ),
+    "uninject": ("sidecar uninject -f protected.yaml > deployment.yaml",),
+    "doctor": (
+        "sidecar doctor protected.yaml",
+        "sidecar doctor --namespace shop",
+        "kubectl get pods -n shop -o json | sidecar doctor - --json",
     ),
     "webhook": ("sidecar webhook --cert tls.crt --key tls.key --namespace prompt-sidecar",),
     "redirect": ("sidecar redirect --show", "sidecar redirect --to 10.0.0.0/8"),
