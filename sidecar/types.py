@@ -120,6 +120,8 @@ class ScanRequest:
     system_prompt: str | None = None
     model: str | None = None
     sufficient_score: float | None = None
+    tools: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The tools whose results the segments are, by path; only where an exception asks for them."""
 
     @property
     def length(self) -> int:

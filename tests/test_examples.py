@@ -39,7 +39,9 @@ PROGRAMS = {
     "sidecar": f'exec {sys.executable} -m sidecar "$@"',
     "python": f'exec {sys.executable} "$@"',
     "make": f'exec {shutil.which("make")} -n -C {ROOT} "$@"',
-    "kubectl": 'case "$1$2" in getpods) cat protected.yaml ;; get*) cat deployment.yaml ;; apply*) cat ${3#-} | grep -q apiVersion ;; esac',
+    "kubectl": """case "$1$2" in
+getpods) cat protected.yaml ;; get*) cat deployment.yaml ;; apply*) cat ${3#-} | grep -q apiVersion ;;
+esac""",
     "docker": "exit 0",
     "open-webui": f"exec {sys.executable} -m http.server 8080",
 }

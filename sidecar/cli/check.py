@@ -12,7 +12,7 @@ from sidecar import policy
 from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.evaluate import run
-from sidecar.cli.setting_warnings import warnings
+from sidecar.cli.setting_warnings import unknown_rules, warnings
 from sidecar.config import Settings
 from sidecar.detectors.rules import selftest
 from sidecar.errors import ConfigError, PolicyError, ProblemsError, SidecarError
@@ -67,12 +67,13 @@ async def _examine(covered: Path | None, *, connect: bool, config_file: Path | N
         if connect:
             output.progress_line("trying the connections ...", quiet=quiet)
         tried = {name: problem async for name, problem in preflight.connections(settings, built)} if connect else None
+        unknown = unknown_rules(settings, [rule.id for rule in built.policy.rules])
         return {
             "ok": not any((tried or {}).values()),
             "rules": len(built.policy.rules),
             "revision": built.policy.revision,
             "failure": dict(output.failure_lines(settings)),
-            "warnings": warnings(settings) + unproved,
+            "warnings": warnings(settings) + unproved + unknown,
             "connections": tried,
             "coverage": coverage,
         }

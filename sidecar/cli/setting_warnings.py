@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sidecar.auth.api_keys import MAX_CACHE_SECONDS
@@ -46,9 +47,23 @@ def _without_effect(settings: Settings) -> list[str]:
         messages.append(
             "policies: without `shipped` none of the shipped rules is loaded; write [shipped, ...] to add to them"
         )
+    today = datetime.now(UTC).date()
+    ended = [number for number, terms in enumerate(settings.exceptions) if terms.until < today]
+    messages += [f"exceptions.{number}: ended on {settings.exceptions[number].until}" for number in ended]
     if settings.auth.cache > MAX_CACHE_SECONDS:
         messages.append(f"auth.cache: at most {MAX_CACHE_SECONDS:g}s are used, so that a revoked key ends in time")
     return messages
+
+
+def unknown_rules(settings: Settings, rules: Iterable[str]) -> list[str]:
+    """Exceptions of rules that the policies do not hold; `SEM-...` are the model's."""
+    known = set(rules)
+    return [
+        f"exceptions.{number}: no rule of the policies is called {rule}"
+        for number, terms in enumerate(settings.exceptions)
+        for rule in terms.rules
+        if rule not in known and not rule.startswith("SEM-")
+    ]
 
 
 def _has_shipped(path: Path) -> bool:

@@ -21,6 +21,7 @@ from sidecar.config.sections import (
     Compat,
     Drain,
     Duration,
+    ExceptionTerms,
     Inline,
     Limits,
     Listen,
@@ -300,6 +301,7 @@ class Settings(Section):
     answers: Answers = Answers()
     policies: tuple[Path, ...] = ()
     rules: dict[str, RuleOverride] = Field(default={})
+    exceptions: tuple[ExceptionTerms, ...] = ()
     shadow: Shadow = Shadow()
     store: Store = Store()
     limits: Limits = Limits()
