@@ -31,7 +31,10 @@ EXAMPLES = {
     "eval": (
         "sidecar eval labelled.jsonl.gz",
         "sidecar eval labelled.jsonl --layers rules --out verdicts.jsonl",
+        "sidecar eval labelled.csv --errors --html report.html",
+        "sidecar eval attacks.txt --label attack",
         "sidecar eval labelled.jsonl --limit 500 --json",
+        "sidecar eval diff before.jsonl after.jsonl",
         "sidecar eval labelled.jsonl --growing --concurrency 1",
     ),
     "review": ("sidecar review --since 7d --limit 20", "sidecar review --text --json > disagreements.json"),
