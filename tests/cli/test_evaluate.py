@@ -89,9 +89,8 @@ def test_eval_refuses_layers_that_it_cannot_run(home: Path, layers: str) -> None
 
 def test_eval_reads_what_evaluators_have_and_lists_what_was_wrong(home: Path, tmp_path: Path) -> None:
     """A CSV file, and plain lines with the label of the option; control characters are escaped."""
-    (tmp_path / "rows.csv").write_text(
-        f'text,label\n"{ATTACK}",attack\nQuiet \x1b[31m one,attack\nCake,benign\n', "utf-8"
-    )
+    lines = ("text,label", f'"{ATTACK}",attack', "Quiet \x1b[31m one,attack", "Cake,benign")
+    (tmp_path / "rows.csv").write_text("\n".join(lines), "utf-8")
     config = ("--config", str(home / "config.yaml"))
     shown = CliRunner().invoke(main, ["eval", str(tmp_path / "rows.csv"), "--errors", *config], env={"COLUMNS": "200"})
     assert shown.exit_code == 0, shown.stderr

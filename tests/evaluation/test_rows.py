@@ -88,9 +88,7 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path, content: 
         {"labels": ["jailbreak"], "benign": True},
     ],
 )
-def test_a_label_that_does_not_exist_or_contradicts_another_is_an_error(
-    tmp_path: Path, line: dict[str, object]
-) -> None:
+def test_an_unknown_or_contradictory_label_is_an_error(tmp_path: Path, line: dict[str, object]) -> None:
     """It would count as an attack that nothing catches, or as nothing: the message names it and its line."""
     (tmp_path / "rows.jsonl").write_text(json.dumps({"text": "x", **line}), "utf-8")
     with pytest.raises(ConfigError, match="1 bad line"):
