@@ -290,7 +290,7 @@ def _cache(entries: dict[bytes, T], hashed: bytes, entry: T) -> None:
 
 def _unauthorized() -> Unauthorized:
     """The same message for every cause, so that it does not reveal which part was wrong."""
-    return Unauthorized("The API key is missing or not valid.")
+    return Unauthorized("The API key is missing or not valid (X-API-Key: psk_..., or Authorization: Bearer psk_...).")
 
 
 def _validate_identity(name: str, environment: str) -> None:

@@ -65,7 +65,10 @@ EXAMPLES = {
         "kubectl get pods -n shop -o json | sidecar doctor - --json",
     ),
     "webhook": ("sidecar webhook --cert tls.crt --key tls.key --namespace prompt-sidecar",),
-    "redirect": ("sidecar redirect --show", "sidecar redirect --to 10.0.0.0/8"),
+    "redirect": (
+        "SIDECAR__UPSTREAM__URL=http://model:8000 SIDECAR__LISTEN__HOSTS=[model] sidecar redirect --show",
+        "sidecar redirect --to 10.0.0.0/8",
+    ),
     "quit": ("sidecar quit", "sidecar quit --url http://127.0.0.1:9081"),
     "completion": (
         "sidecar completion bash > ~/.local/share/bash-completion/completions/sidecar",

@@ -89,6 +89,7 @@ async def _serve(config_file: Path | None, reports: WorkerReports | None, *, fir
     stop = app.stop_on_signal()
     for warning in warnings(settings):
         logs.get("cli").warning("setting_risky", setting=warning)
+    logs.get("cli").info("start_begun", version=__version__, upstream=settings.upstream.url.partition("?")[0])
     source = config_file or Path("config.yaml")
     async with (
         _retried_by_supervisor(enabled=reports is not None),
@@ -104,7 +105,12 @@ async def _serve(config_file: Path | None, reports: WorkerReports | None, *, fir
 
 async def _greet(running: app.Sidecar) -> None:
     """Print a first key and the dashboard's first link, where there are none yet."""
-    if not await running.keyring.list():
+    api_keys = await running.keyring.list()
+    if api_keys:
+        output.greet_again(
+            len(api_keys), running.data_port, running.settings, base_url(running.settings, running.admin_port)
+        )
+    else:
         _, value = await running.keyring.create("first key", environment="development")
         output.greet(value, running.data_port, running.settings)
     if link := await bootstrap(running.store, base_url(running.settings, running.admin_port)):

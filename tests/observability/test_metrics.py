@@ -239,3 +239,8 @@ def test_every_alert_queries_existing_series(rule: dict[str, Any]) -> None:
     assert re.fullmatch(r"\d+[mh]", rule["for"])
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
     assert set(rule["annotations"]) == {"summary", "description"}
+
+
+def test_no_series_has_a_twin_with_its_time_of_creation(rules_sidecar: SidecarProcess) -> None:
+    """Each counter and histogram would have one."""
+    assert "_created" not in httpx.get(f"{rules_sidecar.admin}/metrics").text
