@@ -28,7 +28,7 @@ def doctor(*arguments: str, stdin: str = "", path: str | None = None) -> subproc
     """`sidecar doctor` with these arguments."""
     command = [sys.executable, "-m", "sidecar", "doctor", *arguments]
     environ = {**clean_environment(), **({"PATH": path} if path is not None else {})}
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environ, timeout=100, check=False)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environ, timeout=250, check=False)
 
 
 def test_a_protected_pod_ends_with_0_and_an_unprotected_one_with_1() -> None:

@@ -20,7 +20,7 @@ def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """`sidecar` with these arguments."""
     command = [sys.executable, "-m", "sidecar", *arguments]
     return subprocess.run(
-        command, input=stdin, capture_output=True, text=True, env=clean_environment(), timeout=100, check=False
+        command, input=stdin, capture_output=True, text=True, env=clean_environment(), timeout=250, check=False
     )
 
 

@@ -95,7 +95,7 @@ def test_a_wrong_duration_is_explained(home: Path) -> None:
 
 
 def test_the_first_start_prints_a_key_and_lines_that_work_as_printed(start_sidecar: StartSidecar) -> None:
-    """Paste the three printed lines: each does what it promises; a second start prints no key."""
+    """Paste the three printed lines: each does what it promises; a second start prints no key, and how to get one."""
     running = start_sidecar(RULES_ONLY)
     pasted = lines_to_paste(running)
     assert len(pasted) == 3, running.output
@@ -106,6 +106,10 @@ def test_the_first_start_prints_a_key_and_lines_that_work_as_printed(start_sidec
     running.stop()
     before = running.output.count("psk_")
     running.start()
+    deadline = time.monotonic() + 60
+    while "keys create NAME" not in running.output and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "keys create NAME" in running.output
     assert running.output.count("psk_") == before
 
 
