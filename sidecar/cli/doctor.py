@@ -68,7 +68,8 @@ def _ask_kubectl(namespace: str, selector: str | None) -> str:
     except subprocess.TimeoutExpired:
         raise SidecarError(f"kubectl did not answer within {KUBECTL_SECONDS} s") from None
     if done.returncode:
-        raise SidecarError(f"kubectl failed: {done.stderr.decode(errors='replace').strip()[:300]}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines()  # the last one is for people
+        raise SidecarError(f"kubectl failed: {lines[-1][:300] if lines else f'exit code {done.returncode}'}")
     return done.stdout.decode(errors="replace")
 
 

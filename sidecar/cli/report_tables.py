@@ -43,7 +43,7 @@ def show_report(figures: Mapping[str, Any]) -> None:
 
 
 def show_errors(found: Iterable[Wrong] | None) -> None:
-    """The wrong units with the beginnings of their texts, in which control characters are escaped."""
+    """The wrong units with the first lines of their texts, in which control characters are escaped."""
     if found is None:
         return
     table = Table("id", "what", "score", "cause", "text", title="wrong units")
