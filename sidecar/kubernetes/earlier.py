@@ -53,14 +53,21 @@ def added_variables(spec: Spec) -> list[Spec]:
 
 def without_sidecar(spec: Spec) -> Spec:
     """A copy without the sidecar, its volumes, and the base URL that led to it. A longer grace period stays."""
-    pod = deepcopy(spec)
+    pod = without_base_url(spec)
     pod["initContainers"] = [item for item in items(pod, "initContainers") if item.get("name") not in OURS]
     pod["volumes"] = [item for item in items(pod, "volumes") if not is_our_volume(item)]
-    for app in items(pod, "containers"):
-        app["env"] = [entry for entry in items(app, "env") if not _leads_to_us(entry)]
-        _drop_empty(app, "env")
     _drop_empty(pod, "initContainers")
     _drop_empty(pod, "volumes")
+    return pod
+
+
+def without_base_url(spec: Spec) -> Spec:
+    """A copy in which no application is led to the sidecar."""
+    pod = deepcopy(spec)
+    for app in items(pod, "containers"):
+        if any(_leads_to_us(entry) for entry in items(app, "env")):
+            app["env"] = [entry for entry in items(app, "env") if not _leads_to_us(entry)]
+            _drop_empty(app, "env")
     return pod
 
 

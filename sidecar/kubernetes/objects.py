@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sidecar.errors import InjectError
-from sidecar.kubernetes.earlier import added_variables, options_of, without_sidecar
+from sidecar.kubernetes.earlier import added_variables, options_of, without_base_url, without_sidecar
 from sidecar.kubernetes.options import INJECT, PREFIX, Options, wants, with_annotations
 from sidecar.kubernetes.pod import has_sidecar, with_sidecar
 from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pods
@@ -110,7 +110,8 @@ def _inject_pod(pod: Pod, request: Request) -> tuple[str, str]:
     kept = {name: value for name, value in options_of(pod.spec).items() if earlier and name in request.kept}
     options = with_annotations(replace(request.options, **kept), annotations)
     variables = added_variables(pod.spec) if kept else ()
-    pod.replace(with_sidecar(pod.spec, options, variables, pod.taken_ports))
+    spec = without_base_url(pod.spec) if earlier and not options.app_env else pod.spec
+    pod.replace(with_sidecar(spec, options, variables, pod.taken_ports))
     labels, annotations = {**labels, STATUS: INJECTED}, {**annotations, STATUS: INJECTED}
     pod.holder["metadata"] = {**metadata, "labels": labels, "annotations": annotations}
     return INJECTED, _summary(options)
