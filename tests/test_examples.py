@@ -23,7 +23,8 @@ from pages import ROOT, blocks
 from support import ONE_RULE, clean_environment
 
 from sidecar.cli.examples import EXAMPLES
-from sidecar.kubernetes import Options, inject
+from sidecar.kubernetes.objects import inject
+from sidecar.kubernetes.options import Options
 
 ELSEWHERE = ("curl", "pip install")
 SHOWN = [

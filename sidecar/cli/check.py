@@ -19,6 +19,7 @@ from sidecar.errors import ConfigError, PolicyError, ProblemsError, SidecarError
 from sidecar.evaluation import UnitScanner, rule_coverage
 from sidecar.runtime import preflight
 from sidecar.runtime.builder import Scanner, open_scanner
+from sidecar.scan.service import ScanService
 
 Shape = dict[str, Any]
 
@@ -80,7 +81,7 @@ async def _examine(covered: Path | None, *, connect: bool, config_file: Path | N
 
 
 async def _coverage(built: Scanner, settings: Settings, rows: list[Any]) -> Shape:
-    outcomes = await run(UnitScanner(built.engine.scan, settings), rows, 1)
+    outcomes = await run(UnitScanner(ScanService(built.engine, settings).scan, settings), rows, 1)
     return rule_coverage.report(built.policy, outcomes)
 
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
@@ -14,13 +14,14 @@ from rich.markup import escape
 from sidecar.cli import output
 from sidecar.cli.common import JSON, async_command, emit
 from sidecar.errors import YAML_ERRORS, ConfigError, InjectError, SidecarError
-from sidecar.kubernetes.inspection import Finding, inspect
-from sidecar.kubernetes.templates import path_of, pods
 from sidecar.util import yaml
+
+if TYPE_CHECKING:
+    from sidecar.kubernetes.inspection import Finding
 
 KUBECTL_SECONDS = 60
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
-Report = list[tuple[str, list[Finding]]]
+Report = list[tuple[str, "list[Finding]"]]
 
 
 @click.command("doctor")
@@ -91,6 +92,9 @@ def _items(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _findings(document: dict[str, Any]) -> Report:
+    from sidecar.kubernetes.inspection import inspect  # noqa: PLC0415 - a server does without
+    from sidecar.kubernetes.templates import path_of, pods  # noqa: PLC0415
+
     # In a PodList the entries may lack their kind.
     typed = document if "kind" in document else {"kind": "Pod", **document}
     path = path_of(typed, {})

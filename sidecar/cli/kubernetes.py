@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from aiohttp import ClientError, ClientSession, ClientTimeout
@@ -16,10 +16,12 @@ from yaml import SafeDumper, dump_all
 from sidecar.cli import output
 from sidecar.cli.common import async_command
 from sidecar.errors import YAML_ERRORS, ConfigError, SidecarError
-from sidecar.kubernetes.objects import Request, Result, inject_all, uninject_all
 from sidecar.kubernetes.options import Options
 from sidecar.runtime import app
 from sidecar.util import logs, yaml
+
+if TYPE_CHECKING:
+    from sidecar.kubernetes.objects import Result
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 _OPTIONS = (
@@ -79,6 +81,8 @@ async def inject_command(options: Options, chosen: set[str], file: Any, paths: t
     earlier injection set, except for the options given now (`--secret ""` removes one). An object that fails is
     left out, and the exit code is 2.
     """
+    from sidecar.kubernetes.objects import Request, inject_all  # noqa: PLC0415 - a server does without
+
     request = Request(options, kept=frozenset(_NAMES) - chosen, paths=_paths(paths))
     return _write(inject_all(_read(file), request))
 
@@ -89,6 +93,8 @@ async def inject_command(options: Options, chosen: set[str], file: Any, paths: t
 @async_command
 async def uninject_command(file: Any, paths: tuple[str, ...]) -> int:
     """Remove the sidecar from every pod into which `sidecar inject` or the webhook has put it."""
+    from sidecar.kubernetes.objects import uninject_all  # noqa: PLC0415 - a server does without
+
     return _write(uninject_all(_read(file), _paths(paths)))
 
 

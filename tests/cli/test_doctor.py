@@ -15,7 +15,8 @@ from kubernetes.test_inspection import APP, RUNNING, pod
 from kubernetes.test_objects import workload
 from support import clean_environment
 
-from sidecar.kubernetes import Options, inject
+from sidecar.kubernetes.objects import inject
+from sidecar.kubernetes.options import Options
 
 
 def listed(*pods: dict[str, Any]) -> str:

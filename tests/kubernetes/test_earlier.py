@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import pytest
 
-from sidecar.kubernetes import Options
 from sidecar.kubernetes.earlier import added_variables, options_of, without_sidecar
+from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import with_sidecar
 
 SPEC = {"containers": [{"name": "app"}]}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.kubernetes import Options
 from sidecar.kubernetes.inspection import inspect
+from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import with_sidecar
 
 APP = {"name": "app", "image": "app:1"}

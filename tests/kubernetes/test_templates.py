@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sidecar.errors import InjectError
-from sidecar.kubernetes import Options, Request, inject_all, uninject_all
+from sidecar.kubernetes.objects import Request, inject_all, uninject_all
+from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.templates import hidden_pod, path_of, pods
 from sidecar.util import yaml
 
