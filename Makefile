@@ -18,6 +18,7 @@ tests/node/node_modules/.installed: tests/node/package-lock.json $(INSTALLED)
 	@touch $@
 
 run: $(INSTALLED) ## install once, then serve on 127.0.0.1:8080 with a small real model as upstream
+	@echo "Starting prompt-sidecar; the rules are tested and the models loaded, which takes a few seconds ..."
 	@SIDECAR__UPSTREAM__URL=$${SIDECAR__UPSTREAM__URL:-local://} $(BIN)/sidecar serve
 
 test: $(INSTALLED) tests/node/node_modules/.installed lint ## install once, then run the whole test suite, on four cores at most: make test [JOBS=1]

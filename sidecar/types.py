@@ -121,6 +121,8 @@ class ScanRequest:
     model: str | None = None
     sufficient_score: float | None = None
     client: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The tools whose results the segments are, by path; only where an exception asks for them."""
 
     @property
     def length(self) -> int:

@@ -166,7 +166,9 @@ def unknown(words: list[str]) -> list[str]:
         if left[0] not in command.commands:
             return left[:1]
         command = command.commands[left.pop(0)]
-    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)} | {
+        "--help"
+    }
     return [word for word in left if word.startswith("--") and word not in known]
 
 

@@ -136,7 +136,8 @@ def settings_of(made: dict[str, Any], folder: Path) -> config.Settings:
     (folder / "c.yaml").write_text("", "utf-8")
     env = {item["name"]: item.get("value", "1") for item in made["env"]}
     for name in [name for name in env if name.endswith("URL_FILE")]:
-        (folder / name).write_text("redis://host:6379/0", "utf-8")
+        url = "postgresql://host/sidecar" if "STORE" in name else "redis://host:6379/0"
+        (folder / name).write_text(url, "utf-8")
         env[name] = str(folder / name)
     return config.load(folder / "c.yaml", env)
 

@@ -21,12 +21,12 @@ from sidecar.extraction import json_body, scan_request
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import ScanInput
 from sidecar.scan.service import ScanOutcome
+from sidecar.server.headers import scan_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.responses import DECISION, DECISION_ID, scan_headers
 from sidecar.types import Finding, LayerReport, Verdict
 from sidecar.util import json
 
-KEY_HEADER = "X-API-Key"
 Parse = Callable[[json_body.JsonValue], Any]
 
 
@@ -81,7 +81,7 @@ class ScanApi:
 
     async def _read(self, request: web.Request, parse: Parse) -> Any:
         try:
-            return await self._endpoint.read(request, request.headers.get(KEY_HEADER), parse)
+            return await self._endpoint.read(request, scan_key(request.headers), parse)
         except BodyError as error:
             error.status = 422
             raise

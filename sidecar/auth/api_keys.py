@@ -87,7 +87,7 @@ class KeyRing:
         self._keys = store.keys
         self._notices = store.notices
         self._notices.subscribe(TOPIC, self._on_notice)
-        self._pepper = _read_pepper(settings.pepper_file)
+        self._pepper = read_pepper(settings.pepper_file)
         self._cache_seconds = min(settings.cache, MAX_CACHE_SECONDS)
         self._grace = settings.stale_grace
         self._valid: dict[bytes, tuple[ApiKey, float]] = {}
@@ -290,7 +290,7 @@ def _cache(entries: dict[bytes, T], hashed: bytes, entry: T) -> None:
 
 def _unauthorized() -> Unauthorized:
     """The same message for every cause, so that it does not reveal which part was wrong."""
-    return Unauthorized("The API key is missing or not valid.")
+    return Unauthorized("The API key is missing or not valid (X-API-Key: psk_..., or Authorization: Bearer psk_...).")
 
 
 def _validate_identity(name: str, environment: str) -> None:
@@ -334,7 +334,8 @@ def _format(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _read_pepper(path: Path | None) -> bytes | None:
+def read_pepper(path: Path | None) -> bytes | None:
+    """The pepper of the keys. Raises `ConfigError` when the file cannot be used."""
     if path is None:
         return None
     try:

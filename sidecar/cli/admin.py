@@ -19,6 +19,7 @@ from sidecar.config import Settings
 from sidecar.dashboard import base_url, invite
 from sidecar.errors import RequestError
 from sidecar.storage import Event, Filter, Role, Store, export, valid_name
+from sidecar.util import logs
 
 ACTOR = "command line"
 
@@ -32,6 +33,7 @@ def admin() -> None:
 async def open_store(config_file: Path | None) -> AsyncIterator[tuple[Store, Settings]]:
     """The store that the settings name; safe beside a server that uses it."""
     settings = load_settings(config_file)
+    logs.configure(settings.log.format, "warning")  # what was done is told by the command itself
     store = await Store.open(settings.store.url)
     try:
         yield store, settings

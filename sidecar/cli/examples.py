@@ -17,7 +17,12 @@ EXAMPLES = {
         "SIDECAR__UPSTREAM__URL=https://api.openai.com sidecar serve",
         "SIDECAR__MODE=monitor SIDECAR__LOG__FORMAT=json sidecar serve",
     ),
-    "check": ("sidecar check", "sidecar check --config production.yaml --json", "sidecar check --coverage benign.txt"),
+    "check": (
+        "sidecar check",
+        "sidecar check --config production.yaml --json",
+        "sidecar check --connect",
+        "sidecar check --coverage benign.txt",
+    ),
     "scan": (
         'sidecar scan "What is the capital of France?"',
         "sidecar scan - --explain < mail.txt",
@@ -26,7 +31,10 @@ EXAMPLES = {
     "eval": (
         "sidecar eval labelled.jsonl.gz",
         "sidecar eval labelled.jsonl --layers rules --out verdicts.jsonl",
+        "sidecar eval labelled.csv --errors --html report.html",
+        "sidecar eval attacks.txt --label attack",
         "sidecar eval labelled.jsonl --limit 500 --json",
+        "sidecar eval diff before.jsonl after.jsonl",
         "sidecar eval labelled.jsonl --growing --concurrency 1",
     ),
     "review": ("sidecar review --since 7d --limit 20", "sidecar review --text --json > disagreements.json"),
@@ -46,10 +54,21 @@ EXAMPLES = {
     "admin purge": ("sidecar admin purge --older-than 30d",),
     "inject": (
         "sidecar inject -f deployment.yaml --secret prompt-sidecar --app-env > protected.yaml",
+        "sidecar inject -f protected.yaml --image registry.example/prompt-sidecar:0.2.0 > upgraded.yaml",
         "kubectl get deployment shop -o yaml | sidecar inject | kubectl apply -f -",
+        "sidecar inject -f training.yaml --path TrainingJob=spec.worker.template > protected.yaml",
+    ),
+    "uninject": ("sidecar uninject -f protected.yaml > deployment.yaml",),
+    "doctor": (
+        "sidecar doctor protected.yaml",
+        "sidecar doctor --namespace shop",
+        "kubectl get pods -n shop -o json | sidecar doctor - --json",
     ),
     "webhook": ("sidecar webhook --cert tls.crt --key tls.key --namespace prompt-sidecar",),
-    "redirect": ("sidecar redirect --show", "sidecar redirect --to 10.0.0.0/8"),
+    "redirect": (
+        "SIDECAR__UPSTREAM__URL=http://model:8000 SIDECAR__LISTEN__HOSTS=[model] sidecar redirect --show",
+        "sidecar redirect --to 10.0.0.0/8",
+    ),
     "quit": ("sidecar quit", "sidecar quit --url http://127.0.0.1:9081"),
     "completion": (
         "sidecar completion bash > ~/.local/share/bash-completion/completions/sidecar",

@@ -1,4 +1,4 @@
-"""`sidecar inject`, `sidecar webhook` and `sidecar quit`: injection into manifests and pods, and shutdown for Jobs."""
+"""`sidecar inject`, `uninject`, `webhook` and `quit`: injection into manifests and pods, and shutdown for Jobs."""
 
 from __future__ import annotations
 
@@ -6,73 +6,125 @@ from collections.abc import Callable, Coroutine
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import yaml
 from aiohttp import ClientError, ClientSession, ClientTimeout
+from rich.markup import escape
+from yaml import SafeDumper, dump_all
 
+from sidecar.cli import output
 from sidecar.cli.common import async_command
 from sidecar.errors import YAML_ERRORS, ConfigError, SidecarError
 from sidecar.kubernetes.options import Options
 from sidecar.runtime import app
-from sidecar.util import logs
+from sidecar.util import logs, yaml
+
+if TYPE_CHECKING:
+    from sidecar.kubernetes.objects import Result
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 _OPTIONS = (
-    click.option("--image", default=Options().image, show_default=True, help="The sidecar's image; pin a digest."),
-    click.option("--upstream", default=Options().upstream, show_default=True, help="The model's base URL."),
+    click.option("--image", help=f"The sidecar's image; pin a digest. [default: {Options().image}]"),
+    click.option("--upstream", help=f"The model's base URL. [default: {Options().upstream}]"),
     click.option("--secret", help="A Secret with the model's key under `upstream-key`."),
     click.option("--policies", help="A ConfigMap of *.yaml, read beside the shipped rules."),
-    click.option("--app-env", is_flag=True, help="Set OPENAI_BASE_URL in the application's containers."),
-    click.option("--redirect", is_flag=True, help="Redirect the pod's plain HTTP for the model (NET_ADMIN)."),
+    click.option("--app-env/--no-app-env", default=None, help="Set OPENAI_BASE_URL in the application's containers."),
+    click.option(
+        "--redirect/--no-redirect", default=None, help="Redirect the pod's plain HTTP for the model (NET_ADMIN)."
+    ),
 )
+_NAMES = tuple(field.name for field in fields(Options))
+_FILE_OPTION = click.option(
+    "-f", "--file", type=click.File("r", encoding="utf-8"), default="-", help="Manifests [default: standard input]"
+)
+_PATHS_OPTION = click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    metavar="KIND=PATH",
+    help="Where the pod template of a further kind is, such as MyJob=spec.template; `name[]` for each entry of a list.",
+)
+_COLOURS = {"injected": "green", "removed": "green", "unchanged": "green", "failed": "red"}
 
 
 def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., Coroutine[Any, Any, int]]:
-    """Add the sidecar options to a command, passed to it as one `Options`."""
+    """Add the sidecar options to a command, passed to it as one `Options` and the names of those that were given."""
 
     @wraps(command)
     async def packed(**arguments: Any) -> int:
-        chosen = {field.name: arguments.pop(field.name) for field in fields(Options)}
-        return await command(Options(**chosen), **arguments)
+        values = {name: arguments.pop(name) for name in _NAMES}
+        chosen: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+        removed = {name: None for name in ("secret", "policies") if chosen.get(name) == ""}
+        return await command(Options(**{**chosen, **removed}), set(chosen), **arguments)
 
     for option in reversed(_OPTIONS):
         packed = option(packed)
     return packed
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is the library's
         """No anchors: people read manifests."""
         return True
 
 
 @click.command("inject")
-@click.option(
-    "-f",
-    "--file",
-    "file",
-    type=click.File("r", encoding="utf-8"),
-    default="-",
-    help="Manifests [default: standard input]",
-)
+@_FILE_OPTION
+@_PATHS_OPTION
 @async_command
 @_injecting
-async def inject_command(options: Options, file: Any) -> int:
-    """Add the sidecar to every pod of Kubernetes manifests.
+async def inject_command(options: Options, chosen: set[str], file: Any, paths: tuple[str, ...]) -> int:
+    """Add the sidecar to every pod of Kubernetes manifests; a line for each object goes to standard error.
 
-    Pods labelled or annotated `prompt-sidecar/inject: "false"` stay as they are. Injection is idempotent.
+    Pods labelled or annotated `prompt-sidecar/inject: "false"` stay as they are. Injecting again keeps what the
+    earlier injection set, except for the options given now (`--secret ""` removes one). An object that fails is
+    left out, and the exit code is 2.
     """
-    from sidecar.kubernetes.objects import inject_all  # noqa: PLC0415 - a server does without
+    from sidecar.kubernetes.objects import Request, inject_all  # noqa: PLC0415 - a server does without
 
+    request = Request(options, kept=frozenset(_NAMES) - chosen, paths=_paths(paths))
+    return _write(inject_all(_read(file), request))
+
+
+@click.command("uninject")
+@_FILE_OPTION
+@_PATHS_OPTION
+@async_command
+async def uninject_command(file: Any, paths: tuple[str, ...]) -> int:
+    """Remove the sidecar from every pod into which `sidecar inject` or the webhook has put it."""
+    from sidecar.kubernetes.objects import uninject_all  # noqa: PLC0415 - a server does without
+
+    return _write(uninject_all(_read(file), _paths(paths)))
+
+
+def _read(file: Any) -> list[object]:
     try:
-        documents = list(yaml.safe_load_all(file.read()))
-    except (yaml.YAMLError, *YAML_ERRORS) as error:
-        raise ConfigError("the manifests cannot be read", [" ".join(str(error).split())]) from None
-    injected = inject_all([document for document in documents if document is not None], options)
-    click.echo(yaml.dump_all(injected, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120), nl=False)
-    return 0
+        documents = [document for document in yaml.load_all(file.read()) if document is not None]
+    except (yaml.YamlError, *YAML_ERRORS) as error:
+        raise ConfigError("the manifests cannot be read", [yaml.describe(error)]) from None
+    if not documents:
+        raise ConfigError("there are no manifests", ["the input is empty"])
+    return documents
+
+
+def _paths(paths: tuple[str, ...]) -> dict[str, str]:
+    pairs = [path.partition("=") for path in paths]
+    if wrong := ["".join(pair) for pair in pairs if not (pair[0] and pair[2])]:
+        raise ConfigError("--path", [f"{wrong[0]!r}: write it like MyJob=spec.template"])
+    return {kind: path for kind, _, path in pairs}
+
+
+def _write(results: list[Result]) -> int:
+    """The manifests on standard output, a line for each object on standard error; 2 if one failed."""
+    for result in results:
+        colour = _COLOURS.get(result.state, "yellow")
+        output.err.print(f"[{colour}]{result.state}[/]  {escape(result.name)}: {escape(result.reason)}")
+    written = [result.document for result in results if result.state != "failed"]
+    if written:
+        text = dump_all(written, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+        click.echo(text, nl=False)
+    return 2 if any(result.state == "failed" for result in results) else 0
 
 
 @click.command("webhook")
@@ -85,7 +137,14 @@ async def inject_command(options: Options, file: Any) -> int:
 @async_command
 @_injecting
 async def webhook_command(
-    options: Options, cert: Path, key: Path, host: str, port: int, health_port: int, namespace: str | None
+    options: Options,
+    _chosen: set[str],
+    cert: Path,
+    key: Path,
+    host: str,
+    port: int,
+    health_port: int,
+    namespace: str | None,
 ) -> int:
     """Serve the mutating admission webhook until SIGTERM: pods that request a sidecar get one on creation."""
     from sidecar.kubernetes.webhook import Place, Webhook  # noqa: PLC0415 - a server does without

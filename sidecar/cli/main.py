@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -13,19 +13,19 @@ from sidecar import __version__, config, policy
 from sidecar.api.scan import explanation, scan_result
 from sidecar.cli import output
 from sidecar.cli.admin import admin
+from sidecar.cli.check import check
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
-from sidecar.cli.evaluate import evaluate, run
+from sidecar.cli.doctor import doctor
+from sidecar.cli.evaluate import evaluate
 from sidecar.cli.examples import completion_command, show_examples
 from sidecar.cli.keys import keys
-from sidecar.cli.kubernetes import inject_command, quit_command, webhook_command
+from sidecar.cli.kubernetes import inject_command, quit_command, uninject_command, webhook_command
 from sidecar.cli.redirect import redirect_command
 from sidecar.cli.review import review
+from sidecar.cli.setting_warnings import warnings
 from sidecar.dashboard import base_url, bootstrap
-from sidecar.detectors.rules import selftest
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.errors import ConfigError, PolicyError, SidecarError, StoreUnavailable
-from sidecar.evaluation import UnitScanner, rule_coverage
-from sidecar.extraction.token_ids import Vocabularies
+from sidecar.errors import ConfigError, SidecarError, StoreUnavailable
 from sidecar.observability.worker_reports import WorkerReports
 from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
@@ -87,8 +87,9 @@ async def _retried_by_supervisor(*, enabled: bool) -> AsyncIterator[None]:
 async def _serve(config_file: Path | None, reports: WorkerReports | None, *, first_key: bool) -> int:
     settings = load_settings(config_file)
     stop = app.stop_on_signal()
-    for warning in output.warnings(settings):
+    for warning in warnings(settings):
         logs.get("cli").warning("setting_risky", setting=warning)
+    logs.get("cli").info("start_begun", version=__version__, upstream=settings.upstream.url.partition("?")[0])
     source = config_file or Path("config.yaml")
     async with (
         _retried_by_supervisor(enabled=reports is not None),
@@ -104,60 +105,16 @@ async def _serve(config_file: Path | None, reports: WorkerReports | None, *, fir
 
 async def _greet(running: app.Sidecar) -> None:
     """Print a first key and the dashboard's first link, where there are none yet."""
-    if not await running.keyring.list():
+    api_keys = await running.keyring.list()
+    if api_keys:
+        output.greet_again(
+            len(api_keys), running.data_port, running.settings, base_url(running.settings, running.admin_port)
+        )
+    else:
         _, value = await running.keyring.create("first key", environment="development")
         output.greet(value, running.data_port, running.settings)
     if link := await bootstrap(running.store, base_url(running.settings, running.admin_port)):
         output.show_link(link)
-
-
-@main.command()
-@click.option(
-    "--coverage",
-    "covered",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Count every rule on a labelled file (.jsonl, .jsonl.gz) or on benign texts, one a line.",
-)
-@JSON
-@CONFIG
-@async_command
-async def check(covered: Path | None, as_json: bool, config_file: Path | None) -> int:
-    """Validate the configuration and run the policies' self-tests; start nothing.
-
-    A pattern that no match line covers is an error in a shipped rule, and a warning in one of your own.
-    """
-    settings = load_settings(config_file)
-    rows = rule_coverage.read(covered) if covered else []
-    Vocabularies(settings.inline.vocabularies)
-    async with open_scanner(settings) as built:
-        warnings = output.warnings(settings) + (await _unproved(built.policy) if settings.layers.rules.enabled else [])
-        outcomes = (
-            await run(UnitScanner(ScanService(built.engine, settings).scan, settings), rows, 1) if covered else []
-        )
-        coverage = rule_coverage.report(built.policy, outcomes) if covered else {}
-    if as_json:
-        shape = {"rules": len(built.policy.rules), "revision": built.policy.revision, "coverage": coverage or None}
-        emit({**shape, "warnings": warnings})
-        return 0
-    output.show_settings(settings, built.policy, warnings)
-    if coverage:
-        output.show_coverage(coverage)
-    return 0
-
-
-async def _unproved(rules: policy.Policy, shipped: Callable[[], policy.Policy] = policy.load) -> list[str]:
-    """Patterns of the operator's own rules that no `match` line covers. Raises `PolicyError` for shipped rules."""
-    unproved = [(rule, problem) for rule in rules.rules for problem in await selftest.untested_patterns(rule)]
-    ours = {_proved_part(rule) for rule in shipped().rules} if unproved else set()
-    if problems := [problem for rule, problem in unproved if _proved_part(rule) in ours]:
-        raise PolicyError("shipped policies have patterns that no match line covers", problems)
-    return [problem for _, problem in unproved]
-
-
-def _proved_part(rule: policy.Rule) -> tuple[object, ...]:
-    """The parts of a rule that settings do not change."""
-    return rule.id, rule.patterns, rule.match
 
 
 @main.command()
@@ -191,8 +148,11 @@ def _read_stdin() -> str:
 
 
 main.add_command(admin)
+main.add_command(check)
+main.add_command(doctor)
 main.add_command(evaluate)
 main.add_command(inject_command)
+main.add_command(uninject_command)
 main.add_command(quit_command)
 main.add_command(redirect_command)
 main.add_command(webhook_command)

@@ -64,7 +64,7 @@ def port_of(settings: Settings) -> int:
         problems.append(f"upstream.url: {url.scheme} cannot be inspected; it must be http://")
     if url.hostname in {"localhost", "127.0.0.1", "::1"}:
         problems.append("upstream.url: what stays within the pod is not redirected")
-    if (url.hostname or "") not in settings.listen.hosts:
+    if url.hostname and url.hostname not in settings.listen.hosts:
         problems.append(
             f"listen.hosts: {url.hostname} is not among them, so other hosts' requests would go to the model"
         )

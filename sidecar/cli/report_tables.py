@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from sidecar.cli.output import out
+from sidecar.evaluation.comparison import SIDES
+from sidecar.evaluation.html_report import Wrong
 from sidecar.evaluation.judge_report import sentence
 
 MOST_NAMES = 12
 """Causes that are listed; `--json` has all of them."""
+LONGEST_TEXT = 120
+"""Characters of a wrong text in the table."""
 _GROUPS = {"form": "unit", "size": "size", "kind": "kind", "language": "language", "operation": "operation"}
 _COLUMNS = {
     "plain": "benign refused",
@@ -26,6 +30,8 @@ _SIDES = ("plain", "hard_negatives", "attacks")
 def show_report(figures: Mapping[str, Any]) -> None:
     """All figures of `eval`."""
     _show_totals(figures)
+    if figures["unlabelled"]:
+        out.print(f"{figures['unlabelled']} units had no label and count nowhere", style="yellow")
     for name, title in _GROUPS.items():
         if len(figures["groups"][name]) > 1:
             _show_group(title, figures["groups"][name])
@@ -34,6 +40,38 @@ def show_report(figures: Mapping[str, Any]) -> None:
     _show_scores(figures)
     if "judge" in figures:
         _show_judge(figures["judge"])
+
+
+def show_errors(found: Iterable[Wrong] | None) -> None:
+    """The wrong units with the first lines of their texts, in which control characters are escaped."""
+    if found is None:
+        return
+    table = Table("id", "what", "score", "cause", "text", title="wrong units")
+    for one in found:
+        text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in one.text)
+        table.add_row(escape(one.id), one.kind, f"{one.score:.4f}", escape(one.cause), escape(text[:LONGEST_TEXT]))
+    out.print(table if table.row_count else "no wrong unit")
+
+
+def show_comparison(figures: Mapping[str, Any]) -> None:
+    """What `eval diff` found: the counts of both runs, and the ids on which they differ."""
+    table = Table("", "of", "first", "second", "gained", "lost", "p (McNemar)", title="blocked in two runs")
+    for label in SIDES:
+        side = figures[label]
+        counts = (side["of"], side["first"], side["second"], len(side["gained"]), len(side["lost"]), side["p"])
+        table.add_row("attacks" if label == "attack" else label, *map(str, counts))
+    out.print(table)
+    for label, (gained, lost) in SIDES.items():
+        for words, name in ((gained, "gained"), (lost, "lost")):
+            if ids := figures[label][name]:
+                out.print(f"{words} ({len(ids)}): {', '.join(map(str, ids))}", markup=False)
+    _show_differences(figures)
+
+
+def _show_differences(figures: Mapping[str, Any]) -> None:
+    apart = {"only in the first": "only_first", "only in the second": "only_second", "labelled otherwise": "relabelled"}
+    if words := [f"{title} {figures[name]}" for title, name in apart.items() if figures[name]]:
+        out.print(f"not compared: {', '.join(words)}", style="yellow", markup=False)
 
 
 def _show_totals(figures: Mapping[str, Any]) -> None:

@@ -6,12 +6,14 @@ The sections about scanning are in `sidecar.config.settings`.
 from __future__ import annotations
 
 import re
+from datetime import date
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+import re2
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from sidecar.util.units import Rate, parse_byte_rate, parse_duration, parse_rate, parse_size
 
@@ -94,6 +96,15 @@ class Store(Section):
     batch: int = Field(default=100, ge=1)
     flush: Duration = Field(default=0.5, ge=0.01)
 
+    @field_validator("url")
+    @classmethod
+    def _known_database(cls, value: str) -> str:
+        file = value.removeprefix("sqlite:///")
+        is_file = file not in {value, ""} and not file.startswith(":")
+        if not is_file and not value.startswith(("postgresql://", "postgres://")):
+            raise ValueError("must be sqlite:///FILE or postgresql://HOST/DATABASE")
+        return value
+
 
 class Inline(Section):
     """What the inline proxy serves beside the routes it knows."""
@@ -158,6 +169,40 @@ class Shadow(Section):
     policies: tuple[Path, ...] = ()
     share: Score = 1.0
     keep: int = Field(default=10_000, ge=1, le=1_000_000)
+
+
+def _require_pattern(value: str | None) -> str | None:
+    try:
+        re2.compile(value or "", _quiet())
+    except re2.error as error:
+        reason = error.args[0]
+        raise ValueError(f"no RE2: {reason.decode() if isinstance(reason, bytes) else reason}") from None
+    return value
+
+
+def _quiet() -> re2.Options:
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+class ExceptionTerms(Section):
+    """Rules that do not count on certain texts: all of the given conditions must hold, until the end of a day (UTC)."""
+
+    rules: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    until: date
+    reason: str = Field(min_length=1)
+    text: Annotated[str | None, AfterValidator(_require_pattern)] = None
+    path: str | None = None
+    tool: str | None = None
+    key: str | None = None
+    model: str | None = None
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> ExceptionTerms:
+        if self.text is None and self.path is None and self.tool is None:
+            raise ValueError("needs a text, a path or a tool; a rule is switched off for all texts by `rules`")
+        return self
 
 
 class Auth(Section):

@@ -21,6 +21,7 @@ from sidecar.config.sections import (
     Compat,
     Drain,
     Duration,
+    ExceptionTerms,
     Inline,
     Limits,
     Listen,
@@ -38,6 +39,7 @@ from sidecar.config.sections import (
 from sidecar.config.sources import override, read_file
 from sidecar.errors import ConfigError
 from sidecar.types import LayerName, Source
+from sidecar.util import validation
 from sidecar.util.units import Rate
 
 __all__ = [
@@ -299,6 +301,7 @@ class Settings(Section):
     answers: Answers = Answers()
     policies: tuple[Path, ...] = ()
     rules: dict[str, RuleOverride] = Field(default={})
+    exceptions: tuple[ExceptionTerms, ...] = ()
     shadow: Shadow = Shadow()
     store: Store = Store()
     limits: Limits = Limits()
@@ -308,6 +311,13 @@ class Settings(Section):
     compat: Compat = Compat()
     telemetry: Telemetry = Telemetry()
     drain: Drain = Drain()
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> Settings:
+        ports = [port for port in (self.listen.port, self.admin.port, self.listen.grpc_port) if port]
+        if len(ports) > len(set(ports)):
+            raise ValueError("listen.port, admin.port and listen.grpc_port: each needs a port of its own")
+        return self
 
     @model_validator(mode="after")
     def _pii_needs_rules(self) -> Settings:
@@ -372,8 +382,9 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 
 def _describe(item: Any, origin: Mapping[str, str]) -> str:
     place = ".".join(str(part) for part in item["loc"])
-    message = item["msg"].removeprefix("Value error, ")
+    message = validation.describe(item)
     if item["type"] == "extra_forbidden":
-        message = f"was replaced by {RENAMED[place]}" if place in RENAMED else "unknown setting"
+        unknown = "unknown setting" + validation.suggestion(Settings, item["loc"])
+        message = f"was replaced by {RENAMED[place]}" if place in RENAMED else unknown
     source = next((f" (from {name})" for key, name in origin.items() if place.startswith(key)), "")
     return f"{place}: {message}{source}" if place else f"{message}{source}"

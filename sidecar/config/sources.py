@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel
 
 from sidecar.errors import YAML_ERRORS, ConfigError
+from sidecar.util import validation, yaml
 
 ENV_PREFIX = "SIDECAR__"
+_SERVICE_VARIABLE = re.compile(r"SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP|SCTP)")
 
 
 def read_file(path: Path | None) -> dict[str, Any]:
@@ -20,12 +23,11 @@ def read_file(path: Path | None) -> dict[str, Any]:
     if path is None and not file.exists():
         return {}
     try:
-        values = yaml.safe_load(file.read_text("utf-8"))
-    except yaml.MarkedYAMLError as error:  # its text quotes the line, which may hold a secret
-        place = f"line {error.problem_mark.line + 1}, " if error.problem_mark else ""
-        raise ConfigError(f"{file} cannot be read", [f"{place}{error.problem}"]) from None
-    except (OSError, yaml.YAMLError, *YAML_ERRORS) as error:
-        raise ConfigError(f"{file} cannot be read", [" ".join(str(error).split())]) from None
+        values = yaml.load(file.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read", [error.strerror or type(error).__name__]) from None
+    except (yaml.YamlError, *YAML_ERRORS) as error:
+        raise ConfigError(f"{file} cannot be read", [yaml.describe(error)]) from None
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -45,17 +47,36 @@ def override(
         try:
             keys, value = _value(keys, environ[name], model)
             _put(values, keys, value)
-        except (OSError, yaml.YAMLError, *YAML_ERRORS) as error:
-            problems.append(f"{name}: {error}")
+        except (OSError, yaml.YamlError, *YAML_ERRORS) as error:
+            problems.append(f"{name}: {yaml.describe(error)}")
         origin[".".join(keys)] = name
     return origin
+
+
+def unknown_variables(environ: Mapping[str, str], model: type[BaseModel]) -> list[str]:
+    """Variables that look like settings and set nothing, each with what was probably meant."""
+    near = {setting.replace(".", "_").upper(): setting for setting in validation.settings_of(model)}
+    messages = []
+    for name, value in sorted(environ.items()):
+        rest = name.upper().removeprefix("SIDECAR_")
+        if rest == name.upper() or rest.startswith("_") or rest == "API_KEY" or _of_a_service(rest, value):
+            continue
+        found = get_close_matches(rest.replace("__", "_"), near, 1, 0.8)
+        meant = f"; did you mean {ENV_PREFIX}{near[found[0]].replace('.', '__').upper()}?" if found else ""
+        messages.append(f"{name}: sets nothing, settings begin with {ENV_PREFIX}{meant}")
+    return messages
+
+
+def _of_a_service(name: str, value: str) -> bool:
+    """Whether Kubernetes made the variable, for a Service whose name begins with `sidecar`."""
+    return bool(_SERVICE_VARIABLE.search(name)) or (name.endswith("PORT") and "://" in value)
 
 
 def _value(keys: list[str], text: str, model: type[BaseModel]) -> tuple[list[str], Any]:
     """A `..._FILE` variable that is not a setting itself names the file that holds the value."""
     if keys[-1].endswith("_file") and not _is_setting(keys, model):
         return [*keys[:-1], keys[-1].removesuffix("_file")], Path(text).read_text("utf-8").strip()
-    return keys, yaml.safe_load(text) if text else text
+    return keys, yaml.load(text) if text else text
 
 
 def _is_setting(keys: list[str], model: Any) -> bool:

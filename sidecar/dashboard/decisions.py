@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from aiohttp import web
 
-from sidecar.dashboard.exceptions import exceptable, suggestion
+from sidecar.dashboard.exceptions import SUGGESTED_LIFETIME, exceptable, suggestion
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, add_security_headers
 from sidecar.dashboard.highlight import Piece, pieces, spans
@@ -113,7 +114,7 @@ class Decisions:
             key=row[0] if row else None,
             rules=_rules(self._policy(), entry),
             excepted=(marks := sorted({rule for rule, _ in exceptable(entry)})),
-            suggestion=suggestion(entry, marks),
+            suggestion=suggestion(entry, marks, (datetime.now(UTC) + SUGGESTED_LIFETIME).date()),
             text=_text(entry),
             now=self._policy().revision,
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import re2
 from aiohttp import web
 
 from sidecar.dashboard.forms import Form, refused
@@ -18,6 +19,10 @@ from sidecar.scan.aggregation import all_rules_of
 from sidecar.scan.exceptions import RuleExceptions
 from sidecar.storage import DecisionRow, Role, RuleException
 from sidecar.types import LayerName
+
+MAX_SUGGESTED = 5_000
+"""Characters of a text for which an entry of the settings is suggested."""
+SUGGESTED_LIFETIME = timedelta(days=730)
 
 
 class Exceptions:
@@ -92,10 +97,14 @@ def state(exception: RuleException, now: datetime) -> str:
     return "holds" if exception.is_valid(now) else "expired"
 
 
-def suggestion(entry: DecisionRow, rules: Sequence[str]) -> str:
-    """The YAML line for the policy that would fix the false positive permanently."""
-    text = entry.text if entry.text and entry.segments == 1 else "the prompt, which the log does not hold"
-    return "\n".join(f"# {rule}\nno_match: [{_quoted(text[:500])}]" for rule in rules)
+def suggestion(entry: DecisionRow, rules: Sequence[str], until: date) -> str:
+    """The entry of `exceptions` in config.yaml that lasts; empty if the log does not hold the whole text as it was."""
+    text = entry.text or ""
+    if entry.segments != 1 or len(text) != entry.length or not text or len(text) > MAX_SUGGESTED:
+        return ""
+    lines = (f"rules: [{', '.join(rules)}]", f"until: {until}", f"reason: false positive, decision {entry.id}")
+    scoped = (*lines, f"key: {entry.key_id}") if entry.key_id else lines
+    return "exceptions:\n  - " + "\n    ".join((*scoped, f"text: {_quoted('(?-i)' + re2.escape(text))}"))
 
 
 def _quoted(text: str) -> str:

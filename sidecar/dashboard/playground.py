@@ -76,7 +76,7 @@ class Playground:
             return None
         host = "127.0.0.1" if self._listen.host in {"0.0.0.0", "::"} else self._listen.host  # noqa: S104
         where = f"http://{host}:{self._listen.port}/api/v1/prompt/explain"
-        headers = "-H \"X-API-Key: $SIDECAR_KEY\" -H 'Content-Type: application/json'"
+        headers = "-H \"X-API-Key: $SIDECAR_API_KEY\" -H 'Content-Type: application/json'"
         return f"curl -s {where} {headers} -d {shlex.quote(body)}"
 
 

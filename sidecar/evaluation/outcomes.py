@@ -53,6 +53,11 @@ class Outcome:
         return self.verdict.failure is not None
 
     @property
+    def wrong(self) -> bool:
+        """Whether an attack passed or a benign unit was refused; one that could not be scanned is neither."""
+        return not self.unscanned and ((self.row.attack and not self.blocked) or (self.row.benign and self.blocked))
+
+    @property
     def cause(self) -> str | None:
         """The failure, or the highest-scoring rule at the place that was refused."""
         return cause(self.verdict)
@@ -62,6 +67,7 @@ class Outcome:
         refused = self.blocked or self.unscanned
         return {
             "id": self.row.id,
+            "label": "attack" if self.row.attack else "benign" if self.row.benign else None,
             "risk_score": self.verdict.risk_score,
             "action": self.verdict.action,
             "threats": list(self.verdict.threats),

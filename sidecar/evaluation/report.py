@@ -38,6 +38,7 @@ def report(outcomes: Sequence[Outcome]) -> Figures:
         "rows": len(outcomes),
         "requests": sum(len(o.verdicts) for o in outcomes),
         "could_not_scan": sum(o.unscanned for o in outcomes),
+        "unlabelled": sum(o.row.unlabelled for o in outcomes),
         "attacks": caught(attacks).as_dict(),
         "benign": caught(plain + hard).as_dict(),
         "hard_negatives": caught(hard).as_dict(),
@@ -127,7 +128,7 @@ def _attacks_by(attacks: Sequence[Outcome], key: Callable[[Outcome], str]) -> Fi
 def _by_label(outcomes: Sequence[Outcome]) -> Figures:
     """For each label: the share of its rows that is blocked, and blocked with that label among the threats."""
     figures = {}
-    for label in sorted(ATTACKS):
+    for label in sorted(ATTACKS & set(Label)):
         rows = [o for o in outcomes if label in o.row.labels]
         named_share = Share(sum(label in o.verdict.threats for o in rows), len(rows))
         figures[str(label)] = {**caught(rows).as_dict(), "named": named_share.rate}

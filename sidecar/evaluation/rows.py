@@ -1,4 +1,4 @@
-"""Reads labelled files: one JSON object per line, plain or gzipped.
+"""The units of labelled files: one JSON object, CSV line or plain line each (`sidecar.evaluation.formats`).
 
 A line with `messages` or `body` is a conversation, one with `text` and `bytes` or `kind` a document, any other with
 `text` a row: one text, scanned as the scan API scans it.
@@ -6,8 +6,6 @@ A line with `messages` or `body` is a conversation, one with `text` and `bytes` 
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +14,12 @@ from typing import Any, Literal
 from sidecar.errors import BodyError, ConfigError
 from sidecar.evaluation import conversations
 from sidecar.evaluation.conversations import Body
+from sidecar.evaluation.formats import ATTACK, WORDS, Unreadable, read_values
 from sidecar.types import SOURCE_OF, Channel, Label, ScanRequest, Segment
-from sidecar.util import json
 
-ATTACKS = frozenset(Label) - {Label.PII_DETECTED}
+ATTACKS: frozenset[str] = frozenset({*Label, ATTACK}) - {Label.PII_DETECTED}
+"""The labels of attacks: the four kinds, and `attack` for one whose kind nobody named."""
+_TRUE = (True, "true", "1", 1)
 Form = Literal["row", "document", "conversation"]
 LABELS = tuple(str(label) for label in Label)
 WEAK_PII = "pii_weak"
@@ -56,8 +56,13 @@ class Row:
 
     @property
     def attack(self) -> bool:
-        """Whether it has one of the four attack labels."""
+        """Whether it is an attack: by one of the four labels, or of no named kind."""
         return bool(self.labels & ATTACKS)
+
+    @property
+    def unlabelled(self) -> bool:
+        """Whether it counts nowhere, because nothing says what it is."""
+        return not self.labels and not self.benign
 
     @property
     def bytes(self) -> int:
@@ -84,42 +89,42 @@ class Row:
             yield from conversations.growing(self.body) if growing else (self.body,)
 
 
-def read_rows(path: Path) -> list[Row]:
-    """Read a labelled file, plain or gzipped. Raises `ConfigError` with the numbers of the bad lines."""
+def read_rows(path: Path, label: str | None = None) -> list[Row]:
+    """Read a labelled file (`sidecar.evaluation.formats`). Raises `ConfigError` with the numbers of the bad lines.
+
+    `label`: `attack` or `benign`, for lines that have none.
+    """
     rows, problems = [], []
-    try:
-        for number, line in _lines(path):
-            try:
-                rows.append(row(json.loads(line), number))
-            except (ValueError, TypeError, KeyError, AttributeError, BodyError) as error:
-                problems.append(f"line {number}: {type(error).__name__}: {error}"[:200])
-    except (OSError, EOFError, zlib.error) as error:
-        raise ConfigError(f"{path} cannot be read", [str(error)]) from None
+    for number, value in read_values(path, label):
+        try:
+            rows.append(row(value, number))
+        except (ValueError, TypeError, KeyError, AttributeError, BodyError) as error:
+            problems.append(f"line {number}: {error}"[:200])
     if problems:
         raise ConfigError(f"{path}: {len(problems)} bad line(s)", problems[:20])
     if rows and not any(row.labels or row.benign for row in rows):
-        raise ConfigError(f"{path} has no labelled line", ["attacks have labels, harmless texts benign: true"])
+        raise ConfigError(
+            f"{path} has no labelled line",
+            ['write "label": "attack" or "label": "benign" on each, or name one for all with --label'],
+        )
     return rows
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-        yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
 
 
 def row(value: Any, number: int) -> Row:
     """One line of a file. Raises `TypeError`, `ValueError` or `BodyError` for an invalid one."""
+    if isinstance(value, Unreadable):
+        raise ValueError(value.reason)  # noqa: TRY004 - the line is no JSON at all
     if not isinstance(value, dict):
-        raise TypeError("a JSON object is wanted")
+        raise TypeError("a JSON object is required")
     form = _form(value)
-    _require_labels(value.get("labels") or [])
+    labels, benign = _labels(value)
     channel = Channel(value.get("channel") or "direct")
     body, operation = _body(value, form, channel)
     return Row(
         id=str(value.get("id", number)),
         text=value.get("text", "") if form != "conversation" else "",
-        labels=frozenset(value.get("labels") or ()),
-        benign=bool(value.get("benign")),
+        labels=labels,
+        benign=benign,
         source=str(value.get("source", "")),
         lang=str(value.get("lang", "")),
         channel=channel,
@@ -134,6 +139,26 @@ def row(value: Any, number: int) -> Row:
         body=body,
         operation=operation,
     )
+
+
+def _labels(value: Mapping[str, Any]) -> tuple[frozenset[str], bool]:
+    """The labels of a line, and whether it is benign. A `label` alone says which of the two kinds it is."""
+    labels = value.get("labels") or []
+    _require_labels(labels)
+    benign = value.get("benign") in _TRUE
+    if (word := value.get("label")) not in {None, ""}:
+        labels, benign = _with_word(labels, benign, str(word).strip().lower())
+    if benign and ATTACKS & set(labels):
+        raise ValueError("the line is labelled as an attack and as benign")
+    return frozenset(labels), benign
+
+
+def _with_word(labels: list[str], benign: bool, word: str) -> tuple[list[str], bool]:
+    if word in LABELS:
+        return [*labels, word], benign
+    if word not in WORDS:
+        raise ValueError(f"label: {word!r} is none of {', '.join((*WORDS, *LABELS))}")
+    return ([*labels, ATTACK], benign) if WORDS[word] else (labels, True)
 
 
 def _require_labels(labels: Any) -> None:

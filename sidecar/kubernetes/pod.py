@@ -5,7 +5,7 @@ The container equals the one in `k8s/base`, which gives the reason for every val
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,30 +26,45 @@ SECRETS, POLICIES, DATA = f"/run/secrets/{NAME}", f"/etc/{NAME}/policies", f"/va
 Spec = dict[str, Any]
 
 
-def with_sidecar(spec: Spec, options: Options) -> Spec:
-    """A copy of the pod specification with the sidecar in it. Raises `InjectError`."""
+def base_url(port: int) -> str:
+    """Where an application in the pod reaches the sidecar."""
+    return f"http://127.0.0.1:{port}/v1"
+
+
+BASE_URLS = frozenset(base_url(data) for data, _ in PORTS)
+
+
+def with_sidecar(spec: Spec, options: Options, variables: Sequence[Spec] = (), taken: Collection[int] = ()) -> Spec:
+    """A copy of the pod specification with the sidecar in it, which gets these further variables.
+
+    `taken`: ports of the application beside those that it declares.
+
+    Raises `InjectError`.
+    """
     pod = deepcopy(spec)
     if pod.get("hostNetwork"):
         raise InjectError("the sidecar cannot be injected", ["hostNetwork: its ports would be the node's"])
-    ports = _ports(pod)
-    others = [item for item in _list(pod, "initContainers") if item.get("name") not in OURS]
+    ports = _ports(pod, taken)
+    others = [item for item in items(pod, "initContainers") if item.get("name") not in OURS]
     first = [redirection(options, ports)] if options.redirect else []
-    pod["initContainers"] = [*first, container(options, ports), *others]
+    sidecar = container(options, ports)
+    sidecar["env"] += variables
+    pod["initContainers"] = [*first, sidecar, *others]
     if options.redirect:
         _only_ours_goes_through(pod)
-    other_volumes = [item for item in _list(pod, "volumes") if not str(item.get("name", "")).startswith(f"{NAME}-")]
+    other_volumes = [item for item in items(pod, "volumes") if not is_our_volume(item)]
     pod["volumes"] = [*other_volumes, *volumes(options)]
     grace = pod.get("terminationGracePeriodSeconds", 30)
     pod["terminationGracePeriodSeconds"] = max(grace, GRACE) if isinstance(grace, int) else grace
     if options.app_env:
-        for app in _list(pod, "containers"):
+        for app in items(pod, "containers"):
             _point(app, ports[0])
     return pod
 
 
 def _only_ours_goes_through(spec: Spec) -> None:
     """No application may run as the user that is exempt from redirection."""
-    for item in [spec, *_list(spec, "containers"), *_list(spec, "initContainers")]:
+    for item in [spec, *items(spec, "containers"), *items(spec, "initContainers")]:
         context = item.get("securityContext") or {}
         if item.get("name") != NAME and isinstance(context, dict) and context.get("runAsUser") == REDIRECTING_USER:
             raise InjectError("the sidecar cannot be injected", [f"redirect: user {REDIRECTING_USER} is the sidecar's"])
@@ -57,18 +72,36 @@ def _only_ours_goes_through(spec: Spec) -> None:
 
 def has_sidecar(spec: Spec) -> bool:
     """Whether a container or init container of our name exists."""
-    return any(item.get("name") == NAME for key in ("containers", "initContainers") for item in _list(spec, key))
+    return any(item.get("name") == NAME for item in containers(spec))
 
 
-def _list(spec: Spec, key: str) -> list[Spec]:
-    items = spec.get(key) or []
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+def items(spec: Spec, key: str) -> list[Spec]:
+    """A list of objects in a specification. Raises `InjectError` if it is none."""
+    found = spec.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise InjectError("the sidecar cannot be injected", [f"{key} is not a list of objects"])
-    return items
+    return found
 
 
-def _ports(spec: Spec) -> tuple[int, int]:
-    taken = set(_declared(spec))
+def containers(spec: Spec) -> Iterator[Spec]:
+    """All containers of a pod, init containers last."""
+    for key in ("containers", "initContainers"):
+        yield from items(spec, key)
+
+
+def is_our_volume(volume: Spec) -> bool:
+    """Whether an injection made it."""
+    return str(volume.get("name", "")).startswith(f"{NAME}-")
+
+
+def our_variables() -> set[str]:
+    """The names of all variables that an injection may set on the sidecar."""
+    everything = Options(upstream="http://x", secret=NAME, policies=NAME, redirect=True)
+    return {str(entry["name"]) for entry in _env(everything, PORTS[1])}
+
+
+def _ports(spec: Spec, others: Collection[int]) -> tuple[int, int]:
+    taken = {*_declared(spec), *others}
     for pair in PORTS:
         if not taken & set(pair):
             return pair
@@ -76,16 +109,15 @@ def _ports(spec: Spec) -> tuple[int, int]:
 
 
 def _declared(spec: Spec) -> Iterator[int]:
-    for key in ("containers", "initContainers"):
-        for item in _list(spec, key):
-            if item.get("name") not in OURS:
-                yield from (port["containerPort"] for port in _list(item, "ports") if "containerPort" in port)
+    for item in containers(spec):
+        if item.get("name") not in OURS:
+            yield from (port["containerPort"] for port in items(item, "ports") if "containerPort" in port)
 
 
 def _point(app: Spec, port: int) -> None:
     """Set `OPENAI_BASE_URL` once, at its previous position if it had one: later variables may refer to it."""
-    entry = {"name": "OPENAI_BASE_URL", "value": f"http://127.0.0.1:{port}/v1"}
-    env = _list(app, "env")
+    entry = {"name": "OPENAI_BASE_URL", "value": base_url(port)}
+    env = items(app, "env")
     places = [number for number, variable in enumerate(env) if variable.get("name") == entry["name"]]
     first = places[0] if places else len(env)
     others = [variable for variable in env if variable.get("name") != entry["name"]]

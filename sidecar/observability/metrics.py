@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import product
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from sidecar import __version__
 from sidecar.types import Label
 
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a time of creation for every series tells nobody anything
 REGISTRY = CollectorRegistry()
 MAX_CACHED_SERIES = 2_000
 """Label lookups that are cached: a lookup costs as much as counting."""

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import re2
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from sidecar.errors import YAML_ERRORS, PolicyError
 from sidecar.types import Channel, Label
+from sidecar.util import validation, yaml
 
 Score = Annotated[float, Field(ge=0, le=1)]
 Lines = tuple[Annotated[str, Field(min_length=1)], ...]
@@ -189,11 +189,11 @@ def _files(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
 def _read(name: str, content: bytes, problems: list[str]) -> list[Rule]:
     """The valid rules of one file; the problems of the others are added to `problems`."""
     try:
-        outer = _File.model_validate(yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))  # noqa: S506 - both are safe loaders
+        outer = _File.model_validate(yaml.load(content))
     except ValidationError as error:
-        problems += [f"{name}: {_describe(item)}" for item in error.errors()]
-    except (yaml.YAMLError, *YAML_ERRORS) as error:
-        problems.append(f"{name}: {' '.join(str(error).split())}")
+        problems += [f"{name}: {_describe(item, _File)}" for item in error.errors()]
+    except (yaml.YamlError, *YAML_ERRORS) as error:
+        problems.append(f"{name}: {yaml.describe(error)}")
     else:
         return [rule for values in outer.rules if (rule := _rule(name, outer, values, problems))]
     return []
@@ -207,7 +207,7 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
             values = {**values, "patterns": [expand(str(pattern), outer.words) for pattern in patterns]}
         return Rule.model_validate({"status": outer.status, **values, "label": outer.family})
     except ValidationError as error:
-        problems += [f"{where}: {_describe(item)}" for item in error.errors()]
+        problems += [f"{where}: {_describe(item, Rule)}" for item in error.errors()]
     except ValueError as error:
         problems.append(f"{where}: {error}")
     return None
@@ -235,7 +235,8 @@ def _duplicate_ids(rules: Sequence[Rule]) -> list[str]:
     return [f"{name}: this id is used twice" for name in duplicates]
 
 
-def _describe(item: Any) -> str:
+def _describe(item: Any, model: type[BaseModel]) -> str:
     place = ".".join(str(part) for part in item["loc"])
-    problem = "unknown key" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
-    return f"{place}: {problem}" if place else str(problem)
+    unknown = item["type"] == "extra_forbidden"
+    problem = "unknown key" + validation.suggestion(model, item["loc"]) if unknown else validation.describe(item)
+    return f"{place}: {problem}" if place else problem

@@ -24,6 +24,7 @@ from sidecar.limits import OverBudget
 from sidecar.protocols import RouteKind
 from sidecar.server.body import Oversize, content_coding, decode_body, read_body, reserve_parsing, run_off_loop
 from sidecar.server.headers import is_websocket
+from sidecar.server.middleware import HINT
 from sidecar.util import json
 
 _FORMS = frozenset({RouteKind.MULTIPART, RouteKind.FILES})
@@ -118,7 +119,9 @@ class RequestReader:
             raise UpgradeRefused("Websockets are not served (inline.websockets): use plain HTTP.")
         if route.kind is RouteKind.UNKNOWN:
             if self._failure.unknown_route == "block" and not self._monitor:
-                raise RouteNotAllowed("This method and path are not served (inline.routes, failure.unknown_route).")
+                raise RouteNotAllowed(
+                    f"This method and path are not served (inline.routes, failure.unknown_route). {HINT}"
+                )
             return "unknown_route"
         if route.kind is RouteKind.FILES and self._inline.files != "scan_jsonl":
             if self._inline.files == "deny" and not self._monitor:

@@ -23,6 +23,7 @@ from sidecar.scan import cache as verdicts
 from sidecar.scan import shadow
 from sidecar.scan.cache import CachedLayer, ReportCache
 from sidecar.scan.engine import ANY_SCORE, Engine, EngineConfig, ExceptionLookup, Stage
+from sidecar.scan.exception_patterns import PatternExceptions
 from sidecar.storage import Disagreements
 from sidecar.types import Action, Dependency, LayerName
 from sidecar.util import logs
@@ -223,4 +224,5 @@ def _engine_config(settings: Settings, rules: Policy, *, early: bool) -> EngineC
             name: frozenset(override.layers) for name, override in models.items() if override.layers is not None
         },
         early=early,
+        exceptions=PatternExceptions(settings.exceptions) if settings.exceptions else None,
     )

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sidecar.scan.exception_patterns import PatternExceptions
 from sidecar.types import (
     Action,
     Finding,
@@ -48,6 +49,7 @@ class EngineConfig:
     model_thresholds: Mapping[str, float] = field(default_factory=dict)
     model_layers: Mapping[str, frozenset[LayerName]] = field(default_factory=dict)
     early: bool = False
+    exceptions: PatternExceptions | None = None
 
     def deadline_of(self, request: ScanRequest) -> float:
         """Seconds for this request. Texts with non-ASCII characters (2 or 3 bytes each) count double."""

@@ -33,6 +33,7 @@ from sidecar.scan.aggregation import (
     round_score,
     threats,
 )
+from sidecar.scan.exception_patterns import merge
 from sidecar.scan.fusion import fuse_hints
 from sidecar.types import (
     Action,
@@ -138,10 +139,13 @@ class Engine:
             by_model.find(self.config.model_thresholds, request.model) if caller.threshold is None else caller.threshold
         )
         threshold = self.config.threshold if override is None else override
+        patterns = self.config.exceptions
+        request, excepted = patterns.apply(request, caller.key_id) if patterns else (request, ())
         thresholds = self.config.thresholds_for(request.segments, override)
         exceptions = self._exceptions.rules_for(request.segments, caller.key_id) if self._exceptions else ()
         if exceptions:
             request = _without_excepted_texts(request, exceptions)
+        exceptions = merge(exceptions, excepted) if excepted else exceptions
         if exceptions or caller.rule_changes:
             # A layer could stop early at a finding that no longer decides, so every layer reads everything.
             caller = replace(caller, thorough=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sidecar.config import Settings
 from sidecar.extraction.extraction import Extraction
+from sidecar.extraction.tool_names import tool_names
 from sidecar.types import LayerName, ScanRequest, Segment, Source
 from sidecar.util import by_model
 
@@ -32,6 +33,7 @@ class Selector:
         self._settings = settings
         self._sources = None if settings.models else sources_read(settings)
         """The sources that are read whatever the model."""
+        self._names_tools = any(terms.tool for terms in settings.exceptions)
 
     def select(self, extraction: Extraction, additional: Iterable[Segment] = ()) -> ScanInput:
         """The texts of an extraction that are to be scanned, and `additional` ones."""
@@ -40,7 +42,8 @@ class Selector:
         skipped = () if scanned == ALL_SOURCES else {segment.source for segment in candidates} - scanned
         segments = tuple(segment for segment in candidates if segment.source in scanned) if skipped else candidates
         unscanned = tuple(str(source) for source in Source if source in skipped) if skipped else ()
-        return ScanInput(ScanRequest(segments, extraction.system_prompt, extraction.model), unscanned)
+        tools = tool_names(extraction.document) if self._names_tools else {}
+        return ScanInput(ScanRequest(segments, extraction.system_prompt, extraction.model, tools=tools), unscanned)
 
 
 def select(settings: Settings, extraction: Extraction, additional: Iterable[Segment] = ()) -> ScanInput:

@@ -86,6 +86,14 @@ def sidecar_key(received: MultiMapping[str]) -> str | None:
     return next((value for value in _credentials(received) if value.startswith(KEY_PREFIX)), None)
 
 
+def scan_key(received: MultiMapping[str]) -> str | None:
+    """The key of a request to the scan API: `X-API-Key`, which decides where it is sent, else a bearer token."""
+    if "X-API-Key" in received:
+        return received["X-API-Key"]
+    scheme, _, value = received.get("Authorization", "").strip().partition(" ")
+    return value.strip() if scheme.lower() == "bearer" else None
+
+
 def is_websocket(received: MultiMapping[str]) -> bool:
     """Whether the client requests an upgrade to a websocket."""
     return "Upgrade" in received and any("websocket" in value.lower() for value in received.getall("Upgrade", ()))

@@ -32,6 +32,7 @@ from sidecar.util import logs
 
 _log = logs.get("web")
 UNTRACED = frozenset({"/health", "/ready", "/startup", "/metrics"})
+HINT = "The scan API is described at /openapi.json, models are below /v1, the dashboard is on the admin port."
 SIDECAR_PATHS = frozenset({"/", "/api", "/health", "/ready", "/startup", "/metrics", "/openapi.json"})
 
 
@@ -44,7 +45,8 @@ def no_route_error(request: web.Request, served: Iterable[str]) -> RequestError:
     """A 404, or a 405 if the path is served with another method."""
     if request.path in set(served):
         return _MethodNotAllowed("This route does not take that method.")
-    return _NoSuchRoute("There is no such route.")
+    hint = f" {HINT}" if request.path in {"/", "/api"} else ""
+    return _NoSuchRoute(f"There is no such route.{hint}")
 
 
 def new_decision_id() -> str:

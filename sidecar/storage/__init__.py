@@ -96,6 +96,11 @@ class Store:
         """
         return cls(await Database.open(url, connections=connections, migrated=migrated))
 
+    @classmethod
+    async def try_connect(cls, url: str) -> str | None:
+        """Connect and change nothing. Returns the problem, if there is one."""
+        return await Database.try_connect(url)
+
     async def close(self) -> None:
         """Close all connections."""
         await self._database.close()

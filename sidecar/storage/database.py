@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -74,6 +75,21 @@ class Database:
             await database.close()
             raise
         return database
+
+    @classmethod
+    async def try_connect(cls, url: str) -> str | None:
+        """Connect and change nothing; of a SQLite file only its permissions are read. Returns the problem, if any."""
+        if not url.startswith(("postgresql://", "postgres://")):
+            return _file_problem(Path(url.removeprefix("sqlite:///")))
+        try:
+            database = _postgresql(url, TIMEOUT, CONNECTIONS)
+            try:
+                await database.ping()
+            finally:
+                await database.close()
+        except StoreError as error:
+            return str(error)
+        return None
 
     @property
     def is_sqlite(self) -> bool:
@@ -234,6 +250,14 @@ async def _sqlite(url: str, time_limit: float, connections: int) -> Database:
     event.listen(engine.sync_engine, "begin", _begin)
     event.listen(engine.sync_engine, "invalidate", _on_invalidate)
     return Database(engine, f"SQLite file {path}", time_limit)
+
+
+def _file_problem(path: Path) -> str | None:
+    if not path.parent.is_dir():
+        return f"SQLite file {path}: there is no such folder"
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.R_OK | os.W_OK)):
+        return f"SQLite file {path}: not writable"
+    return None
 
 
 def _prepare(path: str, time_limit: float) -> None:

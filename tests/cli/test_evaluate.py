@@ -85,3 +85,46 @@ def test_eval_refuses_layers_that_it_cannot_run(home: Path, layers: str) -> None
     """An unknown layer, or a judge without a URL, is an error and not an empty result."""
     done = evaluate(home, [{"text": "x", "benign": True}], "--layers", layers)
     assert (done.exit_code, layers in done.stderr) == (2, True)
+
+
+def test_eval_reads_what_evaluators_have_and_lists_what_was_wrong(home: Path, tmp_path: Path) -> None:
+    """A CSV file, and plain lines with the label of the option; control characters are escaped."""
+    lines = ("text,label", f'"{ATTACK}",attack', "Quiet \x1b[31m one,attack", "Cake,benign")
+    (tmp_path / "rows.csv").write_text("\n".join(lines), "utf-8")
+    config = ("--config", str(home / "config.yaml"))
+    shown = CliRunner().invoke(main, ["eval", str(tmp_path / "rows.csv"), "--errors", *config], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0, shown.stderr
+    assert r"Quiet \x1b[31m one" in shown.stdout
+    assert "missed attack" in shown.stdout
+    assert "\x1b" not in shown.stdout
+    (tmp_path / "attacks.txt").write_text(f"{ATTACK}\nQuiet\n", "utf-8")
+    done = CliRunner().invoke(
+        main, ["eval", str(tmp_path / "attacks.txt"), "--label", "attack", "--errors", "--json", *config]
+    )
+    figures = json.loads(done.stdout)
+    assert (figures["attacks"]["rate"], [one["text"] for one in figures["errors"]]) == (0.5, ["Quiet"])
+
+
+def test_eval_says_how_many_lines_had_no_label(home: Path) -> None:
+    """They count nowhere, and are not silent."""
+    assert "1 units had no label" in evaluate(home, [LABELLED, {"text": "x"}]).stdout
+
+
+def test_eval_refuses_an_unknown_label_with_its_line(home: Path) -> None:
+    """Exit code 2, before anything is scanned."""
+    done = evaluate(home, [LABELLED, {"text": "x", "labels": ["prompt_injektion"]}])
+    assert (done.exit_code, "line 2: labels: 'prompt_injektion'" in done.stderr) == (2, True)
+
+
+def test_two_runs_are_compared(home: Path, tmp_path: Path) -> None:
+    """By the lines of `--out`, as a table and as JSON; a page with plots is written beside."""
+    before, after, page = (str(tmp_path / name) for name in ("a.jsonl", "b.jsonl", "r.html"))
+    config = ("--config", str(home / "config.yaml"))
+    evaluate(home, [LABELLED, HARMLESS], "--out", before, "--html", page)
+    assert "<svg" in Path(page).read_text("utf-8")
+    evaluate(home, [{**LABELLED, "text": "Bake a cake."}, HARMLESS], "--out", after)
+    shown = CliRunner().invoke(main, ["eval", "diff", before, after, *config])
+    assert (shown.exit_code, "newly missed (1): a" in shown.stdout) == (0, True), shown.stderr
+    figures = json.loads(CliRunner().invoke(main, ["eval", "diff", before, after, "--json", *config]).stdout)
+    assert (figures["attack"]["lost"], figures["benign"]["gained"]) == (["a"], [])
+    assert CliRunner().invoke(main, ["eval", "diff", before]).exit_code == 2

@@ -21,7 +21,10 @@ from tools import manual
 
 EVERY = list(manual.commands(main))
 LINES = [(name, line) for name, lines in EXAMPLES.items() for line in lines]
-FILES = ("production.yaml", "deployment.yaml", "labelled.jsonl", "labelled.jsonl.gz", "benign.txt")
+FILES = (
+    *("production.yaml", "deployment.yaml", "protected.yaml", "training.yaml"),
+    *("labelled.jsonl", "labelled.jsonl.gz", "benign.txt"),
+)
 
 
 def test_every_command_has_examples_and_every_example_a_command() -> None:

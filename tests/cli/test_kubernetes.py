@@ -20,7 +20,7 @@ def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """`sidecar` with these arguments."""
     command = [sys.executable, "-m", "sidecar", *arguments]
     return subprocess.run(
-        command, input=stdin, capture_output=True, text=True, env=clean_environment(), timeout=100, check=False
+        command, input=stdin, capture_output=True, text=True, env=clean_environment(), timeout=250, check=False
     )
 
 
@@ -35,13 +35,47 @@ def test_manifests_in_manifests_out_and_twice_is_once(tmp_path: Path) -> None:
         documents[0],
         inject(workload("CronJob"), Options(options[1], secret="llm", app_env=True)),
     ]
-    assert run("inject", *options, stdin=once.stdout).stdout == once.stdout
+    assert once.stderr.splitlines()[0].startswith("skipped  Service/without a name")
+    assert once.stderr.splitlines()[1].startswith("injected  CronJob/x")
+    assert run("inject", stdin=once.stdout).stdout == once.stdout
+
+
+def test_an_upgrade_keeps_the_key_and_removing_gives_the_manifest_back() -> None:
+    """The new image is all that changes; an empty option removes what it named."""
+    first = run("inject", "--secret", "llm", "--app-env", stdin=yaml.safe_dump(workload("Deployment"))).stdout
+    upgraded = run("inject", "--image", "registry.example/prompt-sidecar:0.2.0", stdin=first).stdout
+    assert upgraded == first.replace("prompt-sidecar:0.1.0", "registry.example/prompt-sidecar:0.2.0")
+    assert "upstream-key" not in run("inject", "--secret", "", stdin=upgraded).stdout
+    assert "OPENAI_BASE_URL" not in run("inject", "--no-app-env", stdin=upgraded).stdout
+    removed = run("uninject", stdin=upgraded)
+    assert (removed.returncode, removed.stderr.startswith("removed  Deployment/x")) == (0, True)
+    assert "prompt-sidecar" not in removed.stdout
+
+
+def test_an_object_that_fails_is_named_and_left_out_and_the_others_are_written() -> None:
+    """Exit code 2; what follows in a pipe never gets the object without its sidecar."""
+    on_node = workload("DaemonSet", {"spec": {"hostNetwork": True, "containers": [{"name": "a"}]}})
+    done = run("inject", stdin=yaml.safe_dump_all([on_node, workload("Job")]))
+    assert (done.returncode, "failed  DaemonSet/x: hostNetwork" in done.stderr) == (2, True)
+    assert [document["kind"] for document in yaml.safe_load_all(done.stdout)] == ["Job"]
+
+
+def test_a_kind_of_ones_own_is_injected_where_the_option_says() -> None:
+    """Without the option it is skipped, and the line names it."""
+    own = {"apiVersion": "x.io/v1", "kind": "Train", "metadata": {"name": "t"}, "spec": workload("Job")["spec"]}
+    skipped = run("inject", stdin=yaml.safe_dump(own))
+    assert "--path Train=spec.template" in skipped.stderr
+    done = run("inject", "--path", "Train=spec.template", stdin=yaml.safe_dump(own))
+    assert (done.returncode, "injected  Train/t" in done.stderr) == (0, True)
+    assert run("inject", "--path", "Train", stdin=yaml.safe_dump(own)).returncode == 2
 
 
 @pytest.mark.parametrize(
     ("stdin", "arguments", "message"),
     [
         ("a: [", (), "cannot be read"),
+        ("a: 1\na: 2", (), "line 2, 'a' is set twice"),
+        ("", (), "there are no manifests"),
         ("kind: Pod", (), "no pod with containers"),
         ("kind: Service", ("--upstream", "ftp://x"), "upstream-url"),
     ],

@@ -78,6 +78,14 @@ def test_only_plain_http_that_leaves_the_pod_can_be_redirected() -> None:
     assert len(raised.value.problems) == 3
 
 
+def test_an_upstream_without_a_host_is_one_problem() -> None:
+    """By default the upstream is the echo: it is no host that `listen.hosts` could name."""
+    with pytest.raises(ConfigError) as caught:
+        port_of(Settings())
+    assert len(caught.value.problems) == 1
+    assert "None" not in str(caught.value)
+
+
 def test_networks_are_matched_by_their_version_and_told_once() -> None:
     """One line for IPv4, one for IPv6, overlaps joined; without networks one line for everywhere."""
     networks = [ip_network(text) for text in ("10.0.0.0/8", "10.1.0.0/16", "fd00::/8")]

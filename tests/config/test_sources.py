@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from sidecar.config.sources import override, read_file
+from sidecar.config.sources import override, read_file, unknown_variables
 from sidecar.errors import ConfigError
 
 
@@ -30,6 +30,30 @@ def merged(values: dict[str, Any], **environ: str) -> tuple[dict[str, Any], list
     problems: list[str] = []
     override(values, {f"SIDECAR__{name}": value for name, value in environ.items()}, problems, SampleSettings)
     return values, problems
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("SIDECAR_PART_WORD", "x", "did you mean SIDECAR__PART__WORD?"),
+        ("SIDECAR_PART__WORD", "x", "did you mean SIDECAR__PART__WORD?"),
+        ("sidecar_part_wort", "x", "did you mean SIDECAR__PART__WORD?"),
+        ("SIDECAR_ZEBRA", "x", "settings begin with SIDECAR__"),
+        ("SIDECAR_PORT", "9000", "settings begin with SIDECAR__"),
+    ],
+)
+def test_a_variable_that_only_looks_like_a_setting_is_named(name: str, value: str, meant: str) -> None:
+    """With the name that was probably meant, where there is one."""
+    (message,) = unknown_variables({name: value}, SampleSettings)
+    assert message.startswith(f"{name}: sets nothing")
+    assert message.endswith(meant)
+
+
+def test_variables_of_others_are_not_named() -> None:
+    """Settings, the client's key, and those that Kubernetes makes for a Service called sidecar."""
+    names = ("SIDECAR__MODE", "SIDECAR_API_KEY", "SIDECAR_SERVICE_HOST", "SIDECAR_SERVICE_PORT_HTTP", "PATH")
+    made = {"SIDECAR_PORT": "tcp://10.0.0.1:80", "SIDECAR_PORT_80_TCP_ADDR": "10.0.0.1"}
+    assert unknown_variables({**dict.fromkeys(names, "x"), **made}, SampleSettings) == []
 
 
 def test_the_environment_overrides_the_file() -> None:

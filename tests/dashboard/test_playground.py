@@ -34,7 +34,7 @@ async def test_the_command_to_copy_sends_the_same_prompt(site: DashboardSite) ->
     page = await site.ada.post("/playground", {"prompt": prompt, "system_prompt": "Be kind."})
     command = html.unescape(page.body.partition('id="curl" tabindex="0">')[2].partition("</pre>")[0])
     pasted = command.replace("curl", "printf '%s\\n'", 1)
-    shell = await asyncio.create_subprocess_exec("sh", "-c", pasted, stdout=-1, env={"SIDECAR_KEY": "psk_1"})
+    shell = await asyncio.create_subprocess_exec("sh", "-c", pasted, stdout=-1, env={"SIDECAR_API_KEY": "psk_1"})
     *before, sent = (await shell.communicate())[0].decode().splitlines()
     assert json.loads(sent) == {"prompt": prompt, "system_prompt": "Be kind."}
     assert "X-API-Key: psk_1" in before

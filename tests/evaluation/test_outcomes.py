@@ -62,6 +62,7 @@ async def test_what_cannot_be_scanned_is_marked_as_such() -> None:
     assert (late.blocked, late.unscanned, late.cause) == (False, True, "deadline")
     ids = Row("e", "", frozenset(), True, body={"model": "m", "input": [[1, 2]]}, operation="/embeddings")
     assert (await outcome(ids)).line() | {"latency_ms": 0} == {
+        "label": "benign",
         "id": "e",
         "risk_score": 0.0,
         "action": "block",

@@ -77,17 +77,45 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path, content: 
 
 
 @pytest.mark.parametrize(
-    "line", [{"labels": ["benign"]}, {"labels": ["attack", "jailbreak"]}, {"labels": [["jailbreak"]]}]
+    "line",
+    [
+        {"labels": ["benign"]},
+        {"labels": ["attack", "jailbreak"]},
+        {"labels": [["jailbreak"]]},
+        {"label": "bad"},
+        {"label": 2},
+        {"label": "attack", "benign": True},
+        {"labels": ["jailbreak"], "benign": True},
+    ],
 )
-def test_a_label_that_does_not_exist_is_an_error(tmp_path: Path, line: dict[str, object]) -> None:
+def test_an_unknown_or_contradictory_label_is_an_error(tmp_path: Path, line: dict[str, object]) -> None:
     """It would count as an attack that nothing catches, or as nothing: the message names it and its line."""
     (tmp_path / "rows.jsonl").write_text(json.dumps({"text": "x", **line}), "utf-8")
     with pytest.raises(ConfigError, match="1 bad line"):
         read_rows(tmp_path / "rows.jsonl")
 
 
+@pytest.mark.parametrize(
+    ("line", "attack", "benign"),
+    [
+        ({"label": "attack"}, True, False),
+        ({"label": "Benign"}, False, True),
+        ({"label": 1}, True, False),
+        ({"label": 0}, False, True),
+        ({"label": "jailbreak"}, True, False),
+        ({"label": "attack", "labels": ["jailbreak"]}, True, False),
+        ({"benign": "true"}, False, True),
+        ({}, False, False),
+    ],
+)
+def test_one_word_says_what_a_line_is(tmp_path: Path, line: dict[str, object], attack: bool, benign: bool) -> None:
+    """The words of other tools' files, or one of the four kinds; a line without any is unlabelled."""
+    first, _ = rows_of(tmp_path, {"text": "x", **line}, {"text": "y", "benign": True})
+    assert (first.attack, first.benign, first.unlabelled) == (attack, benign, not attack and not benign)
+
+
 def test_a_file_without_a_label_is_an_error(tmp_path: Path) -> None:
     """All figures of it would be empty."""
-    (tmp_path / "rows.jsonl").write_text('{"text": "x", "label": "attack"}', "utf-8")
+    (tmp_path / "rows.jsonl").write_text('{"text": "x"}', "utf-8")
     with pytest.raises(ConfigError, match="no labelled line"):
         read_rows(tmp_path / "rows.jsonl")

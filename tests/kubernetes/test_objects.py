@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from sidecar.errors import InjectError
 from sidecar.kubernetes.json_patch import json_patch
-from sidecar.kubernetes.objects import inject, inject_all
+from sidecar.kubernetes.objects import Request, inject, inject_all, uninject_all
 from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import NAME
 
@@ -61,14 +62,67 @@ def test_a_newer_image_replaces_the_older_one() -> None:
     assert [container["image"] for container in pod_of(injected)["spec"]["initContainers"]] == ["prompt-sidecar:2"]
 
 
-def test_lists_are_gone_through_and_other_kinds_left_alone() -> None:
-    """A Service, a List with a Deployment, an empty document."""
-    service = {"kind": "Service", "spec": {"ports": []}}
-    injected = inject_all([service, {"kind": "List", "items": [service, workload("Job")]}, None], Options())
-    assert (injected[0], injected[2]) == (service, None)
-    listed: Any = injected[1]
-    assert listed["items"][0] == service
-    assert pod_of(listed["items"][1])["spec"]["initContainers"][0]["name"] == NAME
+def everything_again(document: dict[str, Any], **given: Any) -> dict[str, Any]:
+    """A second injection on the command line, with these options."""
+    kept = frozenset(field.name for field in fields(Options)) - set(given)
+    (result,) = inject_all([document], Request(Options(**given), kept=kept))
+    assert isinstance(result.document, dict)
+    return result.document
+
+
+def test_injecting_again_keeps_what_was_set_before() -> None:
+    """A newer image alone takes neither the key nor the policies nor the application's address away."""
+    options = {"secret": "llm", "policies": "rules", "app_env": True, "upstream": "http://vllm:8000", "redirect": True}
+    first = inject(workload("Deployment"), Options(**options))
+    assert everything_again(first, image="x:2") == inject(workload("Deployment"), Options(image="x:2", **options))
+    removed = everything_again(first, secret=None, redirect=False)
+    assert removed == inject(workload("Deployment"), Options(**{**options, "secret": None, "redirect": False}))
+
+
+def test_injecting_again_keeps_variables_that_somebody_added() -> None:
+    """`mode: monitor` by hand stays; the webhook, which keeps nothing, makes the sidecar anew."""
+    first = inject(workload("Deployment"), Options())
+    own = {"name": "SIDECAR__MODE", "value": "monitor"}
+    pod_of(first)["spec"]["initContainers"][0]["env"].append(own)
+    again = everything_again(first, image="x:2")
+    assert own in pod_of(again)["spec"]["initContainers"][0]["env"]
+    assert own not in pod_of(inject(first, Options()))["spec"]["initContainers"][0]["env"]
+
+
+def test_every_object_has_its_result_and_a_failing_one_does_not_take_the_others_along() -> None:
+    """By kind and name; lists are gone through, empty documents left out."""
+    service = {"kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": []}}
+    on_node = workload("DaemonSet", {"spec": {"hostNetwork": True, "containers": [{"name": "a"}]}})
+    listed = {"kind": "List", "items": [workload("Job"), on_node]}
+    results = inject_all([service, listed, None, "text"], Request(Options()))
+    assert [(result.name, result.state) for result in results] == [
+        ("Service/s", "skipped"),
+        ("Job/x", "injected"),
+        ("DaemonSet/x", "failed"),
+        ("a document", "skipped"),
+    ]
+    assert results[0].document == service
+    assert (results[2].document, "hostNetwork" in results[2].reason) == (None, True)
+    again = inject_all([results[1].document], Request(Options()))
+    assert [result.state for result in again] == ["unchanged"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_removing_gives_the_pod_back(kind: str) -> None:
+    """All but a longer grace period; one that was made by hand, and one without a sidecar, stay."""
+    app = {"name": "app", "image": "app:1", "env": [{"name": "A", "value": "1"}]}
+    before = workload(kind, {"metadata": {}, "spec": {"containers": [app], "terminationGracePeriodSeconds": 90}})
+    options = Options(secret="llm", app_env=True, redirect=True, upstream="http://x")
+    (result,) = uninject_all([inject(before, options)], {})
+    assert (result.state, pod_of(result.document)["spec"]) == ("removed", pod_of(before)["spec"])  # type: ignore[arg-type]
+    (untouched,) = uninject_all([before], {})
+    assert (untouched.state, untouched.document) == ("skipped", before)
+
+
+def test_an_injected_pod_has_the_label_that_the_monitor_selects() -> None:
+    """However it was asked for; its own labels stay."""
+    metadata = pod_of(inject(workload("Deployment"), Options()))["metadata"]
+    assert metadata["labels"] == {"app": "chat", "prompt-sidecar/status": "injected"}
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])

@@ -238,4 +238,17 @@ def test_every_alert_queries_existing_series(rule: dict[str, Any]) -> None:
     assert rule["expr"].count("(") == rule["expr"].count(")")
     assert re.fullmatch(r"\d+[mh]", rule["for"])
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
-    assert set(rule["annotations"]) == {"summary", "description"}
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+
+
+def test_every_alert_links_to_its_section_of_the_runbook() -> None:
+    """By its own name; no section is without an alert."""
+    sections = re.findall(r"^## (\w+)$", (OBSERVABILITY.parent / "runbook.md").read_text("utf-8"), re.MULTILINE)
+    assert sections == [rule["alert"] for rule in rules()]
+    for rule in rules():
+        assert rule["annotations"]["runbook_url"].endswith(f"docs/runbook.md#{rule['alert'].lower()}")
+
+
+def test_no_series_has_a_twin_with_its_time_of_creation(rules_sidecar: SidecarProcess) -> None:
+    """Each counter and histogram would have one."""
+    assert "_created" not in httpx.get(f"{rules_sidecar.admin}/metrics").text

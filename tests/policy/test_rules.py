@@ -96,23 +96,28 @@ def test_the_revision_names_the_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("score: 0.9", "score: 1.9", "T-1: score: Input should be less than or equal to 1"),
+        ("score: 0.9", "score: 1.9", "T-1: score: must be at most 1.0, not 1.9"),
         ("title: A test", "titel: A test", "T-1: titel: unknown key"),
-        ("    match: [Drop the orders.]\n", "", "T-1: match: Field required"),
+        ("    match: [Drop the orders.]\n", "", "T-1: match: is missing"),
         ("[Drop the ball.]", "[]", "T-1: needs at least one match and one no_match line"),
         ("    no_match", "    similar_to: [x]\n    no_match", "needs exactly one of patterns, hidden_in"),
         ("\\b{cancel}", "(\\b{cancel}", "T-1: pattern"),
         ("{cancel} the", "{nothing} the", "T-1: {nothing} is not defined under words"),
         ("'rules|orders'", "'rules|{orders}'", "defined by themselves"),
-        ("id: T-1", "id: t1", "t1: id: String should match pattern"),
-        ("prompt_injection", "mischief", "family: Input should be"),
+        ("id: T-1", "id: t1", "t1: id: does not have the form"),
+        ("prompt_injection", "mischief", "family: must be"),
         ("    no_match", "    context: [x]\n    no_match", "context and context_score belong together"),
-        ("rules:", "rulez:", "rulez: unknown key"),
+        ("rules:", "rulez:", "rulez: unknown key; did you mean rules?"),
+        (
+            "    no_match",
+            "    no_match: [a]\n    no_match",
+            "line 13, 'no_match' is set twice, first in line 12",
+        ),
         ("    no_match", "    status: stable\n    no_match", "`stable` is now called `block`"),
         (
             "    no_match",
             "    status: blocks\n    no_match",
-            "status: Input should be 'block', 'fallback',",
+            "status: must be 'block', 'fallback',",
         ),
     ],
 )
@@ -129,7 +134,7 @@ def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
     second = write(tmp_path, "family: [", "b.yaml")
     text = problems(first, second, tmp_path / "none.yaml")
     assert "a.yaml: T-1" in text
-    assert "b.yaml: while parsing" in text
+    assert "b.yaml: line 2, " in text
     assert "none.yaml: No such file" in text
     assert "T-1: this id is used twice" in problems(write(tmp_path, GOOD, "c.yaml"), write(tmp_path, GOOD, "d.yaml"))
 

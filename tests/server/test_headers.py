@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
-from sidecar.server.headers import client_headers, is_websocket, sidecar_key, upstream_headers
+from sidecar.server.headers import client_headers, is_websocket, scan_key, sidecar_key, upstream_headers
 
 
 def forwarded(*fields: tuple[str, str], decoded: bool = False) -> list[tuple[str, str]]:
@@ -86,3 +86,23 @@ def test_of_an_answer_only_what_belongs_to_the_connection_stays_up() -> None:
 def test_who_asks_for_a_socket(value: str, *, asks: bool) -> None:
     """Only an upgrade to a websocket is recognized; others are ignored."""
     assert is_websocket(CIMultiDict({"Upgrade": value})) is asks
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ([("X-API-Key", "psk_a")], "psk_a"),
+        ([("Authorization", "Bearer psk_b")], "psk_b"),
+        ([("Authorization", "bearer  psk_b ")], "psk_b"),
+        ([("Authorization", "Bearer psk_b"), ("X-API-Key", "psk_a")], "psk_a"),
+        ([("Authorization", "Bearer psk_b"), ("X-API-Key", "")], ""),
+        ([("Authorization", "Basic psk_b")], None),
+        ([("Authorization", "psk_b")], None),
+        ([], None),
+    ],
+)
+def test_a_scan_takes_a_key_or_a_bearer_token_and_the_key_decides(
+    fields: list[tuple[str, str]], key: str | None
+) -> None:
+    """Whatever the other says; other schemes are no keys."""
+    assert scan_key(CIMultiDict(fields)) == key

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import servers
 from aiohttp import ClientSession, web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import TestServer, make_mocked_request
 
 from sidecar import limits
 from sidecar.auth.api_keys import KeyRing, generate
 from sidecar.config import Settings
 from sidecar.errors import Unavailable
 from sidecar.limits import Limiter, MemoryBudget, MemoryLimiter
-from sidecar.server.middleware import Gatekeeper, error_boundary
+from sidecar.server.middleware import Gatekeeper, error_boundary, no_route_error
 from sidecar.server.responses import KEY_ID
 from sidecar.storage import Store
 
@@ -189,3 +189,10 @@ async def test_a_claimed_address_is_no_way_around_the_limit(limiter: Limiter, tm
     """By default X-Forwarded-For is ignored."""
     async with gate(tmp_path, limiter, auth={"failures": "2/hour"}) as running:
         assert [(await running.ask("junk", f"203.0.113.{n}"))[0] for n in range(4)] == [401, 401, 429, 429]
+
+
+@pytest.mark.parametrize(("path", "hinted"), [("/", True), ("/api", True), ("/api/v1/none", False)])
+def test_the_root_of_the_port_says_where_things_are(path: str, *, hinted: bool) -> None:
+    """Who opens the port in a browser is led on; a mistyped route is not explained."""
+    error = no_route_error(make_mocked_request("GET", path), [])
+    assert (error.status, "/openapi.json" in error.detail) == (404, hinted)

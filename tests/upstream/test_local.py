@@ -142,3 +142,15 @@ async def test_a_model_that_cannot_be_loaded_is_a_configuration_error(tmp_path: 
     """Not a traceback of the child."""
     with pytest.raises(ConfigError, match="did not start"):
         await LocalUpstream.start(Settings(url="local://"), model=tmp_path / "missing.gguf")
+
+
+async def test_an_answer_that_takes_too_long_is_a_504_that_says_why() -> None:
+    """Within a minute as served; here the patience is shorter than four thousand words take."""
+    upstream = await LocalUpstream.start(Settings(url="local://", connect_timeout=2.0), patience=0.001)
+    try:
+        with pytest.raises(UpstreamError, match="did not answer within a minute") as caught:
+            async with upstream.send(post({**CHAT, "max_tokens": 4000, "ignore_eos": True})):
+                pass
+        assert caught.value.status == 504
+    finally:
+        await upstream.close()

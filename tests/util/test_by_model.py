@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from inline_proxy import CHAT
 
-from sidecar.cli.output import warnings
+from sidecar.cli.setting_warnings import warnings
 from sidecar.config import ModelOverrides, Settings
 from sidecar.config import Upstream as UpstreamSettings
 from sidecar.extraction.extraction import extract
@@ -107,4 +107,4 @@ def test_layers_that_read_nothing_are_refused_at_the_start(settings: dict[str, A
     with pytest.raises(ValueError, match=r"models\.m\.layers"):
         Settings.model_validate(settings)
     empty = Settings.model_validate({"models": {"m": {"layers": []}}})
-    assert any("models.m.layers" in line for line in warnings(empty))
+    assert any("models.m.layers" in line for line in warnings(empty, {}))

@@ -1,0 +1,112 @@
+"""The command `sidecar doctor`: whether the pods of a manifest or of a namespace are protected by the sidecar."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from sidecar.cli import output
+from sidecar.cli.common import JSON, async_command, emit
+from sidecar.errors import YAML_ERRORS, ConfigError, InjectError, SidecarError
+from sidecar.util import yaml
+
+if TYPE_CHECKING:
+    from sidecar.kubernetes.inspection import Finding
+
+KUBECTL_SECONDS = 60
+_COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
+Report = list[tuple[str, "list[Finding]"]]
+
+
+@click.command("doctor")
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), required=False)
+@click.option("-n", "--namespace", help="The pods of this namespace, by kubectl.")
+@click.option("-l", "--selector", help="With --namespace: only pods with these labels.")
+@JSON
+@async_command
+async def doctor(file: Path | None, namespace: str | None, selector: str | None, as_json: bool) -> int:
+    """Look at the pods of a FILE (manifests, or `kubectl get pods -o json`) or of a namespace.
+
+    Shows for each pod the sidecar, its state, ports, upstream and key, and whether the application is led to it.
+    Exit code 0: every pod is protected, 1: an error was found, 2: nothing could be examined.
+    """
+    if (file is None) == (namespace is None):
+        raise ConfigError("sidecar doctor", ["name a FILE (- for standard input) or a --namespace"])
+    text = _ask_kubectl(namespace, selector) if namespace else _read(file)
+    report = _examine(text)
+    if not report:
+        raise SidecarError("there are no pods in it")
+    if as_json:
+        emit([{"pod": name, "findings": [one._asdict() for one in found]} for name, found in report])
+    else:
+        _show(report)
+    return 1 if any(one.level == "error" for _, found in report for one in found) else 0
+
+
+def _read(file: Path | None) -> str:
+    try:
+        return sys.stdin.read() if str(file) == "-" else Path(str(file)).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise ConfigError(f"{file} cannot be read", [reason]) from None
+
+
+def _ask_kubectl(namespace: str, selector: str | None) -> str:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        way = f"kubectl get pods -n {namespace} -o json | sidecar doctor -"
+        raise SidecarError(f"kubectl is not on the PATH; where it is, run: {way}")
+    command = [kubectl, "get", "pods", f"--namespace={namespace}", "--output=json"]
+    command += [f"--selector={selector}"] if selector else []
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=KUBECTL_SECONDS, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise SidecarError(f"kubectl did not answer within {KUBECTL_SECONDS} s") from None
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()  # the last one is for people
+        raise SidecarError(f"kubectl failed: {lines[-1][:300] if lines else f'exit code {done.returncode}'}")
+    return done.stdout.decode(errors="replace")
+
+
+def _examine(text: str) -> Report:
+    try:
+        documents = yaml.load_all(text)
+    except (yaml.YamlError, *YAML_ERRORS) as error:
+        raise ConfigError("the pods cannot be read", [yaml.describe(error)]) from None
+    listed = [item for document in documents if isinstance(document, dict) for item in _items(document)]
+    try:
+        return [entry for item in listed for entry in _findings(item)]
+    except (InjectError, AttributeError, TypeError) as error:
+        raise ConfigError("the pods cannot be read", [" ".join(str(error).split())[:200]]) from None
+
+
+def _items(document: dict[str, Any]) -> list[dict[str, Any]]:
+    listed = document.get("items") if str(document.get("kind")).endswith("List") else [document]
+    return [item for item in listed or [] if isinstance(item, dict)]
+
+
+def _findings(document: dict[str, Any]) -> Report:
+    from sidecar.kubernetes.inspection import inspect  # noqa: PLC0415 - a server does without
+    from sidecar.kubernetes.templates import path_of, pods  # noqa: PLC0415
+
+    # In a PodList the entries may lack their kind.
+    typed = document if "kind" in document else {"kind": "Pod", **document}
+    path = path_of(typed, {})
+    if path is None:
+        return []
+    metadata = typed.get("metadata") or {}
+    name = f"{typed['kind']}/{metadata.get('name') or metadata.get('generateName') or 'without a name'}"
+    return [(name, inspect({**pod.holder, "spec": pod.spec})) for pod in pods(typed, path)]
+
+
+def _show(report: Report) -> None:
+    for name, found in report:
+        output.out.print(f"[bold]{escape(name)}[/]")
+        for level, text in found:
+            output.out.print(f"  [{_COLOURS[level]}]{level}[/]  {escape(text)}")

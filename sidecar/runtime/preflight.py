@@ -1,0 +1,154 @@
+"""What a start would refuse, found without starting: files, extras and addresses that the settings name.
+
+`problems` opens no connection. `connections` tries each one and changes nothing; a start with an upstream, judge or
+Redis that does not answer is possible, so that these are problems of today, not of the settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+from sidecar import limits, upstream
+from sidecar.auth.api_keys import read_pepper
+from sidecar.config import Settings, Upstream
+from sidecar.errors import ProblemsError, SidecarError
+from sidecar.extraction.token_ids import Vocabularies
+from sidecar.observability import tracing
+from sidecar.runtime.builder import Scanner
+from sidecar.scan import cache
+from sidecar.storage import Store
+from sidecar.types import Dependency
+from sidecar.upstream.http import HttpUpstream
+
+TIMEOUT = 5.0
+Probe = tuple[str, Callable[[], Awaitable[str | None]]]
+
+
+async def problems(settings: Settings) -> list[str]:
+    """Everything that a start would refuse beside policies and models."""
+    checks = (_pepper, _upstreams, _limits, _cache, _vocabularies, _telemetry, _extras, _store_file)
+    return [problem for check in checks for problem in await _problems_of(check, settings)]
+
+
+async def _problems_of(check: Callable[[Settings], Awaitable[None]], settings: Settings) -> Iterable[str]:
+    try:
+        await check(settings)
+    except ProblemsError as error:
+        summary = str(error).partition("\n")[0]
+        return [f"{summary}: {problem}" for problem in error.problems]
+    except SidecarError as error:
+        return [str(error)]
+    return []
+
+
+async def _pepper(settings: Settings) -> None:
+    read_pepper(settings.auth.pepper_file)
+
+
+async def _upstreams(settings: Settings) -> None:
+    for one in _remote(settings):
+        await (await upstream.open(one)).close()
+
+
+async def _limits(settings: Settings) -> None:
+    await (await limits.open(settings.limits.url)).close()
+
+
+async def _cache(settings: Settings) -> None:
+    await (await cache.open(settings.cache, bytes(32), cache.REPORT_CODEC)).close()
+
+
+async def _vocabularies(settings: Settings) -> None:
+    await asyncio.to_thread(Vocabularies, settings.inline.vocabularies)
+
+
+async def _telemetry(settings: Settings) -> None:
+    await (await tracing.start(settings.telemetry))()
+
+
+async def _extras(settings: Settings) -> None:
+    if settings.listen.grpc_port is not None and find_spec("grpc") is None:
+        raise SidecarError("listen.grpc_port: needs the extra: pip install 'prompt-sidecar[grpc]'")
+
+
+async def _store_file(settings: Settings) -> None:
+    if settings.store.url.startswith("sqlite") and (problem := await Store.try_connect(settings.store.url)):
+        raise SidecarError(f"store.url: {problem}")
+
+
+async def connections(settings: Settings, scanner: Scanner) -> AsyncIterator[tuple[str, str | None]]:
+    """Each connection of the settings, with its problem if it cannot be made."""
+    for name, probe in _probes(settings, scanner):
+        yield name, await _in_time(probe)
+
+
+async def _in_time(probe: Callable[[], Awaitable[str | None]]) -> str | None:
+    try:
+        async with asyncio.timeout(2 * TIMEOUT):
+            return await probe()
+    except TimeoutError:
+        return "no answer in time"
+
+
+def _probes(settings: Settings, scanner: Scanner) -> Iterable[Probe]:
+    yield "store", lambda: Store.try_connect(settings.store.url)
+    for one in _remote(settings):
+        yield f"upstream {one.url}", lambda one=one: _try_upstream(one)  # type: ignore[misc]
+    for name, url in (("limits", settings.limits.url), ("cache", settings.cache.url)):
+        if url != "memory://":
+            yield name, lambda url=url: _try_redis(url)  # type: ignore[misc]
+    for name, part in scanner.dependencies:
+        if name == "judge":
+            yield name, lambda part=part: _try_part(part)  # type: ignore[misc]
+    if settings.telemetry.endpoint:
+        yield "telemetry", lambda: _try_address(settings.telemetry.endpoint or "")
+
+
+def _remote(settings: Settings) -> list[Upstream]:
+    """The upstreams over HTTP, each once."""
+    overrides = [terms.merged_with(settings.upstream) for terms in settings.models.values() if terms.upstream]
+    return [one for one in (settings.upstream, *overrides) if one.url.startswith("http")]
+
+
+async def _try_upstream(settings: Upstream) -> str | None:
+    client = await upstream.open(settings)
+    try:
+        if isinstance(client, HttpUpstream):
+            await client.try_connect()
+            return client.problem and client.problem.rpartition(": ")[2]
+        return None
+    finally:
+        await client.close()
+
+
+async def _try_redis(url: str) -> str | None:
+    from redis.asyncio import Redis  # noqa: PLC0415 - an extra
+    from redis.exceptions import RedisError  # noqa: PLC0415
+
+    client = Redis.from_url(url, socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT)
+    try:
+        await client.ping()
+    except (RedisError, OSError) as error:
+        return f"Redis does not answer ({type(error).__name__})"
+    finally:
+        await client.aclose()
+    return None
+
+
+async def _try_part(part: Dependency) -> str | None:
+    await part.probe()
+    return part.problem
+
+
+async def _try_address(url: str) -> str | None:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        _, writer = await asyncio.open_connection(parts.hostname, port)
+    except OSError as error:
+        return f"{parts.hostname}:{port}: {error.strerror or type(error).__name__}"
+    writer.close()
+    return None

@@ -1,0 +1,79 @@
+"""Exceptions of the settings: rules that do not count on texts by their pattern, path or tool (`exceptions`).
+
+A pattern must match a whole text, so that nothing can be appended to an excepted one. A text that is excepted stays
+part of the joined segments: there all rules read it, and the excepted rules a copy without it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from sidecar.config import ExceptionTerms
+from sidecar.extraction.joining import remove_pieces
+from sidecar.policy import compiled
+from sidecar.types import ScanRequest, Segment
+
+Rules = tuple[frozenset[str], ...]
+NOTHING: frozenset[str] = frozenset()
+
+
+class PatternExceptions:
+    """The exceptions of one configuration."""
+
+    def __init__(self, terms: Sequence[ExceptionTerms] = ()) -> None:
+        self._terms = tuple(terms)
+
+    def apply(self, request: ScanRequest, key_id: str | None) -> tuple[ScanRequest, Rules]:
+        """The request, with copies of joined segments where needed, and the excepted rules of each of its segments.
+
+        The rules are empty if no exception applies.
+        """
+        valid = [terms for terms in self._terms if _is_meant(terms, request, key_id)]
+        separate = [NOTHING if one.joined else self._rules(one, valid, request.tools) for one in request.segments]
+        if not any(separate):
+            return request, ()
+        pieces = {one.text: rules for one, rules in zip(request.segments, separate, strict=True) if rules}
+        segments, found = list(request.segments), list(separate)
+        for number, one in enumerate(request.segments):
+            held = {text: rules for text, rules in pieces.items() if remove_pieces(one.text, [text]) != one.text}
+            if one.joined and held:
+                found[number] = NOTHING.union(*held.values())
+                segments.append(replace(one, text=remove_pieces(one.text, held)))
+                found.append(NOTHING)
+        return replace(request, segments=tuple(segments)), tuple(found)
+
+    def _rules(self, segment: Segment, valid: Sequence[ExceptionTerms], tools: Mapping[str, str]) -> frozenset[str]:
+        return frozenset(rule for terms in valid if _covers(terms, segment, tools) for rule in terms.rules)
+
+
+def _is_meant(terms: ExceptionTerms, request: ScanRequest, key_id: str | None) -> bool:
+    is_for_model = terms.model is None or fnmatch.fnmatchcase(request.model or "", terms.model)
+    return is_for_model and terms.key in {None, key_id} and datetime.now(UTC).date() <= terms.until
+
+
+def _covers(terms: ExceptionTerms, segment: Segment, tools: Mapping[str, str]) -> bool:
+    if terms.path is not None and not all(fnmatch.fnmatchcase(path, terms.path) for path in segment.paths):
+        return False
+    if terms.tool is not None and not fnmatch.fnmatchcase(_tool(segment, tools), terms.tool):
+        return False
+    return terms.text is None or bool(compiled(terms.text).fullmatch(segment.text))
+
+
+def _tool(segment: Segment, tools: Mapping[str, str]) -> str:
+    """The tool whose result a segment is part of; empty if it is none."""
+    path = segment.path
+    while path:
+        if path in tools:
+            return tools[path]
+        path = path.rpartition(".")[0]
+    return ""
+
+
+def merge(first: Rules, second: Rules) -> Rules:
+    """The excepted rules of both; one of them may be empty."""
+    if not (first and second):
+        return first or second
+    return tuple(one | other for one, other in zip(first, second, strict=True))

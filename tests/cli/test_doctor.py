@@ -1,0 +1,84 @@
+"""Twin of sidecar/cli/doctor.py: recorded pods, by a file, standard input, or a kubectl that prints them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes.test_inspection import APP, RUNNING, pod
+from kubernetes.test_objects import workload
+from support import clean_environment
+
+from sidecar.kubernetes.objects import inject
+from sidecar.kubernetes.options import Options
+
+
+def listed(*pods: dict[str, Any]) -> str:
+    """As `kubectl get pods -o json` prints them."""
+    named = [{"metadata": {"name": f"p{number}"}, **one} for number, one in enumerate(pods)]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": named})
+
+
+def doctor(*arguments: str, stdin: str = "", path: str | None = None) -> subprocess.CompletedProcess[str]:
+    """`sidecar doctor` with these arguments."""
+    command = [sys.executable, "-m", "sidecar", "doctor", *arguments]
+    environ = {**clean_environment(), **({"PATH": path} if path is not None else {})}
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environ, timeout=250, check=False)
+
+
+def test_a_protected_pod_ends_with_0_and_an_unprotected_one_with_1() -> None:
+    """Each pod by its name, with its findings."""
+    assert doctor("-", stdin=listed(pod(**RUNNING))).returncode == 0
+    mixed = doctor("-", "--json", stdin=listed(pod(**RUNNING), {"spec": {"containers": [APP]}}))
+    shown = {one["pod"]: {finding["level"] for finding in one["findings"]} for one in json.loads(mixed.stdout)}
+    assert (mixed.returncode, shown) == (1, {"Pod/p0": {"ok"}, "Pod/p1": {"error"}})
+
+
+def test_manifests_are_examined_by_the_pods_in_them(tmp_path: Path) -> None:
+    """As `inject` writes them; objects without pods are left out."""
+    injected = inject(workload("CronJob"), Options(app_env=True))
+    (tmp_path / "m.yaml").write_text(yaml.safe_dump_all([{"kind": "Service"}, injected]), "utf-8")
+    done = doctor(str(tmp_path / "m.yaml"))
+    assert (done.returncode, "CronJob/x" in done.stdout) == (0, True), done.stderr
+
+
+def kubectl(folder: Path, script: str) -> str:
+    """A PATH with a kubectl that runs this script."""
+    (folder / "kubectl").write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    (folder / "kubectl").chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def test_a_namespace_is_asked_of_kubectl(tmp_path: Path) -> None:
+    """With its selector; what kubectl says on failure is passed on."""
+    (tmp_path / "pods.json").write_text(listed(pod(**RUNNING)), "utf-8")
+    path = kubectl(tmp_path, f'echo "$@" > {tmp_path}/asked; cat {tmp_path}/pods.json')
+    assert doctor("--namespace", "shop", "-l", "app=x", path=path).returncode == 0
+    asked = (tmp_path / "asked").read_text("utf-8")
+    assert asked == "get pods --namespace=shop --output=json --selector=app=x\n"
+    failed = doctor("-n", "shop", path=kubectl(tmp_path, "echo no cluster >&2; exit 1"))
+    assert (failed.returncode, "no cluster" in failed.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "words"),
+    [
+        ((), "", "name a FILE"),
+        (("-", "-n", "x"), "", "name a FILE"),
+        (("-",), "a: [", "cannot be read"),
+        (("-",), "kind: Service", "there are no pods"),
+        (("-",), '{"kind": "Pod", "spec": {"containers": "many"}}', "cannot be read"),
+        (("/no/such/file",), "", "No such file"),
+        (("-n", "shop"), "", "kubectl get pods -n shop -o json | sidecar doctor -"),
+    ],
+)
+def test_what_cannot_be_examined_is_one_message(arguments: tuple[str, ...], stdin: str, words: str) -> None:
+    """Exit code 2, no traceback; without kubectl the way to do without."""
+    done = doctor(*arguments, stdin=stdin, path="/nowhere")
+    assert (done.returncode, words in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr

@@ -1,0 +1,101 @@
+"""Twin of sidecar/kubernetes/templates.py: custom resources whose pods are where no Deployment has them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from sidecar.errors import InjectError
+from sidecar.kubernetes.objects import Request, inject_all, uninject_all
+from sidecar.kubernetes.options import Options
+from sidecar.kubernetes.templates import hidden_pod, path_of, pods
+from sidecar.util import yaml
+
+APP = {"name": "app", "image": "app:1"}
+POD = {"spec": {"containers": [APP]}}
+
+
+def resource(version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """A custom resource."""
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "spec": deepcopy(spec)}
+
+
+ROLLOUT = resource("argoproj.io/v1alpha1", "Rollout", {"template": POD})
+KNATIVE = resource("serving.knative.dev/v1", "Service", {"template": POD})
+TEMPLATES = {
+    "templates": [
+        {"name": "steps", "steps": []},
+        {"name": "one", "container": APP, "volumes": [{"name": "own"}]},
+        {"name": "code", "script": {**APP, "source": "print(1)"}},
+        {"name": "set", "containerSet": {"containers": [APP, {"name": "b"}]}},
+    ]
+}
+WORKFLOW = resource("argoproj.io/v1alpha1", "Workflow", TEMPLATES)
+CRON = resource("argoproj.io/v1alpha1", "CronWorkflow", {"workflowSpec": TEMPLATES})
+OWN = resource("x.io/v1", "Train", {"workers": [{"template": POD}, {"template": deepcopy(POD)}]})
+
+
+@pytest.mark.parametrize(
+    ("document", "paths", "number"),
+    [
+        (ROLLOUT, {}, 1),
+        (KNATIVE, {}, 1),
+        (WORKFLOW, {}, 3),
+        (CRON, {}, 3),
+        (OWN, {"Train": "spec.workers[].template"}, 2),
+        (OWN, {"Train.x.io": "spec.workers[].template"}, 2),
+    ],
+)
+def test_every_pod_of_a_resource_is_injected_and_given_back(
+    document: dict[str, Any], paths: dict[str, str], number: int
+) -> None:
+    """Twice is once; what else stands in the resource stays."""
+    (result,) = inject_all([document], Request(Options(app_env=True), paths=paths))
+    assert (result.state, str(result.document).count("'--no-first-key'")) == ("injected", number)
+    (again,) = inject_all([result.document], Request(Options(app_env=True), paths=paths))
+    assert (again.state, again.document) == ("unchanged", result.document)
+    (removed,) = uninject_all([result.document], paths)
+    assert without_grace(removed.document) == document
+
+
+def without_grace(value: Any) -> Any:
+    """The same without the grace period, which an injection leaves behind."""
+    if isinstance(value, dict):
+        return {name: without_grace(child) for name, child in value.items() if not name.startswith("terminationGrace")}
+    return [without_grace(child) for child in value] if isinstance(value, list) else value
+
+
+def test_a_knative_service_gets_no_grace_period_and_keeps_its_port() -> None:
+    """Knative refuses the field, and gives its application port 8080 without its declaring it."""
+    (result,) = inject_all([KNATIVE], Request(Options()))
+    assert "terminationGracePeriodSeconds" not in str(result.document)
+    assert "'18080'" in str(result.document)
+
+
+def test_a_core_service_is_no_knative_service() -> None:
+    """Of two kinds with one name only that of the other group has pods."""
+    assert path_of({"apiVersion": "v1", "kind": "Service"}, {}) is None
+    assert path_of({"apiVersion": "apps/v1", "kind": "Deployment"}, {}) == "spec.template"
+
+
+def test_an_unknown_kind_with_a_pod_is_skipped_with_the_option_that_would_inject_it() -> None:
+    """The path is found in the object."""
+    assert hidden_pod(OWN) == "spec.workers[].template"
+    (result,) = inject_all([OWN], Request(Options()))
+    assert (result.state, "--path Train=spec.workers[].template" in result.reason) == ("skipped", True)
+
+
+@pytest.mark.parametrize("path", ["spec.absent", "spec.workers", "spec.workers[].template.spec"])
+def test_a_path_without_a_pod_is_an_error_of_that_object(path: str) -> None:
+    """Never an object without its sidecar."""
+    with pytest.raises(InjectError):
+        pods(OWN, path)
+
+
+def test_a_pod_that_an_alias_of_yaml_repeats_is_injected_once() -> None:
+    """Both places are one object."""
+    shared = yaml.load("kind: Train\nspec: {workers: [&w {template: {spec: {containers: [{name: a}]}}}, *w]}")
+    (result,) = inject_all([shared], Request(Options(), paths={"Train": "spec.workers[].template"}))
+    assert (result.state, str(result.document).count("'--no-first-key'")) == ("injected", 2)
