@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-import re2
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from sidecar.util.units import Rate, parse_byte_rate, parse_duration, parse_rate, parse_size
@@ -172,18 +171,16 @@ class Shadow(Section):
 
 
 def _require_pattern(value: str | None) -> str | None:
+    import re2  # noqa: PLC0415 - only where there is an exception
+
+    options = re2.Options()
+    options.log_errors = False
     try:
-        re2.compile(value or "", _quiet())
+        re2.compile(value or "", options)
     except re2.error as error:
         reason = error.args[0]
         raise ValueError(f"no RE2: {reason.decode() if isinstance(reason, bytes) else reason}") from None
     return value
-
-
-def _quiet() -> re2.Options:
-    options = re2.Options()
-    options.log_errors = False
-    return options
 
 
 class ExceptionTerms(Section):
