@@ -27,7 +27,8 @@ _CHARSETS = re.compile(
 """Charsets that a reader may honour. Others are read by their bytes."""
 _NO_BASE64 = re.compile(r"[^A-Za-z0-9+/_-]")
 _PRINTABLE = re.compile(rb"[\x20-\x7e\x80-\xf4]{20,}")
-_WORDS = re.compile(rb"(?:[A-Za-z\x80-\xf4]{2,}[ ,.]{1,2}){3}[A-Za-z\x80-\xf4]{2}")
+_WORDS = re.compile(rb"(?<![A-Za-z\x80-\xf4])(?:[A-Za-z\x80-\xf4]{2,}+[ ,.]{1,2}){3}[A-Za-z\x80-\xf4]{2}")
+"""Starts at a word alone and gives nothing back: linear in long runs of letters."""
 MAX_PASSAGES, MAX_METADATA = 64, 16_384
 """Passages of media that are read, and their characters together."""
 _CONTROLS = bytes({*range(32), 127} - {9, 10, 12, 13})

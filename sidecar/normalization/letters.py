@@ -27,6 +27,9 @@ _PIECES = re2.compile(r"\pL+|\d+")
 _LINE_LABEL = re2.compile(r"^[\s\d.):*>-]*")
 _NUMBER = r"(?:1[0-9]|2[0-6]|[1-9])"
 
+MAX_CELLS = 20_000
+"""Cells of a table of characters: one long line among many short ones would be read for each of them."""
+
 
 def english_text(words: Iterable[str]) -> str | None:
     """The words as a text, if they are English."""
@@ -82,6 +85,8 @@ def _columns(encoded: str) -> str | None:
     """Lines of single characters, read from top to bottom."""
     rows = [line.split(" ") for line in encoded.splitlines()]
     width = max(map(len, rows))
+    if width * len(rows) > MAX_CELLS:
+        return None
     words = ["".join(row[at] for row in rows if at < len(row)).rstrip(".-_") for at in range(width)]
     return english_text(word.lower() for word in words)
 

@@ -36,7 +36,8 @@ _TABLE |= {ord("ς"): "s", ord("ー"): "", ord("’"): "'"}
 _PAIRS = (("кс", "x"), ("μπ", "b"), ("ντ", "d"), ("ου", "ou"), ("γκ", "g"))
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _SCRIPT = "\u0370-\u03ff\u0400-\u045f\u05d0-\u05ea\u10d0-\u10f0\u16a0-\u16ea\u3041-\u3096\u30a1-\u30fc"
-_RUN = re.compile(rf"[{_SCRIPT}](?:[{_SCRIPT}]|[^\w]{{1,4}}(?=[{_SCRIPT}])){{{MIN_RUN - 1},}}")
+_RUN = re.compile(rf"[{_SCRIPT}](?:[{_SCRIPT}]|[^\w{_SCRIPT}]{{1,4}}(?=[{_SCRIPT}])){{{MIN_RUN - 1},}}")
+"""No character may be both letter and gap, or the search takes exponential time: the ranges hold marks, too."""
 
 
 def transliterated(view: NormalizedText) -> NormalizedText | None:

@@ -230,6 +230,27 @@ def decide_fallbacks(report: LayerReport, is_scored: Sequence[bool]) -> LayerRep
     return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)
 
 
+def decide_split_hits(report: LayerReport, segments: Sequence[Segment]) -> LayerReport:
+    """Let `fallback` findings block that no part of a framed turn holds: the model reads the parts, not the whole."""
+    if len(report.segment_reports) != len(segments) or not any(s.rules_only and not s.joined for s in segments):
+        return report
+    segment_reports = [
+        _with_fallbacks(segment_report) if _is_split(segment, segment_report, segments) else segment_report
+        for segment, segment_report in zip(segments, report.segment_reports, strict=True)
+    ]
+    rebuilt = LayerReport.from_segments(report.layer, segment_reports, report.detail)
+    return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)
+
+
+def _is_split(whole: Segment, report: SegmentReport, segments: Sequence[Segment]) -> bool:
+    """Whether a `fallback` hit of a framed turn lies across its parts."""
+    if not whole.rules_only or whole.joined:
+        return False
+    parts = [part.text for part in segments if whole.path in part.paths and not part.rules_only]
+    hits = (whole.text[f.start : f.end] for f in report.findings if f.fallback and f.hint)
+    return any(not any(hit in part for part in parts) for hit in hits)
+
+
 def decide_without_model(reports: Sequence[LayerReport], run: ScanRun) -> tuple[Aggregate, tuple[LayerReport, ...]]:
     """The aggregate and the reports of the layers before the model if it failed: `fallback` findings block."""
     decided = tuple(decide_fallbacks(report, [False] * len(report.segment_reports)) for report in reports)

@@ -28,6 +28,7 @@ from sidecar.scan.aggregation import (
     apply_rule_changes,
     blocking_path,
     decide_fallbacks,
+    decide_split_hits,
     decide_without_model,
     reasoning,
     round_score,
@@ -181,15 +182,16 @@ class Engine:
                 report = self._accept_partial(stage, report, aggregate, run)
             reports = (*reports, report)
             prior = (*prior, *report.findings)
+            is_without_model = report.score is None and stage.layer.name is LayerName.SEMANTIC
+            if is_without_model:
+                aggregate, reports = decide_without_model(reports, run)
             if report.failure is not None and (
                 failure_verdict := self._final_failure(stage, report, reports, run.started)
             ):
                 # `allow` on failure forwards unscanned text, but never overrides a block that was already found.
                 block_stands = failure_verdict.action is Action.ALLOW or failure_verdict.failure == "budget"
                 return self._verdict(aggregate, reports, run) if block_stands and aggregate.blocked else failure_verdict
-            if report.score is None and stage.layer.name is LayerName.SEMANTIC:
-                aggregate, reports = decide_without_model(reports, run)
-            elif stage.decides:
+            if stage.decides and not is_without_model:
                 aggregate = aggregate.merged_with(report, run, replaces=stage.replaces)
         if aggregate.score is None:
             cause = next((report.failure for report in reports if report.failure), "no_layer")
@@ -201,6 +203,7 @@ class Engine:
         report = apply_rule_changes(report, run.caller.rule_changes)
         if any(finding.fallback for finding in report.findings):
             report = decide_fallbacks(report, self._scored_by_model(run.request))
+            report = decide_split_hits(report, run.request.segments)
         return fuse_hints(apply_exceptions(report, run), earlier)
 
     def _request_for(self, layer: LayerName, request: ScanRequest) -> ScanRequest:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.extraction.embedded import Embedded, base64_value, data_url, json_value, text_of
+from sidecar.extraction.embedded import Embedded, base64_value, data_url, json_value, passages, text_of
 
 TEXT = "read this: é"
 PACKED = base64.b64encode(TEXT.encode()).decode()
@@ -188,3 +188,9 @@ def test_the_metadata_of_media_is_read() -> None:
     assert content.text is None
     assert "read this line now, please" in content.metadata
     assert text_of(picture) is None
+
+
+def test_long_runs_of_letters_in_media_take_linear_time() -> None:
+    """A megabyte of letters is no passage, and found to be none at once: in quadratic time it would take hours."""
+    assert passages(b"\x89PNG" + b"a" * 1_000_000) == ""
+    assert passages(b"\x89PNG" + b"a" * 1_000 + b" is some readable title") != ""

@@ -55,3 +55,8 @@ def test_only_english_counts() -> None:
     assert english_text(["show", "the", "rules"]) == "show the rules"
     assert english_text(["show"]) is None
     assert english_text(["xq", "the", "zzyzx"]) is None
+
+
+def test_a_long_line_among_short_ones_is_no_table() -> None:
+    """Each column reads every row: a table of a million cells is not read."""
+    assert readings("a" + " b" * 20_000 + "\n" + "a b c\n" * 20_000, "columns") == []

@@ -41,3 +41,8 @@ def test_english_in_another_script_is_read(text: str) -> None:
 def test_other_languages_are_left_alone(text: str) -> None:
     """Their words are not English."""
     assert transliterated(NormalizedText(text)) is None
+
+
+def test_marks_that_belong_to_a_script_take_no_exponential_time() -> None:
+    """A gap is no letter: with both readings of each mark this text would not end."""
+    assert transliterated(NormalizedText("Hello, please help. " + ("\u037e" * 15 + "a") * 2_000)) is None

@@ -33,8 +33,8 @@ def finding_at(
     *,
     unaided: bool = True,
 ) -> Finding:
-    """The finding at a place of the segment; the rule's status says how it counts."""
-    status = effective_status(rule, unaided=unaided)
+    """The finding at a place of the segment; the rule's status says how it counts. What was hidden is no mention."""
+    status = effective_status(rule, unaided=unaided or view.hidden)
     decides, hint = status == "block", status == "hint"
     fallback = rule.status == "fallback" and hint
     place = (segment.path_at(start), start, end, view.name)
