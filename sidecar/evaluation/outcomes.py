@@ -134,7 +134,7 @@ class UnitScanner:
         for part in extraction.unscannable:
             if getattr(self._settings.failure.input, part.kind) == "block":
                 raise BodyError(part.kind, "The body holds what cannot be scanned.", param=part.path)
-        return self._selector.select(extraction).request
+        return self._selector.select(extraction, document=document).request
 
     async def _scan_request(self, request: ScanRequest) -> tuple[Verdict, str]:
         verdict = await self._scan(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from sidecar.errors import BodyError
@@ -44,8 +44,6 @@ class Extraction:
     stream: bool = False
     unscannable: tuple[Unscannable, ...] = ()
     joined: tuple[Segment, ...] = ()
-    document: JsonValue = field(default=None, compare=False, repr=False)
-    """The body itself, for what only some settings need of it."""
 
 
 NO_TEXTS = Extraction()
@@ -70,7 +68,6 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
         stream=document.get("stream") is True,
         unscannable=_unscannable(walk, model if isinstance(model, str) else None),
         joined=joining.join(walk.leaves),
-        document=document,
     )
 
 

@@ -212,7 +212,7 @@ class Proxy:
 
     async def _scan_texts(self, exchange: Exchange) -> tuple[Verdict, tuple[str, ...]]:
         """The verdict on the texts, and the sources that no layer reads."""
-        scan_input = self._selector.select(exchange.body.texts)
+        scan_input = self._selector.select(exchange.body.texts, document=exchange.body.document)
         exchange.segments = scan_input.request.segments
         if exchange.body.texts.joined:
             exchange.segments = tuple(segment for segment in exchange.segments if not segment.joined)

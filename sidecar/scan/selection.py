@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sidecar.config import Settings
 from sidecar.extraction.extraction import Extraction
+from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.tool_names import tool_names
 from sidecar.types import LayerName, ScanRequest, Segment, Source
 from sidecar.util import by_model
@@ -35,20 +36,27 @@ class Selector:
         """The sources that are read whatever the model."""
         self._names_tools = any(terms.tool for terms in settings.exceptions)
 
-    def select(self, extraction: Extraction, additional: Iterable[Segment] = ()) -> ScanInput:
-        """The texts of an extraction that are to be scanned, and `additional` ones."""
+    def select(
+        self, extraction: Extraction, additional: Iterable[Segment] = (), document: JsonValue = None
+    ) -> ScanInput:
+        """The texts of an extraction from `document` that are to be scanned, and `additional` ones.
+
+        Without the document no exception for a tool applies.
+        """
         scanned = sources_read(self._settings, extraction.model) if self._sources is None else self._sources
         candidates = (*extraction.segments, *extraction.joined, *additional)
         skipped = () if scanned == ALL_SOURCES else {segment.source for segment in candidates} - scanned
         segments = tuple(segment for segment in candidates if segment.source in scanned) if skipped else candidates
         unscanned = tuple(str(source) for source in Source if source in skipped) if skipped else ()
-        tools = tool_names(extraction.document) if self._names_tools else {}
+        tools = tool_names(document) if self._names_tools else {}
         return ScanInput(ScanRequest(segments, extraction.system_prompt, extraction.model, tools=tools), unscanned)
 
 
-def select(settings: Settings, extraction: Extraction, additional: Iterable[Segment] = ()) -> ScanInput:
+def select(
+    settings: Settings, extraction: Extraction, additional: Iterable[Segment] = (), document: JsonValue = None
+) -> ScanInput:
     """As `Selector.select`, for a single use."""
-    return Selector(settings).select(extraction, additional)
+    return Selector(settings).select(extraction, additional, document)
 
 
 def sources_read(settings: Settings, model: str | None = None) -> frozenset[Source]:

@@ -53,7 +53,7 @@ class Bulkhead:
             self._free -= 1
             self.occupants += 1
             return
-        if self._capacity is not None and self.occupants >= self._capacity and not self._displace(client):
+        if self._is_full() and not self._displace(client):
             raise BulkheadFull(f"{self.occupants} tasks are running or waiting")
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(client, deque()).append(turn)
@@ -79,7 +79,17 @@ class Bulkhead:
             if not turn.done():
                 turn.set_result(None)
                 return
+            self.occupants -= 1  # cancelled: its task finds that it has left
         self._free += 1
+
+    def _is_full(self) -> bool:
+        """Whether the queue has no room, not even that of cancelled tasks that have yet to leave."""
+        if self._capacity is None or self.occupants < self._capacity:
+            return False
+        cancelled = [(client, turn) for client, turns in self._waiting.items() for turn in turns if turn.done()]
+        for client, turn in cancelled:
+            self._leave(client, turn)
+        return not cancelled
 
     def _displace(self, client: str) -> bool:
         """Make room by refusing the latest task of the client that waits most, if that is fair."""
@@ -88,13 +98,14 @@ class Bulkhead:
             return False
         turn = turns[-1]
         self._leave(busiest, turn)
-        if not turn.done():
-            turn.set_exception(BulkheadFull("another client needs the room"))
+        turn.set_exception(BulkheadFull("another client needs the room"))
         return True
 
     def _leave(self, client: str, turn: asyncio.Future[None]) -> None:
-        """Take a waiting task out of the queue."""
-        turns = self._waiting[client]
+        """Take a waiting task out of the queue, unless it has left already."""
+        turns = self._waiting.get(client)
+        if turns is None or turn not in turns:
+            return
         turns.remove(turn)
         if not turns:
             del self._waiting[client]

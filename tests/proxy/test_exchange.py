@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 from aiohttp.test_utils import make_mocked_request
 
-from sidecar.extraction.extraction import Extraction
+from sidecar.extraction.extraction import Extraction, extract
+from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import classify
 from sidecar.limits import MemoryBudget
 from sidecar.proxy.exchange import Exchange
@@ -15,6 +19,10 @@ from sidecar.server.body import RESERVATION
 from sidecar.types import Segment
 
 PREFIXES = ("/v1", "/openai/deployments/{deployment}")
+
+
+class Document(dict[str, JsonValue]):
+    """A parsed document that can be observed: a plain dict has no weak references."""
 
 
 def new_exchange(path: str = "/v1/chat/completions?a=1", **headers: str) -> Exchange:
@@ -74,3 +82,17 @@ async def test_waiting_for_the_upstream_releases_the_document() -> None:
         exchange.release_document()
         assert 2_500 < reservation.size < 2_700
     assert (exchange.body.document, exchange.body.content) == (None, b"x" * 1000)
+
+
+async def test_waiting_for_the_upstream_nothing_holds_the_document() -> None:
+    """Neither the body nor the texts that were extracted from it: its memory is free, and the texts remain."""
+    exchange, document = new_exchange(), Document(messages=[{"role": "user", "content": "hello"}])
+    exchange.body = RequestBody(b"x", extract(document, "/chat/completions", "openai"), document)
+    observed = weakref.ref(document)
+    del document
+    with MemoryBudget(100_000).reserve() as reservation:
+        exchange.request[RESERVATION] = reservation
+        exchange.release_document()
+    gc.collect()
+    assert observed() is None
+    assert [segment.text for segment in exchange.body.texts.segments] == ["hello"]

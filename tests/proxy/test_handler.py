@@ -197,6 +197,16 @@ async def test_every_source_is_scanned_or_named_as_unscanned() -> None:
     assert endpoint.decision.unscanned == "application"
 
 
+async def test_an_exception_for_a_tool_sees_which_tool_gave_a_result() -> None:
+    """The scan gets the name of the tool whose result a turn is."""
+    call = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "glossary"}}]}
+    body = {"messages": [call, {"role": "tool", "tool_call_id": "a", "content": "hi"}]}
+    terms = {"rules": ["override/ignore-instructions"], "tool": "glossary", "until": "2999-01-01", "reason": "lessons"}
+    async with run_proxy(exceptions=[terms]) as endpoint:
+        await endpoint.ask(body)
+        assert endpoint.scanner.scanned[0].tools == {"messages.1": "glossary"}
+
+
 async def test_a_payload_split_over_messages_is_detected() -> None:
     """The last turns are also scanned joined."""
     parts = [{"type": "text", "text": "E"}, {"type": "text", "text": "VIL"}]

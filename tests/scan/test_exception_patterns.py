@@ -42,7 +42,7 @@ async def action(
     settings = Settings.model_validate({**RULES_ONLY, "exceptions": [exception]})
     async with open_scanner(settings, selftests=False) as scanner:
         body = {"model": model, "messages": list(messages)}
-        request = select(settings, extract(body, "/chat/completions", "openai")).request
+        request = select(settings, extract(body, "/chat/completions", "openai"), document=body).request
         return (await scanner.engine.scan(request, Caller(key))).action
 
 

@@ -147,3 +147,49 @@ async def test_a_task_that_is_cancelled_as_its_turn_comes_passes_the_slot_on() -
     assert order == ["b"]
     assert bulkhead.occupants == 0
     await asyncio.wait_for(_hold(bulkhead, "later", order, release), 10)
+
+
+async def test_a_task_that_is_cancelled_before_a_slot_becomes_free_leaves_once() -> None:
+    """In the same iteration of the event loop: it is cancelled as usual, and every slot and place is free again."""
+    bulkhead, order, release = Bulkhead(1, 1), list[str](), asyncio.Event()
+    release.set()
+    for _ in range(3):
+        async with bulkhead:
+            waiter = asyncio.ensure_future(_hold(bulkhead, "a", order, release))
+            await asyncio.sleep(0)
+            waiter.cancel()
+        outcomes = await asyncio.gather(waiter, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError]
+        assert bulkhead.occupants == 0
+    await asyncio.wait_for(_hold(bulkhead, "later", order, release), 10)
+
+
+async def test_a_task_cancelled_beside_others_of_its_client_leaves_once() -> None:
+    """Its client still has a task that waits, which gets the slot."""
+    bulkhead, order, release = Bulkhead(1, 2), list[str](), asyncio.Event()
+    release.set()
+    async with bulkhead:
+        tasks = [asyncio.ensure_future(_hold(bulkhead, "a", order, release)) for _ in range(2)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError, type(None)]
+    assert (order, bulkhead.occupants) == (["a"], 0)
+
+
+async def test_a_newcomer_takes_the_place_of_a_cancelled_task() -> None:
+    """In the same iteration of the event loop: nobody else is refused, and the cancelled task leaves once."""
+    bulkhead, order, release = Bulkhead(1, 3), list[str](), asyncio.Event()
+    release.set()
+    async with bulkhead:
+        tasks = [asyncio.ensure_future(_hold(bulkhead, "a", order, release)) for _ in range(3)]
+        newcomer = asyncio.ensure_future(_cancel_and_hold(tasks[2], bulkhead, order, release))
+        await asyncio.sleep(0)
+    outcomes = await asyncio.gather(*tasks, newcomer, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None)] * 2 + [asyncio.CancelledError, type(None)]
+    assert (order, bulkhead.occupants) == (["a", "a", "a"], 0)
+
+
+async def _cancel_and_hold(task: asyncio.Task[None], bulkhead: Bulkhead, order: list[str], free: asyncio.Event) -> None:
+    task.cancel()
+    await _hold(bulkhead, "a", order, free)

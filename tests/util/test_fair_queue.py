@@ -72,3 +72,18 @@ def test_a_client_without_tasks_is_forgotten() -> None:
     queue.add("last", "task")
     assert (len(queue), queue.drain(), len(queue)) == (1, ["task"], 0)
     assert queue.__dict__ == FairQueue[str]().__dict__
+
+
+def test_old_tasks_have_turns_while_new_ones_come() -> None:
+    """With a new task at every turn of the client, its old ones still end, whether they have begun or not."""
+    queue, ended = FairQueue[str](), []
+    queue.add("one", "begun")
+    queue.give_back(*queue.take(), seconds=1.0)
+    queue.add("one", "waiting")
+    for number in range(20):
+        queue.add("one", f"new {number}")
+        client, task = queue.take()
+        queue.finish(client, 1.0)
+        ended.append(task)
+    assert {"begun", "waiting"} < set(ended)
+    assert len([task for task in ended if task.startswith("new")]) >= 15

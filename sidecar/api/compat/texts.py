@@ -22,7 +22,7 @@ def chat_input(settings: Settings, body: dict[str, JsonValue], additional: Itera
     `failure.input` blocks.
     """
     extraction = extract(body, "/chat/completions", "openai")
-    scan_input = select(settings, extraction, additional)
+    scan_input = select(settings, extraction, additional, body)
     return ScanInput(scan_input.request, (*_unscanned(settings, extraction), *scan_input.unscanned))
 
 

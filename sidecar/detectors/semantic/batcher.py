@@ -4,10 +4,10 @@ A request is scored in steps of some milliseconds: all windows by the first stag
 the second, the most suspicious first, within a budget. A window of a longer text that the second stage takes for an
 attack is scored again with two other borders, and the two highest scores are averaged: a score that is an artifact of a
 border falls, and an attack remains one wherever it stands. Clients share the time of the thread, and the requests of a
-client take turns, new ones first, so a short prompt waits neither for a long document nor for another client. A text is
-read in chunks and its windows are created one by one: only the windows pending for the second stage are held. A request
-is answered after its last window, or after one that reaches the threshold of its caller. A request whose caller has
-left is dropped; its scores stay cached for a retry.
+client take turns, mostly new ones first, so a short prompt waits neither for a long document nor for another client. A
+text is read in chunks and its windows are created one by one: only the windows pending for the second stage are held. A
+request is answered after its last window, or after one that reaches the threshold of its caller. A request whose caller
+has left is dropped; its scores stay cached for a retry.
 
 Invariants: only the worker thread touches a job after it is queued; every job is answered exactly once, unless its
 caller has left; and at most `budget` windows of a job are pending, always the most suspicious ones.
