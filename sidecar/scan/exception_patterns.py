@@ -55,16 +55,16 @@ def _is_meant(terms: ExceptionTerms, request: ScanRequest, key_id: str | None) -
 
 
 def _covers(terms: ExceptionTerms, segment: Segment, tools: Mapping[str, str]) -> bool:
-    if terms.path is not None and not all(fnmatch.fnmatchcase(path, terms.path) for path in segment.paths):
+    paths = segment.paths
+    if terms.path is not None and not all(fnmatch.fnmatchcase(path, terms.path) for path in paths):
         return False
-    if terms.tool is not None and not fnmatch.fnmatchcase(_tool(segment, tools), terms.tool):
+    if terms.tool is not None and not all(fnmatch.fnmatchcase(_tool(path, tools), terms.tool) for path in paths):
         return False
     return terms.text is None or bool(compiled(terms.text).fullmatch(segment.text))
 
 
-def _tool(segment: Segment, tools: Mapping[str, str]) -> str:
-    """The tool whose result a segment is part of; empty if it is none."""
-    path = segment.path
+def _tool(path: str, tools: Mapping[str, str]) -> str:
+    """The tool whose result a path is part of; empty if it is none."""
     while path:
         if path in tools:
             return tools[path]

@@ -34,7 +34,12 @@ async def rules_of(messages: Sequence[dict[str, Any]]) -> list[str]:
 
 
 async def action(
-    terms: dict[str, Any], *messages: dict[str, Any], key: str | None = None, model: str = "gpt-5"
+    terms: dict[str, Any],
+    *messages: dict[str, Any],
+    key: str | None = None,
+    model: str = "gpt-5",
+    operation: str = "/chat/completions",
+    dialect: str = "openai",
 ) -> Action:
     """The action on a conversation, with an exception for all rules that block the lesson."""
     rules = await rules_of([TURN, RESULT])
@@ -42,7 +47,7 @@ async def action(
     settings = Settings.model_validate({**RULES_ONLY, "exceptions": [exception]})
     async with open_scanner(settings, selftests=False) as scanner:
         body = {"model": model, "messages": list(messages)}
-        request = select(settings, extract(body, "/chat/completions", "openai")).request
+        request = select(settings, extract(body, operation, dialect)).request
         return (await scanner.engine.scan(request, Caller(key))).action
 
 
@@ -105,3 +110,17 @@ async def test_a_path_or_a_tool_covers_what_stands_there(
 ) -> None:
     """And nothing elsewhere, joined texts included."""
     assert await action(terms, *messages) == expected
+
+
+def json_result(call: str, text: str) -> dict[str, Any]:
+    """The result of a call in Anthropic's messages, in JSON."""
+    return {"type": "tool_result", "tool_use_id": call, "content": [{"type": "json", "data": {"field": text}}]}
+
+
+@pytest.mark.parametrize(("tool", "expected"), [("glossary", "block"), ("web", "block"), ("*", "allow")])
+async def test_an_exception_for_a_tool_covers_no_other_result_of_the_turn(tool: str, expected: str) -> None:
+    """Results in JSON are one text: every one of them must be of the tool."""
+    calls = [{"type": "tool_use", "id": name, "name": name, "input": {}} for name in ("glossary", "web")]
+    results = [json_result("glossary", "A short poem."), json_result("web", LESSON)]
+    turns = [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
+    assert await action({"tool": tool}, *turns, operation="/messages", dialect="anthropic") == expected
