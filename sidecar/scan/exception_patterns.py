@@ -66,7 +66,7 @@ def _is_meant(terms: ExceptionTerms, request: ScanRequest, key_id: str | None) -
 
 
 def _covers(terms: ExceptionTerms, segment: Segment, tools: Mapping[str, str]) -> bool:
-    paths = segment.paths
+    paths = (*segment.paths, *segment.repeated)
     if terms.path is not None and not all(fnmatch.fnmatchcase(path, terms.path) for path in paths):
         return False
     if terms.tool is not None and not all(fnmatch.fnmatchcase(_tool(path, tools), terms.tool) for path in paths):
