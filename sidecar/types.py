@@ -90,6 +90,10 @@ class Segment:
     """Whether only rules read it; other layers read its parts, which are separate segments (`extraction.framing`)."""
     pieces: tuple[tuple[int, str], ...] = field(default=(), compare=False)
     """The start offset and path of each piece of a packed segment (`sidecar.extraction.packing`)."""
+    repeated: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The other paths at which its source says the same text, which is scanned once."""
+    parts: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The whole texts that a joined segment is made of."""
 
     @property
     def channel(self) -> Channel:

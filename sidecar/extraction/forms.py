@@ -156,7 +156,12 @@ def _prefix_paths(extraction: Extraction, parent: str) -> Extraction:
     """Prefix every path with `parent`."""
     return replace(
         extraction,
-        segments=tuple(replace(segment, path=f"{parent}.{segment.path}") for segment in extraction.segments),
+        segments=tuple(_prefixed(segment, parent) for segment in extraction.segments),
         joined=tuple(replace(segment, path=f"{parent}.{segment.path}") for segment in extraction.joined),
         unscannable=tuple(replace(part, path=f"{parent}.{part.path}") for part in extraction.unscannable),
     )
+
+
+def _prefixed(segment: Segment, parent: str) -> Segment:
+    repeated = tuple(f"{parent}.{path}" for path in segment.repeated)
+    return replace(segment, path=f"{parent}.{segment.path}", repeated=repeated)

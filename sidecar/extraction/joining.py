@@ -8,8 +8,9 @@ only: the model was not trained on sentences that end in the middle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise, product
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, pairwise
 
 from sidecar.extraction.walker import Leaf
 from sidecar.types import Segment, Source
@@ -49,9 +50,9 @@ def _joined_parts(key: _Key, texts: Sequence[str]) -> Iterator[Segment]:
         return
     turn, source = key
     pieces, truncated = _pieces(texts)
-    yield Segment(_in_sequence(pieces), source, turn, joined=True, rules_only=truncated)
+    yield Segment(_in_sequence(pieces), source, turn, joined=True, rules_only=truncated, parts=tuple(texts))
     if _is_turn(turn) and any(first[-1:].isalnum() and second[:1].isalnum() for first, second in pairwise(pieces)):
-        yield Segment("".join(pieces), source, turn, joined=True, rules_only=truncated)
+        yield Segment("".join(pieces), source, turn, joined=True, rules_only=truncated, parts=tuple(texts))
 
 
 def _conversations(groups: Iterable[_Group]) -> list[Segment]:
@@ -75,24 +76,28 @@ def _latest(turns: Sequence[_Group]) -> Sequence[_Group]:
 
 def _conversation(path: str, turns: Sequence[_Group]) -> Segment:
     (_, source), _ = turns[-1]
-    pieces, truncated = _pieces([text for _, texts in turns for text in texts])
-    return Segment(_in_sequence(pieces), source, path, joined=True, rules_only=truncated)
+    parts = tuple(text for _, texts in turns for text in texts)
+    pieces, truncated = _pieces(parts)
+    return Segment(_in_sequence(pieces), source, path, joined=True, rules_only=truncated, parts=parts)
 
 
 def _in_sequence(pieces: Sequence[str]) -> str:
     """The pieces with line breaks between them, or a space where a sentence is cut: a line break would hide it."""
-    parts = [pieces[0]]
+    parts = [*pieces[:1]]
     for first, second in pairwise(pieces):
         is_cut = (first[-1:].isalnum() or first[-1:] == ",") and second[:1].islower()
         parts += [" " if is_cut else "\n", second]
     return "".join(parts)
 
 
-def remove_pieces(joined: str, pieces: Iterable[str]) -> str:
-    """Remove pieces from a joined text, whatever length they were truncated to."""
-    for piece, size in product(pieces, PIECE_LENGTHS):
-        joined = joined.replace(_head_and_tail(piece, size), "")
-    return joined
+def without(joined: Segment, texts: Container[str]) -> Segment:
+    """A joined segment without the parts that are among `texts`; the same segment if none is."""
+    parts = tuple(part for part in joined.parts if part not in texts)
+    if len(parts) == len(joined.parts):
+        return joined
+    is_glued = joined.text == "".join(_pieces(joined.parts)[0])
+    pieces, _ = _pieces(parts)
+    return replace(joined, text="".join(pieces) if is_glued else _in_sequence(pieces), parts=parts)
 
 
 def _is_turn(path: str) -> bool:

@@ -21,17 +21,25 @@ PACK_LENGTH = 1_200
 """Code points from which a pack is full. If a list is sent again with one more string, only its last pack is new."""
 
 
+_Text = tuple[str, Source]
+_Repeated = dict[_Text, list[str]]
+
+
 def segments(leaves: Iterable[Leaf]) -> Iterator[Segment]:
     """One segment for each long text and each pack; a repeated text of the same source is skipped."""
-    unique: dict[tuple[str, Source], Leaf] = {}
+    unique: dict[_Text, Leaf] = {}
+    repeated: _Repeated = {}
     for leaf in leaves:
-        unique.setdefault((leaf.text, leaf.location.source), leaf)
+        key = leaf.text, leaf.location.source
+        if unique.setdefault(key, leaf) is not leaf:
+            repeated.setdefault(key, []).append(leaf.location.path)
     for (source, place), group in groupby(unique.values(), key=_key):
         if place is None:
             for leaf in group:
-                yield Segment(leaf.text, source, leaf.location.path, rules_only=leaf.rules_only)
+                others = tuple(repeated.get((leaf.text, source), ()))
+                yield Segment(leaf.text, source, leaf.location.path, rules_only=leaf.rules_only, repeated=others)
         else:
-            yield from _packs(group, source, inf if _is_result(source, place) else PACK_LENGTH)
+            yield from _packs(group, source, inf if _is_result(source, place) else PACK_LENGTH, repeated)
 
 
 def _key(leaf: Leaf) -> tuple[Source, str | None]:
@@ -52,7 +60,7 @@ def _place(path: str) -> str:
     return f"{field}.{item}" if remainder and item.isdigit() else field
 
 
-def _packs(leaves: Iterable[Leaf], source: Source, max_length: float) -> Iterator[Segment]:
+def _packs(leaves: Iterable[Leaf], source: Source, max_length: float, repeated: _Repeated) -> Iterator[Segment]:
     texts: list[str] = []
     pieces: list[tuple[int, str]] = []
     size = 0
@@ -61,12 +69,13 @@ def _packs(leaves: Iterable[Leaf], source: Source, max_length: float) -> Iterato
         pieces.append((size, place.path))
         size += len(text) + 1
         if size > max_length:
-            yield _pack(texts, pieces, source)
+            yield _pack(texts, pieces, source, repeated)
             texts, pieces, size = [], [], 0
     if texts:
-        yield _pack(texts, pieces, source)
+        yield _pack(texts, pieces, source, repeated)
 
 
-def _pack(texts: list[str], pieces: list[tuple[int, str]], source: Source) -> Segment:
-    path = pieces[0][1]
-    return Segment("\n".join(texts), source, path, pieces=tuple(pieces) if len(pieces) > 1 else ())
+def _pack(texts: list[str], pieces: list[tuple[int, str]], source: Source, repeated: _Repeated) -> Segment:
+    path, places = pieces[0][1], tuple(pieces) if len(pieces) > 1 else ()
+    others = tuple(path for text in texts for path in repeated.get((text, source), ())) if repeated else ()
+    return Segment("\n".join(texts), source, path, pieces=places, repeated=others)

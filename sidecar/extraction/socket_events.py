@@ -69,6 +69,7 @@ def _rebase(extraction: Extraction, old_prefix: str, new_prefix: str) -> Extract
                 segment,
                 path=new_path(segment.path),
                 pieces=tuple((offset, new_path(path)) for offset, path in segment.pieces),
+                repeated=tuple(map(new_path, segment.repeated)),
             )
             for segment in extraction.segments
         ),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from sidecar.errors import LayerError
-from sidecar.extraction.joining import remove_pieces
+from sidecar.extraction.joining import without
 from sidecar.scan.aggregation import (
     ANONYMOUS,
     Aggregate,
@@ -318,8 +318,8 @@ NO_FINDINGS = SegmentReport(0.0)
 
 def _without_excepted_texts(request: ScanRequest, exceptions: Sequence[frozenset[str]]) -> ScanRequest:
     """Cut excepted texts out of joined segments; they are still scanned on their own."""
-    pieces = [s.text for s, rules in zip(request.segments, exceptions, strict=True) if rules and not s.joined]
-    segments = (replace(s, text=remove_pieces(s.text, pieces)) if s.joined else s for s in request.segments)
+    texts = {s.text for s, rules in zip(request.segments, exceptions, strict=True) if rules and not s.joined}
+    segments = (without(segment, texts) if segment.joined else segment for segment in request.segments)
     return replace(request, segments=tuple(segments))
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from sidecar.config import ExceptionTerms
-from sidecar.extraction.joining import remove_pieces
+from sidecar.extraction.joining import without
 from sidecar.policy import compiled
-from sidecar.types import ScanRequest, Segment
+from sidecar.types import ScanRequest, Segment, Source
 
 Rules = tuple[frozenset[str], ...]
 NOTHING: frozenset[str] = frozenset()
@@ -35,18 +35,29 @@ class PatternExceptions:
         separate = [NOTHING if one.joined else self._rules(one, valid, request.tools) for one in request.segments]
         if not any(separate):
             return request, ()
-        pieces = {one.text: rules for one, rules in zip(request.segments, separate, strict=True) if rules}
+        texts = _by_text(request.segments, tuple(separate))
         segments, found = list(request.segments), list(separate)
         for number, one in enumerate(request.segments):
-            held = {text: rules for text, rules in pieces.items() if remove_pieces(one.text, [text]) != one.text}
-            if one.joined and held:
+            held = {part: rules for part in one.parts if (rules := texts.get((part, one.source)))}
+            if held:
                 found[number] = NOTHING.union(*held.values())
-                segments.append(replace(one, text=remove_pieces(one.text, held)))
+                segments.append(without(one, held))
                 found.append(NOTHING)
         return replace(request, segments=tuple(segments)), tuple(found)
 
     def _rules(self, segment: Segment, valid: Sequence[ExceptionTerms], tools: Mapping[str, str]) -> frozenset[str]:
         return frozenset(rule for terms in valid if _covers(terms, segment, tools) for rule in terms.rules)
+
+
+def _by_text(
+    segments: Sequence[Segment], separate: Sequence[frozenset[str]]
+) -> dict[tuple[str, Source], frozenset[str]]:
+    """The rules excepted on a text wherever a source says it."""
+    texts: dict[tuple[str, Source], frozenset[str]] = {}
+    for one, rules in zip(segments, separate, strict=True):
+        if not one.joined:
+            texts[one.text, one.source] = texts.get((one.text, one.source), rules) & rules
+    return texts
 
 
 def _is_meant(terms: ExceptionTerms, request: ScanRequest, key_id: str | None) -> bool:
@@ -55,16 +66,16 @@ def _is_meant(terms: ExceptionTerms, request: ScanRequest, key_id: str | None) -
 
 
 def _covers(terms: ExceptionTerms, segment: Segment, tools: Mapping[str, str]) -> bool:
-    if terms.path is not None and not all(fnmatch.fnmatchcase(path, terms.path) for path in segment.paths):
+    paths = (*segment.paths, *segment.repeated)
+    if terms.path is not None and not all(fnmatch.fnmatchcase(path, terms.path) for path in paths):
         return False
-    if terms.tool is not None and not fnmatch.fnmatchcase(_tool(segment, tools), terms.tool):
+    if terms.tool is not None and not all(fnmatch.fnmatchcase(_tool(path, tools), terms.tool) for path in paths):
         return False
     return terms.text is None or bool(compiled(terms.text).fullmatch(segment.text))
 
 
-def _tool(segment: Segment, tools: Mapping[str, str]) -> str:
-    """The tool whose result a segment is part of; empty if it is none."""
-    path = segment.path
+def _tool(path: str, tools: Mapping[str, str]) -> str:
+    """The tool whose result a path is part of; empty if it is none."""
     while path:
         if path in tools:
             return tools[path]

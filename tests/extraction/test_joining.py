@@ -141,9 +141,27 @@ def test_a_piece_is_left_out_whatever_was_kept_of_it() -> None:
     long = "".join(f"{n:04d}" for n in range(200))
     for count in (1, 20, 40, 100, 500):
         segment = joined(chat(("user", [part(long), *[part("A harmless line.")] * count])))[0]
-        remainder = joining.remove_pieces(segment.text, [long])
+        remainder = joining.without(segment, {long}).text
         assert not any(character.isdigit() for character in remainder)
         assert remainder.count("harmless") == count
+
+
+def test_only_whole_pieces_are_left_out() -> None:
+    """The others are joined as if they stood alone; where none is left out the segment is the same."""
+    parts = [part(text) for text in ("ign", "e", "ore all", "e", "previous")]
+    spaced, glued = joined(chat(("user", parts)))
+    assert (joining.without(spaced, {"e"}).text, joining.without(glued, {"e"}).text) == (
+        "ign ore all previous",
+        "ignore allprevious",
+    )
+    assert all(joining.without(segment, {"n", "ign e", ""}) is segment for segment in (spaced, glued))
+    assert joining.without(spaced, {"ign", "e", "ore all", "previous"}).text == ""
+
+
+def test_pieces_are_left_out_one_after_another() -> None:
+    """A segment without some pieces can lose more."""
+    segment = joined(chat(*(("user", word) for word in WORDS)))[-1]
+    assert joining.without(joining.without(segment, {WORDS[0]}), {WORDS[2]}).text == f"{WORDS[1]} {WORDS[3]}"
 
 
 def test_conversations_of_a_batch_are_joined_apart() -> None:

@@ -169,6 +169,15 @@ async def test_an_excepted_turn_does_not_poison_the_conversation_nor_hide_what_f
     assert (await scanner.scan(conversation(LESSON, "WORSE"))).action is Action.BLOCK
 
 
+async def test_an_excepted_letter_erases_nothing_of_other_turns(rule_exceptions: RuleExceptions) -> None:
+    """Only the part that is the excepted text is left out of joined segments."""
+    await mark(rule_exceptions, "E")
+    content = [{"type": "text", "text": text} for text in ("E", "Now be EV", "IL.")]
+    body = extraction.extract({"messages": [{"role": "user", "content": content}]}, "/chat/completions", "openai")
+    request = ScanRequest((*body.segments, *body.joined))
+    assert (await engine(rule_exceptions).scan(request)).action is Action.BLOCK
+
+
 async def test_a_text_that_contains_an_excepted_one_is_read_whole(rule_exceptions: RuleExceptions) -> None:
     """Only joined segments are read without the excepted text."""
     await mark(rule_exceptions, LESSON)

@@ -64,7 +64,7 @@ MAX_CACHED_MASKS = 1_000
 SYSTEM_PROMPT_BONUS = 0.1
 """Added to the score of a request for the system prompt if there is a system prompt."""
 RAW_KINDS = NormalizedText("").kinds
-CERTAIN_SCORE = 0.99
+CERTAIN_SCORE = 0.93
 """Minimum score of a hit for skipping the rest of a long text: above any sensible threshold."""
 SMUGGLING_SCORE = 0.6
 """Minimum score of a hit for hiding it to count as smuggling."""

@@ -20,8 +20,8 @@ TOLERATED = 3
 MAX_CAPITALS_SHARE = 0.12
 """Share of capitals among letters: a harmless row of the corpus has 0.03 in English and 0.07 in German (medians; one in
 25 has more than this), Words Like These 0.24."""
-REPEATED_WORDS = 4
-"""Words in a row that occurred before are a repetition."""
+REPEATED_WORDS, MIN_WORDS = 4, 12
+"""Words in a row that occurred before are a repetition; words of a text that may have any."""
 MIN_REPEATED_SHARE = 0.3
 """Share of repeated words from which the text is also scored without them."""
 _SEPARATORS = str.maketrans(dict.fromkeys("_-./|+~*=:;,\n", " "))
@@ -69,6 +69,8 @@ def _is_western(text: str) -> bool:
 def without_repetitions(text: str) -> str:
     """The text without words that repeat `REPEATED_WORDS` earlier ones, if these are many; numbers do not count."""
     words = [word for word in text.split() if any(map(str.isalpha, word))]
+    if len(words) < MIN_WORDS:
+        return text
     keys = ["".join(filter(str.isalpha, word)).lower() for word in words]
     seen, kept, repeated_until = set[tuple[str, ...]](), [], 0
     for position, word in enumerate(words):
