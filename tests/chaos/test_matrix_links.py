@@ -130,7 +130,7 @@ async def test_redis_behind_a_bad_link(tmp_path: Path, redis: servers.RedisServe
     """Limits and cache fall back to this process, which is counted; no request fails or is forwarded unscanned."""
     async with recording(respond(ANSWER)) as upstream, link(redis.port) as wire:
         url = through(redis.url, wire.port)
-        limits = {"url": url, "rate": "1/hour", "burst": 50}
+        limits = {"url": url, "rate": "1/hour", "burst": 5_000}
         configured = settings(tmp_path, upstream.url, limits=limits, cache={"url": url})
         async with world(configured) as here:
             assert (await here.scan()).status == 200
