@@ -6,6 +6,7 @@ with any gap of a few characters), `broken` a run of words with junk inside them
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -23,7 +24,12 @@ MIN_LETTERS, MAX_GAP, MIN_WORD = 9, 20, 3.4
 """Letters of a run, signs and codes between two of them, and the mean length of its words with the space."""
 MIN_LETTER_SHARE, MIN_GAP_SHARE = 0.6, 0.6
 """Letters among letters and digits, and the commonest gap among gaps, in a run whose gaps are the same."""
-_UNITS = re2.compile(rf"({_CHARACTER})({_GAP}{{0,{MAX_GAP}}})")
+_CODE_POINT = re.compile(r"\\x\{([0-9a-f]+)\}")
+_UNITS = re.compile(
+    _CODE_POINT.sub(lambda point: re.escape(chr(int(point[1], 16))), rf"({_CHARACTER})({_GAP}{{0,{MAX_GAP}}})")
+)
+"""Not RE2: a run has up to a million units, and this is ten times faster. Nothing follows a gap, so no match is
+tried twice."""
 _CODES = re2.compile(_CODE)
 _TERMINAL_CODE, _CODE_SIGN = re2.compile(r"\x{1b}\[[0-9;]*[A-Za-z]"), "\x1b"
 """They differ from letter to letter: all are taken as one sign."""
@@ -44,7 +50,7 @@ _INNER_SIGN = re2.compile(rf"({_LETTER}){_SIGN}")
 
 def _separated(encoded: str) -> str | None:
     """The words; None if they are few, or most characters are no letters."""
-    units = [match.groups() for match in _UNITS.finditer(_TERMINAL_CODE.sub(_CODE_SIGN, encoded))]
+    units: list[tuple[str, str]] = _UNITS.findall(_TERMINAL_CODE.sub(_CODE_SIGN, encoded))
     letters = sum(letter.isalpha() for letter, _ in units)
     if letters < max(MIN_LETTERS, MIN_LETTER_SHARE * len(units)):
         return None
