@@ -41,7 +41,9 @@ def extract_form(parts: Sequence[Part], *, depth: int) -> Extraction:
     fields = {part.name: _utf8(part) for part in parts if part.is_text}
     user_segments = [segment for segment in merged.segments if segment.source is Source.USER]
     text = "\n".join(segment.text for segment in user_segments)
-    joined = (replace(user_segments[0], text=text),) if len(user_segments) > 1 else ()
+    parts_said = tuple(segment.text for segment in user_segments)
+    whole = [replace(one, text=text, joined=True, pieces=(), parts=parts_said) for one in user_segments[:1]]
+    joined = tuple(whole) if len(user_segments) > 1 else ()
     return replace(merged, model=fields.get("model"), stream=fields.get("stream") == "true", joined=joined)
 
 
@@ -164,4 +166,5 @@ def _prefix_paths(extraction: Extraction, parent: str) -> Extraction:
 
 def _prefixed(segment: Segment, parent: str) -> Segment:
     repeated = tuple(f"{parent}.{path}" for path in segment.repeated)
-    return replace(segment, path=f"{parent}.{segment.path}", repeated=repeated)
+    pieces = tuple((start, f"{parent}.{path}") for start, path in segment.pieces)
+    return replace(segment, path=f"{parent}.{segment.path}", pieces=pieces, repeated=repeated)

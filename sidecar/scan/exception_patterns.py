@@ -40,9 +40,12 @@ class PatternExceptions:
         for number, one in enumerate(request.segments):
             held = {part: rules for part in one.parts if (rules := texts.get((part, one.source)))}
             if held:
-                found[number] = NOTHING.union(*held.values())
-                segments.append(without(one, held))
-                found.append(NOTHING)
+                # A rule that only some of these texts are excepted from counts on the whole: an attack may be split.
+                common = frozenset.intersection(*held.values())
+                if common:
+                    found[number] = common
+                    segments.append(without(one, held))
+                    found.append(NOTHING)
         return replace(request, segments=tuple(segments)), tuple(found)
 
     def _rules(self, segment: Segment, valid: Sequence[ExceptionTerms], tools: Mapping[str, str]) -> frozenset[str]:
@@ -69,9 +72,14 @@ def _covers(terms: ExceptionTerms, segment: Segment, tools: Mapping[str, str]) -
     paths = (*segment.paths, *segment.repeated)
     if terms.path is not None and not all(fnmatch.fnmatchcase(path, terms.path) for path in paths):
         return False
-    if terms.tool is not None and not all(fnmatch.fnmatchcase(_tool(path, tools), terms.tool) for path in paths):
+    if terms.tool is not None and not all(_is_from(terms.tool, path, tools) for path in paths):
         return False
     return terms.text is None or bool(compiled(terms.text).fullmatch(segment.text))
+
+
+def _is_from(pattern: str, path: str, tools: Mapping[str, str]) -> bool:
+    tool = _tool(path, tools)
+    return bool(tool) and fnmatch.fnmatchcase(tool, pattern)
 
 
 def _tool(path: str, tools: Mapping[str, str]) -> str:

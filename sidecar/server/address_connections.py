@@ -37,7 +37,9 @@ class AddressConnections:
 
     def close(self, address: str) -> None:
         """A connection that was counted is closed."""
-        self._open -= Counter({address: 1})
+        self._open[address] -= 1
+        if self._open[address] <= 0:
+            del self._open[address]
 
     def _is_shared(self, peer: str) -> bool:
         address = ip_address(peer)

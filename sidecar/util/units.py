@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -50,27 +51,24 @@ def parse_rate(value: object) -> Rate:
     """`600/minute` -> (600, 60.0)."""
     if isinstance(value, Rate):
         return value
-    count, _, period = str(value).partition("/")
-    try:
-        rate = Rate(int(count), _PERIODS[period.strip()])
-    except (ValueError, KeyError):
-        raise ValueError(f"{value!r} is not a rate; write it like 600/minute") from None
-    if rate.requests < 1:
-        raise ValueError(f"{value!r} allows nothing; the count must be at least 1")
-    return rate
+    return _rate(value, int, "a rate; write it like 600/minute")
 
 
 def parse_byte_rate(value: object) -> Rate:
     """`600MiB/minute` -> (629145600, 60.0)."""
     if isinstance(value, Rate):
         return value
-    size, _, period = str(value).partition("/")
+    return _rate(value, parse_size, "a rate of bytes; write it like 600MiB/minute")
+
+
+def _rate(value: object, parse: Callable[[str], int], expected: str) -> Rate:
+    amount, _, period = str(value).partition("/")
     try:
-        rate = Rate(parse_size(size), _PERIODS[period.strip()])
+        rate = Rate(parse(amount), _PERIODS[period.strip()])
     except (ValueError, KeyError):
-        raise ValueError(f"{value!r} is not a rate of bytes; write it like 600MiB/minute") from None
+        raise ValueError(f"{value!r} is not {expected}") from None
     if rate.requests < 1:
-        raise ValueError(f"{value!r} allows nothing; the size must be at least 1 byte")
+        raise ValueError(f"{value!r} allows nothing; the amount must be at least 1")
     return rate
 
 

@@ -64,8 +64,6 @@ MAX_CACHED_MASKS = 1_000
 SYSTEM_PROMPT_BONUS = 0.1
 """Added to the score of a request for the system prompt if there is a system prompt."""
 RAW_KINDS = NormalizedText("").kinds
-CERTAIN_SCORE = 0.93
-"""Minimum score of a hit for skipping the rest of a long text: above any sensible threshold."""
 SMUGGLING_SCORE = 0.6
 """Minimum score of a hit for hiding it to count as smuggling."""
 
@@ -126,8 +124,8 @@ class RulesLayer:
 
     def _scan(self, request: ScanRequest, prefiltered: Mapping[str, PrefilterResult | None]) -> list[SegmentReport]:
         prompt_overlap = overlap(request.system_prompt) if request.system_prompt else None
-        early = request.sufficient_score is not None
-        return [self._scan_segment(segment, prompt_overlap, prefiltered, early=early) for segment in request.segments]
+        enough = request.sufficient_score
+        return [self._scan_segment(segment, prompt_overlap, prefiltered, enough=enough) for segment in request.segments]
 
     def _scan_segment(
         self,
@@ -135,13 +133,13 @@ class RulesLayer:
         prompt_overlap: Overlap | None,
         prefiltered: Mapping[str, PrefilterResult | None] = NO_PREFILTERED,
         *,
-        early: bool,
+        enough: float | None,
     ) -> SegmentReport:
-        """With `early`, a conclusive head ends the scan of a long text."""
-        if early and len(segment.text) > LONG_TEXT:
+        """A head with a score that is `enough` ends the scan of a long text; None: nothing does."""
+        if enough is not None and len(segment.text) > LONG_TEXT:
             head_report = self._scan_text(replace(segment, text=segment.text[:HEAD]), prompt_overlap, prefiltered)
             if any(
-                finding.decides and finding.score >= CERTAIN_SCORE and (finding.end or 0) < HEAD - CONTEXT_AFTER
+                finding.decides and finding.score >= enough and (finding.end or 0) < HEAD - CONTEXT_AFTER
                 for finding in head_report.findings
             ):
                 return replace(head_report, complete=False)

@@ -360,12 +360,18 @@ def test_a_certain_beginning_spares_the_rest() -> None:
     """Only the head of a long text is scanned if it is conclusive."""
     layer = layer_with(label=Label.PII_DETECTED, score=0.99)
     text = "banana " + "x" * rules.LONG_TEXT + " banana"
-    report = layer._scan_segment(Segment(text), None, early=True)
+    report = layer._scan_segment(Segment(text), None, enough=0.6)
     assert ([f.start for f in report.findings], report.complete) == ([0], False)
     late = "x" * rules.LONG_TEXT + " banana banana"
-    read = layer._scan_segment(Segment(late), None, early=True)
+    read = layer._scan_segment(Segment(late), None, enough=0.6)
     assert (len(read.findings), read.complete) == (2, True)
-    assert layer._scan_segment(Segment(text), None, early=False).complete
+    assert layer._scan_segment(Segment(text), None, enough=None).complete
+
+
+def test_a_beginning_below_a_high_threshold_spares_nothing() -> None:
+    """What is enough is the caller's threshold: a hit that does not block must not end the scan."""
+    layer = layer_with(label=Label.PII_DETECTED, score=0.93)
+    assert layer._scan_segment(Segment("banana " + "x" * rules.LONG_TEXT), None, enough=0.95).complete
 
 
 async def test_what_only_looks_like_data_hides_nothing_behind_it() -> None:
@@ -384,7 +390,7 @@ async def test_what_only_looks_like_data_hides_nothing_behind_it() -> None:
 @given(st.text(max_size=200) | st.sampled_from(SHIPPED.rules).map(lambda rule: rule.match[0]))
 def test_spans_lie_inside_the_text_and_scores_inside_their_range(text: str) -> None:
     """The bounds hold for any text."""
-    for finding in LAYER._scan_segment(Segment(text), None, early=True).findings:
+    for finding in LAYER._scan_segment(Segment(text), None, enough=0.6).findings:
         assert 0.0 <= finding.score <= 1.0
         assert finding.start is not None
         assert finding.end is not None
