@@ -29,7 +29,7 @@ import re2
 
 from sidecar import policy
 from sidecar.detectors.rules import selftest
-from sidecar.detectors.rules.layer import CERTAIN_SCORE, RulesLayer
+from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.detectors.rules.literals import required_literals
 from sidecar.normalization import clear_cache
 from sidecar.types import Finding, Segment
@@ -39,6 +39,8 @@ HOSTILE = (1_000, 10_000, 100_000)
 RE = (1_000, 10_000)
 CORPUS = Path(__file__).parent.parent / "training" / "corpus"
 PIECE = 250
+BLOCKING = 0.6
+"""From this score on the shipped configuration blocks."""
 TIMES, FEW = 15, 3
 TEXT = (
     "The committee met on Tuesday to discuss the new library. Several people asked about opening hours, and the "
@@ -125,7 +127,7 @@ class Hostile:
         while len(pieces) * PIECE < size:
             words = (f"{self._rng.choice(self._words)} {self._rng.choice(ordinary)}" for _ in range(PIECE // 8))
             piece = " ".join(words)[:PIECE]
-            if max((f.score for f in scan(piece)), default=0.0) < CERTAIN_SCORE:
+            if max((f.score for f in scan(piece)), default=0.0) < BLOCKING:
                 pieces.append(piece)
         return " ".join(pieces)[:size]
 

@@ -7,10 +7,9 @@ letters, which no program writes: it is read by the model, too.
 from __future__ import annotations
 
 import binascii
+import re
 import urllib.parse
 from collections.abc import Sequence
-
-import re2
 
 from sidecar.normalization.codecs import Codec, decode_base64, readable_text
 
@@ -18,7 +17,8 @@ MAX_PERCENT_LEVELS = 4
 _ASCII_LETTER = r"%(?:25){0,3}(?:4[1-9a-fA-F]|5[0-9aA]|6[1-9a-fA-F]|7[0-9aA])"
 _PERCENT = rf"(?:%(?:25){{0,3}}[2-7][0-9a-fA-F]|[0-9A-Za-z_.~+-]){{0,9}}{_ASCII_LETTER}"
 _FOREIGN_SIGNS = r"[!-*,\-.:-@\[-`{-~\t]"
-_NO_BASE64 = re2.compile(r"[^A-Za-z0-9+/]+")
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]+")
+"""Not RE2, whose replacing is Python code: most candidates are program text, so this runs often."""
 _UU_LINE = r"[!-`][ -`]{4,60}"
 _UTF7_WORD = r"\+[A-Za-z0-9+/]{3,}-?"
 

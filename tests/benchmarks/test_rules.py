@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.rules import Hostile, for_re, median, plain, real
+from benchmarks.rules import BLOCKING, Hostile, for_re, median, plain, real
 from sidecar import policy
-from sidecar.detectors.rules.layer import CERTAIN_SCORE
 from sidecar.types import Finding, Label, LayerName
 
 HOSTILE = Hostile(policy.load().rules)
@@ -30,7 +29,7 @@ def test_thinned_text_has_no_piece_that_a_rule_is_certain_of() -> None:
 
     def scan(text: str) -> list[Finding]:
         requested.append(text)
-        return [Finding("A-1", Label.JAILBREAK, CERTAIN_SCORE - 0.1 * (len(requested) % 2), LayerName.RULES, "prompt")]
+        return [Finding("A-1", Label.JAILBREAK, BLOCKING - 0.1 * (len(requested) % 2), LayerName.RULES, "prompt")]
 
     text = HOSTILE.thinned(600, scan)
     assert text == " ".join(requested[::2])[:600]

@@ -41,6 +41,8 @@ RESCORE_FROM = 0.25
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
 _COMMON_ENCODINGS = frozenset({"url", "leet"})
+_SPELLINGS = frozenset({"unhidden", "folded"})
+"""Last steps of views that are scored with their parent: every window is also scored in this spelling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +327,8 @@ def views_to_score(text: str) -> Iterator[NormalizedText]:
     URL encoding and leetspeak are too common to count as hidden.
     """
     yield NormalizedText(encodable(text))
-    yield from (view for view in normalizations(text) if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
+    hidden = (view for view in normalizations(text) if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
+    yield from (view for view in hidden if view.path[-1] not in _SPELLINGS)
     yield from readings(text)
 
 
