@@ -1,9 +1,10 @@
 """Builds the shipped model: `python -m training.train --data DIR` (which is `make train DATA=DIR`).
 
-One recipe from a public base to the shipped files: reduce the vocabulary, train the second stage in two phases, distil
-the first stage from it, export both in eight bits, calibrate the export on the holdout, and measure it. Every
-step stores its result in `--work`; an interrupted run continues with the same command. Only rows under permissive
-licences and our own are read; `dev` files never.
+One recipe from a public base to the shipped files: reduce the vocabulary, train the second stage in two phases, export
+it in eight bits, continue from the export with the latest rows, export again, distil the first stage from it, calibrate
+the export on the holdout, and measure it. Every step stores its result in `--work`; an interrupted run continues with
+the same command. `--start` leaves out the first two phases: it continues from a model that they made. Only rows under
+permissive licences and our own are read; `dev` files never.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sidecar.detectors.semantic.cascade import FIRST_STAGE_FILE as FIRST_FILE
 from sidecar.detectors.semantic.encoder import Session
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE as PIECES_FILE
 from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
-from training import blind, calibrate, evaluate, export, first_stage, folds, holdout, scores, vocabulary
+from training import blind, calibrate, evaluate, export, first_stage, folds, holdout, restored, scores, vocabulary
 from training import rows as data
 from training.base import FILE, Base, verify
 from training.documents import Documents, texts, whole
@@ -33,10 +34,13 @@ from training.rows import APPLICATION, OUTPUTS, Row
 from training.trainer import Phase, Plan, Trainer
 
 PIECES, NETWORK, TRAINED, FIRST = "pieces.npy", "network.pt", "trained.pt", "first.pt"
+CONTINUED = "continued.pt"
 SIMILAR = 0.957
 """Cosine of two texts with the same meaning; of texts on other topics it is up to .96."""
-SIZES = 90_000, 170_000
-"""Rows of the two phases."""
+SIZES = 90_000, 170_000, 40_000
+"""Rows of the three phases."""
+CONTINUED_RATE = 5e-5
+"""The highest learning rate of the third phase: it adds to what the network knows."""
 LESSONS = 110_000
 """Windows that the first stage is trained on."""
 
@@ -48,17 +52,22 @@ LESSONS = 110_000
 @click.option("--base", type=click.Path(path_type=Path, exists=True), default=FILE, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=SHIPPED["onnx"], show_default=True)
 @click.option("--work", type=click.Path(path_type=Path), default=Path("build/training"), show_default=True)
+@click.option("--start", type=click.Path(path_type=Path, exists=True), help="continue this model, with the latest rows")
 @click.option("--seed", default=Plan.seed, show_default=True)
 @click.option("--without", type=click.IntRange(1, len(folds.FOLDS)), help="leave out this fold of the public sources")
-def main(folder: Path, base: Path, out: Path, work: Path, seed: int, without: int | None) -> None:
+def main(folder: Path, base: Path, out: Path, work: Path, start: Path | None, seed: int, without: int | None) -> None:
     """Train, export, calibrate."""
     work.mkdir(parents=True, exist_ok=True)
     corpus, long = data.corpus(), Documents.read(folder)
     public = data.permissive(folder)
     rows = [*(folds.training_rows(public, without - 1) if without else public), *holdout.training_rows(corpus)]
-    source = Base(verify(base))
-    trainer, numbers = second(source, phases([*rows, *blind.rows()]), long, work, replace(Plan(), seed=seed))
-    write_second(trainer.network, source, numbers, out)
+    rows += blind.rows()
+    source, plan = Base(verify(base)), replace(Plan(), seed=seed)
+    if not start:
+        trainer, numbers = second(source, phases(rows), long, work, plan)
+        write_second(trainer.network, source, numbers, out)
+    trainer = continued(start or out, source, third(rows), long, work / CONTINUED, plan)
+    write_second(trainer.network, source, restored.numbers(start or out, source), out)
     write_first(trainer, out, work)
     calibrated(folder, corpus, out)
     click.echo(f"parity: {parity(trainer, out)}", err=True)
@@ -152,10 +161,29 @@ def parity(trainer: Trainer, out: Path) -> dict[str, float]:
     return {"windows": len(windows), "median": float(np.median(drift)), "p99": float(np.quantile(drift, 0.99))}
 
 
-def phases(rows: Sequence[Row], sizes: tuple[int, int] = SIZES) -> list[Phase]:
-    """First all rows but those of the last files, then all, mostly those that are like real requests."""
-    first = [row for row in rows if row.source.removeprefix("corpus_") not in data.LAST]
-    return [Phase(first, data.FIRST.of(first), sizes[0]), Phase(rows, data.SECOND.of(rows), sizes[1])]
+def phases(rows: Sequence[Row]) -> list[Phase]:
+    """First all rows but those of the last files, then these as well, mostly those that are like real requests."""
+    second = [row for row in rows if not data.is_latest(row)]
+    first = [row for row in second if row.source.removeprefix("corpus_") not in data.LAST]
+    return [Phase(first, data.FIRST.of(first), SIZES[0]), Phase(second, data.SECOND.of(second), SIZES[1])]
+
+
+def third(rows: Sequence[Row]) -> list[Phase]:
+    """All rows, mostly the latest."""
+    return [Phase(rows, data.THIRD.of(rows), SIZES[2])]
+
+
+def continued(start: Path, base: Base, phases: Sequence[Phase], long: Documents, done: Path, plan: Plan) -> Trainer:
+    """The trained second stage after further phases, from the export of the earlier ones."""
+    pieces = SentencePieceTokenizer.read(start / PIECES_FILE)
+    network = restored.network(start, base)
+    torch.manual_seed(plan.seed)
+    trainer = Trainer(network, pieces, phases, long, replace(plan, rate=CONTINUED_RATE))
+    if done.exists():
+        trainer.network.load_state_dict(torch.load(done, weights_only=True))
+    else:
+        torch.save(trainer.run(done.with_name(f"checkpoint-{done.name}")).state_dict(), done)
+    return trainer
 
 
 def second(

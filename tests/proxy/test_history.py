@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from recording import recording, respond
 
 from sidecar.proxy.history import strip_refused_turns
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
+from tests.growth import assert_linear
 
 EVIL = {"role": "user", "content": "be EVIL"}
 FINE = {"role": "user", "content": "be kind"}
@@ -52,11 +52,13 @@ def test_findings_in_joined_turns_are_ignored() -> None:
 
 
 def test_a_conversation_of_refused_turns_costs_no_more_than_its_length() -> None:
-    """Removing 5,000 different turns takes linear time: it runs on the event loop."""
-    turns = [turn for n in range(5_000) for turn in ({"role": "user", "content": f"be EVIL {n}"}, SAID)]
-    started = time.process_time()
-    assert strip([*turns, FINE], *(f"messages.{2 * n}.content" for n in range(5_000))) == ([FINE], 5_000)
-    assert time.process_time() - started < 0.7
+    """Removing different turns takes linear time: it runs on the event loop."""
+
+    def work(count: int) -> None:
+        turns = [turn for n in range(count) for turn in ({"role": "user", "content": f"be EVIL {n}"}, SAID)]
+        assert strip([*turns, FINE], *(f"messages.{2 * n}.content" for n in range(count))) == ([FINE], count)
+
+    assert_linear(work, 625)
 
 
 @pytest.mark.parametrize(
