@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from string import ascii_letters
 
 import re2
 
@@ -41,6 +42,7 @@ __all__ = [
 DEPTH = 3
 MAX_AUTOMATON_BYTES = 64 << 20
 """Memory in which RE2 may build the states of one pattern; beyond it searches slowly."""
+_ASCII_LETTERS = ascii_letters.encode()
 MIN_RESTYLED = 0.6
 """The share of plain letters that had another look before, from which a text is read in small plain letters, too."""
 CACHED_TEXTS, MAX_CACHED_LENGTH = 32, 10_000
@@ -73,6 +75,7 @@ def _set(patterns: Iterable[str]) -> re2.Set:
     return pattern_set
 
 
+_CODES = frozenset(codec.name for codec in (*codecs.CODECS, *transports.CODECS))
 OVERFLOW = "overflow"
 """The only step of a last, empty view: there was more to decode than the budget allowed."""
 _HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items()}, **spelling.HINTS}
@@ -148,7 +151,8 @@ def _restyled(raw: NormalizedText) -> NormalizedText | None:
 
 
 def _ascii_letters(text: str) -> int:
-    return sum(c.isascii() and c.isalpha() for c in text)
+    data = text.encode("ascii", "ignore")
+    return len(data) - len(data.translate(None, _ASCII_LETTERS))
 
 
 def encodable(text: str) -> str:
@@ -175,8 +179,14 @@ _cached_hints = lru_cache(CACHED_TEXTS)(_search_hints)
 
 
 def _next_level(base: NormalizedText, budget: NormalizationBudget) -> Iterator[NormalizedText]:
-    """One level deeper: everything that the hints of this view suggest, within the budget."""
+    """One level deeper: everything that the hints of this view suggest, within the budget.
+
+    Leetspeak replaces digits and signs: no encoding is left in its view, which the text itself does not contain.
+    """
+    leet = spelling.LEET in base.path
     for name in _hints_of(base.text):
+        if leet and name in _CODES:
+            continue
         for view in _step(base, name, budget):
             yield view
             yield from folding.foldings(view)

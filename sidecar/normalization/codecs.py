@@ -80,8 +80,10 @@ def _base64(encoded: str) -> str | None:
 
 
 def decode_base64(encoded: str) -> str | None:
-    """Base64 of text, also reversed, URL-safe, without padding, or of compressed text."""
+    """Base64 of text, also reversed, URL-safe, without padding, or of compressed text; a word in one case is none."""
     stripped = "".join(encoded.split()).rstrip("=").replace("-", "+").replace("_", "/")
+    if stripped.islower() or stripped.isupper():
+        return None
     stripped = stripped[: len(stripped) - (len(stripped) % 4 == 1)]
     if stripped.startswith(COMPRESSED):
         return readable_text(_decompressed(_unpadded(stripped)))
@@ -266,8 +268,9 @@ def _invisible_bits(encoded: str) -> str | None:
     return _binary(bits) or _binary(flipped)
 
 
-_LONG_WORD = r"(?:\A|[^!-~])[!-~]{16}"
-"""A long word, matched once only: matching at every position would take RE2 four times as long."""
+_SIGN = r"[!#$%&*+;<=>?@^`{|}~]"
+"""Signs of which base85 has many, with capitals and digits between them, and words and addresses few."""
+_GAP = r"[!-~]{0,12}"
 _PAIR = r"(?i:(?:0x|\\x)?[0-9a-f]{2}[\s:,;-]{0,2})"
 _ESCAPED = r"(?:\\u\{[0-9a-f]{1,6}\}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|u\+[0-9a-f]{4,6} ?|\\[0-3]?[0-7]{2})"
 _BETWEEN = r"""(?:[\s.,;|:_~-]{1,2}|["'][ +.,\n]{0,4}["'])"""
@@ -297,10 +300,10 @@ CODECS = (
         "base64",
         r"(?:[A-Za-z0-9+/]{16,76}\r?\n[ \t]{0,8})+[A-Za-z0-9+/]{2,76}={0,2}|[A-Za-z0-9+/_-]{16,}={0,2}",
         _base64,
-        _LONG_WORD,
+        r"[a-z0-9][A-Z][A-Za-z0-9+/_-]{0,10}[a-z0-9][A-Z]",
     ),
-    Codec("base32", r"(?:[A-Z2-7]{16,}|[a-z2-7]{24,})={0,6}", _base32, _LONG_WORD),
-    Codec("base85", r"<~[!-u\s]{10,}~>|[!-~]{20,}", _base85, _LONG_WORD),
+    Codec("base32", r"(?:[A-Z2-7]{16,}|[a-z2-7]{24,})={0,6}", _base32, r"[A-Z2-7]{16}|[a-z2-7]{24}"),
+    Codec("base85", r"<~[!-u\s]{10,}~>|[!-~]{20,}", _base85, rf"<~|{_SIGN}(?:{_GAP}[A-Z0-9]{_GAP}{_SIGN}){{2}}"),
     Codec("hex", rf"{_PAIR}{{10,}}", _hex, rf"{_PAIR}{{10}}"),
     Codec("chunks", rf"\b(?:{_CHUNKS})={{0,2}}", _chunks, rf"\b(?:{_CHUNKS_HINT})"),
     Codec("binary", r"(?:[01]{8}){4,}|(?:[01]{7,8}[\s,]{1,2}){3,}[01]{7,8}", _binary, r"[01]{7}"),

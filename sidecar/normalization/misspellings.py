@@ -114,11 +114,16 @@ def _edit(word: str, vocabulary: Vocabulary) -> str | None:
 
 def _segment(word: str, vocabulary: Vocabulary) -> str | None:
     """Words without spaces between them; punctuation and digits stay."""
-    if len(word) < MIN_RUN_ON or sum(map(str.isalpha, word)) < MIN_ALPHABETIC * len(word):
+    if not _is_run_on(word):
         return None
     pieces = [vocabulary.segmented(run) if run.isalpha() else [run] for run in _RUN.findall(word)]
     text = " ".join(part for piece in pieces if piece for part in piece)
     return _PUNCTUATION.sub(r"\1", text) if all(pieces) else None
+
+
+def _is_run_on(word: str) -> bool:
+    """Whether it may be several words without spaces, unlike an address."""
+    return len(word) >= MIN_RUN_ON and sum(map(str.isalpha, word)) >= MIN_ALPHABETIC * len(word)
 
 
 def _parts(word: str, vocabulary: Vocabulary) -> str | None:
@@ -168,7 +173,7 @@ def _is_suspicious(text: str, vocabulary: Vocabulary) -> bool:
     """Whether unknown words are close together anywhere, or one is long: a cheap test for ordinary text."""
     words = [word.strip(_EDGE) for word in text.lower().split()]
     flags = [
-        "0" if word in vocabulary.ranks or not word or word.isdigit() else "2" if len(word) >= MIN_RUN_ON else "1"
+        "0" if word in vocabulary.ranks or not word or word.isdigit() else "2" if _is_run_on(word) else "1"
         for word in words
     ]
     return _CLUSTER.search("".join(flags)) is not None
@@ -177,9 +182,8 @@ def _is_suspicious(text: str, vocabulary: Vocabulary) -> bool:
 def _tokens(text: str) -> list[Token]:
     tokens = []
     for match in _TOKEN.finditer(text):
-        raw = match.group()
-        stripped = raw.strip(_EDGE)
-        if stripped:
+        raw = match[0]
+        if stripped := raw.strip(_EDGE):
             start = match.start() + raw.index(stripped)
             tokens.append(Token(start, start + len(stripped), stripped.lower(), raw.rstrip(".,;:?'\"").lower()))
     return tokens

@@ -17,6 +17,9 @@ MAX_PERCENT_LEVELS = 4
 _ASCII_LETTER = r"%(?:25){0,3}(?:4[1-9a-fA-F]|5[0-9aA]|6[1-9a-fA-F]|7[0-9aA])"
 _PERCENT = rf"(?:%(?:25){{0,3}}[2-7][0-9a-fA-F]|[0-9A-Za-z_.~+-]){{0,9}}{_ASCII_LETTER}"
 _FOREIGN_SIGNS = r"[!-*,\-.:-@\[-`{-~\t]"
+_PIECE = r"[A-Za-z0-9+/]{1,24}"
+_TURN = r"[A-Za-z0-9+/]{0,22}[a-z0-9][A-Z][A-Za-z0-9+/]{0,22}"
+"""A piece with a capital after a small letter or a digit: base64 has many, addresses and most code have none."""
 _NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]+")
 """Not RE2, whose replacing is Python code: most candidates are program text, so this runs often."""
 _UU_LINE = r"[!-`][ -`]{4,60}"
@@ -72,8 +75,8 @@ CODECS: Sequence[Codec] = (
     ),
     Codec(
         "cut",
-        rf"(?:[A-Za-z0-9+/]{{1,24}}{_FOREIGN_SIGNS}{{1,3}}){{4,}}[A-Za-z0-9+/]{{1,24}}={{0,2}}",
+        rf"(?:{_PIECE}{_FOREIGN_SIGNS}{{1,3}}){{4,}}{_PIECE}={{0,2}}",
         _cut_base64,
-        rf"(?:[A-Za-z0-9+/]{{1,24}}{_FOREIGN_SIGNS}{{1,3}}){{5}}",
+        rf"(?:{_PIECE}{_FOREIGN_SIGNS}{{1,3}}){{2}}{_TURN}{_FOREIGN_SIGNS}{{1,3}}(?:{_PIECE}{_FOREIGN_SIGNS}{{1,3}}){{2}}",
     ),
 )
