@@ -75,6 +75,7 @@ def _set(patterns: Iterable[str]) -> re2.Set:
     return pattern_set
 
 
+_FOLDINGS = frozenset({"unhidden", "folded"})
 _CODES = frozenset(codec.name for codec in (*codecs.CODECS, *transports.CODECS))
 OVERFLOW = "overflow"
 """The only step of a last, empty view: there was more to decode than the budget allowed."""
@@ -131,17 +132,20 @@ def _normalize(text: str) -> Sequence[NormalizedText]:
     return (*views, NormalizedText("", (OVERFLOW,), parent=raw)) if budget.exceeded else tuple(views)
 
 
-def readings(text: str) -> Iterator[NormalizedText]:
-    """Views that need the vocabulary: too dear for the rules, cheap beside a model."""
-    raw = NormalizedText(encodable(text))
-    yield from (view for view in (_restyled(raw), respelled(raw), transliterated(raw), spread(raw)) if view)
+def readings(views: Sequence[NormalizedText]) -> Iterator[NormalizedText]:
+    """Views that need the vocabulary: too dear for the rules, cheap beside a model.
+
+    `views`: the text's `normalizations`.
+    """
+    raw = views[0]
+    yield from (view for view in (_restyled(views), respelled(raw), transliterated(raw), spread(raw)) if view)
 
 
-def _restyled(raw: NormalizedText) -> NormalizedText | None:
+def _restyled(views: Sequence[NormalizedText]) -> NormalizedText | None:
     """English in letters of another look, or under marks, as plain small letters; None for other texts."""
+    raw, view = views[0], next(view for view in reversed(views) if _FOLDINGS.issuperset(view.path))
     if raw.text.isascii():
         return None
-    *_, view = (raw, *folding.foldings(raw))
     before, after = _ascii_letters(raw.text), _ascii_letters(view.text)
     changed = max(after - before, len(raw.text) - len(view.text))
     if changed < MIN_RESTYLED * after or letters.english_text(view.text.lower().split()) is None:

@@ -327,9 +327,10 @@ def views_to_score(text: str) -> Iterator[NormalizedText]:
     URL encoding and leetspeak are too common to count as hidden.
     """
     yield NormalizedText(encodable(text))
-    hidden = (view for view in normalizations(text) if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
+    views = normalizations(text)
+    hidden = (view for view in views if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
     yield from (view for view in hidden if view.path[-1] not in _SPELLINGS)
-    yield from readings(text)
+    yield from readings(views)
 
 
 def _deliver(job: _Job, outcome: BatchResult | LayerError) -> None:
