@@ -24,7 +24,19 @@ from sidecar.detectors.semantic.cascade import FIRST_STAGE_FILE as FIRST_FILE
 from sidecar.detectors.semantic.encoder import Session
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE as PIECES_FILE
 from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
-from training import blind, calibrate, evaluate, export, first_stage, folds, holdout, restored, scores, vocabulary
+from training import (
+    blind,
+    calibrate,
+    evaluate,
+    expand,
+    export,
+    first_stage,
+    folds,
+    holdout,
+    restored,
+    scores,
+    vocabulary,
+)
 from training import rows as data
 from training.base import FILE, Base, verify
 from training.documents import Documents, texts, whole
@@ -39,7 +51,7 @@ SIMILAR = 0.957
 """Cosine of two texts with the same meaning; of texts on other topics it is up to .96."""
 SIZES = 90_000, 170_000, 40_000
 """Rows of the three phases."""
-CONTINUED_RATE = 5e-5
+CONTINUED_RATE = 7e-5
 """The highest learning rate of the third phase: it adds to what the network knows."""
 LESSONS = 110_000
 """Windows that the first stage is trained on."""
@@ -170,7 +182,7 @@ def phases(rows: Sequence[Row]) -> list[Phase]:
 
 def third(rows: Sequence[Row]) -> list[Phase]:
     """All rows, mostly the latest."""
-    return [Phase(rows, data.THIRD.of(rows), SIZES[2])]
+    return [Phase(rows, data.THIRD.of(rows), SIZES[2], expand.shares(moved=True))]
 
 
 def continued(start: Path, base: Base, phases: Sequence[Phase], long: Documents, done: Path, plan: Plan) -> Trainer:
