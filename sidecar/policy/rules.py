@@ -109,6 +109,8 @@ class Policy(BaseModel):
 
     rules: tuple[Rule, ...]
     revision: str
+    shipped: frozenset[str] = frozenset()
+    """The ids of the rules that come with the product."""
 
 
 class _File(BaseModel):
@@ -164,6 +166,7 @@ def load(paths: Sequence[Path] = ()) -> Policy:
     files = list(_files(paths or (shipped_folder(),), problems))
     digest = hashlib.sha256()
     rules: list[Rule] = []
+    shipped: set[str] = set()
     for file in files:
         try:
             content = file.read_bytes()
@@ -171,11 +174,14 @@ def load(paths: Sequence[Path] = ()) -> Policy:
             problems.append(f"{file}: {error.strerror}")
             continue
         digest.update(content + b"\0")
-        rules += _read(file.name, content, problems)
+        read = _read(file.name, content, problems)
+        rules += read
+        if file.parent == shipped_folder():
+            shipped.update(rule.id for rule in read)
     problems += _duplicate_ids(rules)
     if problems:
         raise PolicyError("policies cannot be loaded", problems)
-    return Policy(rules=tuple(rules), revision=digest.hexdigest()[:12])
+    return Policy(rules=tuple(rules), revision=digest.hexdigest()[:12], shipped=frozenset(shipped))
 
 
 def _files(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:

@@ -28,7 +28,7 @@ def apply_switches(policy: Policy, switches: Mapping[str, RuleOverride]) -> Poli
     rules = tuple(_switch_rule(rule, switches[rule.id]) if rule.id in switches else rule for rule in policy.rules)
     changes = sorted((name, switch.status or "", switch.score) for name, switch in switches.items())
     revision = hashlib.sha256(f"{policy.revision} {changes}".encode()).hexdigest()[:12]
-    return Policy(rules=rules, revision=revision)
+    return policy.model_copy(update={"rules": rules, "revision": revision})
 
 
 def _switch_rule(rule: Rule, switch: RuleOverride) -> Rule:

@@ -12,7 +12,7 @@ from sidecar import __version__, limits, policy
 from sidecar.config import Settings
 from sidecar.detectors.judge import cache
 from sidecar.detectors.judge.layer import LlmJudgeLayer
-from sidecar.detectors.rules import selftest, selftest_cache
+from sidecar.detectors.rules import selftest
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ModelError, PolicyError
 from sidecar.observability.dependencies import dependencies
@@ -97,18 +97,20 @@ async def open_scanner(
 async def _run_selftests(
     rules: Policy, stages: Sequence[Stage], server: ServerContext | None, *, selftests: bool
 ) -> None:
-    """Run the rule self-tests; a server skips rules that passed before, a command such as `check` tests all."""
+    """Run the rule self-tests; a command such as `check` tests all of them.
+
+    A server skips the rules that passed before, and the patterns that come with the product: these were tested with it.
+    """
     if not selftests:
         return
     local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
     passed = server.passed_rules if server else set[Rule]()
     if server:
-        passed |= await asyncio.to_thread(selftest_cache.load, rules.rules)
+        passed.update(rule for rule in rules.rules if rule.patterns and rule.id in rules.shipped)
     if problems := await selftest.run_selftests(rules, local, passed):
         raise PolicyError("policies fail their own examples", problems)
     if problems := await selftest.canary(local):
         raise ModelError("; ".join(problems))
-    await asyncio.to_thread(selftest_cache.store, passed)
 
 
 async def _open_cache(settings: Settings, server: ServerContext | None, stack: AsyncExitStack) -> ReportCache | None:

@@ -170,3 +170,4 @@ def test_the_word_shipped_stands_for_the_shipped_policies(tmp_path: Path) -> Non
     )
     combined = policy.load([Path("shipped"), tmp_path])
     assert {rule.id for rule in policy.load().rules} | {"OWN-1"} == {rule.id for rule in combined.rules}
+    assert combined.shipped == {rule.id for rule in combined.rules} - {"OWN-1"}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from sidecar.config import Settings
-from sidecar.errors import ModelError
+from sidecar.detectors.rules import selftest
+from sidecar.errors import ModelError, PolicyError
+from sidecar.policy import Rule
 from sidecar.runtime.builder import ServerContext, open_scanner
 from sidecar.types import Action, LayerName, ScanRequest, Segment, Source
 
@@ -27,6 +30,46 @@ async def test_the_pipeline_scans_with_what_is_configured() -> None:
         LayerName.RULES,
         built.policy.revision,
     )
+
+
+BROKEN_RULE = """
+family: jailbreak
+rules:
+  - id: T-3
+    title: A test
+    score: 0.9
+    languages: [en]
+    patterns: ['\\bcherry\\b']
+    match: [One banana please.]
+    no_match: [Two bananas please.]
+"""
+
+
+async def test_a_start_tests_the_operators_rules(tmp_path: Path) -> None:
+    """A failing custom rule stops every start."""
+    (tmp_path / "own.yaml").write_text(BROKEN_RULE, "utf-8")
+    own = settings(policies=["shipped", str(tmp_path)])
+    for _ in range(2):
+        with pytest.raises(PolicyError, match=r"T-3: match 'One banana please\.' is not met"):
+            async with open_scanner(own, server=ServerContext(b"secret")):
+                pass
+
+
+async def test_a_start_does_not_repeat_the_tests_of_shipped_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were tested with the product; what settings change of a rule changes nothing there. A command tests all."""
+    tested: list[str] = []
+
+    async def _problems(rule: Rule, _: object) -> AsyncIterator[str]:
+        tested.append(rule.id)
+        for nothing in ():
+            yield nothing
+
+    monkeypatch.setattr(selftest, "_problems", _problems)
+    switched = settings(rules={"INJ-101": {"score": 0.5}})
+    async with open_scanner(switched, server=ServerContext(b"secret")) as built:
+        assert set(tested) == {rule.id for rule in built.policy.rules if not rule.patterns}
+    async with open_scanner(switched) as built:
+        assert set(tested) == {rule.id for rule in built.policy.rules}
 
 
 async def test_with_every_layer_off_nothing_can_be_scanned() -> None:
