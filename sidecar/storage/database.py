@@ -52,6 +52,9 @@ class Database:
         connect: Callable[[], Coroutine[Any, Any, Any]] | None = None,
     ) -> None:
         self._engine = engine
+        is_postgresql = engine.dialect.name == "postgresql"
+        self._reading = engine.execution_options(isolation_level="AUTOCOMMIT") if is_postgresql else engine
+        """The same pool, without a transaction around each statement: two round trips less."""
         self._time_limit = time_limit
         self.name = name
         self.connect = connect
@@ -104,7 +107,7 @@ class Database:
     async def read(self, time_limit: float | None = None) -> AsyncIterator[AsyncConnection]:
         """A connection for single read-only statements."""
         with self._translate_errors():
-            async with asyncio.timeout(time_limit or self._time_limit), self._engine.connect() as connection:
+            async with asyncio.timeout(time_limit or self._time_limit), self._reading.connect() as connection:
                 yield connection
 
     @asynccontextmanager

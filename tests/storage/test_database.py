@@ -306,6 +306,16 @@ async def kind_of_failure(store: Store, statement: str) -> type[StoreError]:
     return type(caught.value)
 
 
+async def test_a_read_opens_no_transaction(postgres: servers.PostgreSql) -> None:
+    """Each statement is its own: two round trips less on a slow link. A write after it has one again."""
+    database = await Database.open(postgres.new_database())
+    for access, shared in ((database.read, False), (database.write, True), (database.read, False)):
+        async with access() as connection:
+            times = [await connection.scalar(text("SELECT now()")) for _ in range(2)]
+        assert (times[0] == times[1]) is shared
+    await database.close()
+
+
 async def test_only_errors_that_last_are_not_called_unavailable(postgres: servers.PostgreSql) -> None:
     """Read-only, terminated and out of connections may pass; a statement that makes no sense does not."""
     url = postgres.new_database()
