@@ -132,7 +132,7 @@ def calibrated(folder: Path, corpus: Sequence[Row], out: Path) -> None:
     update = {
         "calibration": calibrate.fit(rows, limit + calibrate.MARGIN),
         "application": calibrate.fit(rows, apart + calibrate.MARGIN, calibrate.APPLICATION_THRESHOLD),
-        "early_exit_below": _early_exit_threshold(rows, out, min(limit, apart)),
+        **_early_exit_thresholds(rows, out, min(limit, apart)),
     }
     write(out, artefact.head, artefact.manifest.model_copy(update=update))
     click.echo(f"blocks from logit {limit:.2f}, the application's texts from {apart:.2f}: {update}", err=True)
@@ -157,13 +157,17 @@ def _documents(folder: Path, out: Path) -> tuple[scores.Floats, scores.Floats]:
     return np.array(worst[0]), np.array(worst[1])
 
 
-def _early_exit_threshold(rows: Sequence[scores.Score], out: Path, limit: float) -> float:
-    """The early-exit threshold of the first stage, from the attacks in the holdout."""
+def _early_exit_thresholds(rows: Sequence[scores.Score], out: Path, limit: float) -> dict[str, float]:
+    """The thresholds of the first stage, from the attacks in the holdout."""
     scorer = scores.opened(out)
     small = Session(out / FIRST_FILE, "logit", SentencePieceTokenizer.read(out / PIECES_FILE), 1)
     windows = [(w.ids, s.row.channel) for s in rows if s.row.attack for w in scorer.windows(s.row.text)]
     predictions = np.array([float(small(ids, channel)[0, 0]) for ids, channel in windows])
-    return calibrate.early_exit_threshold(predictions, scores.second_stage(windows, out), limit)
+    logits = scores.second_stage(windows, out)
+    return {
+        "early_exit_below": calibrate.early_exit_threshold(predictions, logits, limit),
+        "dismiss_below": calibrate.early_exit_threshold(predictions, logits, limit, calibrate.LOST_BEYOND_BUDGET),
+    }
 
 
 def parity(trainer: Trainer, out: Path) -> dict[str, float]:
