@@ -70,8 +70,9 @@ class CascadeScorer:
         unknown_id: int = -1,
         is_readable: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """The thresholds of an early exit, in general and beyond the budget (None: the same), the unknown piece, and a
-        test whether a window can be scored at all.
+        """The thresholds of an early exit, in general and beyond the budget (None: the same).
+
+        `unknown_id`: the unknown piece; `is_readable`: whether a window can be scored at all.
         """
         self.encoder, self.head = encoder, head
         self._first, self._early_exit_below, self._unknown_id = first, early_exit_below, unknown_id
