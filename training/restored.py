@@ -1,4 +1,4 @@
-"""Reads an exported second stage back as a network, to continue its training.
+"""Reads exported networks back, to continue their training.
 
 The 8-bit matrices become 32-bit floats again; embeddings come from the base, whose codes the export keeps. The matrix
 products of the graph are in the order of the layers: attention in, attention out, and the two of the feed-forward.
@@ -18,8 +18,10 @@ from onnx import numpy_helper
 from sentencepiece import SentencePieceProcessor
 
 from sidecar.detectors.semantic.artifact import ModelArtifact
+from sidecar.detectors.semantic.cascade import FIRST_STAGE_FILE
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE
 from training.base import Base
+from training.first_stage import FirstStage
 from training.network import LAYERS, WIDTH, Network
 from training.vocabulary import Numbers
 
@@ -47,6 +49,19 @@ def network(folder: Path, base: Base) -> Network:
         raise ValueError(f"{folder / 'model.onnx'}: is not a second stage, since {missing[0]} is missing")
     network.load_state_dict({name: torch.tensor(tensors[name]).view_as(state[name]) for name in state})
     return network
+
+
+def first_stage(folder: Path) -> FirstStage:
+    """The first stage of a model folder."""
+    graph = onnx.load(folder / FIRST_STAGE_FILE).graph
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    tensors = {name.removeprefix("made."): array for name, array in stored.items() if name.startswith("made.")}
+    products = [node.input[1] for node in graph.node if node.op_type == "MatMul"]
+    tensors |= {f"grams.{number}.weight": stored[name].T for number, name in enumerate(products)}
+    tensors["words.weight"] = stored["words"].astype(np.float32) * stored["words_scale"]
+    model = FirstStage(len(stored["words"]))
+    model.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in tensors.items()})
+    return model
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:

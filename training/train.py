@@ -40,21 +40,22 @@ from training import (
 from training import rows as data
 from training.base import FILE, Base, verify
 from training.documents import Documents, texts, whole
+from training.first_stage import FirstStage
 from training.frozen import write
 from training.network import SIMILARITY, Network, begin
 from training.rows import APPLICATION, OUTPUTS, Row
 from training.trainer import Phase, Plan, Trainer
 
 PIECES, NETWORK, TRAINED, FIRST = "pieces.npy", "network.pt", "trained.pt", "first.pt"
-CONTINUED = "continued.pt"
+STARTED, CONTINUED, CONTINUED_FIRST = "started", "continued.pt", "continued-first.pt"
 SIMILAR = 0.957
 """Cosine of two texts with the same meaning; of texts on other topics it is up to .96."""
 SIZES = 90_000, 170_000, 40_000
 """Rows of the three phases."""
 CONTINUED_RATE = 7e-5
 """The highest learning rate of the third phase: it adds to what the network knows."""
-LESSONS = 110_000
-"""Windows that the first stage is trained on."""
+LESSONS, CONTINUED_LESSONS, CONTINUED_ROUNDS = 110_000, 60_000, 3
+"""Windows that the first stage is trained on; windows and epochs with which it follows the second."""
 
 
 @click.command()
@@ -76,11 +77,15 @@ def main(folder: Path, base: Path, out: Path, work: Path, start: Path | None, se
     rows += blind.rows()
     source, plan = Base(verify(base)), replace(Plan(), seed=seed)
     if not start:
+        start = work / STARTED
         trainer, numbers = second(source, phases(rows), long, work, plan)
-        write_second(trainer.network, source, numbers, out)
-    trainer = continued(start or out, source, third(rows), long, work / CONTINUED, plan)
-    write_second(trainer.network, source, restored.numbers(start or out, source), out)
-    write_first(trainer, out, work)
+        write_second(trainer.network, source, numbers, start)
+        untaught = first_stage.begin(trainer.network.words.weight.detach())
+        write_first(trainer, start, work / FIRST, untaught, LESSONS)
+    trainer = continued(start, source, third(rows), long, work / CONTINUED, plan)
+    taught = restored.first_stage(start)
+    write_second(trainer.network, source, restored.numbers(start, source), out)
+    write_first(trainer, out, work / CONTINUED_FIRST, taught, CONTINUED_LESSONS, CONTINUED_ROUNDS)
     calibrated(folder, corpus, out)
     click.echo(f"parity: {parity(trainer, out)}", err=True)
     if without:
@@ -108,14 +113,15 @@ def write_second(network: Network, base: Base, numbers: vocabulary.Numbers, out:
     write(out, Head(network.head.weight.detach().numpy(), network.head.bias.detach().numpy(), OUTPUTS), described)
 
 
-def write_first(trainer: Trainer, out: Path, work: Path) -> None:
+def write_first(
+    trainer: Trainer, out: Path, done: Path, model: FirstStage, lessons: int, rounds: int = first_stage.ROUNDS
+) -> None:
     """Distil the first stage from the second and write it beside it, without an early-exit threshold."""
-    if not (work / FIRST).exists():
-        windows = trainer.windows(LESSONS)
+    if not done.exists():
+        windows = trainer.windows(lessons)
         teacher = scores.second_stage(windows, out)
-        model = first_stage.begin(trainer.network.words.weight.detach())
-        first_stage.save(first_stage.train(model, windows, teacher.astype(np.float32)), work / FIRST)
-    export.export_first(first_stage.load(work / FIRST), out / FIRST_FILE)
+        first_stage.save(first_stage.train(model, windows, teacher.astype(np.float32), rounds=rounds), done)
+    export.export_first(first_stage.load(done), out / FIRST_FILE)
     artefact = ModelArtifact.read(out)
     files = dict.fromkeys((*artefact.manifest.files, FIRST_FILE), "")
     write(out, artefact.head, artefact.manifest.model_copy(update={"files": files}))

@@ -12,8 +12,9 @@ import torch
 from sidecar.detectors.semantic.artifact import SHIPPED, ModelArtifact
 from sidecar.detectors.semantic.cascade import FIRST_STAGE_FILE
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE
-from training import restored, train
+from training import export, restored, train
 from training.base import BLOCK
+from training.first_stage import FirstStage
 from training.frozen import write
 from training.network import WIDTH, Network, batch
 
@@ -60,6 +61,19 @@ def test_an_export_is_read_back(model: tuple[Network, Words, Path]) -> None:
     inputs = batch([[7, 20, 33], [101, 5, 60, 61, 62]], [0, 2])
     with torch.inference_mode():
         torch.testing.assert_close(again(*inputs)[0], network(*inputs)[0], atol=0.05, rtol=0)
+
+
+def test_a_first_stage_is_read_back(tmp_path: Path) -> None:
+    """The logits are the network's but for the rounding of its embeddings."""
+    torch.manual_seed(1)
+    network = FirstStage(WORDS).eval()
+    with torch.no_grad():
+        for part in network.parameters():
+            part.add_(0.01 * torch.randn_like(part))
+    export.export_first(network, tmp_path / FIRST_STAGE_FILE)
+    again, inputs = restored.first_stage(tmp_path).eval(), batch([[7, 20, 33], [101, 5, 60, 61, 62]], [0, 2])
+    with torch.inference_mode():
+        torch.testing.assert_close(again(*inputs), network(*inputs), atol=0.05, rtol=0)
 
 
 def test_a_graph_of_another_shape_is_refused(model: tuple[Network, Words, Path], tmp_path: Path) -> None:
