@@ -60,7 +60,7 @@ def first_stage(folder: Path) -> FirstStage:
     tensors |= {f"grams.{number}.weight": stored[name].T for number, name in enumerate(products)}
     tensors["words.weight"] = stored["words"].astype(np.float32) * stored["words_scale"]
     model = FirstStage(len(stored["words"]))
-    model.load_state_dict({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in tensors.items()})
+    model.load_state_dict({name: torch.tensor(array) for name, array in tensors.items()})
     return model
 
 
