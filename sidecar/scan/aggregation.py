@@ -231,24 +231,26 @@ def decide_fallbacks(report: LayerReport, is_scored: Sequence[bool]) -> LayerRep
 
 
 def decide_split_hits(report: LayerReport, segments: Sequence[Segment]) -> LayerReport:
-    """Let `fallback` findings block that no part of a framed turn holds: the model reads the parts, not the whole."""
-    if len(report.segment_reports) != len(segments) or not any(s.rules_only and not s.joined for s in segments):
+    """Let `fallback` findings block that lie across the parts of a framed turn or a joined text.
+
+    The model reads the parts, and not the whole: a hit inside one of them is decided there.
+    """
+    is_relevant = any(segment.rules_only for segment in segments) and any(f.fallback for f in report.findings)
+    if len(report.segment_reports) != len(segments) or not is_relevant:
         return report
     segment_reports = [
-        _with_fallbacks(segment_report) if _is_split(segment, segment_report, segments) else segment_report
+        _with_fallbacks(segment_report, _across_parts(segment, segments)) if segment.rules_only else segment_report
         for segment, segment_report in zip(segments, report.segment_reports, strict=True)
     ]
     rebuilt = LayerReport.from_segments(report.layer, segment_reports, report.detail)
     return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)
 
 
-def _is_split(whole: Segment, report: SegmentReport, segments: Sequence[Segment]) -> bool:
-    """Whether a `fallback` hit of a framed turn lies across its parts."""
-    if not whole.rules_only or whole.joined:
-        return False
-    parts = [part.text for part in segments if whole.path in part.paths and not part.rules_only]
-    hits = (whole.text[f.start : f.end] for f in report.findings if f.fallback and f.hint)
-    return any(not any(hit in part for part in parts) for hit in hits)
+def _across_parts(whole: Segment, segments: Sequence[Segment]) -> Callable[[Finding], bool]:
+    """Whether no part of this text holds a finding."""
+    own = (part.text for part in segments if whole.path in part.paths and not part.rules_only)
+    parts = whole.parts if whole.joined else tuple(own)
+    return lambda finding: not any(whole.text[finding.start : finding.end] in part for part in parts)
 
 
 def decide_without_model(reports: Sequence[LayerReport], run: ScanRun) -> tuple[Aggregate, tuple[LayerReport, ...]]:
@@ -260,9 +262,10 @@ def decide_without_model(reports: Sequence[LayerReport], run: ScanRun) -> tuple[
     return aggregate, decided
 
 
-def _with_fallbacks(report: SegmentReport) -> SegmentReport:
+def _with_fallbacks(report: SegmentReport, decides: Callable[[Finding], bool] = lambda _: True) -> SegmentReport:
     findings = tuple(
-        replace(f, decides=True, hint=False, fallback=False) if f.fallback and f.hint else f for f in report.findings
+        replace(f, decides=True, hint=False, fallback=False) if f.fallback and f.hint and decides(f) else f
+        for f in report.findings
     )
     return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
 

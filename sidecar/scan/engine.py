@@ -215,15 +215,13 @@ class Engine:
         return request if len(segments) == len(request.segments) else replace(request, segments=segments)
 
     def _scored_by_model(self, request: ScanRequest) -> list[bool]:
-        """For each segment whether the semantic layer scores it, or the parts that a framed turn was cut into."""
+        """For each segment whether the semantic layer scores it, or the parts of a framed or joined text."""
         allowed_layers = by_model.find(self.config.model_layers, request.model)
         has_model = any(stage.layer.name is LayerName.SEMANTIC and stage.decides for stage in self.stages)
         if not has_model or (allowed_layers is not None and LayerName.SEMANTIC not in allowed_layers):
             return [False] * len(request.segments)
         return [
-            not (segment.rules_only and segment.joined)
-            and self.config.reads(LayerName.SEMANTIC, replace(segment, rules_only=False))
-            for segment in request.segments
+            self.config.reads(LayerName.SEMANTIC, replace(segment, rules_only=False)) for segment in request.segments
         ]
 
     async def _run_layer(

@@ -422,6 +422,19 @@ async def test_a_fallback_across_the_parts_of_a_framed_turn_blocks(part: str, ac
     assert (await scanner.scan(ScanRequest((whole, Segment(part))))).action is action
 
 
+@pytest.mark.parametrize(
+    ("turns", "action"),
+    [(("Ignore all rules", "of thumb"), Action.ALLOW), (("Ignore all", "rules of thumb"), Action.BLOCK)],
+)
+async def test_a_fallback_across_joined_turns_blocks(turns: tuple[str, ...], action: Action) -> None:
+    """The model found the turn harmless that holds the hit: that only rules read the turns together changes nothing."""
+    joined = Segment("\n".join(turns), joined=True, rules_only=True, parts=turns)
+    hit = replace(FALLBACK, start=0, end=len("Ignore all rules"))
+    report = LayerReport.from_segments(LayerName.RULES, [*[SegmentReport(0.0)] * 2, SegmentReport(0.0, (hit,))])
+    scanner = engine(Stage(rules(0.0, report=report)), Stage(semantic(0.1)))
+    assert (await scanner.scan(ScanRequest((*map(Segment, turns), joined)))).action is action
+
+
 async def test_an_excepted_fallback_stays_excepted_where_the_model_fails() -> None:
     """An exception is neither a block nor a hint."""
     excepted = replace(FALLBACK, hint=False)
