@@ -29,8 +29,6 @@ SYSTEMS = ["retrieved2", "b_retrieved", "sysprompts", "e_retrieved"]
 TOOLS = ["poisoned", "poisoned2", "b_poisoned", "e_tools", "f_tools"]
 """The same for the tool definitions."""
 CONVERSATIONS = ("conversations", "b_conversations")
-HELD_CONVERSATIONS = ("e_conv1", "e_conv2")
-"""Conversations that no training reads: the model is calibrated on them."""
 
 
 def rows(folder: Path = FOLDER) -> list[Row]:

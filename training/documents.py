@@ -89,8 +89,6 @@ def whole(folder: Path, *, held: bool) -> Iterator[dict[str, Any]]:
                 yield value
     for name in blind.CONVERSATIONS:
         yield from (v for v in blind.lines(name) if _held(v["id"], CONVERSATIONS_HOLDOUT_EVERY) == held)
-    for name in blind.HELD_CONVERSATIONS if held else ():
-        yield from blind.lines(name)
 
 
 def _held(group: str, every: int) -> bool:

@@ -123,13 +123,13 @@ tool_results_and_mails_pairs users_turns_steering_pairs documents_and_locale_fil
 NEWEST = frozenset(_NAMES.split())
 """Corpus files with texts as applications send them. The others hold short single rows."""
 LAST = frozenset({"mails_and_messages_pairs", "definitions_retrieval_pages_pairs"})
-"""Corpus files that the first phase of the training does not read."""
+"""Corpus files that only the last phase of the training reads."""
 _LATEST = """
 c_steering c_code c_traffic d_open e_everyday e_retrieved e_tools f_turns f_read f_tools
 definitions_poisoned_pairs definitions_of_servers_pairs retrieved_passages_pairs users_turns_pairs agents_reading_pairs
 """
 LATEST = frozenset(_LATEST.split())
-"""Corpus files and opened blind sets that only the third phase reads."""
+"""Corpus files and blind sets that came after the shipped model: only a continued training reads them."""
 LARGE = 1_000
 """Rows of a public source from which each further one counts half."""
 
@@ -165,12 +165,12 @@ class Times:
 FIRST = Times(public=1.0, blind=1.5, newest=2.5, last=0.0, short=0.5)
 SECOND = Times(public=0.35, blind=2.5, newest=2.0, last=3.0, short=0.2)
 THIRD = Times(public=0.1, blind=1.0, newest=0.6, last=1.5, short=0.05, latest=4.0)
-"""Of the three phases of the training: everything, then mostly texts as people and applications send them, then mostly
-those that came last."""
+"""Of the two phases of the training: everything, then mostly texts as people and applications send them. The third is
+for a continued training: mostly those that came last."""
 
 
 def is_latest(row: Row) -> bool:
-    """Whether only the third phase reads a row."""
+    """Whether only a continued training reads a row."""
     return row.source.removeprefix("corpus_").removeprefix("blind_") in LATEST
 
 

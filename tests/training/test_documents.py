@@ -53,15 +53,14 @@ def test_every_text_of_a_conversation_has_its_channel() -> None:
 def without_conversations(monkeypatch: pytest.MonkeyPatch) -> None:
     """The blind sets' conversations are not read."""
     monkeypatch.setattr(documents.blind, "CONVERSATIONS", ())
-    monkeypatch.setattr(documents.blind, "HELD_CONVERSATIONS", ())
 
 
 def test_the_conversations_of_the_opened_sets_are_read(tmp_path: Path) -> None:
-    """A quarter of them is held back, and all of the latest two hundred."""
+    """A quarter of them is held back."""
     folder = written(tmp_path)
     holdout, training = ({v["id"] for v in documents.whole(folder, held=held)} for held in (True, False))
-    assert len(holdout) + len(training) == 700
-    assert 290 < len(holdout) < 360
+    assert len(holdout) + len(training) == 500
+    assert 90 < len(holdout) < 160
 
 
 @pytest.mark.usefixtures("without_conversations")
