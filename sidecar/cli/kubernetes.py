@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from aiohttp import ClientError, ClientSession, ClientTimeout
 from rich.markup import escape
-from yaml import SafeDumper, dump_all
 
 from sidecar.cli import output
 from sidecar.cli.common import async_command
@@ -63,12 +62,6 @@ def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[...
     return packed
 
 
-class _Dumper(SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is the library's
-        """No anchors: people read manifests."""
-        return True
-
-
 @click.command("inject")
 @_FILE_OPTION
 @_PATHS_OPTION
@@ -99,8 +92,10 @@ async def uninject_command(file: Any, paths: tuple[str, ...]) -> int:
 
 
 def _read(file: Any) -> list[object]:
+    from sidecar.kubernetes.manifests import load_all  # noqa: PLC0415 - a server does without
+
     try:
-        documents = [document for document in yaml.load_all(file.read()) if document is not None]
+        documents = [document for document in load_all(file.read()) if document is not None]
     except (yaml.YamlError, *YAML_ERRORS) as error:
         raise ConfigError("the manifests cannot be read", [yaml.describe(error)]) from None
     if not documents:
@@ -120,10 +115,11 @@ def _write(results: list[Result]) -> int:
     for result in results:
         colour = _COLOURS.get(result.state, "yellow")
         output.err.print(f"[{colour}]{result.state}[/]  {escape(result.name)}: {escape(result.reason)}")
+    from sidecar.kubernetes.manifests import dump_all  # noqa: PLC0415 - a server does without
+
     written = [result.document for result in results if result.state != "failed"]
     if written:
-        text = dump_all(written, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-        click.echo(text, nl=False)
+        click.echo(dump_all(written), nl=False)
     return 2 if any(result.state == "failed" for result in results) else 0
 
 
