@@ -20,7 +20,8 @@ from sidecar import config, policy
 from sidecar.cli.redirect import port_of
 from sidecar.kubernetes.objects import inject
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.pod import GRACE, NAME, REDIRECT, REDIRECTING_USER, USER, container
+from sidecar.kubernetes.pod import GRACE, REDIRECTING_USER, USER, container
+from sidecar.kubernetes.spec import NAME, REDIRECT
 
 K8S = Path(__file__).parent.parent / "k8s"
 PODS = ("pod", "pod-classic", "pod-redirect")

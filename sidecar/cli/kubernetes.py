@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 FILE = click.Path(dir_okay=False, path_type=Path)
 _OPTIONS = (
     click.option("--image", help=f"The sidecar's image; pin a digest. [default: {Options().image}]"),
-    click.option("--upstream", help=f"The model's base URL. [default: {Options().upstream}]"),
+    click.option(
+        "--upstream",
+        help=f"The model's base URL. [default: the application's own OPENAI_BASE_URL, or {Options().upstream}]",
+    ),
     click.option("--secret", help="A Secret with the model's key under `upstream-key`."),
     click.option("--policies", help="A ConfigMap of *.yaml, read beside the shipped rules."),
     click.option("--app-env/--no-app-env", default=None, help="Set OPENAI_BASE_URL in the application's containers."),
@@ -76,7 +79,8 @@ async def inject_command(options: Options, chosen: set[str], file: Any, paths: t
     """
     from sidecar.kubernetes.objects import Request, inject_all  # noqa: PLC0415 - a server does without
 
-    request = Request(options, kept=frozenset(_NAMES) - chosen, paths=_paths(paths))
+    named = "upstream" in chosen
+    request = Request(options, is_upstream_named=named, kept=frozenset(_NAMES) - chosen, paths=_paths(paths))
     return _write(inject_all(_read(file), request))
 
 
@@ -115,6 +119,8 @@ def _write(results: list[Result]) -> int:
     for result in results:
         colour = _COLOURS.get(result.state, "yellow")
         output.err.print(f"[{colour}]{result.state}[/]  {escape(result.name)}: {escape(result.reason)}")
+        for note in result.notes:
+            output.err.print(f"[yellow]note[/]  {escape(result.name)}: {escape(note)}")
     from sidecar.kubernetes.manifests import dump_all  # noqa: PLC0415 - a server does without
 
     written = [result.document for result in results if result.state != "failed"]
@@ -134,7 +140,7 @@ def _write(results: list[Result]) -> int:
 @_injecting
 async def webhook_command(
     options: Options,
-    _chosen: set[str],
+    chosen: set[str],
     cert: Path,
     key: Path,
     host: str,
@@ -143,11 +149,13 @@ async def webhook_command(
     namespace: str | None,
 ) -> int:
     """Serve the mutating admission webhook until SIGTERM: pods that request a sidecar get one on creation."""
-    from sidecar.kubernetes.webhook import Place, Webhook  # noqa: PLC0415 - a server does without
+    from sidecar.kubernetes.objects import Request  # noqa: PLC0415 - a server does without
+    from sidecar.kubernetes.webhook import Place, Webhook  # noqa: PLC0415
 
     logs.configure("json", "info")
     stop = app.stop_on_signal()
-    async with Webhook(Place(cert, key, host, port, health_port), options, own_namespace=namespace):
+    request = Request(options, default=False, is_upstream_named="upstream" in chosen)
+    async with Webhook(Place(cert, key, host, port, health_port), request, own_namespace=namespace):
         await stop.wait()
     return 0
 

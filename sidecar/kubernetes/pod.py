@@ -7,31 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from copy import deepcopy
-from typing import Any
 from urllib.parse import urlsplit
 
 from sidecar.errors import InjectError
+from sidecar.kubernetes.base_urls import point
 from sidecar.kubernetes.options import Options
+from sidecar.kubernetes.spec import NAME, OURS, PORTS, REDIRECT, Spec, applications, containers, items, sidecar_of
 
-NAME, REDIRECT = "prompt-sidecar", "prompt-sidecar-redirect"
-OURS = {NAME, REDIRECT}
 USER = 65532
 REDIRECTING_USER = 61532
 """The sidecar's user with redirection: its connections are exempt, and 65532 is used by many applications."""
-PORTS = ((8080, 8081), (18080, 18081), (28080, 28081))
-"""Pairs of ports, data and admin: the first pair that no container of the pod declares is used."""
 GRACE = 90
 """Seconds of a pod's termination grace period: more than `drain.timeout`, so that streams may finish."""
 SECRETS, POLICIES, DATA = f"/run/secrets/{NAME}", f"/etc/{NAME}/policies", f"/var/lib/{NAME}"
-Spec = dict[str, Any]
-
-
-def base_url(port: int) -> str:
-    """Where an application in the pod reaches the sidecar."""
-    return f"http://127.0.0.1:{port}/v1"
-
-
-BASE_URLS = frozenset(base_url(data) for data, _ in PORTS)
 
 
 def with_sidecar(spec: Spec, options: Options, variables: Sequence[Spec] = (), taken: Collection[int] = ()) -> Spec:
@@ -44,7 +32,7 @@ def with_sidecar(spec: Spec, options: Options, variables: Sequence[Spec] = (), t
     pod = deepcopy(spec)
     if pod.get("hostNetwork"):
         raise InjectError("the sidecar cannot be injected", ["hostNetwork: its ports would be the node's"])
-    ports = _ports(pod, taken)
+    ports = free_ports(pod, taken)
     others = [item for item in items(pod, "initContainers") if item.get("name") not in OURS]
     first = [redirection(options, ports)] if options.redirect else []
     sidecar = container(options, ports)
@@ -57,8 +45,8 @@ def with_sidecar(spec: Spec, options: Options, variables: Sequence[Spec] = (), t
     grace = pod.get("terminationGracePeriodSeconds", 30)
     pod["terminationGracePeriodSeconds"] = max(grace, GRACE) if isinstance(grace, int) else grace
     if options.app_env:
-        for app in items(pod, "containers"):
-            _point(app, ports[0])
+        for app in applications(pod):
+            point(app, ports[0])
     return pod
 
 
@@ -72,21 +60,7 @@ def _only_ours_goes_through(spec: Spec) -> None:
 
 def has_sidecar(spec: Spec) -> bool:
     """Whether a container or init container of our name exists."""
-    return any(item.get("name") == NAME for item in containers(spec))
-
-
-def items(spec: Spec, key: str) -> list[Spec]:
-    """A list of objects in a specification. Raises `InjectError` if it is none."""
-    found = spec.get(key) or []
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise InjectError("the sidecar cannot be injected", [f"{key} is not a list of objects"])
-    return found
-
-
-def containers(spec: Spec) -> Iterator[Spec]:
-    """All containers of a pod, init containers last."""
-    for key in ("containers", "initContainers"):
-        yield from items(spec, key)
+    return sidecar_of(spec) is not None
 
 
 def is_our_volume(volume: Spec) -> bool:
@@ -100,7 +74,8 @@ def our_variables() -> set[str]:
     return {str(entry["name"]) for entry in _env(everything, PORTS[1])}
 
 
-def _ports(spec: Spec, others: Collection[int]) -> tuple[int, int]:
+def free_ports(spec: Spec, others: Collection[int] = ()) -> tuple[int, int]:
+    """The first pair of ports that the pod's containers leave free. Raises `InjectError` if there is none."""
     taken = {*_declared(spec), *others}
     for pair in PORTS:
         if not taken & set(pair):
@@ -112,16 +87,6 @@ def _declared(spec: Spec) -> Iterator[int]:
     for item in containers(spec):
         if item.get("name") not in OURS:
             yield from (port["containerPort"] for port in items(item, "ports") if "containerPort" in port)
-
-
-def _point(app: Spec, port: int) -> None:
-    """Set `OPENAI_BASE_URL` once, at its previous position if it had one: later variables may refer to it."""
-    entry = {"name": "OPENAI_BASE_URL", "value": base_url(port)}
-    env = items(app, "env")
-    places = [number for number, variable in enumerate(env) if variable.get("name") == entry["name"]]
-    first = places[0] if places else len(env)
-    others = [variable for variable in env if variable.get("name") != entry["name"]]
-    app["env"] = [*others[:first], entry, *others[first:]]
 
 
 def container(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:

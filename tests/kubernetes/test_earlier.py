@@ -39,4 +39,4 @@ def test_an_injection_adds_no_variable_that_counts_as_added_by_hand() -> None:
 def test_a_base_url_of_ones_own_stays() -> None:
     """Only the address of the sidecar is removed."""
     own = {"containers": [{"name": "app", "env": [{"name": "OPENAI_BASE_URL", "value": "http://gateway/v1"}]}]}
-    assert without_sidecar(with_sidecar(own, Options()))["containers"] == own["containers"]
+    assert without_sidecar(with_sidecar(own, Options()), {})["containers"] == own["containers"]

@@ -8,7 +8,8 @@ import pytest
 
 from sidecar.errors import InjectError
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.pod import REDIRECT, REDIRECTING_USER, container, with_sidecar
+from sidecar.kubernetes.pod import REDIRECTING_USER, container, with_sidecar
+from sidecar.kubernetes.spec import REDIRECT
 
 
 def spec(*ports: int, **fields: Any) -> dict[str, Any]:
