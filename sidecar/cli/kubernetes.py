@@ -56,9 +56,9 @@ def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[...
     @wraps(command)
     async def packed(**arguments: Any) -> int:
         values = {name: arguments.pop(name) for name in _NAMES}
-        chosen: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-        removed = {name: None for name in ("secret", "policies") if chosen.get(name) == ""}
-        return await command(Options(**{**chosen, **removed}), set(chosen), **arguments)
+        explicit: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+        removed = {name: None for name in ("secret", "policies") if explicit.get(name) == ""}
+        return await command(Options(**{**explicit, **removed}), set(explicit), **arguments)
 
     for option in reversed(_OPTIONS):
         packed = option(packed)
@@ -68,19 +68,22 @@ def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[...
 @click.command("inject")
 @_FILE_OPTION
 @_PATHS_OPTION
+@click.option("--reset", is_flag=True, help="Make an injected sidecar anew, without what was changed in it by hand.")
 @async_command
 @_injecting
-async def inject_command(options: Options, chosen: set[str], file: Any, paths: tuple[str, ...]) -> int:
+async def inject_command(options: Options, explicit: set[str], file: Any, paths: tuple[str, ...], reset: bool) -> int:
     """Add the sidecar to every pod of Kubernetes manifests; a line for each object goes to standard error.
 
     Pods labelled or annotated `prompt-sidecar/inject: "false"` stay as they are. Injecting again keeps what the
-    earlier injection set, except for the options given now (`--secret ""` removes one). An object that fails is
-    left out, and the exit code is 2.
+    earlier injection set and what was changed in the sidecar by hand, except for the options given now
+    (`--secret ""` removes one) and with `--reset`; what is lost is named. An object that fails is left out, and
+    the exit code is 2.
     """
     from sidecar.kubernetes.objects import Request, inject_all  # noqa: PLC0415 - a server does without
 
-    named = "upstream" in chosen
-    request = Request(options, is_upstream_named=named, kept=frozenset(_NAMES) - chosen, paths=_paths(paths))
+    named = "upstream" in explicit
+    kept = frozenset(_NAMES) - explicit
+    request = Request(options, is_upstream_named=named, kept=kept, reset=reset, paths=_paths(paths))
     return _write(inject_all(_read(file), request))
 
 
@@ -140,7 +143,7 @@ def _write(results: list[Result]) -> int:
 @_injecting
 async def webhook_command(
     options: Options,
-    chosen: set[str],
+    explicit: set[str],
     cert: Path,
     key: Path,
     host: str,
@@ -154,7 +157,7 @@ async def webhook_command(
 
     logs.configure("json", "info")
     stop = app.stop_on_signal()
-    request = Request(options, default=False, is_upstream_named="upstream" in chosen)
+    request = Request(options, default=False, is_upstream_named="upstream" in explicit)
     async with Webhook(Place(cert, key, host, port, health_port), request, own_namespace=namespace):
         await stop.wait()
     return 0

@@ -1,4 +1,4 @@
-"""The base URLs of a pod's applications: replaced by the sidecar's, kept in an annotation, and restored from it.
+"""The base URLs of a pod's applications: replaced by the sidecar's, stored in an annotation, and restored from it.
 
 Where no upstream is named, the base URL that an application had is the sidecar's upstream: its prompts and its key go
 where they went before.
@@ -27,14 +27,14 @@ def former(spec: Spec, annotations: Mapping[str, object], port: int) -> Entries:
 
     `port`: where the sidecar will listen. A variable that leads there already was set for the sidecar.
     """
-    kept, ports, found = _kept(annotations), {port, *data_ports(spec)}, {}
+    stored, ports, entries = _stored(annotations), {port, *data_ports(spec)}, {}
     for app in applications(spec):
         name, entry = _name(app), _entry(app)
         if entry is not None and leads_to(entry.get("value"), ports):
-            entry = kept.get(name)
+            entry = stored.get(name)
         if entry is not None:
-            found[name] = {key: value for key, value in entry.items() if key != "name"}
-    return found
+            entries[name] = {key: value for key, value in entry.items() if key != "name"}
+    return entries
 
 
 def annotation(entries: Entries) -> str:
@@ -42,14 +42,14 @@ def annotation(entries: Entries) -> str:
     return json.dumps(entries).decode()
 
 
-def _kept(annotations: Mapping[str, object]) -> Entries:
+def _stored(annotations: Mapping[str, object]) -> Entries:
     try:
-        kept = json.loads(str(annotations.get(REPLACED, "{}")))
+        stored = json.loads(str(annotations.get(REPLACED, "{}")))
     except json.DecodeError:
-        kept = None
-    if not isinstance(kept, dict) or not all(isinstance(entry, dict) for entry in kept.values()):
+        stored = None
+    if not isinstance(stored, dict) or not all(isinstance(entry, dict) for entry in stored.values()):
         raise InjectError("the sidecar cannot be injected", [f"{REPLACED} is no JSON object of variables"])
-    return kept
+    return stored
 
 
 def upstream_of(entries: Entries) -> str | None:
@@ -113,16 +113,16 @@ def point(app: Spec, port: int) -> None:
 
 def restored(spec: Spec, annotations: Mapping[str, object]) -> Spec:
     """A copy in which no application is led to the sidecar, and each has the variable that it had before."""
-    pod, kept, ports = deepcopy(spec), _kept(annotations), data_ports(spec)
+    pod, stored, ports = deepcopy(spec), _stored(annotations), data_ports(spec)
     for app in applications(pod):
         if leads_to((_entry(app) or {}).get("value"), ports):
-            _put(app, {"name": BASE, **kept[_name(app)]} if _name(app) in kept else None)
+            _put(app, {"name": BASE, **stored[_name(app)]} if _name(app) in stored else None)
     return pod
 
 
-def kept_names(annotations: Mapping[str, object]) -> Collection[str]:
+def stored_names(annotations: Mapping[str, object]) -> Collection[str]:
     """The containers whose variable the annotation keeps."""
-    return _kept(annotations).keys()
+    return _stored(annotations).keys()
 
 
 def _put(app: Spec, entry: Spec | None) -> None:

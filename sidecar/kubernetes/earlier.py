@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sidecar.kubernetes.base_urls import BASE, restored
-from sidecar.kubernetes.pod import is_our_volume, our_variables
-from sidecar.kubernetes.spec import NAME, OURS, REDIRECT, Spec, data_ports, items, leads_to, sidecar_of, value_of
+from sidecar.kubernetes.pod import is_our_volume
+from sidecar.kubernetes.spec import (
+    NAME,
+    OURS,
+    REDIRECT,
+    Spec,
+    containers,
+    data_ports,
+    items,
+    leads_to,
+    sidecar_of,
+    value_of,
+)
 
 
 def options_of(spec: Spec) -> dict[str, Any]:
@@ -27,20 +38,25 @@ def options_of(spec: Spec) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None or name in {"secret", "policies"}}
 
 
-def added_variables(spec: Spec) -> list[Spec]:
-    """Variables of the sidecar that somebody added to it by hand."""
-    known, sidecar = our_variables(), sidecar_of(spec) or {}
-    return [entry for entry in items(sidecar, "env") if entry.get("name") not in known]
-
-
 def without_sidecar(spec: Spec, annotations: Mapping[str, object]) -> Spec:
-    """A copy without the sidecar and its volumes, with the base URLs from before. A longer grace period stays."""
+    """A copy without the sidecar and the volumes that it alone mounts, with the base URLs from before.
+
+    A longer grace period stays.
+    """
     pod = restored(spec, annotations)
     pod["initContainers"] = [item for item in items(pod, "initContainers") if item.get("name") not in OURS]
-    pod["volumes"] = [item for item in items(pod, "volumes") if not is_our_volume(item)]
+    unused = _mounted(spec, OURS) - _mounted(spec, {item.get("name") for item in containers(pod)})
+    remaining = [item for item in items(pod, "volumes") if not is_our_volume(item) and item.get("name") not in unused]
+    pod["volumes"] = remaining
     _drop_empty(pod, "initContainers")
     _drop_empty(pod, "volumes")
     return pod
+
+
+def _mounted(spec: Spec, names: Collection[str | None]) -> set[str | None]:
+    """The volumes that the containers of these names mount."""
+    ours = (item for item in containers(spec) if item.get("name") in names)
+    return {mount.get("name") for item in ours for mount in items(item, "volumeMounts")}
 
 
 def _drop_empty(value: Spec, name: str) -> None:

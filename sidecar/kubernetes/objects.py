@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 from sidecar.errors import InjectError
 from sidecar.kubernetes import base_urls
-from sidecar.kubernetes.earlier import added_variables, options_of, without_sidecar
+from sidecar.kubernetes.earlier import options_of, without_sidecar
 from sidecar.kubernetes.options import INJECT, REPLACED, STATUS, Options, names_upstream, wants, with_annotations
-from sidecar.kubernetes.pod import free_ports, has_sidecar, with_sidecar
+from sidecar.kubernetes.pod import declared_ports, free_ports, has_sidecar, with_sidecar
+from sidecar.kubernetes.spec import ports_of, sidecar_of
 from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pods
+from sidecar.kubernetes.upgrade import upgrade
 
 INJECTED = "injected"
 
@@ -21,7 +23,8 @@ INJECTED = "injected"
 class Request:
     """How to inject. `default`: into pods that do not ask, too. `kept`: options that an earlier injection decides.
 
-    `is_upstream_named`: if not, an application's own base URL is its sidecar's upstream. `paths` are those of further
+    `is_upstream_named`: if not, an application's own base URL is its sidecar's upstream. `reset`: the earlier sidecar
+    is made anew, without what was changed in it by hand. `paths` are those of further
     kinds (`sidecar.kubernetes.templates`).
     """
 
@@ -29,6 +32,7 @@ class Request:
     default: bool = True
     is_upstream_named: bool = False
     kept: frozenset[str] = frozenset()
+    reset: bool = False
     paths: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -130,17 +134,26 @@ def _inject_pod(pod: Pod, request: Request) -> _Change:
     kept = {name: value for name, value in options_of(pod.spec).items() if earlier and name in request.kept}
     options = with_annotations(replace(request.options, **kept), annotations)
     is_named = request.is_upstream_named or "upstream" in kept or names_upstream(annotations)
-    replaced = (
-        base_urls.former(pod.spec, annotations, free_ports(pod.spec, pod.taken_ports)[0]) if options.app_env else {}
-    )
+    keep = bool(kept) and not request.reset
+    ports = _ports(pod, keep=keep)
+    replaced = base_urls.former(pod.spec, annotations, ports[0]) if options.app_env else {}
     if not is_named:
         options = replace(options, upstream=base_urls.upstream_of(replaced) or options.upstream)
-    variables = added_variables(pod.spec) if kept else ()
     spec = base_urls.restored(pod.spec, annotations) if earlier and not options.app_env else pod.spec
     notes = tuple(base_urls.notes(spec, replaced, options, is_named=is_named)) if options.app_env else ()
-    pod.replace(with_sidecar(spec, options, variables, pod.taken_ports))
+    result = with_sidecar(spec, options, ports)
+    resets = upgrade(pod.spec, result, keep=keep) if earlier else []
+    pod.replace(result)
     _mark(pod, replaced)
-    return _Change(INJECTED, _summary(options), notes)
+    return _Change(INJECTED, _summary(options), (*notes, *resets))
+
+
+def _ports(pod: Pod, *, keep: bool) -> tuple[int, int]:
+    """The sidecar's ports: those that it had, if no application took one of them since, or free ones."""
+    before, sidecar = pod.taken_ports, sidecar_of(pod.spec)
+    if keep and sidecar and not set(ports_of(sidecar)) & {*before, *declared_ports(pod.spec)}:
+        return ports_of(sidecar)
+    return free_ports(pod.spec, before)
 
 
 def _mark(pod: Pod, replaced: base_urls.Entries) -> None:
@@ -180,7 +193,7 @@ def _uninject_pod(pod: Pod) -> str | None:
             del metadata[name]
     if not metadata:
         del pod.holder["metadata"]
-    return ", ".join(_remains(pod, base_urls.kept_names(annotations)))
+    return ", ".join(_remains(pod, base_urls.stored_names(annotations)))
 
 
 def _remains(pod: Pod, restored: Collection[str]) -> Iterator[str]:

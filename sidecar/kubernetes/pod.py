@@ -5,7 +5,7 @@ The container equals the one in `k8s/base`, which gives the reason for every val
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from copy import deepcopy
 from urllib.parse import urlsplit
 
@@ -22,32 +22,38 @@ GRACE = 90
 SECRETS, POLICIES, DATA = f"/run/secrets/{NAME}", f"/etc/{NAME}/policies", f"/var/lib/{NAME}"
 
 
-def with_sidecar(spec: Spec, options: Options, variables: Sequence[Spec] = (), taken: Collection[int] = ()) -> Spec:
-    """A copy of the pod specification with the sidecar in it, which gets these further variables.
-
-    `taken`: ports of the application beside those that it declares.
+def with_sidecar(spec: Spec, options: Options, ports: tuple[int, int] | None = None) -> Spec:
+    """A copy of the pod specification with the sidecar in it, on these ports, or else on free ones.
 
     Raises `InjectError`.
     """
     pod = deepcopy(spec)
-    if pod.get("hostNetwork"):
-        raise InjectError("the sidecar cannot be injected", ["hostNetwork: its ports would be the node's"])
-    ports = free_ports(pod, taken)
+    if problem := _problem(pod):
+        raise InjectError("the sidecar cannot be injected", [problem])
+    ports = ports or free_ports(pod)
     others = [item for item in items(pod, "initContainers") if item.get("name") not in OURS]
     first = [redirection(options, ports)] if options.redirect else []
-    sidecar = container(options, ports)
-    sidecar["env"] += variables
-    pod["initContainers"] = [*first, sidecar, *others]
+    pod["initContainers"] = [*first, container(options, ports), *others]
     if options.redirect:
         _only_ours_goes_through(pod)
-    other_volumes = [item for item in items(pod, "volumes") if not is_our_volume(item)]
-    pod["volumes"] = [*other_volumes, *volumes(options)]
+    new = {item["name"]: item for item in volumes(options)}
+    # Those of an earlier injection keep their places.
+    existing = [item for item in items(pod, "volumes") if item.get("name") in new or not is_our_volume(item)]
+    pod["volumes"] = [*[new.pop(item.get("name"), item) for item in existing], *new.values()]
     grace = pod.get("terminationGracePeriodSeconds", 30)
     pod["terminationGracePeriodSeconds"] = max(grace, GRACE) if isinstance(grace, int) else grace
     if options.app_env:
         for app in applications(pod):
             point(app, ports[0])
     return pod
+
+
+def _problem(spec: Spec) -> str | None:
+    """Why a pod cannot have a sidecar."""
+    if spec.get("hostNetwork"):
+        return "hostNetwork: its ports would be the node's"
+    occupied = [str(item["name"]) for item in items(spec, "volumes") if is_our_volume(item)]
+    return f"the pod has a volume {occupied[0]} of its own" if occupied and not has_sidecar(spec) else None
 
 
 def _only_ours_goes_through(spec: Spec) -> None:
@@ -64,26 +70,21 @@ def has_sidecar(spec: Spec) -> bool:
 
 
 def is_our_volume(volume: Spec) -> bool:
-    """Whether an injection made it."""
-    return str(volume.get("name", "")).startswith(f"{NAME}-")
-
-
-def our_variables() -> set[str]:
-    """The names of all variables that an injection may set on the sidecar."""
-    everything = Options(upstream="http://x", secret=NAME, policies=NAME, redirect=True)
-    return {str(entry["name"]) for entry in _env(everything, PORTS[1])}
+    """Whether it has the name of one that an injection makes."""
+    return volume.get("name") in {f"{NAME}-{name}" for name in ("data", "secrets", "policies")}
 
 
 def free_ports(spec: Spec, others: Collection[int] = ()) -> tuple[int, int]:
     """The first pair of ports that the pod's containers leave free. Raises `InjectError` if there is none."""
-    taken = {*_declared(spec), *others}
+    occupied = {*declared_ports(spec), *others}
     for pair in PORTS:
-        if not taken & set(pair):
+        if not occupied & set(pair):
             return pair
-    raise InjectError("the sidecar cannot be injected", ["all of its ports are taken by other containers"])
+    raise InjectError("the sidecar cannot be injected", ["all of its ports are occupied by other containers"])
 
 
-def _declared(spec: Spec) -> Iterator[int]:
+def declared_ports(spec: Spec) -> Iterator[int]:
+    """The ports of all containers that are not the sidecar's."""
     for item in containers(spec):
         if item.get("name") not in OURS:
             yield from (port["containerPort"] for port in items(item, "ports") if "containerPort" in port)

@@ -161,7 +161,7 @@ async def test_a_base_url_that_is_replaced_is_a_warning_of_the_response(server: 
     subject = workload("Pod", opted_in(containers=[{"name": "shop", "env": env}]))
     response = (await server.ask(review(subject)))[1]["response"]
     words = "prompt-sidecar: shop: OPENAI_BASE_URL was https://llm.corp/v1, which is now the sidecar's upstream"
-    assert response["warnings"] == [words]
+    assert response["warnings"][0] == words
     assert b"https://llm.corp" in base64.b64decode(response["patch"])
     elsewhere = [{"name": "OPENAI_BASE_URL", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]
     refused = (await server.ask(review(workload("Pod", opted_in(containers=[{"name": "a", "env": elsewhere}])))))[1]
