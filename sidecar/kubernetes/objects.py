@@ -13,7 +13,7 @@ from sidecar.kubernetes.earlier import options_of, without_sidecar
 from sidecar.kubernetes.options import INJECT, REPLACED, STATUS, Options, names_upstream, wants, with_annotations
 from sidecar.kubernetes.pod import declared_ports, free_ports, has_sidecar, with_sidecar
 from sidecar.kubernetes.spec import ports_of, sidecar_of
-from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pods
+from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pod_elsewhere, pods
 from sidecar.kubernetes.upgrade import upgrade
 
 INJECTED = "injected"
@@ -98,6 +98,8 @@ def _result(document: object, change: Callable[[Object], tuple[Object, _Change]]
         hidden = hidden_pod(document)
         way = f"; --path {document.get('kind')}={hidden} injects it" if hidden else ""
         return Result(name, "skipped", f"no pod of a known kind{way}", document)
+    if elsewhere := pod_elsewhere(document):
+        return Result(name, "skipped", f"its pod is in {elsewhere}", document)
     try:
         changed, outcome = change(document)
     except InjectError as error:
@@ -111,7 +113,7 @@ def _injected(document: Object, request: Request) -> tuple[Object, _Change]:
         notes = tuple(note for _, outcome in listed for note in outcome.notes)
         return {**document, "items": [item for item, _ in listed]}, _Change(INJECTED, "", notes)
     path = path_of(document, request.paths)
-    if path is None:
+    if path is None or pod_elsewhere(document):
         return document, _Change("skipped", "no pod of a known kind")
     changed = deepcopy(document)
     outcomes = [_inject_pod(pod, request) for pod in pods(changed, path)]
