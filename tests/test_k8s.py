@@ -20,7 +20,8 @@ from sidecar import config, policy
 from sidecar.cli.redirect import port_of
 from sidecar.kubernetes.objects import inject
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.pod import GRACE, NAME, REDIRECT, REDIRECTING_USER, USER, container
+from sidecar.kubernetes.pod import GRACE, REDIRECTING_USER, USER, container
+from sidecar.kubernetes.spec import NAME, REDIRECT
 
 K8S = Path(__file__).parent.parent / "k8s"
 PODS = ("pod", "pod-classic", "pod-redirect")
@@ -204,10 +205,29 @@ def test_waiting_and_draining_fit_into_the_pods_grace(overlay: str) -> None:
     (pod,) = pods(overlay)
     made = ours(overlay)
     assert "restartPolicy" not in made
-    assert "initContainers" not in pod
+    assert not pod.get("initContainers")
     (command,) = (part for part in made["lifecycle"]["preStop"]["exec"]["command"] if "sleep" in part)
     wait = int(command.rpartition("(")[2].strip(")"))
     assert wait + ROOM_TO_DRAIN < pod["terminationGracePeriodSeconds"]
+
+
+def test_the_classic_way_keeps_the_init_containers_of_the_application(tmp_path: Path) -> None:
+    """With two containers of its own, too: the sidecar alone moves, and is an ordinary container with a preStop."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed: `kubectl kustomize` builds the overlays")
+    shutil.copytree(K8S, tmp_path / "k8s")
+    application = tmp_path / "k8s" / "base" / "application.yaml"
+    document = yaml.safe_load(application.read_text("utf-8"))
+    spec = document["spec"]["template"]["spec"]
+    spec["initContainers"] = [{"name": "migrate", "image": "m:1"}, {"name": "secrets", "image": "s:1"}]
+    spec["containers"].append({"name": "helper", "image": "h:1"})
+    application.write_text(yaml.safe_dump(document), "utf-8")
+    command = ["kubectl", "kustomize", str(tmp_path / "k8s" / "overlays" / "pod-classic")]
+    made = yaml.safe_load_all(subprocess.run(command, capture_output=True, check=True, timeout=100).stdout)
+    pod = next(one for one in made if one["kind"] == "Deployment")["spec"]["template"]["spec"]
+    assert [one["name"] for one in pod["initContainers"]] == ["migrate", "secrets"]
+    assert [one["name"] for one in pod["containers"]] == ["chat", "helper", NAME]
+    assert ("restartPolicy" in pod["containers"][2], "preStop" in pod["containers"][2]["lifecycle"]) == (False, True)
 
 
 def test_one_image_everywhere() -> None:

@@ -93,12 +93,12 @@ def _items(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _findings(document: dict[str, Any]) -> Report:
     from sidecar.kubernetes.inspection import inspect  # noqa: PLC0415 - a server does without
-    from sidecar.kubernetes.templates import path_of, pods  # noqa: PLC0415
+    from sidecar.kubernetes.templates import path_of, pod_elsewhere, pods  # noqa: PLC0415
 
     # In a PodList the entries may lack their kind.
     typed = document if "kind" in document else {"kind": "Pod", **document}
     path = path_of(typed, {})
-    if path is None:
+    if path is None or pod_elsewhere(typed):
         return []
     metadata = typed.get("metadata") or {}
     name = f"{typed['kind']}/{metadata.get('name') or metadata.get('generateName') or 'without a name'}"

@@ -55,6 +55,7 @@ EXAMPLES = {
     "inject": (
         "sidecar inject -f deployment.yaml --secret prompt-sidecar --app-env > protected.yaml",
         "sidecar inject -f protected.yaml --image registry.example/prompt-sidecar:0.2.0 > upgraded.yaml",
+        "sidecar inject -f protected.yaml --reset --secret prompt-sidecar > anew.yaml",
         "kubectl get deployment shop -o yaml | sidecar inject | kubectl apply -f -",
         "sidecar inject -f training.yaml --path TrainingJob=spec.worker.template > protected.yaml",
     ),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from aiohttp import ClientError, ClientSession, ClientTimeout
 from rich.markup import escape
-from yaml import SafeDumper, dump_all
 
 from sidecar.cli import output
 from sidecar.cli.common import async_command
@@ -26,7 +25,10 @@ if TYPE_CHECKING:
 FILE = click.Path(dir_okay=False, path_type=Path)
 _OPTIONS = (
     click.option("--image", help=f"The sidecar's image; pin a digest. [default: {Options().image}]"),
-    click.option("--upstream", help=f"The model's base URL. [default: {Options().upstream}]"),
+    click.option(
+        "--upstream",
+        help=f"The model's base URL. [default: the application's own OPENAI_BASE_URL, or {Options().upstream}]",
+    ),
     click.option("--secret", help="A Secret with the model's key under `upstream-key`."),
     click.option("--policies", help="A ConfigMap of *.yaml, read beside the shipped rules."),
     click.option("--app-env/--no-app-env", default=None, help="Set OPENAI_BASE_URL in the application's containers."),
@@ -54,36 +56,34 @@ def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[...
     @wraps(command)
     async def packed(**arguments: Any) -> int:
         values = {name: arguments.pop(name) for name in _NAMES}
-        chosen: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-        removed = {name: None for name in ("secret", "policies") if chosen.get(name) == ""}
-        return await command(Options(**{**chosen, **removed}), set(chosen), **arguments)
+        explicit: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+        removed = {name: None for name in ("secret", "policies") if explicit.get(name) == ""}
+        return await command(Options(**{**explicit, **removed}), set(explicit), **arguments)
 
     for option in reversed(_OPTIONS):
         packed = option(packed)
     return packed
 
 
-class _Dumper(SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is the library's
-        """No anchors: people read manifests."""
-        return True
-
-
 @click.command("inject")
 @_FILE_OPTION
 @_PATHS_OPTION
+@click.option("--reset", is_flag=True, help="Make an injected sidecar anew, without what was changed in it by hand.")
 @async_command
 @_injecting
-async def inject_command(options: Options, chosen: set[str], file: Any, paths: tuple[str, ...]) -> int:
+async def inject_command(options: Options, explicit: set[str], file: Any, paths: tuple[str, ...], reset: bool) -> int:
     """Add the sidecar to every pod of Kubernetes manifests; a line for each object goes to standard error.
 
     Pods labelled or annotated `prompt-sidecar/inject: "false"` stay as they are. Injecting again keeps what the
-    earlier injection set, except for the options given now (`--secret ""` removes one). An object that fails is
-    left out, and the exit code is 2.
+    earlier injection set and what was changed in the sidecar by hand, except for the options given now
+    (`--secret ""` removes one) and with `--reset`; what is lost is named. An object that fails is left out, and
+    the exit code is 2.
     """
     from sidecar.kubernetes.objects import Request, inject_all  # noqa: PLC0415 - a server does without
 
-    request = Request(options, kept=frozenset(_NAMES) - chosen, paths=_paths(paths))
+    named = "upstream" in explicit
+    kept = frozenset(_NAMES) - explicit
+    request = Request(options, is_upstream_named=named, kept=kept, reset=reset, paths=_paths(paths))
     return _write(inject_all(_read(file), request))
 
 
@@ -99,8 +99,10 @@ async def uninject_command(file: Any, paths: tuple[str, ...]) -> int:
 
 
 def _read(file: Any) -> list[object]:
+    from sidecar.kubernetes.manifests import load_all  # noqa: PLC0415 - a server does without
+
     try:
-        documents = [document for document in yaml.load_all(file.read()) if document is not None]
+        documents = [document for document in load_all(file.read()) if document is not None]
     except (yaml.YamlError, *YAML_ERRORS) as error:
         raise ConfigError("the manifests cannot be read", [yaml.describe(error)]) from None
     if not documents:
@@ -120,10 +122,13 @@ def _write(results: list[Result]) -> int:
     for result in results:
         colour = _COLOURS.get(result.state, "yellow")
         output.err.print(f"[{colour}]{result.state}[/]  {escape(result.name)}: {escape(result.reason)}")
+        for note in result.notes:
+            output.err.print(f"[yellow]note[/]  {escape(result.name)}: {escape(note)}")
+    from sidecar.kubernetes.manifests import dump_all  # noqa: PLC0415 - a server does without
+
     written = [result.document for result in results if result.state != "failed"]
     if written:
-        text = dump_all(written, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-        click.echo(text, nl=False)
+        click.echo(dump_all(written), nl=False)
     return 2 if any(result.state == "failed" for result in results) else 0
 
 
@@ -138,7 +143,7 @@ def _write(results: list[Result]) -> int:
 @_injecting
 async def webhook_command(
     options: Options,
-    _chosen: set[str],
+    explicit: set[str],
     cert: Path,
     key: Path,
     host: str,
@@ -147,11 +152,13 @@ async def webhook_command(
     namespace: str | None,
 ) -> int:
     """Serve the mutating admission webhook until SIGTERM: pods that request a sidecar get one on creation."""
-    from sidecar.kubernetes.webhook import Place, Webhook  # noqa: PLC0415 - a server does without
+    from sidecar.kubernetes.objects import Request  # noqa: PLC0415 - a server does without
+    from sidecar.kubernetes.webhook import Place, Webhook  # noqa: PLC0415
 
     logs.configure("json", "info")
     stop = app.stop_on_signal()
-    async with Webhook(Place(cert, key, host, port, health_port), options, own_namespace=namespace):
+    request = Request(options, default=False, is_upstream_named="upstream" in explicit)
+    async with Webhook(Place(cert, key, host, port, health_port), request, own_namespace=namespace):
         await stop.wait()
     return 0
 

@@ -10,21 +10,22 @@ from typing import Any
 
 from sidecar.errors import BodyError, InjectError
 from sidecar.kubernetes.json_patch import json_patch
-from sidecar.kubernetes.objects import inject
-from sidecar.kubernetes.options import Options
+from sidecar.kubernetes.objects import Request, injection
 from sidecar.util import json
 
 Review = dict[str, Any]
+MAX_WARNING, MAX_WARNINGS = 250, 10
+"""Characters and number of warnings: the API server cuts them at 256 and at 4096 in all."""
 
 
-def answer(raw: bytes, options: Options, *, own_namespace: str | None = None) -> Review:
+def answer(raw: bytes, terms: Request, *, own_namespace: str | None = None) -> Review:
     """The review with its response. Raises `BodyError` if it is not an AdmissionReview in version 1."""
     request = _request(raw)
     response: Review = {"uid": request["uid"], "allowed": True}
     subject = request.get("object")
     at_home = own_namespace is not None and request.get("namespace") == own_namespace
     if isinstance(subject, dict) and not at_home:
-        response |= _decide(subject, request, options)
+        response |= _decide(subject, request, terms)
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
 
@@ -41,16 +42,18 @@ def _request(raw: bytes) -> Review:
     return request
 
 
-def _decide(subject: Review, request: Review, options: Options) -> Review:
+def _decide(subject: Review, request: Review, terms: Request) -> Review:
     kind = request.get("kind")
     # Objects lack their kind if the client did not send it; the request always names it.
     typed = {**subject, "kind": subject.get("kind") or (kind.get("kind") if isinstance(kind, dict) else None)}
     if request.get("operation", "CREATE") not in ({"CREATE"} if typed["kind"] == "Pod" else {"CREATE", "UPDATE"}):
         return {}  # the containers of an existing pod are immutable
     try:
-        patch = json_patch(typed, inject(typed, options, default=False))
+        changed, notes = injection(typed, terms)
     except InjectError as error:
         return {"allowed": False, "status": {"code": 422, "message": str(error), "reason": "Invalid"}}
+    patch = json_patch(typed, changed)
     if not patch:
         return {}
-    return {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch)).decode()}
+    warnings = {"warnings": [f"prompt-sidecar: {note}"[:MAX_WARNING] for note in notes[:MAX_WARNINGS]]} if notes else {}
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch)).decode(), **warnings}

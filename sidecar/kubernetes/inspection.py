@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from sidecar.kubernetes.earlier import options_of, sidecar_of, value_of
-from sidecar.kubernetes.pod import NAME, OURS, PORTS, base_url, items
+from sidecar.kubernetes.earlier import options_of
+from sidecar.kubernetes.spec import NAME, OURS, base_url, items, ports_of, sidecar_of, value_of
 from sidecar.kubernetes.templates import Object
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "GEMINI_API_KEY")
@@ -63,7 +63,7 @@ def _state(pod: Object) -> Iterator[Finding]:
 
 
 def _place(spec: Object, sidecar: Object) -> Iterator[Finding]:
-    data, admin = _ports(sidecar)
+    data, admin = ports_of(sidecar)
     yield Finding("ok", f"its data port is {data}, its admin port {admin}")
     taken = [
         f"{item.get('name')} declares {port['containerPort']}"
@@ -77,12 +77,6 @@ def _place(spec: Object, sidecar: Object) -> Iterator[Finding]:
         yield Finding(
             "error", "the sidecar is an init container without restartPolicy: Always, so the pod never starts"
         )
-
-
-def _ports(sidecar: Object) -> tuple[int, int]:
-    settings = (value_of(sidecar, f"SIDECAR__{name}__PORT") for name in ("LISTEN", "ADMIN"))
-    data, admin = (int(value) if value and value.isdigit() else None for value in settings)
-    return data or PORTS[0][0], admin or PORTS[0][1]
 
 
 def _upstream(spec: Object, sidecar: Object) -> Iterator[Finding]:
@@ -110,7 +104,7 @@ def _mode(sidecar: Object) -> Iterator[Finding]:
 
 def _applications(spec: Object, sidecar: Object) -> Iterator[Finding]:
     """Whether an application is led to the sidecar, and which of them could do without."""
-    goal, redirected = base_url(_ports(sidecar)[0]), bool(options_of(spec).get("redirect"))
+    goal, redirected = base_url(ports_of(sidecar)[0]), bool(options_of(spec).get("redirect"))
     apps = [app for app in items(spec, "containers") if app.get("name") not in OURS]
     is_any_led = redirected or any(value_of(app, _BASE) == goal for app in apps)
     for app in apps:

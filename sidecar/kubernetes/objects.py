@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sidecar.errors import InjectError
-from sidecar.kubernetes.earlier import added_variables, options_of, without_base_url, without_sidecar
-from sidecar.kubernetes.options import INJECT, PREFIX, Options, wants, with_annotations
-from sidecar.kubernetes.pod import has_sidecar, with_sidecar
-from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pods
+from sidecar.kubernetes import base_urls
+from sidecar.kubernetes.earlier import options_of, without_sidecar
+from sidecar.kubernetes.options import INJECT, REPLACED, STATUS, Options, names_upstream, wants, with_annotations
+from sidecar.kubernetes.pod import declared_ports, free_ports, has_sidecar, with_sidecar
+from sidecar.kubernetes.spec import ports_of, sidecar_of
+from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pod_elsewhere, pods
+from sidecar.kubernetes.upgrade import upgrade
 
-STATUS = PREFIX + "status"
-"""The annotation on an injected sidecar: a new injection replaces it, and leaves a manually added one alone. As a label
-it is what the PodMonitor selects."""
 INJECTED = "injected"
 
 
@@ -23,22 +23,38 @@ INJECTED = "injected"
 class Request:
     """How to inject. `default`: into pods that do not ask, too. `kept`: options that an earlier injection decides.
 
-    `paths` are those of further kinds (`sidecar.kubernetes.templates`).
+    `is_upstream_named`: if not, an application's own base URL is its sidecar's upstream. `reset`: the earlier sidecar
+    is made anew, without what was changed in it by hand. `paths` are those of further
+    kinds (`sidecar.kubernetes.templates`).
     """
 
     options: Options
     default: bool = True
+    is_upstream_named: bool = False
     kept: frozenset[str] = frozenset()
+    reset: bool = False
     paths: Mapping[str, str] = field(default_factory=dict)
 
 
 class Result(NamedTuple):
-    """One object after the injection; `document` None where it is left out because it failed."""
+    """One object after the injection; `document` None where it is left out because it failed.
+
+    `notes`: what the operator should know, a line each.
+    """
 
     name: str
     state: str
     reason: str
     document: object
+    notes: tuple[str, ...] = ()
+
+
+class _Change(NamedTuple):
+    """A pod or an object after the injection or the removal."""
+
+    state: str
+    reason: str
+    notes: tuple[str, ...] = ()
 
 
 def inject(document: Object, options: Options, *, default: bool = True) -> Object:
@@ -46,7 +62,13 @@ def inject(document: Object, options: Options, *, default: bool = True) -> Objec
 
     `default`: inject without a request. Raises `InjectError`.
     """
-    return _injected(document, Request(options, default))[0]
+    return injection(document, Request(options, default))[0]
+
+
+def injection(document: Object, request: Request) -> tuple[Object, tuple[str, ...]]:
+    """The object as `inject` returns it, and what the operator should know of it."""
+    changed, outcome = _injected(document, request)
+    return changed, outcome.notes
 
 
 def inject_all(documents: Iterable[object], request: Request) -> list[Result]:
@@ -68,7 +90,7 @@ def _flat(documents: Iterable[object]) -> Iterator[object]:
             yield document
 
 
-def _result(document: object, change: Callable[[Object], tuple[Object, str, str]], paths: Mapping[str, str]) -> Result:
+def _result(document: object, change: Callable[[Object], tuple[Object, _Change]], paths: Mapping[str, str]) -> Result:
     if not isinstance(document, dict):
         return Result("a document", "skipped", "it is no object", document)
     name = f"{document.get('kind')}/{_name(document)}"
@@ -76,45 +98,73 @@ def _result(document: object, change: Callable[[Object], tuple[Object, str, str]
         hidden = hidden_pod(document)
         way = f"; --path {document.get('kind')}={hidden} injects it" if hidden else ""
         return Result(name, "skipped", f"no pod of a known kind{way}", document)
+    if elsewhere := pod_elsewhere(document):
+        return Result(name, "skipped", f"its pod is in {elsewhere}", document)
     try:
-        changed, state, reason = change(document)
+        changed, outcome = change(document)
     except InjectError as error:
         return Result(name, "failed", "; ".join(error.problems), None)
-    return Result(name, state, reason, changed)
+    return Result(name, outcome.state, outcome.reason, changed, outcome.notes)
 
 
-def _injected(document: Object, request: Request) -> tuple[Object, str, str]:
+def _injected(document: Object, request: Request) -> tuple[Object, _Change]:
     if document.get("kind") == "List":
-        listed = [_injected(item, request)[0] for item in document.get("items") or []]
-        return {**document, "items": listed}, INJECTED, ""
+        listed = [_injected(item, request) for item in document.get("items") or []]
+        notes = tuple(note for _, outcome in listed for note in outcome.notes)
+        return {**document, "items": [item for item, _ in listed]}, _Change(INJECTED, "", notes)
     path = path_of(document, request.paths)
-    if path is None:
-        return document, "skipped", "no pod of a known kind"
+    if path is None or pod_elsewhere(document):
+        return document, _Change("skipped", "no pod of a known kind")
     changed = deepcopy(document)
     outcomes = [_inject_pod(pod, request) for pod in pods(changed, path)]
-    reason = next((words for state, words in outcomes if state == INJECTED), None)
-    if reason is None:
-        return document, *outcomes[0]
-    return changed, "unchanged" if changed == document else INJECTED, reason
+    first = next((outcome for outcome in outcomes if outcome.state == INJECTED), None)
+    if first is None:
+        return document, outcomes[0]
+    state = "unchanged" if changed == document else INJECTED
+    return changed, _Change(state, first.reason, tuple(note for outcome in outcomes for note in outcome.notes))
 
 
-def _inject_pod(pod: Pod, request: Request) -> tuple[str, str]:
-    """Inject into one pod; returns the state and its explanation."""
+def _inject_pod(pod: Pod, request: Request) -> _Change:
+    """Inject into one pod."""
     metadata = _object(pod.holder, "metadata")
     labels, annotations = _object(metadata, "labels"), _object(metadata, "annotations")
     if not wants(labels, annotations, default=request.default):
-        return "skipped", f"{INJECT} is not true" if not request.default else f"{INJECT} is false"
+        return _Change("skipped", f"{INJECT} is not true" if not request.default else f"{INJECT} is false")
     earlier = annotations.get(STATUS) == INJECTED
     if has_sidecar(pod.spec) and not earlier:
-        return "skipped", "its container prompt-sidecar was made by hand"
+        return _Change("skipped", "its container prompt-sidecar was made by hand")
     kept = {name: value for name, value in options_of(pod.spec).items() if earlier and name in request.kept}
     options = with_annotations(replace(request.options, **kept), annotations)
-    variables = added_variables(pod.spec) if kept else ()
-    spec = without_base_url(pod.spec) if earlier and not options.app_env else pod.spec
-    pod.replace(with_sidecar(spec, options, variables, pod.taken_ports))
-    labels, annotations = {**labels, STATUS: INJECTED}, {**annotations, STATUS: INJECTED}
+    is_named = request.is_upstream_named or "upstream" in kept or names_upstream(annotations)
+    keep = bool(kept) and not request.reset
+    ports = _ports(pod, keep=keep)
+    replaced = base_urls.former(pod.spec, annotations, ports[0]) if options.app_env else {}
+    if not is_named:
+        options = replace(options, upstream=base_urls.upstream_of(replaced) or options.upstream)
+    spec = base_urls.restored(pod.spec, annotations) if earlier and not options.app_env else pod.spec
+    notes = tuple(base_urls.notes(spec, replaced, options, is_named=is_named)) if options.app_env else ()
+    result = with_sidecar(spec, options, ports)
+    resets = upgrade(pod.spec, result, keep=keep) if earlier else []
+    pod.replace(result)
+    _mark(pod, replaced)
+    return _Change(INJECTED, _summary(options), (*notes, *resets))
+
+
+def _ports(pod: Pod, *, keep: bool) -> tuple[int, int]:
+    """The sidecar's ports: those that it had, if no application took one of them since, or free ones."""
+    before, sidecar = pod.taken_ports, sidecar_of(pod.spec)
+    if keep and sidecar and not set(ports_of(sidecar)) & {*before, *declared_ports(pod.spec)}:
+        return ports_of(sidecar)
+    return free_ports(pod.spec, before)
+
+
+def _mark(pod: Pod, replaced: base_urls.Entries) -> None:
+    """Name the injection, and the variables that it has replaced, in the pod's metadata."""
+    metadata = _object(pod.holder, "metadata")
+    others = {name: value for name, value in _object(metadata, "annotations").items() if name != REPLACED}
+    annotations = {**others, STATUS: INJECTED, **({REPLACED: base_urls.annotation(replaced)} if replaced else {})}
+    labels = {**_object(metadata, "labels"), STATUS: INJECTED}
     pod.holder["metadata"] = {**metadata, "labels": labels, "annotations": annotations}
-    return INJECTED, _summary(options)
 
 
 def _summary(options: Options) -> str:
@@ -123,27 +173,37 @@ def _summary(options: Options) -> str:
     return ", ".join([options.image, f"upstream {options.upstream}", *named, *switches])
 
 
-def _uninjected(document: Object, paths: Mapping[str, str]) -> tuple[Object, str, str]:
+def _uninjected(document: Object, paths: Mapping[str, str]) -> tuple[Object, _Change]:
     changed = deepcopy(document)
-    states = [_uninject_pod(pod) for pod in pods(changed, str(path_of(document, paths)))]
-    if not any(states):
-        return document, "skipped", "no sidecar of an injection"
-    return changed, "removed", "a longer terminationGracePeriodSeconds stays"
+    removed = [words for pod in pods(changed, str(path_of(document, paths))) if (words := _uninject_pod(pod))]
+    if not removed:
+        return document, _Change("skipped", "no sidecar of an injection")
+    return changed, _Change("removed", "; ".join(dict.fromkeys(removed)))
 
 
-def _uninject_pod(pod: Pod) -> bool:
-    """Remove what an injection made. False if there was none."""
+def _uninject_pod(pod: Pod) -> str | None:
+    """Remove what an injection made, and say what of it stays. None if there was none."""
     metadata = _object(pod.holder, "metadata")
-    if not has_sidecar(pod.spec) or _object(metadata, "annotations").get(STATUS) != INJECTED:
-        return False
-    pod.replace(without_sidecar(pod.spec))
+    annotations = _object(metadata, "annotations")
+    if not has_sidecar(pod.spec) or annotations.get(STATUS) != INJECTED:
+        return None
+    pod.replace(without_sidecar(pod.spec, annotations))
     for name in ("labels", "annotations"):
-        metadata[name] = {key: value for key, value in _object(metadata, name).items() if key != STATUS}
-        if not metadata[name]:
+        theirs = {key: value for key, value in _object(metadata, name).items() if key not in {STATUS, REPLACED}}
+        metadata[name] = theirs
+        if not theirs:
             del metadata[name]
     if not metadata:
         del pod.holder["metadata"]
-    return True
+    return ", ".join(_remains(pod, base_urls.stored_names(annotations)))
+
+
+def _remains(pod: Pod, restored: Collection[str]) -> Iterator[str]:
+    yield "its sidecar is gone"
+    if restored:
+        yield f"{base_urls.BASE} of {', '.join(restored)} is again what it was"
+    if "terminationGracePeriodSeconds" in pod.spec and not pod.knative:
+        yield f"terminationGracePeriodSeconds: {pod.spec['terminationGracePeriodSeconds']} stays"
 
 
 def _object(value: Object, name: str) -> Object:

@@ -17,6 +17,11 @@ from sidecar.errors import InjectError
 PREFIX = "prompt-sidecar/"
 INJECT = PREFIX + "inject"
 """A label or annotation: `"true"` requests the sidecar, `"false"` forbids it."""
+STATUS = PREFIX + "status"
+"""The annotation on an injected sidecar: a new injection replaces it, and leaves a manually added one alone. As a label
+it is what the PodMonitor selects."""
+REPLACED = PREFIX + "replaced-base-urls"
+"""The annotation that keeps the base URLs which an injection has replaced (`sidecar.kubernetes.base_urls`)."""
 _NAME = re2.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _IMAGE = re2.compile(r"[a-zA-Z0-9][a-zA-Z0-9._/:@-]{0,510}")
 _LONGEST_URL = 2_000
@@ -73,7 +78,7 @@ _SWITCHES = {"app-env": "app_env", "redirect": "redirect"}
 def with_annotations(options: Options, annotations: Mapping[str, object]) -> Options:
     """The options with the pod's annotations applied. Raises `InjectError` with every problem."""
     ours = {str(name): value for name, value in annotations.items() if str(name).startswith(PREFIX)}
-    valid_names = {PREFIX + name for name in (*_BY_ANNOTATION, *_SWITCHES, "inject", "status")}
+    valid_names = {INJECT, STATUS, REPLACED, *(PREFIX + name for name in (*_BY_ANNOTATION, *_SWITCHES))}
     problems = [f"unknown annotation {name[:80]!r}" for name in ours if name not in valid_names]
     problems += [f"{name} must be a string" for name, value in ours.items() if not isinstance(value, str)]
     odd = [name for name in _SWITCHES if ours.get(PREFIX + name, "true") not in {"true", "false"}]
@@ -85,6 +90,11 @@ def with_annotations(options: Options, annotations: Mapping[str, object]) -> Opt
     }
     chosen |= {field: ours[PREFIX + name] == "true" for name, field in _SWITCHES.items() if PREFIX + name in ours}
     return replace(options, **chosen)
+
+
+def names_upstream(annotations: Mapping[str, object]) -> bool:
+    """Whether a pod's annotations name the upstream."""
+    return PREFIX + "upstream-url" in annotations
 
 
 def wants(labels: Mapping[str, object], annotations: Mapping[str, object], *, default: bool) -> bool:

@@ -5,61 +5,55 @@ The container equals the one in `k8s/base`, which gives the reason for every val
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from copy import deepcopy
-from typing import Any
 from urllib.parse import urlsplit
 
 from sidecar.errors import InjectError
+from sidecar.kubernetes.base_urls import point
 from sidecar.kubernetes.options import Options
+from sidecar.kubernetes.spec import NAME, OURS, PORTS, REDIRECT, Spec, applications, containers, items, sidecar_of
 
-NAME, REDIRECT = "prompt-sidecar", "prompt-sidecar-redirect"
-OURS = {NAME, REDIRECT}
 USER = 65532
 REDIRECTING_USER = 61532
 """The sidecar's user with redirection: its connections are exempt, and 65532 is used by many applications."""
-PORTS = ((8080, 8081), (18080, 18081), (28080, 28081))
-"""Pairs of ports, data and admin: the first pair that no container of the pod declares is used."""
 GRACE = 90
 """Seconds of a pod's termination grace period: more than `drain.timeout`, so that streams may finish."""
 SECRETS, POLICIES, DATA = f"/run/secrets/{NAME}", f"/etc/{NAME}/policies", f"/var/lib/{NAME}"
-Spec = dict[str, Any]
 
 
-def base_url(port: int) -> str:
-    """Where an application in the pod reaches the sidecar."""
-    return f"http://127.0.0.1:{port}/v1"
-
-
-BASE_URLS = frozenset(base_url(data) for data, _ in PORTS)
-
-
-def with_sidecar(spec: Spec, options: Options, variables: Sequence[Spec] = (), taken: Collection[int] = ()) -> Spec:
-    """A copy of the pod specification with the sidecar in it, which gets these further variables.
-
-    `taken`: ports of the application beside those that it declares.
+def with_sidecar(spec: Spec, options: Options, ports: tuple[int, int] | None = None) -> Spec:
+    """A copy of the pod specification with the sidecar in it, on these ports, or else on free ones.
 
     Raises `InjectError`.
     """
     pod = deepcopy(spec)
-    if pod.get("hostNetwork"):
-        raise InjectError("the sidecar cannot be injected", ["hostNetwork: its ports would be the node's"])
-    ports = _ports(pod, taken)
+    if problem := _problem(pod):
+        raise InjectError("the sidecar cannot be injected", [problem])
+    ports = ports or free_ports(pod)
     others = [item for item in items(pod, "initContainers") if item.get("name") not in OURS]
     first = [redirection(options, ports)] if options.redirect else []
-    sidecar = container(options, ports)
-    sidecar["env"] += variables
-    pod["initContainers"] = [*first, sidecar, *others]
+    pod["initContainers"] = [*first, container(options, ports), *others]
     if options.redirect:
         _only_ours_goes_through(pod)
-    other_volumes = [item for item in items(pod, "volumes") if not is_our_volume(item)]
-    pod["volumes"] = [*other_volumes, *volumes(options)]
+    new = {item["name"]: item for item in volumes(options)}
+    # Those of an earlier injection keep their places.
+    existing = [item for item in items(pod, "volumes") if item.get("name") in new or not is_our_volume(item)]
+    pod["volumes"] = [*[new.pop(item.get("name"), item) for item in existing], *new.values()]
     grace = pod.get("terminationGracePeriodSeconds", 30)
     pod["terminationGracePeriodSeconds"] = max(grace, GRACE) if isinstance(grace, int) else grace
     if options.app_env:
-        for app in items(pod, "containers"):
-            _point(app, ports[0])
+        for app in applications(pod):
+            point(app, ports[0])
     return pod
+
+
+def _problem(spec: Spec) -> str | None:
+    """Why a pod cannot have a sidecar."""
+    if spec.get("hostNetwork"):
+        return "hostNetwork: its ports would be the node's"
+    occupied = [str(item["name"]) for item in items(spec, "volumes") if is_our_volume(item)]
+    return f"the pod has a volume {occupied[0]} of its own" if occupied and not has_sidecar(spec) else None
 
 
 def _only_ours_goes_through(spec: Spec) -> None:
@@ -72,56 +66,28 @@ def _only_ours_goes_through(spec: Spec) -> None:
 
 def has_sidecar(spec: Spec) -> bool:
     """Whether a container or init container of our name exists."""
-    return any(item.get("name") == NAME for item in containers(spec))
-
-
-def items(spec: Spec, key: str) -> list[Spec]:
-    """A list of objects in a specification. Raises `InjectError` if it is none."""
-    found = spec.get(key) or []
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise InjectError("the sidecar cannot be injected", [f"{key} is not a list of objects"])
-    return found
-
-
-def containers(spec: Spec) -> Iterator[Spec]:
-    """All containers of a pod, init containers last."""
-    for key in ("containers", "initContainers"):
-        yield from items(spec, key)
+    return sidecar_of(spec) is not None
 
 
 def is_our_volume(volume: Spec) -> bool:
-    """Whether an injection made it."""
-    return str(volume.get("name", "")).startswith(f"{NAME}-")
+    """Whether it has the name of one that an injection makes."""
+    return volume.get("name") in {f"{NAME}-{name}" for name in ("data", "secrets", "policies")}
 
 
-def our_variables() -> set[str]:
-    """The names of all variables that an injection may set on the sidecar."""
-    everything = Options(upstream="http://x", secret=NAME, policies=NAME, redirect=True)
-    return {str(entry["name"]) for entry in _env(everything, PORTS[1])}
-
-
-def _ports(spec: Spec, others: Collection[int]) -> tuple[int, int]:
-    taken = {*_declared(spec), *others}
+def free_ports(spec: Spec, others: Collection[int] = ()) -> tuple[int, int]:
+    """The first pair of ports that the pod's containers leave free. Raises `InjectError` if there is none."""
+    occupied = {*declared_ports(spec), *others}
     for pair in PORTS:
-        if not taken & set(pair):
+        if not occupied & set(pair):
             return pair
-    raise InjectError("the sidecar cannot be injected", ["all of its ports are taken by other containers"])
+    raise InjectError("the sidecar cannot be injected", ["all of its ports are occupied by other containers"])
 
 
-def _declared(spec: Spec) -> Iterator[int]:
+def declared_ports(spec: Spec) -> Iterator[int]:
+    """The ports of all containers that are not the sidecar's."""
     for item in containers(spec):
         if item.get("name") not in OURS:
             yield from (port["containerPort"] for port in items(item, "ports") if "containerPort" in port)
-
-
-def _point(app: Spec, port: int) -> None:
-    """Set `OPENAI_BASE_URL` once, at its previous position if it had one: later variables may refer to it."""
-    entry = {"name": "OPENAI_BASE_URL", "value": base_url(port)}
-    env = items(app, "env")
-    places = [number for number, variable in enumerate(env) if variable.get("name") == entry["name"]]
-    first = places[0] if places else len(env)
-    others = [variable for variable in env if variable.get("name") != entry["name"]]
-    app["env"] = [*others[:first], entry, *others[first:]]
 
 
 def container(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:

@@ -121,6 +121,13 @@ def _without_grace(spec: Object) -> Object:
     return {name: value for name, value in spec.items() if name != "terminationGracePeriodSeconds"}
 
 
+def pod_elsewhere(document: Object) -> str | None:
+    """The object that has the pod of this one, such as `Deployment/shop` of Argo's Rollout by reference."""
+    spec = document.get("spec")
+    reference = spec.get("workloadRef") if isinstance(spec, dict) and not spec.get("template") else None
+    return f"{reference.get('kind')}/{reference.get('name')}" if isinstance(reference, dict) else None
+
+
 def hidden_pod(document: Object) -> str | None:
     """The path of a pod in an object of an unknown kind, to be named to the operator."""
     return next(_search(document, (), MAX_DEPTH), None)

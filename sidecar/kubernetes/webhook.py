@@ -15,7 +15,7 @@ from aiohttp import web
 
 from sidecar.errors import ConfigError, SidecarError
 from sidecar.kubernetes.admission_review import answer
-from sidecar.kubernetes.options import Options
+from sidecar.kubernetes.objects import Request
 from sidecar.runtime.reload import Reloader
 from sidecar.server.health import health
 from sidecar.server.middleware import error_boundary
@@ -41,9 +41,9 @@ class Place:
 class Webhook:
     """A running webhook. Use as an async context manager."""
 
-    def __init__(self, place: Place, options: Options, *, own_namespace: str | None = None) -> None:
+    def __init__(self, place: Place, terms: Request, *, own_namespace: str | None = None) -> None:
         self.port = self.health_port = 0
-        self._place, self._options, self._namespace = place, options, own_namespace
+        self._place, self._terms, self._namespace = place, terms, own_namespace
         self._tls = _context()
         self._reloader = Reloader(lambda: [place.certificate, place.key], self._renew)
         self._stack = AsyncExitStack()
@@ -78,7 +78,7 @@ class Webhook:
     async def _mutate(self, request: web.Request) -> web.Response:
         async with asyncio.timeout(BODY_SECONDS):
             raw = await request.read()
-        review = answer(raw, self._options, own_namespace=self._namespace)
+        review = answer(raw, self._terms, own_namespace=self._namespace)
         response = review["response"]
         _log.info("review_answered", allowed=response["allowed"], patched="patch" in response)
         return web.json_response(review)

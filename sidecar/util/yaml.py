@@ -15,10 +15,11 @@ _MERGE = "tag:yaml.org,2002:merge"
 YamlError = yaml.YAMLError
 
 
-class _Loader(_BASE):  # type: ignore[misc]
+class StrictLoader(_BASE):  # type: ignore[misc]
     """The safe loader; each document is searched for duplicate keys before anything is made of it."""
 
     def construct_document(self, node: yaml.Node) -> Any:
+        """The document's value. Raises `ConstructorError` on a duplicate key."""
         for mapping in _mappings(node):
             self._require_distinct_keys(mapping)
         return super().construct_document(node)
@@ -52,12 +53,12 @@ def _mappings(root: yaml.Node) -> Iterator[yaml.MappingNode]:
 
 def load(text: str | bytes) -> Any:
     """One document. Raises `YamlError`, or what PyYAML raises besides (`sidecar.errors.YAML_ERRORS`)."""
-    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+    return yaml.load(text, Loader=StrictLoader)  # noqa: S506 - a safe loader
 
 
 def load_all(text: str | bytes) -> list[Any]:
     """Every document of a stream. Raises as `load` does."""
-    return list(yaml.load_all(text, Loader=_Loader))
+    return list(yaml.load_all(text, Loader=StrictLoader))
 
 
 def describe(error: Exception) -> str:

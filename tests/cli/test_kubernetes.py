@@ -52,6 +52,16 @@ def test_an_upgrade_keeps_the_key_and_removing_gives_the_manifest_back() -> None
     assert "prompt-sidecar" not in removed.stdout
 
 
+def test_an_applications_own_upstream_is_kept_and_named_on_standard_error() -> None:
+    """Without --upstream it is where its requests went before; `uninject` restores the variable."""
+    shop = {"name": "shop", "env": [{"name": "OPENAI_BASE_URL", "value": "https://llm.corp/v1"}]}
+    done = run("inject", "--app-env", stdin=yaml.safe_dump(workload("Job", {"spec": {"containers": [shop]}})))
+    assert (done.returncode, "value: https://llm.corp\n" in done.stdout) == (0, True), done.stderr
+    assert "note Job/x: shop: OPENAI_BASE_URL was https://llm.corp/v1" in " ".join(done.stderr.split())
+    removed = yaml.safe_load(run("uninject", stdin=done.stdout).stdout)
+    assert removed["spec"]["template"]["spec"]["containers"] == [shop]
+
+
 def test_an_object_that_fails_is_named_and_left_out_and_the_others_are_written() -> None:
     """Exit code 2; what follows in a pipe never gets the object without its sidecar."""
     on_node = workload("DaemonSet", {"spec": {"hostNetwork": True, "containers": [{"name": "a"}]}})

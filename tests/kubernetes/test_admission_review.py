@@ -6,6 +6,7 @@ import pytest
 
 from sidecar.errors import BodyError
 from sidecar.kubernetes.admission_review import answer
+from sidecar.kubernetes.objects import Request
 from sidecar.kubernetes.options import Options
 
 
@@ -25,4 +26,4 @@ from sidecar.kubernetes.options import Options
 def test_what_is_no_review_is_refused(raw: bytes) -> None:
     """A 400, so that the API server's `failurePolicy` decides."""
     with pytest.raises(BodyError):
-        answer(raw, Options())
+        answer(raw, Request(Options()))

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from sidecar.kubernetes.earlier import added_variables, options_of, without_sidecar
+from sidecar.kubernetes.earlier import options_of, without_sidecar
 from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import with_sidecar
 
@@ -25,18 +25,15 @@ def test_a_pod_without_a_sidecar_has_no_options() -> None:
     assert options_of(SPEC) == {}
 
 
-def test_an_injection_adds_no_variable_that_counts_as_added_by_hand() -> None:
-    """Whatever the options and ports."""
-    busy = {"containers": [{"name": "app", "ports": [{"containerPort": 8080}]}]}
-    assert [added_variables(with_sidecar(spec, options)) for spec in (SPEC, busy) for options in (ALL, Options())] == [
-        [],
-        [],
-        [],
-        [],
-    ]
+def test_a_volume_that_the_sidecar_alone_mounts_goes_with_it() -> None:
+    """One that was added by hand for its settings; a volume of the application stays."""
+    pod = with_sidecar({"containers": [{"name": "app", "volumeMounts": [{"name": "own"}]}]}, Options())
+    pod["volumes"] += [{"name": "own"}, {"name": "settings"}]
+    pod["initContainers"][0]["volumeMounts"] += [{"name": "own"}, {"name": "settings"}]
+    assert without_sidecar(pod, {})["volumes"] == [{"name": "own"}]
 
 
 def test_a_base_url_of_ones_own_stays() -> None:
     """Only the address of the sidecar is removed."""
     own = {"containers": [{"name": "app", "env": [{"name": "OPENAI_BASE_URL", "value": "http://gateway/v1"}]}]}
-    assert without_sidecar(with_sidecar(own, Options()))["containers"] == own["containers"]
+    assert without_sidecar(with_sidecar(own, Options()), {})["containers"] == own["containers"]

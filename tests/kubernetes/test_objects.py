@@ -12,7 +12,7 @@ from sidecar.errors import InjectError
 from sidecar.kubernetes.json_patch import json_patch
 from sidecar.kubernetes.objects import Request, inject, inject_all, uninject_all
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.pod import NAME
+from sidecar.kubernetes.spec import NAME
 
 POD = {"metadata": {"labels": {"app": "chat"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}
 KINDS = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")

@@ -8,7 +8,8 @@ import pytest
 
 from sidecar.errors import InjectError
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.pod import REDIRECT, REDIRECTING_USER, container, with_sidecar
+from sidecar.kubernetes.pod import REDIRECTING_USER, container, with_sidecar
+from sidecar.kubernetes.spec import REDIRECT
 
 
 def spec(*ports: int, **fields: Any) -> dict[str, Any]:
@@ -99,3 +100,12 @@ def test_no_application_may_run_as_the_user_that_goes_through(place: str) -> Non
     chosen[place]["securityContext"] = context
     with pytest.raises(InjectError, match="redirect"):
         with_sidecar(pod, REDIRECTED)
+
+
+def test_a_volume_of_the_application_is_not_replaced() -> None:
+    """One with the name of a volume that the injection would make is refused; the sidecar's own is made again."""
+    own = spec(volumes=[{"name": "prompt-sidecar-data", "hostPath": {"path": "/srv"}}])
+    with pytest.raises(InjectError, match="volume prompt-sidecar-data of its own"):
+        with_sidecar(own, Options())
+    once = with_sidecar(spec(), Options())
+    assert with_sidecar(once, Options()) == once

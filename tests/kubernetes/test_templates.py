@@ -74,6 +74,14 @@ def test_a_knative_service_gets_no_grace_period_and_keeps_its_port() -> None:
     assert "'18080'" in str(result.document)
 
 
+def test_a_rollout_by_reference_is_skipped_with_the_place_of_its_pod() -> None:
+    """It is written as it was, by an injection and by a removal: the Deployment beside it gets the sidecar."""
+    reference = {"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}}
+    rollout = resource("argoproj.io/v1alpha1", "Rollout", reference)
+    for (result,) in (inject_all([rollout], Request(Options())), uninject_all([rollout], {})):
+        assert (result.state, result.reason, result.document) == ("skipped", "its pod is in Deployment/shop", rollout)
+
+
 def test_a_core_service_is_no_knative_service() -> None:
     """Of two kinds with one name only that of the other group has pods."""
     assert path_of({"apiVersion": "v1", "kind": "Service"}, {}) is None

@@ -19,7 +19,7 @@ from kubernetes.test_json_patch import applied
 from kubernetes.test_objects import KINDS, POD, workload
 
 from sidecar.errors import ConfigError
-from sidecar.kubernetes.objects import inject
+from sidecar.kubernetes.objects import Request, inject
 from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.webhook import Place, Webhook
 
@@ -89,7 +89,7 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self.place = Place(folder / "tls.crt", folder / "tls.key", "127.0.0.1", 0, 0)
-        self.webhook = Webhook(self.place, OPTIONS, own_namespace="prompt-sidecar")
+        self.webhook = Webhook(self.place, Request(OPTIONS, default=False), own_namespace="prompt-sidecar")
         self.trusted = self.renew()
 
     def renew(self) -> ssl.SSLContext:
@@ -155,6 +155,19 @@ async def test_what_cannot_be_had_is_refused_with_a_reason(server: Server, name:
     assert 20 < len(response["status"]["message"]) < 500
 
 
+async def test_a_base_url_that_is_replaced_is_a_warning_of_the_response(server: Server) -> None:
+    """It is shown to the operator who creates the pod; the patch forwards to where the requests went before."""
+    env = [{"name": "OPENAI_BASE_URL", "value": "https://llm.corp/v1"}]
+    subject = workload("Pod", opted_in(containers=[{"name": "shop", "env": env}]))
+    response = (await server.ask(review(subject)))[1]["response"]
+    words = "prompt-sidecar: shop: OPENAI_BASE_URL was https://llm.corp/v1, which is now the sidecar's upstream"
+    assert response["warnings"][0] == words
+    assert b"https://llm.corp" in base64.b64decode(response["patch"])
+    elsewhere = [{"name": "OPENAI_BASE_URL", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]
+    refused = (await server.ask(review(workload("Pod", opted_in(containers=[{"name": "a", "env": elsewhere}])))))[1]
+    assert (refused["response"]["allowed"], "upstream-url" in str(refused)) == (False, True)
+
+
 def test_there_are_thirty_cases() -> None:
     """At least the number that was promised."""
     assert len(PATCHED) + len(UNTOUCHED) + len(HOSTILE) >= 30
@@ -194,5 +207,5 @@ async def test_health_is_plain_and_a_missing_certificate_ends_the_start(server: 
     ):
         assert response.status == 200
     with pytest.raises(ConfigError, match="absent"):
-        async with Webhook(Place(tmp_path / "absent", tmp_path / "absent"), OPTIONS):
+        async with Webhook(Place(tmp_path / "absent", tmp_path / "absent"), Request(OPTIONS)):
             pass

@@ -1,0 +1,73 @@
+"""The parts of a pod specification: its containers, their variables, and what in it is the sidecar's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from sidecar.errors import InjectError
+
+NAME, REDIRECT = "prompt-sidecar", "prompt-sidecar-redirect"
+OURS = {NAME, REDIRECT}
+PORTS = ((8080, 8081), (18080, 18081), (28080, 28081))
+"""Pairs of ports, data and admin: the first pair that no container of the pod uses is taken."""
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+Spec = dict[str, Any]
+
+
+def items(spec: Spec, key: str) -> list[Spec]:
+    """A list of objects in a specification. Raises `InjectError` if it is none."""
+    found = spec.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise InjectError("the sidecar cannot be injected", [f"{key} is not a list of objects"])
+    return found
+
+
+def containers(spec: Spec) -> Iterator[Spec]:
+    """All containers of a pod, init containers last."""
+    for key in ("containers", "initContainers"):
+        yield from items(spec, key)
+
+
+def applications(spec: Spec) -> list[Spec]:
+    """The containers that are not the sidecar's; no init containers."""
+    return [item for item in items(spec, "containers") if item.get("name") not in OURS]
+
+
+def sidecar_of(spec: Spec) -> Spec | None:
+    """The sidecar's container, of whatever making; None if the pod has none."""
+    return next((item for item in containers(spec) if item.get("name") == NAME), None)
+
+
+def value_of(item: Spec, name: str) -> str | None:
+    """The value of a container's variable: of several with one name, the last counts."""
+    return next((entry.get("value") for entry in reversed(items(item, "env")) if entry.get("name") == name), None)
+
+
+def ports_of(sidecar: Spec) -> tuple[int, int]:
+    """The data and the admin port of a sidecar's container."""
+    settings = (value_of(sidecar, f"SIDECAR__{name}__PORT") for name in ("LISTEN", "ADMIN"))
+    data, admin = (int(value) if value and value.isdigit() else None for value in settings)
+    return data or PORTS[0][0], admin or PORTS[0][1]
+
+
+def base_url(port: int) -> str:
+    """Where an application in the pod reaches the sidecar."""
+    return f"http://127.0.0.1:{port}/v1"
+
+
+def leads_to(value: object, ports: Collection[int]) -> bool:
+    """Whether a base URL leads to one of these ports within the pod."""
+    try:
+        parts = urlsplit(str(value))
+        port = parts.port or 80
+    except ValueError:
+        return False
+    return parts.hostname in LOOPBACK and port in ports
+
+
+def data_ports(spec: Spec) -> set[int]:
+    """The data port of the pod's sidecar; empty without one."""
+    sidecar = sidecar_of(spec)
+    return {ports_of(sidecar)[0]} if sidecar else set()
