@@ -185,7 +185,7 @@ class SemanticLayer(Section):
     engine: Literal["onnx", "sentence-transformers"] = "onnx"
     model: Path | None = None
     threads: int = Field(default=1, ge=1, le=64)
-    budget: int = Field(default=128, ge=1)
+    budget: int = Field(default=384, ge=1)
 
     @model_validator(mode="before")
     @classmethod
