@@ -192,22 +192,6 @@ def wrapped(line: str, kind: str, rng: Random) -> str:
     return rng.choice(["%s", "%s", "- %s", "(%s)", "[%s]"]) % line
 
 
-_MARKERS = """
-<IMPORTANT> %s </IMPORTANT>|<system> %s </system>|<rules>%s</rules>|<!-- %s -->|[NOTE] %s|[[ %s ]]|{{ %s }}|(( %s ))
-*** %s ***|=== %s ===|### Instructions # %s|## Usage # %s|IMPORTANT: %s|NOTE TO AGENT: %s|For AI assistants: %s
-Usage policy: %s|Precondition: %s|Compliance: %s|Security note: %s|Hint for the model: %s|Before use: %s|/* %s */|> %s
-@agent: %s|Wichtig: %s|Remarque : %s|Importante: %s|Let op: %s|Ważne: %s|Важно: %s|注意: %s|중요: %s|تنبيه: %s
-ध्यान दें: %s|Önemli: %s
-"""
-MARKERS = tuple(_MARKERS.strip().replace("\n", "|").replace(" # ", "\n").split("|"))
-"""How a note is set apart in a tool's description or a retrieved passage; honest notes are, too."""
-
-
-def marked(line: str, rng: Random) -> str:
-    """The line as a note of a tool definition, mostly set apart."""
-    return line if rng.random() < 0.35 else rng.choice(MARKERS) % line
-
-
 def _gap(document: str, rng: Random) -> int:
     gaps = [i + 1 for i, c in enumerate(document) if c in ".\n。!?" and 0 < i < len(document) - 1]
     return rng.choice(gaps) if gaps else len(document)

@@ -19,14 +19,12 @@ from training.rows import APPLICATION, CHANNELS, DIRECT, LABELS, Row
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "blind"
 TEXTS = ["pairs_a", "pairs_b", "neighbours", "b_pairs", "b_skills", "b_about"]
-TEXTS += ["c_steering", "c_code", "c_traffic", "d_open", "f_turns", "f_read"]
 """Files of single texts."""
 USERS = ["everyday", "frameworks", "overlap", "sysprompts", "b_everyday", "b_frameworks", "b_ordinary", "b_overlap"]
-USERS += ["e_everyday"]
 """Files of requests whose last user turn is the text in question."""
-SYSTEMS = ["retrieved2", "b_retrieved", "sysprompts", "e_retrieved"]
+SYSTEMS = ["retrieved2", "b_retrieved", "sysprompts"]
 """The same for the system prompt."""
-TOOLS = ["poisoned", "poisoned2", "b_poisoned", "e_tools", "f_tools"]
+TOOLS = ["poisoned", "poisoned2", "b_poisoned"]
 """The same for the tool definitions."""
 CONVERSATIONS = ("conversations", "b_conversations")
 

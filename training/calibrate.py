@@ -24,9 +24,8 @@ DOCUMENTS, APPLICATION_DOCUMENTS = 0.005, 0.002
 """The same for holdout documents and conversations, and for the application's texts among them."""
 MARGIN = 0.4
 """Logits by which the threshold lies above these targets: unseen documents are stranger than the holdout."""
-LOST, LOST_BEYOND_BUDGET = 0.05, 0.15
-"""Share of windows that the second stage takes for an attack which the first may dismiss: of all, and of those in long
-texts that rank behind the second stage's budget."""
+LOST = 0.05
+"""Share of windows that the second stage takes for an attack which the first may dismiss."""
 
 
 def fit(rows: Sequence[Score], limit: float, block: float = THRESHOLD) -> Calibration:
@@ -53,9 +52,9 @@ def limit(rows: Sequence[Score], documents: Floats, share: float = DOCUMENTS) ->
     return max(threshold(harmless, ROWS), threshold(documents, share)) + 1e-3
 
 
-def early_exit_threshold(first: Floats, second: Floats, limit: float, lost: float = LOST) -> float:
-    """The first stage's highest logit below which at most a share of the windows that reach the limit lie."""
-    return float(np.quantile(first[second >= limit], lost))
+def early_exit_threshold(first: Floats, second: Floats, limit: float) -> float:
+    """The first stage's highest logit below which at most `LOST` of the windows that reach the limit lie."""
+    return float(np.quantile(first[second >= limit], LOST))
 
 
 def _logit(chance: float) -> float:

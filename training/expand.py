@@ -16,15 +16,11 @@ from random import Random
 from sidecar.types import Label
 from training import augment, scenarios
 from training.documents import Documents
-from training.rows import APPLICATION, DIRECT, INDIRECT, Row, difference
+from training.rows import DIRECT, INDIRECT, Row, difference
 
 INJECTION, JAILBREAK, SMUGGLING = (
     str(label) for label in (Label.PROMPT_INJECTION, Label.JAILBREAK, Label.TOKEN_SMUGGLING)
 )
-
-
-SHORTEST_HOST = 120
-"""Characters of a text that a note is inserted into."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +35,6 @@ class Pools:
     """Lines that gave the assistant an order in the document they stood in."""
     native: tuple[Row, ...]
     """What stood there in its harmless twin."""
-    notes: tuple[tuple[Row, ...], tuple[Row, ...]]
-    """The same of the application's texts: lines of tool definitions and retrieved passages."""
-    hosts: tuple[Row, ...]
-    """Harmless texts of the application to insert notes into."""
     long: Documents
 
     @classmethod
@@ -53,8 +45,6 @@ class Pools:
             long=long,
             foreign=foreign,
             native=native,
-            notes=foreign_lines(rows, APPLICATION),
-            hosts=tuple(r for r in rows if not r.attack and r.channel == APPLICATION and len(r.text) > SHORTEST_HOST),
             documents=tuple(r for r in rows if not r.attack and (r.indirect or len(r.text) > 900)),
             orders=tuple(
                 r
@@ -80,12 +70,12 @@ class Pools:
         )
 
 
-def foreign_lines(rows: Sequence[Row], channel: int = INDIRECT) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """The inserted lines of texts that have a benign twin, and the twins' lines in their places."""
-    twins = {row.group: row for row in rows if not row.attack and row.channel == channel and row.from_corpus}
+def foreign_lines(rows: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """The inserted lines of documents that have a benign twin, and the twins' lines in their places."""
+    twins = {row.group: row for row in rows if not row.attack and row.indirect and row.from_corpus}
     foreign, native = [], []
     for row in rows:
-        if row.place is None or not (row.attack and row.channel == channel) or (twin := twins.get(row.group)) is None:
+        if row.place is None or not (row.attack and row.indirect) or (twin := twins.get(row.group)) is None:
             continue
         theirs = difference(twin.text, [row.text])
         if _is_line(line := _whole(row.text, *row.place)):
@@ -132,23 +122,6 @@ def _planted(pools: Pools, line: str, rng: Random) -> tuple[str, tuple[int, int]
 def _read_in(document: Row, rng: Random) -> int:
     """Attacks in the application's own texts teach only how tool definitions and retrieved passages carry them."""
     return document.channel if document.channel != DIRECT or rng.random() < 0.3 else INDIRECT
-
-
-def moved_order(pools: Pools, rng: Random) -> Row:
-    """The foreign order of one tool definition or retrieved passage in another text of an application."""
-    return _moved(pools, rng.choice(pools.notes[0]), "moved_order", rng)
-
-
-def moved_note(pools: Pools, rng: Random) -> Row:
-    """The honest note of its twin, set apart in the same ways: a marker makes no attack."""
-    return replace(_moved(pools, rng.choice(pools.notes[1]), "moved_note", rng), place=None)
-
-
-def _moved(pools: Pools, note: Row, name: str, rng: Random) -> Row:
-    marked = augment.marked(note.text, rng)
-    text, (start, _) = augment.insert(_slice(rng.choice(pools.hosts).text, rng), marked, rng)
-    start += marked.index(note.text)
-    return replace(note, text=text, place=(start, start + len(note.text)), transformation=name)
 
 
 def attack_beside_document(pools: Pools, rng: Random) -> Row:
@@ -267,13 +240,11 @@ SHARES: tuple[tuple[Callable[[Pools, Random], Row], float], ...] = (
     (scenario_request, 0.020),
 )
 """The kinds of generated rows, as shares of the rows drawn."""
-MOVED: tuple[tuple[Callable[[Pools, Random], Row], float], ...] = ((moved_order, 0.12), (moved_note, 0.12))
-"""Further ones of the third phase."""
 
 
-def shares(*, moved: bool = False) -> dict[str, float]:
-    """The names of the kinds, and how often each is drawn; `moved`: with those of the third phase."""
-    return {maker.__name__: share for maker, share in (*SHARES, *(MOVED if moved else ()))}
+def shares() -> dict[str, float]:
+    """The names of the kinds, and how often each is drawn."""
+    return {maker.__name__: share for maker, share in SHARES}
 
 
 def make(name: str, pools: Pools, rng: Random) -> Row:
@@ -281,7 +252,7 @@ def make(name: str, pools: Pools, rng: Random) -> Row:
     return _MAKERS[name](pools, rng)
 
 
-_MAKERS = {maker.__name__: maker for maker, _ in (*SHARES, *MOVED)}
+_MAKERS = {maker.__name__: maker for maker, _ in SHARES}
 
 
 def touched(row: Row, rng: Random) -> Row:

@@ -72,30 +72,26 @@ def begin(words: torch.Tensor) -> FirstStage:
 
 
 def train(
-    model: FirstStage,
-    windows: Windows,
-    logits: np.ndarray[tuple[int], np.dtype[np.float32]],
-    seed: int = 7,
-    rounds: int = ROUNDS,
+    model: FirstStage, windows: Windows, logits: np.ndarray[tuple[int], np.dtype[np.float32]], seed: int = 7
 ) -> FirstStage:
-    """Train the first stage for some epochs on these windows and the second stage's logits."""
+    """Train the first stage for `ROUNDS` epochs on these windows and the second stage's logits."""
     torch.manual_seed(seed)
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01, fused=True)
     groups = _grouped([len(ids) for ids, _ in windows])
     rng, began, losses, steps = Random(seed), time.monotonic(), deque([0.0], maxlen=200), 0
     goal = torch.from_numpy(np.clip(logits, -NEAR, NEAR))
     model.train()
-    for number in range(rounds):
+    for number in range(ROUNDS):
         rng.shuffle(groups)
         for group in groups:
-            share = steps / (rounds * len(groups))
+            share = steps / (ROUNDS * len(groups))
             for part in optimiser.param_groups:
                 part["lr"] = RATE * min(1.0, share / 0.03 + 0.02) * max(0.02, 1 - share)
             losses.append(_update(model, optimiser, [windows[i] for i in group], goal[group]))
             steps += 1
         spent = (time.monotonic() - began) / 60
         progress = (
-            f"first stage: round {number + 1} of {rounds}, loss {sum(losses) / len(losses):.3f}, {spent:.0f} minutes"
+            f"first stage: round {number + 1} of {ROUNDS}, loss {sum(losses) / len(losses):.3f}, {spent:.0f} minutes"
         )
         click.echo(progress, err=True)
     return model.eval()

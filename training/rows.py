@@ -70,9 +70,9 @@ def read(path: Path) -> list[Row]:
 
 
 def corpus(folder: Path = CORPUS) -> list[Row]:
-    """Our own rows, near-duplicates by spelling removed."""
+    """Our own rows that the recipe reads, near-duplicates by spelling removed."""
     rows: dict[str, Row] = {}
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in sorted(path for path in folder.glob("*.jsonl") if path.stem not in UNUSED):
         for row in read(path):
             rows.setdefault(hashlib.sha256(" ".join(row.text.lower().split()).encode()).hexdigest(), row)
     return placed(list(rows.values()))
@@ -124,12 +124,11 @@ NEWEST = frozenset(_NAMES.split())
 """Corpus files with texts as applications send them. The others hold short single rows."""
 LAST = frozenset({"mails_and_messages_pairs", "definitions_retrieval_pages_pairs"})
 """Corpus files that only the last phase of the training reads."""
-_LATEST = """
-c_steering c_code c_traffic d_open e_everyday e_retrieved e_tools f_turns f_read f_tools
-definitions_poisoned_pairs definitions_of_servers_pairs retrieved_passages_pairs users_turns_pairs agents_reading_pairs
-"""
-LATEST = frozenset(_LATEST.split())
-"""Corpus files and blind sets that came after the shipped model: only a continued training reads them."""
+UNUSED = frozenset({"definitions_of_servers_pairs", "definitions_poisoned_pairs", "retrieved_passages_pairs"}) | {
+    "agents_reading_pairs",
+    "users_turns_pairs",
+}
+"""Corpus files written after the shipped model was trained: the recipe does not read them."""
 LARGE = 1_000
 """Rows of a public source from which each further one counts half."""
 
@@ -143,8 +142,7 @@ class Times:
     newest: float
     last: float
     short: float
-    """Of the corpus files in no list."""
-    latest: float = 0.0
+    """Of the corpus files in neither list."""
 
     def of(self, rows: Sequence[Row]) -> list[float]:
         """For each row; large public sources are damped by the root of their size."""
@@ -154,8 +152,6 @@ class Times:
     def _of(self, row: Row, size: int) -> float:
         if not row.from_corpus:
             return self.public * min(1.0, (LARGE / size) ** 0.5)
-        if is_latest(row):
-            return self.latest
         if row.source.startswith("blind_"):
             return self.blind
         name = row.source.removeprefix("corpus_")
@@ -164,14 +160,7 @@ class Times:
 
 FIRST = Times(public=1.0, blind=1.5, newest=2.5, last=0.0, short=0.5)
 SECOND = Times(public=0.35, blind=2.5, newest=2.0, last=3.0, short=0.2)
-THIRD = Times(public=0.1, blind=1.0, newest=0.6, last=1.5, short=0.05, latest=4.0)
-"""Of the two phases of the training: everything, then mostly texts as people and applications send them. The third is
-for a continued training: mostly those that came last."""
-
-
-def is_latest(row: Row) -> bool:
-    """Whether only a continued training reads a row."""
-    return row.source.removeprefix("corpus_").removeprefix("blind_") in LATEST
+"""Of the two phases of the training: everything, then mostly texts as people and applications send them."""
 
 
 def definition(tool: dict[str, Any]) -> str:

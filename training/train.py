@@ -4,9 +4,6 @@ One recipe from a public base to the shipped files: reduce the vocabulary, train
 the first stage from it, export both in eight bits, calibrate the export on the holdout, and measure it. Every
 step stores its result in `--work`; an interrupted run continues with the same command. Only rows under permissive
 licences and our own are read; `dev` files never.
-
-`--start MODEL` makes another model instead: it continues an exported one with the rows that came later (`LATEST`). The
-shipped model is not made that way: its blind figures were no better (docs/detection-log.md).
 """
 
 from __future__ import annotations
@@ -26,38 +23,22 @@ from sidecar.detectors.semantic.cascade import FIRST_STAGE_FILE as FIRST_FILE
 from sidecar.detectors.semantic.encoder import Session
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE as PIECES_FILE
 from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
-from training import (
-    blind,
-    calibrate,
-    evaluate,
-    expand,
-    export,
-    first_stage,
-    folds,
-    holdout,
-    restored,
-    scores,
-    vocabulary,
-)
+from training import blind, calibrate, evaluate, export, first_stage, folds, holdout, scores, vocabulary
 from training import rows as data
 from training.base import FILE, Base, verify
 from training.documents import Documents, texts, whole
-from training.first_stage import FirstStage
 from training.frozen import write
 from training.network import SIMILARITY, Network, begin
 from training.rows import APPLICATION, OUTPUTS, Row
 from training.trainer import Phase, Plan, Trainer
 
 PIECES, NETWORK, TRAINED, FIRST = "pieces.npy", "network.pt", "trained.pt", "first.pt"
-CONTINUED = "continued.pt"
 SIMILAR = 0.957
 """Cosine of two texts with the same meaning; of texts on other topics it is up to .96."""
-SIZES = 90_000, 170_000, 40_000
-"""Rows of the three phases."""
-CONTINUED_RATE = 7e-5
-"""The highest learning rate of the third phase: it adds to what the network knows."""
-LESSONS, CONTINUED_LESSONS, CONTINUED_ROUNDS = 110_000, 60_000, 3
-"""Windows that the first stage is trained on; windows and epochs with which it follows the second."""
+SIZES = 90_000, 170_000
+"""Rows of the two phases."""
+LESSONS = 110_000
+"""Windows that the first stage is trained on."""
 
 
 @click.command()
@@ -67,27 +48,18 @@ LESSONS, CONTINUED_LESSONS, CONTINUED_ROUNDS = 110_000, 60_000, 3
 @click.option("--base", type=click.Path(path_type=Path, exists=True), default=FILE, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=SHIPPED["onnx"], show_default=True)
 @click.option("--work", type=click.Path(path_type=Path), default=Path("build/training"), show_default=True)
-@click.option("--start", type=click.Path(path_type=Path, exists=True), help="continue this model with the latest rows")
 @click.option("--seed", default=Plan.seed, show_default=True)
 @click.option("--without", type=click.IntRange(1, len(folds.FOLDS)), help="leave out this fold of the public sources")
-def main(folder: Path, base: Path, out: Path, work: Path, start: Path | None, seed: int, without: int | None) -> None:
+def main(folder: Path, base: Path, out: Path, work: Path, seed: int, without: int | None) -> None:
     """Train, export, calibrate."""
     work.mkdir(parents=True, exist_ok=True)
     corpus, long = data.corpus(), Documents.read(folder)
     public = data.permissive(folder)
     rows = [*(folds.training_rows(public, without - 1) if without else public), *holdout.training_rows(corpus)]
-    rows += blind.rows()
-    source, plan = Base(verify(base)), replace(Plan(), seed=seed)
-    if start:
-        trainer = continued(start, source, third(rows), long, work / CONTINUED, plan)
-        numbers, first = restored.numbers(start, source), restored.first_stage(start)
-        lessons = CONTINUED_LESSONS, CONTINUED_ROUNDS
-    else:
-        trainer, numbers = second(source, phases(rows), long, work, plan)
-        first = first_stage.begin(trainer.network.words.weight.detach())
-        lessons = LESSONS, first_stage.ROUNDS
+    source = Base(verify(base))
+    trainer, numbers = second(source, phases([*rows, *blind.rows()]), long, work, replace(Plan(), seed=seed))
     write_second(trainer.network, source, numbers, out)
-    write_first(trainer, out, work / FIRST, first, *lessons)
+    write_first(trainer, out, work)
     calibrated(folder, corpus, out)
     click.echo(f"parity: {parity(trainer, out)}", err=True)
     if without:
@@ -115,13 +87,14 @@ def write_second(network: Network, base: Base, numbers: vocabulary.Numbers, out:
     write(out, Head(network.head.weight.detach().numpy(), network.head.bias.detach().numpy(), OUTPUTS), described)
 
 
-def write_first(trainer: Trainer, out: Path, done: Path, model: FirstStage, lessons: int, rounds: int) -> None:
+def write_first(trainer: Trainer, out: Path, work: Path) -> None:
     """Distil the first stage from the second and write it beside it, without an early-exit threshold."""
-    if not done.exists():
-        windows = trainer.windows(lessons)
+    if not (work / FIRST).exists():
+        windows = trainer.windows(LESSONS)
         teacher = scores.second_stage(windows, out)
-        first_stage.save(first_stage.train(model, windows, teacher.astype(np.float32), rounds=rounds), done)
-    export.export_first(first_stage.load(done), out / FIRST_FILE)
+        model = first_stage.begin(trainer.network.words.weight.detach())
+        first_stage.save(first_stage.train(model, windows, teacher.astype(np.float32)), work / FIRST)
+    export.export_first(first_stage.load(work / FIRST), out / FIRST_FILE)
     artefact = ModelArtifact.read(out)
     files = dict.fromkeys((*artefact.manifest.files, FIRST_FILE), "")
     write(out, artefact.head, artefact.manifest.model_copy(update={"files": files}))
@@ -138,7 +111,7 @@ def calibrated(folder: Path, corpus: Sequence[Row], out: Path) -> None:
     update = {
         "calibration": calibrate.fit(rows, limit + calibrate.MARGIN),
         "application": calibrate.fit(rows, apart + calibrate.MARGIN, calibrate.APPLICATION_THRESHOLD),
-        **_early_exit_thresholds(rows, out, min(limit, apart)),
+        "early_exit_below": _early_exit_threshold(rows, out, min(limit, apart)),
     }
     write(out, artefact.head, artefact.manifest.model_copy(update=update))
     click.echo(f"blocks from logit {limit:.2f}, the application's texts from {apart:.2f}: {update}", err=True)
@@ -163,17 +136,13 @@ def _documents(folder: Path, out: Path) -> tuple[scores.Floats, scores.Floats]:
     return np.array(worst[0]), np.array(worst[1])
 
 
-def _early_exit_thresholds(rows: Sequence[scores.Score], out: Path, limit: float) -> dict[str, float]:
-    """The thresholds of the first stage, from the attacks in the holdout."""
+def _early_exit_threshold(rows: Sequence[scores.Score], out: Path, limit: float) -> float:
+    """The early-exit threshold of the first stage, from the attacks in the holdout."""
     scorer = scores.opened(out)
     small = Session(out / FIRST_FILE, "logit", SentencePieceTokenizer.read(out / PIECES_FILE), 1)
     windows = [(w.ids, s.row.channel) for s in rows if s.row.attack for w in scorer.windows(s.row.text)]
     predictions = np.array([float(small(ids, channel)[0, 0]) for ids, channel in windows])
-    logits = scores.second_stage(windows, out)
-    return {
-        "early_exit_below": calibrate.early_exit_threshold(predictions, logits, limit),
-        "dismiss_below": calibrate.early_exit_threshold(predictions, logits, limit, calibrate.LOST_BEYOND_BUDGET),
-    }
+    return calibrate.early_exit_threshold(predictions, scores.second_stage(windows, out), limit)
 
 
 def parity(trainer: Trainer, out: Path) -> dict[str, float]:
@@ -183,29 +152,10 @@ def parity(trainer: Trainer, out: Path) -> dict[str, float]:
     return {"windows": len(windows), "median": float(np.median(drift)), "p99": float(np.quantile(drift, 0.99))}
 
 
-def phases(rows: Sequence[Row]) -> list[Phase]:
-    """First all rows but those of the last files, then these as well, mostly those that are like real requests."""
-    second = [row for row in rows if not data.is_latest(row)]
-    first = [row for row in second if row.source.removeprefix("corpus_") not in data.LAST]
-    return [Phase(first, data.FIRST.of(first), SIZES[0]), Phase(second, data.SECOND.of(second), SIZES[1])]
-
-
-def third(rows: Sequence[Row]) -> list[Phase]:
-    """All rows, mostly the latest."""
-    return [Phase(rows, data.THIRD.of(rows), SIZES[2], expand.shares(moved=True))]
-
-
-def continued(start: Path, base: Base, phases: Sequence[Phase], long: Documents, done: Path, plan: Plan) -> Trainer:
-    """The trained second stage after further phases, from the export of the earlier ones."""
-    pieces = SentencePieceTokenizer.read(start / PIECES_FILE)
-    network = restored.network(start, base)
-    torch.manual_seed(plan.seed)
-    trainer = Trainer(network, pieces, phases, long, replace(plan, rate=CONTINUED_RATE))
-    if done.exists():
-        trainer.network.load_state_dict(torch.load(done, weights_only=True))
-    else:
-        torch.save(trainer.run(done.with_name(f"checkpoint-{done.name}")).state_dict(), done)
-    return trainer
+def phases(rows: Sequence[Row], sizes: tuple[int, int] = SIZES) -> list[Phase]:
+    """First all rows but those of the last files, then all, mostly those that are like real requests."""
+    first = [row for row in rows if row.source.removeprefix("corpus_") not in data.LAST]
+    return [Phase(first, data.FIRST.of(first), sizes[0]), Phase(rows, data.SECOND.of(rows), sizes[1])]
 
 
 def second(

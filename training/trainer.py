@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -51,8 +51,6 @@ class Phase:
     rows: Sequence[Row]
     times: Sequence[float]
     size: int
-    generated: Mapping[str, float] = field(default_factory=expand.shares)
-    """Kinds of generated rows, as shares of the others."""
 
 
 class Trainer:
@@ -122,7 +120,7 @@ class Trainer:
 
     def _drawn(self, phase: Phase, rng: Random) -> list[Row | str | None]:
         """The rows of a phase in order; None stands for a part of a document, a name for a generated row."""
-        plain = round(phase.size / (1 + sum(phase.generated.values())))
+        plain = round(phase.size / (1 + sum(expand.shares().values())))
         scale = plain * (1 - self.plan.documents) / sum(phase.times)
         place: dict[tuple[str, int], float] = {}
         drawn: list[tuple[float, Row | str | None]] = []
@@ -133,7 +131,7 @@ class Trainer:
                 drawn.append((place.setdefault((group, copy), rng.random()), row))
         drawn.extend((rng.random(), None) for _ in range(round(plain * self.plan.documents)))
         drawn.extend(
-            (rng.random(), name) for name, share in phase.generated.items() for _ in range(round(share * plain))
+            (rng.random(), name) for name, share in expand.shares().items() for _ in range(round(share * plain))
         )
         return [entry for _, entry in sorted(drawn, key=lambda pair: pair[0])]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from itertools import accumulate, product
 from typing import NamedTuple
 
@@ -43,8 +42,6 @@ _LISP = re.compile("(th|w)")
 _LISPED = {"th": ("s", "th"), "w": ("r", "l", "w")}
 MAX_LISPED = 5
 _SYLLABLES = ("ub", "op", "ag", "ib", "ab", "eg")
-CACHED_WORDS = 16_384
-"""Words and changes whose results are kept."""
 Change = Callable[[str, Vocabulary], str | None]
 
 
@@ -257,14 +254,8 @@ def _is_english(words: Sequence[tuple[Token, str | None]]) -> bool:
 
 def _share(sample: Sequence[Token], change: Change, vocabulary: Vocabulary) -> float:
     """Letters in unknown words that become known."""
-    known = sum(len(t.text) for t in sample if _apply(change, t.raw if change is _leet else t.text, vocabulary))
+    known = sum(len(t.text) for t in sample if change(t.raw if change is _leet else t.text, vocabulary))
     return known / max(1, _letters(sample))
-
-
-@lru_cache(CACHED_WORDS)
-def _apply(change: Change, word: str, vocabulary: Vocabulary) -> str | None:
-    """What the change makes of a word: texts of a kind share their unknown words, names and terms."""
-    return change(word, vocabulary)
 
 
 def _changed(token: Token, change: Change, vocabulary: Vocabulary) -> str | None:

@@ -239,7 +239,9 @@ def decide_split_hits(report: LayerReport, segments: Sequence[Segment]) -> Layer
     if len(report.segment_reports) != len(segments) or not is_relevant:
         return report
     segment_reports = [
-        _with_fallbacks(segment_report, _across_parts(segment, segments)) if segment.rules_only else segment_report
+        _with_fallbacks(segment_report, _across_parts(segment, segments))
+        if segment.rules_only and any(finding.fallback for finding in segment_report.findings)
+        else segment_report
         for segment, segment_report in zip(segments, report.segment_reports, strict=True)
     ]
     rebuilt = LayerReport.from_segments(report.layer, segment_reports, report.detail)

@@ -33,12 +33,6 @@ ROWS = [
         place=(22, 22 + len(ORDER)),
     ),
     row(MINUTES.format(LINE), channel=1, from_corpus=True, group="p"),
-    replace(
-        row(MINUTES.format(ORDER), "prompt_injection", channel=2, from_corpus=True, group="d"),
-        place=(22, 22 + len(ORDER)),
-    ),
-    row(MINUTES.format(LINE), channel=2, from_corpus=True, group="d"),
-    row("Adds two numbers. " * 10, channel=2),
 ]
 LONG = Documents([Document("d", DOCUMENT * 3, 1, "readme", "en", 1.0)])
 POOLS = expand.Pools.of(ROWS, LONG)
@@ -46,7 +40,7 @@ POOLS = expand.Pools.of(ROWS, LONG)
 
 def test_every_kind_can_be_made() -> None:
     """Each by its name, the same for the same seed, and marked with how it was made."""
-    for name in expand.shares(moved=True):
+    for name in expand.shares():
         row_ = expand.make(name, POOLS, Random(5))
         assert row_ == expand.make(name, POOLS, Random(5))
         assert row_.transformation == name
@@ -59,16 +53,6 @@ def test_the_foreign_line_of_one_document_is_planted_in_another() -> None:
     assert all(row.attack and row.place and row.text[slice(*row.place)].strip() for row in attacks)
     lines = [expand.planted_line(POOLS, Random(seed)) for seed in range(20)]
     assert all(LINE in row.text and not row.attack for row in lines)
-
-
-def test_notes_of_definitions_are_moved_to_others_with_and_without_a_marker() -> None:
-    """The order stays an attack at a known place, the honest note of its twin stays harmless, in the same markers."""
-    orders = [expand.moved_order(POOLS, Random(seed)) for seed in range(20)]
-    assert {row.text[slice(*row.place)] for row in orders if row.place} == {ORDER}
-    notes = [expand.moved_note(POOLS, Random(seed)) for seed in range(20)]
-    assert all(LINE in row.text and not row.attack and row.place is None for row in notes)
-    assert {row.channel for row in (*orders, *notes)} == {2}
-    assert any(f": {LINE}" in row.text or f"{LINE} </" in row.text or f"] {LINE}" in row.text for row in notes)
 
 
 def test_an_attack_behind_a_pasted_document_is_the_users() -> None:

@@ -65,8 +65,6 @@ class Manifest(BaseModel):
     """Cosine from which a text counts as similar to an example."""
     early_exit_below: float | None = Field(default=None, validation_alias=AliasChoices("early_exit_below", "settles"))
     """First-stage logit (`first.onnx`) below which a window exits early; None: there is no first stage."""
-    dismiss_below: float | None = None
-    """The same for the windows of a text that are left when the second stage's budget is used up."""
     calibration: Calibration
     application: Calibration | None = None
     """Calibration for the application's own texts, which are hardly ever attacks and block from another score."""

@@ -108,7 +108,6 @@ class _PendingWindow:
     order: int
     source: TextView = field(compare=False)
     window: Window = field(compare=False)
-    score: FirstStageScore = field(compare=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -257,25 +256,18 @@ class Batcher:
             job.early_exits[source.text] = ScoredWindow(source, window.start, window.end, final.logits)
 
     def _defer(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
-        """Leave a window to the second stage; the least suspicious beyond the budget is given up."""
+        """Leave a window to the second stage; windows beyond the budget are only counted."""
         job.pending_counts[source.text] += 1
-        heapq.heappush(job.pending, _PendingWindow(score.suspicion, -sum(job.window_counts), source, window, score))
+        heapq.heappush(job.pending, _PendingWindow(score.suspicion, -sum(job.window_counts), source, window))
         if len(job.pending) > self._budget:
-            self._give_up(job, heapq.heappop(job.pending))
-
-    def _give_up(self, job: _Job, pending: _PendingWindow) -> None:
-        """A window beyond the budget exits early if it is hardly suspicious, else it stays unscored."""
-        if self._scorer.is_dismissible(pending.score):
-            job.pending_counts[pending.source.text] -= 1
-            self._keep_worst(job, pending.source, pending.window, pending.score)
+            heapq.heappop(job.pending)
 
     def _second_stage(self, job: _Job) -> Iterator[None]:
         """The pending windows, most suspicious first."""
         total_cost = 0
         for pending in sorted(job.pending, reverse=True):
             if total_cost >= self._budget:
-                self._give_up(job, pending)
-                continue
+                return
             source, window, channel = pending.source, pending.window, job.texts[pending.source.text].channel
             score = self._second_stage_score(window, channel)
             total_cost += score.cost

@@ -5,9 +5,6 @@ vocabulary and finds nothing, the window is taken as harmless. Both ignore invis
 window also in its undisguised spelling. Without a first stage, or where features of every window are needed, the second
 scores everything.
 
-The windows for which the second stage's budget does not last may be dismissed by a second, higher threshold: among a
-thousand windows the ones that rank behind the budget are hardly suspicious.
-
 Invariant: a window exits early only if the first stage is conclusive and every spelling of it is below the threshold;
 its reported logit never exceeds that threshold.
 """
@@ -66,37 +63,23 @@ class CascadeScorer:
         first: FirstStage | None = None,
         *,
         early_exit_below: float = NO_ATTACK_LOGIT,
-        dismiss_below: float | None = None,
         unknown_id: int = -1,
         is_readable: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """The thresholds of an early exit, in general and beyond the budget (None: the same).
-
-        `unknown_id`: the unknown piece; `is_readable`: whether a window can be scored at all.
-        """
+        """The early-exit threshold, the unknown piece, and a test whether a window can be scored at all."""
         self.encoder, self.head = encoder, head
         self._first, self._early_exit_below, self._unknown_id = first, early_exit_below, unknown_id
-        self._dismiss_below = max(early_exit_below, dismiss_below or early_exit_below)
         self._is_readable = is_readable
 
     @classmethod
     def open(cls, artifact: ModelArtifact, threads: int, *, early_exit: bool = True) -> CascadeScorer:
         """Load the weights; without `early_exit` every window has features. Raises `ModelError` naming the file."""
-        encoder, manifest = open_encoder(artifact, threads), artifact.manifest
-        limit = manifest.early_exit_below
+        encoder, limit = open_encoder(artifact, threads), artifact.manifest.early_exit_below
         if not (early_exit and limit is not None and isinstance(encoder, OnnxEncoder)):
             return cls(encoder, artifact.head, is_readable=is_prose)
         first = Session(artifact.folder / FIRST_STAGE_FILE, "logit", encoder.tokenizer, threads)
         unknown_id = encoder.tokenizer.unknown_id
-        return cls(
-            encoder,
-            artifact.head,
-            first,
-            early_exit_below=limit,
-            dismiss_below=manifest.dismiss_below,
-            unknown_id=unknown_id,
-            is_readable=is_prose,
-        )
+        return cls(encoder, artifact.head, first, early_exit_below=limit, unknown_id=unknown_id, is_readable=is_prose)
 
     def windows(self, text: str) -> Iterator[Window]:
         """The windows of the text, one by one."""
@@ -127,10 +110,6 @@ class CascadeScorer:
     def exits_early(self, score: FirstStageScore) -> bool:
         """Whether the second stage is not needed."""
         return score.conclusive and (self._first is None or score.suspicion < self._early_exit_below)
-
-    def is_dismissible(self, score: FirstStageScore) -> bool:
-        """Whether the window needs no second stage if the budget is used up."""
-        return score.conclusive and score.suspicion < self._dismiss_below
 
     def early_exit_score(self, score: FirstStageScore) -> WindowScore:
         """The score of a window with an early exit."""

@@ -224,10 +224,7 @@ async def staged() -> AsyncIterator[Callable[..., Staged]]:
     def build(*, pause: float = 0.0, **options: object) -> Staged:
         first, second = TinyFirst(pause=pause), TinyEncoder(pause=pause, cut=WindowSpec(8, 0))
         settings: dict[str, object] = {"cache": ScoreCache(0)} | options
-        dismiss_below = settings.pop("dismiss_below", None)
-        scorer = CascadeScorer(
-            second, tiny_model.head(), first, early_exit_below=-1.0, dismiss_below=dismiss_below, unknown_id=1
-        )
+        scorer = CascadeScorer(second, tiny_model.head(), first, early_exit_below=-1.0, unknown_id=1)
         all_stages.append(Staged(Batcher(scorer, **settings), first, second))  # type: ignore[arg-type]
         return all_stages[-1]
 
@@ -268,19 +265,6 @@ async def test_the_budget_is_of_the_request(staged: Callable[..., Staged]) -> No
     assert len(stages.second.batches) == 6
     assert sum(result.pending_counts) == 24
     assert result.scored[0].source.text == 1
-
-
-async def test_hardly_suspicious_windows_beyond_the_budget_are_dismissed(staged: Callable[..., Staged]) -> None:
-    """What is more suspicious than that stays unscored, and is counted."""
-    calm = {"probability": unalarmed, "budget": 6}
-    lenient, strict = staged(dismiss_below=1.0, **calm), staged(dismiss_below=-0.5, **calm)
-    texts = [ChannelText(DECOY * 15 + ATTACK + DECOY * 15)]
-    for stages, pending in ((lenient, 0), (strict, 27)):
-        result = await stages.reader.score(texts)
-        assert (len(stages.second.batches), sum(result.pending_counts)) == (6, pending)
-        assert float(result.scored[0].logits[0]) > 0
-    crowded = await lenient.reader.score([ChannelText(ATTACK * 9)])
-    assert sum(crowded.pending_counts) > 0
 
 
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
