@@ -37,6 +37,11 @@ EXAMPLES = {
         "sidecar eval diff before.jsonl after.jsonl",
         "sidecar eval labelled.jsonl --growing --concurrency 1",
     ),
+    "harden": (
+        "sidecar harden attacks.txt",
+        "sidecar harden labelled.jsonl --budget 200 --thorough --rules proposed.yaml",
+        "sidecar harden attacks.txt --classes wordings,framings --seed 7 --json",
+    ),
     "review": ("sidecar review --since 7d --limit 20", "sidecar review --text --json > disagreements.json"),
     "keys": ('sidecar keys create "my app"', "sidecar keys list"),
     "keys create": (

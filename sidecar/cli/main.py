@@ -18,6 +18,7 @@ from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.doctor import doctor
 from sidecar.cli.evaluate import evaluate
 from sidecar.cli.examples import completion_command, show_examples
+from sidecar.cli.harden import harden
 from sidecar.cli.keys import keys
 from sidecar.cli.kubernetes import inject_command, quit_command, uninject_command, webhook_command
 from sidecar.cli.redirect import redirect_command
@@ -151,6 +152,7 @@ main.add_command(admin)
 main.add_command(check)
 main.add_command(doctor)
 main.add_command(evaluate)
+main.add_command(harden)
 main.add_command(inject_command)
 main.add_command(uninject_command)
 main.add_command(quit_command)

@@ -119,6 +119,7 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     family: Label
+    """The label of the rules that state none."""
     status: Status = "block"
     """The status of the rules that state none."""
     words: dict[Annotated[str, Field(pattern="^[a-z_]+$")], str] = {}
@@ -211,7 +212,7 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
         patterns = values.get("patterns")
         if isinstance(patterns, list):
             values = {**values, "patterns": [expand(str(pattern), outer.words) for pattern in patterns]}
-        return Rule.model_validate({"status": outer.status, **values, "label": outer.family})
+        return Rule.model_validate({"status": outer.status, "label": outer.family, **values})
     except ValidationError as error:
         problems += [f"{where}: {_describe(item, Rule)}" for item in error.errors()]
     except ValueError as error:

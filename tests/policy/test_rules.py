@@ -46,6 +46,14 @@ def test_a_rule_has_its_family_for_label_and_a_score_per_channel(tmp_path: Path)
     assert (rule.score_on(Channel.DIRECT), rule.score_on(Channel.INDIRECT)) == (0.9, 0.5)
 
 
+def test_a_rule_may_state_another_label_than_its_file(tmp_path: Path) -> None:
+    """It has precedence over the family."""
+    (rule,) = policy.load([write(tmp_path, GOOD.replace("    score:", "    label: jailbreak\n    score:"))]).rules
+    assert rule.label is Label.JAILBREAK
+    wrong = write(tmp_path, GOOD.replace("    score:", "    label: mischief\n    score:"))
+    assert "T-1: label: must be" in problems(wrong)
+
+
 def test_what_the_application_says_is_read_only_by_rules_that_list_it(tmp_path: Path) -> None:
     """It may have a score of its own there."""
     (rule,) = policy.load([write(tmp_path, GOOD)]).rules

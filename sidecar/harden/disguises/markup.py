@@ -6,7 +6,7 @@ import html
 import json
 import re
 
-from benchmarks.disguises.common import each_letter, each_word
+from sidecar.harden.disguises.common import each_letter, each_word
 
 
 def empty_tags(text: str) -> str:
@@ -103,5 +103,5 @@ def columns(text: str) -> str:
     """Letters from top to bottom, words as columns."""
     words = text.split()
     return "Read each column downwards:\n" + "\n".join(
-        " ".join(word[at] if at < len(word) else "." for word in words) for at in range(max(map(len, words)))
+        " ".join(word[at] if at < len(word) else "." for word in words) for at in range(max(map(len, words), default=0))
     )

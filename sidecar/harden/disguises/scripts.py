@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from benchmarks.disguises.common import by_offset, by_table, each_letter
+from sidecar.harden.disguises.common import by_offset, by_table, each_letter
 
 
 def cyrillic_lookalikes(text: str) -> str:

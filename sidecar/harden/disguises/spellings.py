@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from benchmarks.disguises.common import by_table, each_word
+from sidecar.harden.disguises.common import by_table, each_word
 
 
 def sixth_dropped(text: str) -> str:

@@ -9,7 +9,7 @@ import gzip
 import re
 import urllib.parse
 
-from benchmarks.disguises.common import b64
+from sidecar.harden.disguises.common import b64
 
 
 def base64_plain(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.disguises.common import each_letter
+from sidecar.harden.disguises.common import each_letter
 
 
 def bullets(text: str) -> str:
