@@ -159,6 +159,7 @@ async def test_out_of_descriptors_and_back(tmp_path: Path) -> None:
         used = descriptors(pid)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 20, used + 20))
         flood = await opened(running.port, 60)
+        assert running.process.poll() is None
         met = Counter[int]()
         for number in range(6):
             with suppress(aiohttp.ClientError, TimeoutError):
@@ -189,12 +190,16 @@ async def ready(session: aiohttp.ClientSession, running: SidecarProcess) -> bool
 
 
 async def opened(port: int, count: int, sent: bytes = HALF) -> list[asyncio.StreamWriter]:
-    """Connections that have sent this and nothing more."""
+    """Connections that have sent this and nothing more, at most this many.
+
+    Some kernels refuse or reset a connection that a process without descriptors cannot accept; others keep it waiting.
+    """
     writers = []
     for _ in range(count):
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(sent)
-        writers.append(writer)
+        with suppress(ConnectionRefusedError, ConnectionResetError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            writers.append(writer)
     return writers
 
 
