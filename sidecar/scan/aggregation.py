@@ -218,60 +218,6 @@ def _with_rule_change(finding: Finding, change: RuleChange) -> Finding:
     return replace(rescored, decides=change.status == "block", hint=change.status == "hint", fallback=False)
 
 
-def decide_fallbacks(report: LayerReport, is_scored: Sequence[bool]) -> LayerReport:
-    """Let `fallback` findings block on segments that no model scores. `is_scored`: whether one does, per segment."""
-    if len(report.segment_reports) != len(is_scored) or not any(finding.fallback for finding in report.findings):
-        return report
-    segment_reports = [
-        segment_report if scored else _with_fallbacks(segment_report)
-        for segment_report, scored in zip(report.segment_reports, is_scored, strict=True)
-    ]
-    rebuilt = LayerReport.from_segments(report.layer, segment_reports, report.detail)
-    return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)
-
-
-def decide_split_hits(report: LayerReport, segments: Sequence[Segment]) -> LayerReport:
-    """Let `fallback` findings block that lie across the parts of a framed turn or a joined text.
-
-    The model reads the parts, and not the whole: a hit inside one of them is decided there.
-    """
-    is_relevant = any(segment.rules_only for segment in segments) and any(f.fallback for f in report.findings)
-    if len(report.segment_reports) != len(segments) or not is_relevant:
-        return report
-    segment_reports = [
-        _with_fallbacks(segment_report, _across_parts(segment, segments))
-        if segment.rules_only and any(finding.fallback for finding in segment_report.findings)
-        else segment_report
-        for segment, segment_report in zip(segments, report.segment_reports, strict=True)
-    ]
-    rebuilt = LayerReport.from_segments(report.layer, segment_reports, report.detail)
-    return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)
-
-
-def _across_parts(whole: Segment, segments: Sequence[Segment]) -> Callable[[Finding], bool]:
-    """Whether no part of this text holds a finding."""
-    own = (part.text for part in segments if whole.path in part.paths and not part.rules_only)
-    parts = whole.parts if whole.joined else tuple(own)
-    return lambda finding: not any(whole.text[finding.start : finding.end] in part for part in parts)
-
-
-def decide_without_model(reports: Sequence[LayerReport], run: ScanRun) -> tuple[Aggregate, tuple[LayerReport, ...]]:
-    """The aggregate and the reports of the layers before the model if it failed: `fallback` findings block."""
-    decided = tuple(decide_fallbacks(report, [False] * len(report.segment_reports)) for report in reports)
-    aggregate = Aggregate(run.threshold)
-    for report in decided:
-        aggregate = aggregate.merged_with(report, run)
-    return aggregate, decided
-
-
-def _with_fallbacks(report: SegmentReport, decides: Callable[[Finding], bool] = lambda _: True) -> SegmentReport:
-    findings = tuple(
-        replace(f, decides=True, hint=False, fallback=False) if f.fallback and f.hint and decides(f) else f
-        for f in report.findings
-    )
-    return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
-
-
 def add_digests(report: LayerReport, run: ScanRun, digest: Callable[[str], str]) -> LayerReport:
     """The report with the text digest added to each blocking finding, so that it can be excepted.
 

@@ -27,14 +27,12 @@ from sidecar.scan.aggregation import (
     apply_exceptions,
     apply_rule_changes,
     blocking_path,
-    decide_fallbacks,
-    decide_split_hits,
-    decide_without_model,
     reasoning,
     round_score,
     threats,
 )
 from sidecar.scan.exception_patterns import merge
+from sidecar.scan.fallbacks import decide_fallbacks, decide_without_model
 from sidecar.scan.fusion import fuse_hints
 from sidecar.types import (
     Action,
@@ -202,8 +200,7 @@ class Engine:
         """The report after the changes of the caller's key, fallbacks, exceptions and hints."""
         report = apply_rule_changes(report, run.caller.rule_changes)
         if any(finding.fallback for finding in report.findings):
-            report = decide_fallbacks(report, self._scored_by_model(run.request))
-            report = decide_split_hits(report, run.request.segments)
+            report = decide_fallbacks(report, self._scored_by_model(run.request), run.request.segments)
         return fuse_hints(apply_exceptions(report, run), earlier)
 
     def _request_for(self, layer: LayerName, request: ScanRequest) -> ScanRequest:

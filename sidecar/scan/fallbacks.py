@@ -1,0 +1,76 @@
+"""Where `fallback` rules decide alone: where the model has no say about a text (docs/policies.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sidecar.scan.aggregation import Aggregate, ScanRun
+from sidecar.types import Finding, LayerReport, Segment, SegmentReport
+
+FILLED = 0.7
+"""Share of a text covered by findings from which the model has no context to weigh (docs/detection.md)."""
+
+
+def decide_fallbacks(report: LayerReport, is_scored: Sequence[bool], segments: Sequence[Segment]) -> LayerReport:
+    """Let `fallback` findings block where the model has no say. `is_scored`: whether a model scores each segment.
+
+    These are all findings on a segment that no model scores; those across the parts of a framed turn or a joined text,
+    since the model reads only the parts; and those that fill nearly the whole text, which leave it no context to weigh.
+    """
+    if len(report.segment_reports) != len(is_scored) or not any(finding.fallback for finding in report.findings):
+        return report
+    segment_reports = [
+        _with_fallbacks(segment_report, _deciding_fallbacks(segment_report, scored, segment, segments))
+        if any(finding.fallback for finding in segment_report.findings)
+        else segment_report
+        for segment_report, scored, segment in zip(report.segment_reports, is_scored, segments, strict=True)
+    ]
+    rebuilt = LayerReport.from_segments(report.layer, segment_reports, report.detail)
+    return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)
+
+
+def _deciding_fallbacks(
+    report: SegmentReport, is_scored: bool, segment: Segment, segments: Sequence[Segment]
+) -> Callable[[Finding], bool]:
+    """Which `fallback` findings on a segment decide."""
+    if segment.rules_only and is_scored:
+        return _across_parts(segment, segments)
+    decides = not is_scored or _is_filled(report, segment.text)
+    return lambda _: decides
+
+
+def _across_parts(whole: Segment, segments: Sequence[Segment]) -> Callable[[Finding], bool]:
+    """Whether no part of this text holds a finding."""
+    own = (part.text for part in segments if whole.path in part.paths and not part.rules_only)
+    parts = whole.parts if whole.joined else tuple(own)
+    return lambda finding: not any(whole.text[finding.start : finding.end] in part for part in parts)
+
+
+def _is_filled(report: SegmentReport, text: str) -> bool:
+    """Whether `fallback` findings cover nearly the whole text."""
+    covered = end = 0
+    spans = [(f.start, f.end) for f in report.findings if f.fallback and f.hint]
+    for start, stop in sorted((start, stop) for start, stop in spans if start is not None and stop is not None):
+        covered += max(0, stop - max(start, end))
+        end = max(end, stop)
+    return covered >= FILLED * len(text) > 0
+
+
+def decide_without_model(reports: Sequence[LayerReport], run: ScanRun) -> tuple[Aggregate, tuple[LayerReport, ...]]:
+    """The aggregate and the reports of the layers before the model if it failed: `fallback` findings block."""
+    decided = tuple(
+        decide_fallbacks(report, [False] * len(report.segment_reports), run.request.segments) for report in reports
+    )
+    aggregate = Aggregate(run.threshold)
+    for report in decided:
+        aggregate = aggregate.merged_with(report, run)
+    return aggregate, decided
+
+
+def _with_fallbacks(report: SegmentReport, decides: Callable[[Finding], bool]) -> SegmentReport:
+    findings = tuple(
+        replace(f, decides=True, hint=False, fallback=False) if f.fallback and f.hint and decides(f) else f
+        for f in report.findings
+    )
+    return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
