@@ -1,13 +1,14 @@
 """One worker thread that scores texts for many requests, so that the event loop never computes.
 
 A request is scored in steps of some milliseconds: all windows by the first stage, then those without an early exit by
-the second, the most suspicious first, within a budget. A window of a longer text that the second stage takes for an
-attack is scored again with two other borders, and the two highest scores are averaged: a score that is an artifact of a
-border falls, and an attack remains one wherever it stands. Clients share the time of the thread, and the requests of a
-client take turns, mostly new ones first, so a short prompt waits neither for a long document nor for another client. A
-text is read in chunks and its windows are created one by one: only the windows pending for the second stage are held. A
-request is answered after its last window, or after one that reaches the threshold of its caller. A request whose caller
-has left is dropped; its scores stay cached for a retry.
+the second, the most suspicious first, within a budget. No window exits early where a `fallback` rule has a hit. A
+window of a longer text that the second stage takes for an attack is scored again with two other borders, and the two
+highest scores are averaged: a score that is an artifact of a border falls, and an attack remains one wherever it
+stands. Clients share the time of the thread, and the requests of a client take turns, mostly new ones first, so a
+short prompt waits neither for a long document nor for another client. A text is read in chunks and its windows are
+created one by one: only the windows pending for the second stage are held. A request is answered after its last
+window, or after one that reaches the threshold of its caller. A request whose caller has left is dropped; its scores
+stay cached for a retry.
 
 Invariants: only the worker thread touches a job after it is queued; every job is answered exactly once, unless its
 caller has left; and at most `budget` windows of a job are pending, always the most suspicious ones.
@@ -21,6 +22,7 @@ import math
 import queue
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -47,10 +49,15 @@ _SPELLINGS = frozenset({"unhidden", "folded"})
 
 @dataclass(frozen=True, slots=True)
 class ChannelText:
-    """One text to score and its author: 0 the user, 1 a third party, 2 the application."""
+    """One text to score and its author: 0 the user, 1 a third party, 2 the application.
+
+    `hits`: spans of findings of earlier layers, in order and disjoint; the second stage scores the windows that they
+    overlap.
+    """
 
     text: str
     channel: int = 0
+    hits: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +247,12 @@ class Batcher:
 
     def _first_stage(self, job: _Job, source: TextView) -> Iterator[None]:
         """All windows of one view by the first stage."""
-        channel = job.texts[source.text].channel
+        text = job.texts[source.text]
         for window in self._scorer.windows(source.view.text):
             job.window_counts[source.text] += 1
-            score = self._first_stage_score(window, channel)
-            handle = self._keep_worst if self._scorer.exits_early(score) else self._defer
+            score = self._first_stage_score(window, text.channel)
+            exits_early = self._scorer.exits_early(score) and not _is_hit(text.hits, source, window)
+            handle = self._keep_worst if exits_early else self._defer
             handle(job, source, window, score)
             yield
 
@@ -331,6 +339,15 @@ def views_to_score(text: str) -> Iterator[NormalizedText]:
     hidden = (view for view in views if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
     yield from (view for view in hidden if view.path[-1] not in _SPELLINGS)
     yield from readings(views)
+
+
+def _is_hit(hits: Sequence[tuple[int, int]], source: TextView, window: Window) -> bool:
+    """Whether a finding of an earlier layer overlaps a window."""
+    if not hits:
+        return False
+    first, last = source.locate(window.start, window.end)
+    before = bisect_left(hits, (last, 0))
+    return before > 0 and hits[before - 1][1] > first
 
 
 def _deliver(job: _Job, outcome: BatchResult | LayerError) -> None:

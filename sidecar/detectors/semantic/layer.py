@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,9 +68,10 @@ class SemanticLayer:
         """End the worker thread; waiting scans fail."""
         await self._batcher.close()
 
-    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:  # noqa: ARG002 - the protocol
+    async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         """Score every segment completely. Raises `LayerError` on failure."""
-        texts = [ChannelText(s.text, TOKEN_TYPES[s.channel]) for s in request.segments]
+        spans = spans_by_path(prior)
+        texts = [ChannelText(s.text, TOKEN_TYPES[s.channel], hits(s, spans)) for s in request.segments]
         result = await self._batcher.score(texts, request.sufficient_score, request.client)
         if len(texts) <= MAX_INLINE_SEGMENTS:
             return self._report(request, result)
@@ -134,6 +136,29 @@ class SemanticLayer:
         ):
             finding = _finding(segment, embedded[hit.window][0], hit.rule.id, hit.rule.label, hit.rule.score)
             yield replace(finding, decides=hit.rule.status == "block", hint=hit.rule.status == "hint")
+
+
+def spans_by_path(prior: Sequence[Finding]) -> dict[str, list[tuple[int, int]]]:
+    """The spans of `fallback` hits by their path.
+
+    Several texts may share a path: a span of another one only costs time.
+    """
+    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for finding in prior:
+        if finding.fallback and finding.hint and finding.start is not None and finding.end is not None:
+            spans[finding.path].append((finding.start, finding.end))
+    return spans
+
+
+def hits(segment: Segment, spans: Mapping[str, Sequence[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
+    """The spans on a segment, in order and disjoint."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(span for path in segment.paths if path in spans for span in spans[path]):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
 
 
 def _finding(segment: Segment, window: ScoredWindow, rule: str, label: Label, score: float) -> Finding:

@@ -4,6 +4,7 @@ Cached is the layer's report on one segment, before any decision: thresholds, ba
 fresh report. The key is a keyed digest of everything the report depends on: the text, its source, the layer's
 fingerprint (policies and model), and the system prompt where it matters. Texts that are scanned joined over turns and
 parts are segments of their own, so a split attack is not missed because each of its pieces is cached as harmless.
+The model looks closer where a `fallback` rule has a hit: callers whose keys switch such a rule off share its report.
 
 Concurrent requests for the same text scan it once. A scan that fails or is cancelled is not shared: each waiter then
 scans for itself. A report on a segment that was not scanned to its end is never cached.

@@ -258,6 +258,20 @@ async def test_early_exits_count_as_scored(staged: Callable[..., Staged]) -> Non
     assert (result.window_counts, result.pending_counts, stages.second.batches) == ((375, 1), (0, 0), [])
 
 
+async def test_no_window_exits_early_where_a_rule_has_a_hit(staged: Callable[..., Staged]) -> None:
+    """The second stage scores the windows that the spans overlap, by their offsets in the text, and no others."""
+    stages = staged(budget=10)
+    text = words(3000)
+    result = await stages.reader.score([ChannelText(text, hits=((0, 4), (7000, 7041), (len(text) - 1, len(text))))])
+    assert [window.by_second_stage for window in result.scored] == [True] * 4 + [False]
+    assert sorted((window.start, window.end) for window in result.scored if window.by_second_stage) == [
+        (0, 39),
+        (7000, 7039),
+        (7040, 7079),
+        (14960, 14999),
+    ]
+
+
 async def test_the_budget_is_of_the_request(staged: Callable[..., Staged]) -> None:
     """The budget is shared by suspicion; the remainder is counted as pending."""
     stages = staged(budget=6, probability=lambda logit, _: Calibration(offset=-9.0).probability(logit))

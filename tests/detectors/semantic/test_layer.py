@@ -6,6 +6,7 @@ import base64
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ from sidecar import config
 from sidecar.detectors.semantic.artifact import ModelArtifact
 from sidecar.detectors.semantic.batcher import Batcher
 from sidecar.detectors.semantic.cascade import CascadeScorer
-from sidecar.detectors.semantic.layer import SemanticLayer
+from sidecar.detectors.semantic.layer import SemanticLayer, hits, spans_by_path
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.errors import ModelError
-from sidecar.types import Label, LayerReport, ScanRequest, Segment, Source
+from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, Source
 
 CALM, ATTACK = "calm " * 20, "calm " * 20 + "attack " + "calm " * 20
 
@@ -48,6 +49,17 @@ async def test_places_that_are_not_harmless_are_evidence_for_rules() -> None:
     assert calm.suspicious == ()
     assert max(score for _, _, score in attack.suspicious) == attack.score
     assert all("attack" in ATTACK[start:end] for start, end, _ in attack.suspicious)
+
+
+def test_hits_of_fallback_rules_are_places_for_the_second_stage() -> None:
+    """By the path of their segment, in order, merged where they overlap; other findings and texts do not count."""
+    place = Finding("T-1", Label.JAILBREAK, 0.9, LayerName.RULES, "a", 8, 12, hint=True, fallback=True)
+    others = (replace(place, hint=False), replace(place, fallback=False, start=0), replace(place, path="b"))
+    prior = (place, replace(place, start=2, end=5), replace(place, start=11, end=20), *others)
+    spans = spans_by_path(prior)
+    assert hits(Segment("x" * 30, path="a"), spans) == ((2, 5), (8, 20))
+    assert hits(Segment("x" * 30, path="b"), spans) == ((8, 12),)
+    assert hits(Segment("x" * 30, path="c"), spans) == ()
 
 
 async def test_the_worst_window_of_the_worst_segment_is_the_score() -> None:
@@ -153,7 +165,7 @@ LIGHT = """
 import asyncio, sys
 from pathlib import Path
 from sidecar import config
-from sidecar.detectors.semantic.layer import SemanticLayer
+from sidecar.detectors.semantic.layer import SemanticLayer, hits, spans_by_path
 from sidecar.types import Channel, ScanRequest, Segment, Source
 
 async def main():
