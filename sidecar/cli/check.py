@@ -63,7 +63,7 @@ async def _examine(covered: Path | None, *, connect: bool, config_file: Path | N
         raise ConfigError("the configuration would not start", problems)
     output.progress_line("testing the rules by their own examples and loading the layers ...", quiet=quiet)
     async with open_scanner(settings) as built:
-        unproved = await _unproved(built.policy) if settings.layers.rules.enabled else []
+        unproved = await _unproved(built.written) if settings.layers.rules.enabled else []
         coverage = await _coverage(built, settings, rows) if covered else None
         if connect:
             output.progress_line("trying the connections ...", quiet=quiet)

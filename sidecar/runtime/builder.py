@@ -25,7 +25,7 @@ from sidecar.scan.cache import CachedLayer, ReportCache
 from sidecar.scan.engine import ANY_SCORE, Engine, EngineConfig, ExceptionLookup, Stage
 from sidecar.scan.exception_patterns import PatternExceptions
 from sidecar.storage import Disagreements
-from sidecar.types import Action, Dependency, LayerName
+from sidecar.types import Action, Dependency, Layer, LayerName
 from sidecar.util import logs
 
 if TYPE_CHECKING:
@@ -38,10 +38,14 @@ _log = logs.get("pipeline")
 
 @dataclass(frozen=True, slots=True)
 class Scanner:
-    """The built scanner: its engine, the policy that it was built from, missing layers, and what it depends on."""
+    """The built scanner: its engine, the policy that it was built from, missing layers, and what it depends on.
+
+    `policy` has the overrides of the settings `rules`, `written` is the one of the files.
+    """
 
     engine: Engine
     policy: Policy
+    written: Policy
     degraded: tuple[str, ...] = ()
     dependencies: tuple[tuple[str, Dependency], ...] = ()
 
@@ -72,13 +76,15 @@ async def open_scanner(
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
     server = server or (ServerContext(secret) if secret is not None else None)
-    rules = apply_switches(await asyncio.to_thread(policy.load, settings.policies), settings.rules)
+    written = await asyncio.to_thread(policy.load, settings.policies)
+    rules = apply_switches(written, settings.rules)
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)
         if settings.layers.llm_judge.url is not None:
             stages.append(await _judge(settings, rules, server, stack))
-        await _run_selftests(rules, stages, server, selftests=selftests)
+        if selftests:
+            await _run_selftests(written, rules, [stage.layer for stage in stages], server)
         result_cache = await _open_cache(settings, server, stack)
         stages = [_cached(stage, result_cache, server, rules) for stage in stages]
         gate = limits.counted_bulkhead(settings.scan.concurrency, settings.scan.queue)
@@ -91,26 +97,40 @@ async def open_scanner(
             stack.push_async_callback(shadow_scanner.close)
             engine.observer = shadow_scanner.observe
         judges = (("judge", stage.layer) for stage in stages if stage.layer.name is LayerName.LLM_JUDGE)
-        yield Scanner(engine, rules, tuple(degraded), dependencies(("redis", result_cache), *judges))
+        yield Scanner(engine, rules, written, tuple(degraded), dependencies(("redis", result_cache), *judges))
 
 
-async def _run_selftests(
-    rules: Policy, stages: Sequence[Stage], server: ServerContext | None, *, selftests: bool
-) -> None:
+async def _run_selftests(written: Policy, rules: Policy, layers: Sequence[Layer], server: ServerContext | None) -> None:
     """Run the rule self-tests; a command such as `check` tests all of them.
 
     A server skips the rules that passed before, and the patterns that come with the product: these were tested with it.
     """
-    if not selftests:
-        return
-    local = [stage.layer for stage in stages if stage.layer.name is not LayerName.LLM_JUDGE]
+    local = [layer for layer in layers if layer.name is not LayerName.LLM_JUDGE]
     passed = server.passed_rules if server else set[Rule]()
     if server:
-        passed.update(rule for rule in rules.rules if rule.patterns and rule.id in rules.shipped)
-    if problems := await selftest.run_selftests(rules, local, passed):
+        passed.update(rule for rule in written.rules if rule.patterns and rule.id in written.shipped)
+    tested, tested_layers = await _as_written(written, rules, local)
+    if problems := await selftest.run_selftests(tested, tested_layers, passed):
         raise PolicyError("policies fail their own examples", problems)
     if problems := await selftest.canary(local):
         raise ModelError("; ".join(problems))
+
+
+async def _as_written(written: Policy, rules: Policy, layers: Sequence[Layer]) -> tuple[Policy, list[Layer]]:
+    """The policy and layers to test: without the overrides of the settings `rules`, which must not fail a start.
+
+    The examples of a `hidden_in` rule need other rules, so switching these off would fail it. A `similar_to` rule needs
+    no other rule, and stays as overridden: a second model would have to be loaded for it.
+    """
+    if written is rules:
+        return written, list(layers)
+    pairs = zip(written.rules, rules.rules, strict=True)
+    tested = tuple(overridden if overridden.similar_to else rule for rule, overridden in pairs)
+    policy_tested = written.model_copy(update={"rules": tested})
+    return policy_tested, [
+        await asyncio.to_thread(RulesLayer, written, unaided=layer.unaided) if isinstance(layer, RulesLayer) else layer
+        for layer in layers
+    ]
 
 
 async def _open_cache(settings: Settings, server: ServerContext | None, stack: AsyncExitStack) -> ReportCache | None:
@@ -128,7 +148,7 @@ async def _shadow_engine(
     rules = await asyncio.to_thread(policy.load, settings.shadow.policies)
     unaided = all(stage.layer.name is not LayerName.SEMANTIC for stage in engine.stages)
     stages = [Stage(RulesLayer(rules, unaided=unaided), "skip")]
-    await _run_selftests(rules, stages, server, selftests=True)
+    await _run_selftests(rules, rules, [stage.layer for stage in stages], server)
     stages = [_cached(stage, result_cache, server, rules) for stage in stages]
     stages += [replace(s, on_failure="skip") for s in engine.stages if s.layer.name is LayerName.SEMANTIC]
     gate = limits.counted_bulkhead(SHADOW_CONCURRENCY, shadow.MAX_RUNNING)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar import policy
 from sidecar.config import Settings
 from sidecar.detectors.rules import selftest
 from sidecar.errors import ModelError, PolicyError
@@ -70,6 +71,26 @@ async def test_a_start_does_not_repeat_the_tests_of_shipped_patterns(monkeypatch
         assert set(tested) == {rule.id for rule in built.policy.rules if not rule.patterns}
     async with open_scanner(switched) as built:
         assert set(tested) == {rule.id for rule in built.policy.rules}
+
+
+@pytest.mark.parametrize(
+    "override", [{"status": "off"}, {"status": "hint"}, {"status": "block"}, {"score": 0.1}], ids=str
+)
+@pytest.mark.parametrize("server", [None, ServerContext(b"secret")], ids=["command", "server"])
+async def test_no_override_of_rules_stops_a_start(override: dict[str, object], server: ServerContext | None) -> None:
+    """Rules are tested as they are written, also those whose examples need another rule that is overridden."""
+    overridden = [rule.id for rule in policy.load().rules if not rule.hidden_in]
+    async with open_scanner(settings(rules=dict.fromkeys(overridden, override)), server=server) as built:
+        assert {rule.id for rule in built.written.rules} == {rule.id for rule in built.policy.rules}
+        assert built.policy.revision != built.written.revision
+
+
+async def test_an_override_does_not_hide_a_broken_rule(tmp_path: Path) -> None:
+    """Switching a rule off does not make a file that fails its own tests valid."""
+    (tmp_path / "own.yaml").write_text(BROKEN_RULE, "utf-8")
+    with pytest.raises(PolicyError, match="T-3"):
+        async with open_scanner(settings(policies=[str(tmp_path)], rules={"T-3": {"status": "off"}})):
+            pass
 
 
 async def test_with_every_layer_off_nothing_can_be_scanned() -> None:
