@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 CLIENTS := $(foreach name,npm agents aider java,build/clients/$(name)/.installed)
 
-.PHONY: run test mutants proofs neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak hostile fuzz audit manifests
+.PHONY: run test wheel mutants proofs neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak hostile fuzz audit manifests
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -23,6 +23,9 @@ run: $(INSTALLED) ## install once, then serve on 127.0.0.1:8080 with a small rea
 
 test: $(INSTALLED) tests/node/node_modules/.installed lint ## install once, then run the whole test suite, on four cores at most: make test [JOBS=1]
 	@$(BIN)/python -m pytest -m "not neighbours" -n $(or $(JOBS),auto) --maxprocesses 4 --dist loadfile
+
+wheel: $(INSTALLED) ## the package, with policies and model inside, into dist/
+	@$(BIN)/python -m hatchling build -t wheel -d dist
 
 build/clients/%/.installed: tests/clients/requirements-%.txt
 	@$(PYTHON) -m venv build/clients/$*

@@ -82,6 +82,15 @@ def test_the_sdist_makes_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path
     assert contents(build("wheel", tree, tmp_path / "again")) == contents(wheel)
 
 
+def test_the_quick_start_builds_the_file_that_it_installs(wheel: Path) -> None:
+    """`make wheel` runs the command of these tests, and the file has the name that the page shows."""
+    recipe = run("make", "-n", "wheel", where=ROOT)
+    page = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
+    assert "-m hatchling build -t wheel -d dist" in recipe
+    assert f"`dist/{wheel.name}`" in page
+    assert f"pip install {wheel.name}\n" in page
+
+
 class Environment(NamedTuple):
     """An environment with the wheel and what it asks for, and nothing else; and the seconds that made it so."""
 
