@@ -71,7 +71,7 @@ async def test_closing_stops_the_child(model: LocalUpstream) -> None:
 async def test_a_killed_child_is_a_502(model: LocalUpstream) -> None:
     """As with any unreachable upstream."""
     os.kill(model.pid, signal.SIGKILL)
-    await model._process.wait()
+    await model._child.process.wait()
     with pytest.raises(UpstreamError) as caught:
         async with model.send(post(CHAT)):
             pass
@@ -139,9 +139,19 @@ def test_the_weights_are_found_without_importing_their_package() -> None:
 
 
 async def test_a_model_that_cannot_be_loaded_is_a_configuration_error(tmp_path: Path) -> None:
-    """Not a traceback of the child."""
-    with pytest.raises(ConfigError, match="did not start"):
+    """The error quotes the child, and does not tell to install what is installed."""
+    with pytest.raises(ConfigError, match="did not start") as caught:
         await LocalUpstream.start(Settings(url="local://"), model=tmp_path / "missing.gguf")
+    assert "pip install" not in str(caught.value)
+    assert "its process ended and wrote: " in str(caught.value)
+    assert "RuntimeError" in str(caught.value)
+
+
+async def test_a_start_that_takes_too_long_is_told_as_such() -> None:
+    """The time and a probable reason, not an extra that is installed."""
+    with pytest.raises(ConfigError, match="not ready within 0.001 s; is the machine busy") as caught:
+        await LocalUpstream.start(Settings(url="local://"), start_timeout=0.001)
+    assert "pip install" not in str(caught.value)
 
 
 async def test_an_answer_that_takes_too_long_is_a_504_that_says_why() -> None:
