@@ -7,6 +7,7 @@ the file and in the environment. The sections about scanning are here, the other
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -62,6 +63,8 @@ __all__ = [
     "Upstream",
     "load",
 ]
+_ENDPOINT = re.compile(r"/(chat/completions|completions|responses|messages|embeddings)/?\Z")
+"""An endpoint at the end of a URL of which the base is needed."""
 FailurePolicy = Literal["block", "allow"]
 LayerFailurePolicy = Literal["block", "skip"]
 
@@ -101,6 +104,9 @@ class Upstream(Section):
             raise ValueError("url: holds a user; credentials are sent from upstream.api_key_file only")
         if scheme.startswith("http") and ("?" in address or "#" in address):
             raise ValueError("url: ends in a query or a fragment, which no request would have; clients send their own")
+        if scheme.startswith("http") and (route := _ENDPOINT.search(address)):
+            base = self.url[: -len(route.group())]
+            raise ValueError(f"url: ends in {route.group()}; give the base URL, to which clients add it: {base}")
         return self
 
 

@@ -32,6 +32,7 @@ from sidecar.observability import tracing
 from sidecar.upstream import proxies, redirects, tls, websockets
 from sidecar.upstream.connection_pool import ConnectError, Connection, ConnectionPool, ConnectTimeout
 from sidecar.upstream.message import UpstreamRequest, UpstreamResponse
+from sidecar.util.files import describe_failure
 from sidecar.util.timeouts import with_timeout
 
 ATTEMPTS = 3
@@ -56,7 +57,7 @@ def read_credential(path: Path | None) -> str | None:
     try:
         value = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("upstream.api_key_file", [f"{path}: {type(error).__name__}"]) from None
+        raise ConfigError("upstream.api_key_file", [f"{path}: {describe_failure(error)}"]) from None
     if not value or not value.isprintable():
         raise ConfigError("upstream.api_key_file", [f"{path}: does not hold a key"])
     return value

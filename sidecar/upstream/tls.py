@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sidecar.config.sections import UpstreamTls
 from sidecar.errors import ConfigError
+from sidecar.util.files import describe_failure
 
 
 def create_context(settings: UpstreamTls) -> ssl.SSLContext:
@@ -35,8 +36,8 @@ def _no_password() -> str:
 
 
 def _describe(path: Path, error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return f"{error.filename or path}: no such file"
     if isinstance(error, ssl.SSLError):
         return f"{path}: no certificate (and key) in PEM, or the two do not belong together"
-    return f"{path}: {error if isinstance(error, ValueError) else type(error).__name__}"
+    if isinstance(error, OSError):
+        return f"{error.filename or path}: {describe_failure(error)}"
+    return f"{path}: {error}"

@@ -149,6 +149,8 @@ def test_an_invalid_yaml_file_is_not_quoted(tmp_path: Path) -> None:
         ({"url": "https://me:secret@api.example"}, "holds a user"),
         ({"url": "https://api.example/v1?api-version=2026"}, "query or a fragment"),
         ({"url": "https://api.example/v1#x"}, "query or a fragment"),
+        ({"url": "http://localhost:11434/v1/chat/completions"}, "give the base URL.*: http://localhost:11434/v1 "),
+        ({"url": "https://api.example/v1/responses/"}, "ends in /responses"),
         ({"headers": {"add": {"Authorization": "Bearer x"}}}, "'Authorization' is no name"),
         ({"headers": {"add": {"Content-Length": "7"}}}, "'Content-Length' is no name"),
         ({"headers": {"add": {"a b": "7"}}}, "'a b' is no name"),

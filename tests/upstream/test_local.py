@@ -149,7 +149,7 @@ async def test_a_model_that_cannot_be_loaded_is_a_configuration_error(tmp_path: 
 
 async def test_a_start_that_takes_too_long_is_told_as_such() -> None:
     """The time and a probable reason, not an extra that is installed."""
-    with pytest.raises(ConfigError, match="not ready within 0.001 s; is the machine busy") as caught:
+    with pytest.raises(ConfigError, match=r"not ready within 0\.001 s; is the machine busy") as caught:
         await LocalUpstream.start(Settings(url="local://"), start_timeout=0.001)
     assert "pip install" not in str(caught.value)
 

@@ -99,11 +99,11 @@ async def test_a_missing_client_certificate_is_502(server: TestServer, tmp_path:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"ca_file": "missing.pem"}, "missing.pem: no such file"),
+        ({"ca_file": "missing.pem"}, "missing.pem: No such file or directory"),
         ({"ca_file": "text.pem"}, "text.pem: no certificate"),
-        ({"certificate_file": "missing.pem"}, "missing.pem: no such file"),
+        ({"certificate_file": "missing.pem"}, "missing.pem: No such file or directory"),
         ({"certificate_file": "ca.pem"}, "ca.pem: no certificate"),
-        ({"certificate_file": "own.pem", "key_file": "missing.key"}, "no such file"),
+        ({"certificate_file": "own.pem", "key_file": "missing.key"}, "No such file or directory"),
         ({"certificate_file": "own.pem", "key_file": "locked.key"}, "the key is encrypted"),
     ],
 )

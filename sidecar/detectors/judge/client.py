@@ -28,6 +28,7 @@ from sidecar.errors import ConfigError, LayerError
 from sidecar.observability import metrics
 from sidecar.util import json
 from sidecar.util.bulkhead import Bulkhead, BulkheadFull
+from sidecar.util.files import describe_failure
 
 MAX_RESPONSE_BYTES = 1 << 20
 OUTPUT_TOKENS = 400
@@ -322,7 +323,7 @@ def _headers(settings: JudgeLayer) -> dict[str, str]:
     try:
         key = settings.api_key_file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise _key_problem(f"{settings.api_key_file}: {type(error).__name__}") from None
+        raise _key_problem(f"{settings.api_key_file}: {describe_failure(error)}") from None
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise _key_problem(f"{settings.api_key_file} does not hold one key")
     return headers | {"Authorization": f"Bearer {key}"}
