@@ -39,6 +39,7 @@ from sidecar.server.health import STARTING, Readiness, admin_routes, data_routes
 from sidecar.server.in_process import in_process_handler
 from sidecar.server.middleware import error_boundary, no_server_header
 from sidecar.server.origins import CorsHeaders, allow_origins
+from sidecar.server.ports import check_ports
 from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.types import Dependency
@@ -120,6 +121,7 @@ class Sidecar:
 
     async def _start(self) -> None:
         settings, stack = self.settings, self._stack
+        await check_ports(settings, share=self._share_ports)
         stack.push_async_callback(await tracing.start(settings.telemetry))
         self.store = await Store.open(settings.store.url, settings.store.connections)
         stack.push_async_callback(self.store.close)
