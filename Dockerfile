@@ -64,4 +64,5 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
   CMD ["/opt/sidecar/bin/python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8081/health', timeout=3)"]
 ENTRYPOINT ["/opt/sidecar/bin/sidecar"]
-CMD ["serve"]
+# Neither a first key nor the link to the first account goes into the container's log.
+CMD ["serve", "--no-first-key"]

@@ -15,13 +15,17 @@ import uvloop
 from sidecar import config
 from sidecar.cli import output
 from sidecar.config import Settings
+from sidecar.config.sources import ENV_PREFIX
 from sidecar.errors import SidecarError
 from sidecar.util import json, logs
 from sidecar.util.units import parse_duration
 
 P = ParamSpec("P")
 CONFIG = click.option(
-    "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), help="Settings [default: config.yaml]"
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Settings [default: config.yaml in this folder, if there is one]",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 
@@ -54,6 +58,18 @@ class Duration(click.ParamType[timedelta]):
             return timedelta(seconds=parse_duration(value))
         except (ValueError, OverflowError) as error:
             self.fail(str(error), param, ctx)
+
+
+def names_setting(setting: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
+    """The callback of an option that people try and that is a setting: its error says how to write that."""
+
+    def refuse(_context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            variable = ENV_PREFIX + setting.upper().replace(".", "__")
+            option = parameter.opts[0]
+            raise click.UsageError(f"{option} is the setting {setting}: config.yaml, or {variable}={value}")
+
+    return refuse
 
 
 def load_settings(path: Path | None) -> Settings:

@@ -11,7 +11,7 @@ import click
 
 from sidecar import __version__, config, policy
 from sidecar.api.scan import explanation, scan_result
-from sidecar.cli import output
+from sidecar.cli import common, greeting, output
 from sidecar.cli.admin import admin
 from sidecar.cli.check import check
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
@@ -47,9 +47,19 @@ def main() -> None:
 @main.command()
 @CONFIG
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes on one port.")
-@click.option("--first-key/--no-first-key", default=True, help="Print a first API key when the store holds none.")
+@click.option(
+    "--first-key/--no-first-key",
+    default=True,
+    help="Print the addresses, and a first API key and link to the dashboard when the store holds none.",
+)
+@click.option("--host", hidden=True, expose_value=False, callback=common.names_setting("listen.host"))
+@click.option("--port", hidden=True, expose_value=False, callback=common.names_setting("listen.port"))
 def serve(config_file: Path | None, workers: int, first_key: bool) -> None:
-    """Serve the scan API and the inline proxy until SIGTERM."""
+    """Serve the scan API and the inline proxy until SIGTERM.
+
+    By default on 127.0.0.1:8080, and the dashboard on 127.0.0.1:8081. Ports and all else are settings, in config.yaml
+    or in the environment: SIDECAR__LISTEN__PORT=9000 is listen.port.
+    """
     malloc.tune()
     number, reports = 0, None
     if workers > 1:
@@ -90,8 +100,9 @@ async def _serve(config_file: Path | None, reports: WorkerReports | None, *, fir
     stop = app.stop_on_signal()
     for warning in warnings(settings):
         logs.get("cli").warning("setting_risky", setting=warning)
-    logs.get("cli").info("start_begun", version=__version__, upstream=settings.upstream.url.partition("?")[0])
     source = config_file or Path("config.yaml")
+    facts = {"upstream": settings.upstream.url, "mode": settings.mode, "settings": greeting.settings_source(source)}
+    logs.get("cli").info("start_begun", version=__version__, **facts)
     async with (
         _retried_by_supervisor(enabled=reports is not None),
         app.Sidecar(settings, reports=reports, config_file=source, read=lambda: config.load(config_file)) as running,
@@ -99,23 +110,22 @@ async def _serve(config_file: Path | None, reports: WorkerReports | None, *, fir
         app.reload_on_signal(running)
         malloc.trim()
         if first_key:
-            await _greet(running)
+            await _greet(running, source)
         await stop.wait()
     return 0
 
 
-async def _greet(running: app.Sidecar) -> None:
-    """Print a first key and the dashboard's first link, where there are none yet."""
-    api_keys = await running.keyring.list()
+async def _greet(running: app.Sidecar, source: Path) -> None:
+    """Print what is in force, a first key and the dashboard's first link, where there are none yet."""
+    api_keys, dashboard = await running.keyring.list(), base_url(running.settings, running.admin_port)
+    greeting.greet(running.settings, running.data_port, dashboard, source)
     if api_keys:
-        output.greet_again(
-            len(api_keys), running.data_port, running.settings, base_url(running.settings, running.admin_port)
-        )
+        greeting.show_number_of_keys(len(api_keys))
     else:
         _, value = await running.keyring.create("first key", environment="development")
-        output.greet(value, running.data_port, running.settings)
-    if link := await bootstrap(running.store, base_url(running.settings, running.admin_port)):
-        output.show_link(link)
+        greeting.show_first_key(value, running.settings, running.data_port)
+    if link := await bootstrap(running.store, dashboard):
+        greeting.show_link(link)
 
 
 @main.command()
