@@ -28,7 +28,7 @@ from sidecar.util.bulkhead import Bulkhead
 from sidecar.util.tasks import Background
 from sidecar.util.units import Rate, format_rate, parse_rule_changes
 
-__all__ = ["ApiKey", "KeyRing", "KeyState", "describe_changes", "digest", "generate", "well_formed"]
+__all__ = ["ApiKey", "KeyRing", "KeyState", "describe_changes", "digest", "generate", "id_of", "well_formed"]
 
 PREFIX = "psk_"
 TOPIC = "keys"
@@ -52,7 +52,7 @@ _log = logs.get("apikeys")
 def generate() -> tuple[str, str]:
     """A new `(value, id)`."""
     body = PREFIX + "".join(secrets.choice(_BASE62) for _ in range(_ID + _SECRET))
-    return body + _checksum(body), _id(body)
+    return body + _checksum(body), id_of(body)
 
 
 def well_formed(value: str) -> bool:
@@ -68,7 +68,8 @@ def digest(value: str, pepper: bytes | None = None) -> bytes:
     return hashlib.sha256(raw).digest() if pepper is None else hmac.digest(pepper, raw, "sha256")
 
 
-def _id(value: str) -> str:
+def id_of(value: str) -> str:
+    """The id within a well-formed value."""
     return value[len(PREFIX) : len(PREFIX) + _ID]
 
 
@@ -121,9 +122,9 @@ class KeyRing:
         key, until = self._valid.get(hashed) or self._invalid.get(hashed) or (None, 0.0)
         remaining = until - time.monotonic()
         if remaining <= 0:
-            key = await self._look_up_once(_id(value), hashed)
+            key = await self._look_up_once(id_of(value), hashed)
         elif key is not None and remaining < REFRESH_WITHIN * self._cache_seconds:
-            self._start_lookup(_id(value), hashed)  # so that no request waits for it when the time is over
+            self._start_lookup(id_of(value), hashed)  # so that no request waits for it when the time is over
         now = datetime.now(UTC)
         if key is None or key.state(now) is not KeyState.VALID:
             raise _unauthorized()

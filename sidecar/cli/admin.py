@@ -15,6 +15,7 @@ import click
 
 from sidecar.cli import output
 from sidecar.cli.common import CONFIG, Duration, async_command, load_settings
+from sidecar.cli.greeting import settings_source
 from sidecar.config import Settings
 from sidecar.dashboard import base_url, invite
 from sidecar.errors import RequestError
@@ -34,11 +35,21 @@ async def open_store(config_file: Path | None) -> AsyncIterator[tuple[Store, Set
     """The store that the settings name; safe beside a server that uses it."""
     settings = load_settings(config_file)
     logs.configure(settings.log.format, "warning")  # what was done is told by the command itself
+    is_new = _is_absent(settings.store.url)
     store = await Store.open(settings.store.url)
+    if is_new:
+        source = settings_source(config_file or Path("config.yaml"))
+        output.err.print(f"{store.place} is new: no server has used it. The settings are {source}.", markup=False)
     try:
         yield store, settings
     finally:
         await store.close()
+
+
+def _is_absent(url: str) -> bool:
+    """Whether the store is a file that opening it will create."""
+    file = url.removeprefix("sqlite:///")
+    return file != url and not Path(file).exists()
 
 
 async def note(store: Store, action: str, target: str, detail: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -10,13 +11,16 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, describe_changes
+from sidecar import policy
+from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, describe_changes, id_of, well_formed
 from sidecar.cli import output
 from sidecar.cli.admin import note, open_store
 from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit
+from sidecar.config import Settings
 from sidecar.errors import RequestError
+from sidecar.policy.switches import unknown_rules
 from sidecar.storage import KeyChanges, KeyOverrides, Store
-from sidecar.util.units import parse_duration, parse_rate
+from sidecar.util.units import parse_duration, parse_rate, parse_rule_changes
 
 NONE = "none"
 """The value with which `change` removes a term."""
@@ -28,19 +32,27 @@ def keys() -> None:
     """Create, list, change, revoke and rotate API keys; works beside a running server on the same store."""
 
 
+def _without_secret(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """The id in a whole key: a message that quoted the argument would show the secret on the terminal."""
+    return id_of(value) if well_formed(value) else value
+
+
 @asynccontextmanager
-async def _keyring(config_file: Path | None) -> AsyncIterator[tuple[KeyRing, Store]]:
+async def _keyring(config_file: Path | None, rules: str | None = None) -> AsyncIterator[tuple[KeyRing, Store]]:
+    """The keys of the store that the settings name. `rules`: changes that must be of existing rules."""
     async with open_store(config_file) as (store, settings):
+        await _check_rules(settings, rules)
         yield KeyRing(store, settings.auth), store
 
 
-def _show_new(key: ApiKey, value: str, *, as_json: bool) -> int:
+def _show_new(key: ApiKey, value: str, store: Store, *, as_json: bool) -> int:
     """The value goes to standard output once; messages for people go to standard error."""
     if as_json:
         expires = key.expires_at.isoformat() if key.expires_at else None
         emit({"id": key.id, "name": key.name, "key": value, "expires_at": expires})
         return 0
-    output.err.print(f"key {key.id} ({key.environment}) created; its value is shown this once:", markup=False)
+    place = f"key {key.id} ({key.environment}) created in {store.place}"
+    output.err.print(f"{place}; its value is shown this once:", markup=False)
     click.echo(value)
     return 0
 
@@ -66,6 +78,15 @@ def _parse_terms(options: Mapping[str, str | None]) -> KeyOverrides:
     return cast(
         "KeyOverrides", {name: _read(name, text, readers.get(name, str)) for name, text in given_options.items()}
     )
+
+
+async def _check_rules(settings: Settings, rules: str | None) -> None:
+    """Raise `RequestError` for a change of a rule that the policies do not hold."""
+    names = list(parse_rule_changes(rules or "")) if rules != NONE else []
+    if names:
+        loaded = await asyncio.to_thread(policy.load, settings.policies)
+        if problems := unknown_rules(loaded, names):
+            raise RequestError(f"--rules: {'; '.join(problems)}")
 
 
 def _read(name: str, text: str, read: Callable[[str], Any]) -> Any:
@@ -97,10 +118,10 @@ async def create_key(
 ) -> int:
     """Create a key called NAME and print its value once."""
     terms = _parse_terms(options)
-    async with _keyring(config_file) as (ring, store):
+    async with _keyring(config_file, options["rules"]) as (ring, store):
         key, value = await ring.create(name, environment=environment, expires=expires, **terms)
         await note(store, "key_created", key.id, f"{key.name} ({key.environment})")
-    return _show_new(key, value, as_json=as_json)
+    return _show_new(key, value, store, as_json=as_json)
 
 
 @keys.command("list")
@@ -120,7 +141,7 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
 
 
 @keys.command("change")
-@click.argument("key_id", metavar="ID")
+@click.argument("key_id", metavar="ID", callback=_without_secret)
 @click.option("--expires", help="Ends this long from now, such as 90d; none: never.")
 @_own_terms
 @CONFIG
@@ -130,7 +151,7 @@ async def change_key(key_id: str, expires: str | None, config_file: Path | None,
     terms = cast("KeyChanges", _parse_terms(options))
     if expires is not None:
         terms["expires_at"] = _read("expires", expires, _from_now)
-    async with _keyring(config_file) as (ring, store):
+    async with _keyring(config_file, options["rules"]) as (ring, store):
         before, after = await ring.change(key_id, terms)
         if changes := describe_changes(before, after):
             await note(store, "key_changed", key_id, changes)
@@ -139,7 +160,7 @@ async def change_key(key_id: str, expires: str | None, config_file: Path | None,
 
 
 @keys.command("revoke")
-@click.argument("key_id", metavar="ID")
+@click.argument("key_id", metavar="ID", callback=_without_secret)
 @CONFIG
 @async_command
 async def revoke_key(key_id: str, config_file: Path | None) -> int:
@@ -152,14 +173,17 @@ async def revoke_key(key_id: str, config_file: Path | None) -> int:
 
 
 @keys.command("rotate")
-@click.argument("key_id", metavar="ID")
+@click.argument("key_id", metavar="ID", callback=_without_secret)
 @click.option("--grace", type=Duration(), default="24h", show_default=True, help="How long the old key stays valid.")
 @JSON
 @CONFIG
 @async_command
 async def rotate_key(key_id: str, grace: timedelta, as_json: bool, config_file: Path | None) -> int:
-    """Create a successor of the key with this ID; the old one stays valid for the grace period."""
+    """Create a successor of the key with this ID; the old one stays valid for the grace period.
+
+    The successor has the same name and terms, and the exceptions made for the old key hold for it, too.
+    """
     async with _keyring(config_file) as (ring, store):
         key, value = await ring.rotate(key_id, grace)
         await note(store, "key_rotated", key_id, f"successor {key.id}, grace {grace.total_seconds():g} s")
-    return _show_new(key, value, as_json=as_json)
+    return _show_new(key, value, store, as_json=as_json)

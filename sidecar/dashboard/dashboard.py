@@ -53,7 +53,7 @@ class Dashboard:
         self._guard = Guard(dependencies.store, Pages(), settings.admin, settings.listen.trusted_proxies)
         self._routes = [
             *Overview(dependencies.policy).routes(),
-            *KeysPage(dependencies.keyring).routes(),
+            *KeysPage(dependencies.keyring, dependencies.policy).routes(),
             *Decisions(dependencies.policy).routes(),
             *Playground(dependencies.engine, dependencies.policy, dependencies.settings).routes(),
             *Policies(dependencies.policy).routes(),

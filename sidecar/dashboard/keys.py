@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 
@@ -12,8 +14,10 @@ from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import duration
 from sidecar.errors import RequestError
+from sidecar.policy import Policy
+from sidecar.policy.switches import unknown_rules
 from sidecar.storage import KeyChanges, KeyOverrides, Mode, Role
-from sidecar.util.units import format_rate
+from sidecar.util.units import format_rate, parse_rule_changes
 
 LONGEST_LIFE = timedelta(days=3650)
 
@@ -21,8 +25,8 @@ LONGEST_LIFE = timedelta(days=3650)
 class KeysPage:
     """The page of API keys."""
 
-    def __init__(self, keyring: KeyRing) -> None:
-        self._keyring = keyring
+    def __init__(self, keyring: KeyRing, policy: Callable[[], Policy]) -> None:
+        self._keyring, self._policy = keyring, policy
 
     def routes(self) -> list[Route]:
         """The routes of this page."""
@@ -65,7 +69,7 @@ class KeysPage:
                 form.get("name", "").strip(),
                 environment=form.choice("environment", ENVIRONMENTS) or ENVIRONMENTS[0],
                 expires=_life(form.duration("expires"), "expires"),
-                **_own_terms(form),
+                **self._own_terms(form),
             )
         except RequestError as error:
             return await self._page(visit, error)
@@ -98,7 +102,7 @@ class KeysPage:
         if row is None:
             raise refused(404, "There is no such key.")
         try:
-            terms: KeyChanges = {**_own_terms(visit.form), "expires_at": _end(visit.form, row[0])}
+            terms: KeyChanges = {**self._own_terms(visit.form), "expires_at": _end(visit.form, row[0])}
             before, after = await self._keyring.change(_id(visit), terms)
         except RequestError as error:
             return await self._key_page(visit, refused(error.status, error.detail, param=error.param))
@@ -129,20 +133,26 @@ class KeysPage:
         await visit.note("key_deleted", _id(visit))
         return to("/keys", "deleted")
 
+    def _own_terms(self, form: Form) -> KeyOverrides:
+        """The key's own limits and policy in a form. Raises `RequestError` naming the field."""
+        return {
+            "rate": form.rate("rate"),
+            "burst": form.whole("burst", 1, 1_000_000),
+            "threshold": form.number("threshold", 0, 1),
+            "mode": _mode(form.choice("mode", get_args(Mode))),
+            "rules": self._rules(form.text("rules")),
+        }
+
+    def _rules(self, text: str) -> str | None:
+        """The changes of rules, if all these rules exist; how they are written is checked by the key ring."""
+        with suppress(ValueError):
+            if problems := unknown_rules(self._policy(), parse_rule_changes(text)):
+                raise refused(400, f"{'; '.join(problems)}.", param="rules")
+        return text or None
+
 
 def _id(visit: Visit) -> str:
     return visit.request.match_info["id"]
-
-
-def _own_terms(form: Form) -> KeyOverrides:
-    """The key's own limits and policy in a form. Raises `RequestError` naming the field."""
-    return {
-        "rate": form.rate("rate"),
-        "burst": form.whole("burst", 1, 1_000_000),
-        "threshold": form.number("threshold", 0, 1),
-        "mode": _mode(form.choice("mode", get_args(Mode))),
-        "rules": form.text("rules") or None,
-    }
 
 
 def _filled(key: ApiKey) -> dict[str, str]:

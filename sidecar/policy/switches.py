@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sidecar.config import RuleOverride
@@ -22,9 +22,8 @@ def apply_switches(policy: Policy, switches: Mapping[str, RuleOverride]) -> Poli
     """The policy with these changes. Raises `PolicyError` for unknown rules."""
     if not switches:
         return policy
-    ids = [rule.id for rule in policy.rules]
-    if problems := [_unknown(name, ids) for name in switches if name not in set(ids)]:
-        raise PolicyError("settings change rules that do not exist", problems)
+    if problems := unknown_rules(policy, switches):
+        raise PolicyError("settings change rules that do not exist", [f"rules.{problem}" for problem in problems])
     rules = tuple(_switch_rule(rule, switches[rule.id]) if rule.id in switches else rule for rule in policy.rules)
     changes = sorted((name, switch.status or "", switch.score) for name, switch in switches.items())
     revision = hashlib.sha256(f"{policy.revision} {changes}".encode()).hexdigest()[:12]
@@ -42,6 +41,12 @@ def _switch_rule(rule: Rule, switch: RuleOverride) -> Rule:
     return rule.model_copy(update=update)
 
 
+def unknown_rules(policy: Policy, names: Iterable[str]) -> list[str]:
+    """The names that are no rule's id, one line each, with ids that are like it."""
+    ids = [rule.id for rule in policy.rules]
+    return [_unknown(name, ids) for name in names if name not in set(ids)]
+
+
 def _unknown(name: str, ids: list[str]) -> str:
     suggestions = difflib.get_close_matches(name.upper(), ids, MAX_SUGGESTIONS)
-    return f"rules.{name}: no rule has this id" + (f"; did you mean {', '.join(suggestions)}?" if suggestions else "")
+    return f"{name}: no rule has this id" + (f"; did you mean {', '.join(suggestions)}?" if suggestions else "")

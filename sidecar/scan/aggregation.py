@@ -76,7 +76,8 @@ class EngineConfig:
 class Caller:
     """The client of a scan. `thorough`: run every layer; `rule_changes`: status and score overrides of its key.
 
-    `client`: its key or address, among which the engine's slots are shared fairly.
+    `client`: its key or address, among which the engine's slots are shared fairly. `former_ids`: the keys that its key
+    is a successor of, whose exceptions are also its own.
     """
 
     key_id: str | None = None
@@ -85,6 +86,12 @@ class Caller:
     decision: str = ""
     client: str = ""
     rule_changes: Mapping[str, RuleChange] = field(default_factory=dict)
+    former_ids: tuple[str, ...] = ()
+
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """The ids for which exceptions may have been made; none without a key."""
+        return (self.key_id, *self.former_ids) if self.key_id else ()
 
 
 ANONYMOUS = Caller()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -90,7 +90,7 @@ class Stage:
 class ExceptionLookup(Protocol):
     """The engine's view of `sidecar.scan.exceptions`."""
 
-    def rules_for(self, segments: Sequence[Segment], key_id: str | None) -> tuple[frozenset[str], ...]:
+    def rules_for(self, segments: Sequence[Segment], key_ids: Collection[str]) -> tuple[frozenset[str], ...]:
         """The excepted rules of each segment; empty if there are none at all."""
         ...
 
@@ -139,9 +139,9 @@ class Engine:
         )
         threshold = self.config.threshold if override is None else override
         patterns = self.config.exceptions
-        request, excepted = patterns.apply(request, caller.key_id) if patterns else (request, ())
+        request, excepted = patterns.apply(request, caller.key_ids) if patterns else (request, ())
         thresholds = self.config.thresholds_for(request.segments, override)
-        exceptions = self._exceptions.rules_for(request.segments, caller.key_id) if self._exceptions else ()
+        exceptions = self._exceptions.rules_for(request.segments, caller.key_ids) if self._exceptions else ()
         if exceptions:
             request = _without_excepted_texts(request, exceptions)
         exceptions = merge(exceptions, excepted) if excepted else exceptions

@@ -7,7 +7,7 @@ part of the joined segments: there all rules read it, and the excepted rules a c
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -26,12 +26,12 @@ class PatternExceptions:
     def __init__(self, terms: Sequence[ExceptionTerms] = ()) -> None:
         self._terms = tuple(terms)
 
-    def apply(self, request: ScanRequest, key_id: str | None) -> tuple[ScanRequest, Rules]:
+    def apply(self, request: ScanRequest, key_ids: Collection[str]) -> tuple[ScanRequest, Rules]:
         """The request, with copies of joined segments where needed, and the excepted rules of each of its segments.
 
         The rules are empty if no exception applies.
         """
-        valid = [terms for terms in self._terms if _is_meant(terms, request, key_id)]
+        valid = [terms for terms in self._terms if _is_meant(terms, request, key_ids)]
         separate = [NOTHING if one.joined else self._rules(one, valid, request.tools) for one in request.segments]
         if not any(separate):
             return request, ()
@@ -63,9 +63,10 @@ def _by_text(
     return texts
 
 
-def _is_meant(terms: ExceptionTerms, request: ScanRequest, key_id: str | None) -> bool:
+def _is_meant(terms: ExceptionTerms, request: ScanRequest, key_ids: Collection[str]) -> bool:
     is_for_model = terms.model is None or fnmatch.fnmatchcase(request.model or "", terms.model)
-    return is_for_model and terms.key in {None, key_id} and datetime.now(UTC).date() <= terms.until
+    is_for_key = terms.key is None or terms.key in key_ids
+    return is_for_model and is_for_key and datetime.now(UTC).date() <= terms.until
 
 
 def _covers(terms: ExceptionTerms, segment: Segment, tools: Mapping[str, str]) -> bool:

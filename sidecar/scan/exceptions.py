@@ -12,7 +12,7 @@ import asyncio
 import hmac
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -65,12 +65,12 @@ class RuleExceptions:
         """The keyed digest that identifies a text."""
         return hmac.new(self._secret, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
-    def rules_for(self, segments: Sequence[Segment], key_id: str | None) -> tuple[frozenset[str], ...]:
-        """The rules excepted for this key on each segment; empty if there are none at all."""
+    def rules_for(self, segments: Sequence[Segment], key_ids: Collection[str]) -> tuple[frozenset[str], ...]:
+        """The rules excepted for a key with these ids on each segment; empty if there are none at all."""
         if not self._by_digest or time.monotonic() - self._refreshed_at > STALE:
             return ()
         now = datetime.now(UTC)
-        rules = tuple(self._rules(segment.text, key_id, now) for segment in segments)
+        rules = tuple(self._rules(segment.text, key_ids, now) for segment in segments)
         return rules if any(rules) else ()
 
     async def add(
@@ -110,10 +110,12 @@ class RuleExceptions:
         await self.refresh()
         await self._store.notices.publish(TOPIC, EVERYTHING)
 
-    def _rules(self, text: str, key_id: str | None, now: datetime) -> frozenset[str]:
+    def _rules(self, text: str, key_ids: Collection[str], now: datetime) -> frozenset[str]:
         exceptions = self._by_digest.get(self.digest(text), ())
         return frozenset(
-            exception.rule for exception in exceptions if exception.key_id in {None, key_id} and exception.is_valid(now)
+            exception.rule
+            for exception in exceptions
+            if (exception.key_id is None or exception.key_id in key_ids) and exception.is_valid(now)
         )
 
     async def _try_to_refresh(self) -> None:

@@ -143,7 +143,7 @@ def _caller(context: ScanContext, *, thorough: bool) -> Caller:
     if key is None:
         return Caller(thorough=thorough, decision=context.decision, client=context.address)
     changes = _rule_changes(key.rules) if key.rules else {}
-    return Caller(key.id, key.threshold, thorough, context.decision, key.id, changes)
+    return Caller(key.id, key.threshold, thorough, context.decision, key.id, changes, key.former_ids)
 
 
 @lru_cache

@@ -79,6 +79,11 @@ class Store:
         self.disagreements = Disagreements(database)
 
     @property
+    def place(self) -> str:
+        """Which database it is, for messages: the whole path of a file, or host and name without credentials."""
+        return self._database.name
+
+    @property
     def problem(self) -> str | None:
         """Why the latest access failed; None if it succeeded. Without the password."""
         return self._database.problem

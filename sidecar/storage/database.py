@@ -231,6 +231,11 @@ def _redact_password(message: str, password: str | None) -> str:
     return " ".join(message.split())[:300]
 
 
+def _file_name(path: str) -> str:
+    """For messages: in which of several folders it is matters when a command was called in the wrong one."""
+    return f"SQLite file {Path(path).absolute()}"
+
+
 async def _sqlite(url: str, time_limit: float, connections: int) -> Database:
     path = url.removeprefix("sqlite:///")
     if path == url or not path or path.startswith(":"):
@@ -252,7 +257,7 @@ async def _sqlite(url: str, time_limit: float, connections: int) -> Database:
     event.listen(engine.sync_engine, "connect", _configure)
     event.listen(engine.sync_engine, "begin", _begin)
     event.listen(engine.sync_engine, "invalidate", _on_invalidate)
-    return Database(engine, f"SQLite file {path}", time_limit)
+    return Database(engine, _file_name(path), time_limit)
 
 
 def _file_problem(path: Path) -> str | None:

@@ -12,6 +12,7 @@ from sqlalchemy import Row, Select, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sidecar.storage.database import Database
+from sidecar.storage.schema import MAX_LINEAGE
 from sidecar.storage.schema import keys as table
 from sidecar.util.units import Rate
 
@@ -30,7 +31,7 @@ class KeyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """The record of a key, without its value. `None` in the last five fields means the general setting."""
+    """The record of a key, without its value. `None` from `rate` to `rules` means the general setting."""
 
     id: str
     name: str
@@ -46,6 +47,13 @@ class ApiKey:
     mode: Mode | None = None
     rules: str | None = None
     """Rule changes, as `sidecar.util.units.parse_rule_changes` reads it."""
+    lineage: str | None = None
+    """The ids of the keys that it is a successor of, the latest first, with blanks between them."""
+
+    @property
+    def former_ids(self) -> tuple[str, ...]:
+        """The keys that this one is a successor of. Their exceptions hold for it, too."""
+        return tuple((self.lineage or "").split())
 
     def state(self, now: datetime) -> KeyState:
         """Its state at `now`, by the wall clock."""
@@ -162,6 +170,7 @@ def _inherit(old: ApiKey, successor: ApiKey) -> ApiKey:
         expires_at=successor.created_at + lifetime if lifetime else None,
         last_used_at=None,
         successor=None,
+        lineage=" ".join([old.id, *old.former_ids][:MAX_LINEAGE]),
     )
 
 

@@ -73,6 +73,8 @@ metadata = MetaData()
 
 
 MAX_RULE_CHANGES = 2_000
+MAX_LINEAGE = 400
+"""Earlier keys that a key remembers: with a rotation each day more than a year, the longest life of an exception."""
 """Characters of the rule changes of a key."""
 
 
@@ -98,6 +100,7 @@ keys = Table(
     _text("mode", 16, nullable=True),
     _text("successor", 8, nullable=True),
     _text("rules", MAX_RULE_CHANGES, nullable=True),
+    _text("lineage", 9 * MAX_LINEAGE, nullable=True),
 )
 
 decisions = Table(

@@ -129,14 +129,22 @@ class ConnectionPool:
         try:
             connection = await self._connect()
         except ConnectError as error:
-            self.problem = str(error)
+            self._note_problem(str(error))
             raise
         except asyncio.CancelledError:
             if time.monotonic() - started_at > self._timeout / 2:
-                self.problem = "no connection in time"
+                self._note_problem("no connection in time")
             raise
-        self.problem = None
+        self._note_problem(None)
         return connection
+
+    def _note_problem(self, problem: str | None) -> None:
+        """Log a change: an upstream that is away must not fill the log with each request."""
+        if problem and problem != self.problem:
+            _log.warning("upstream_unreachable", host=self._host, port=self._port, reason=problem)
+        elif self.problem and not problem:
+            _log.info("upstream_reached", host=self._host, port=self._port)
+        self.problem = problem
 
     async def _connect(self) -> Connection:
         try:

@@ -298,6 +298,16 @@ async def test_both_keys_are_valid_during_the_grace_of_a_rotation(ring: KeyRing)
     assert (await ring.authenticate(new_value)).id == new.id
 
 
+async def test_a_successor_knows_the_keys_before_it(ring: KeyRing) -> None:
+    """The latest first, also when their records are deleted; exceptions made for them hold for it."""
+    first, _ = await ring.create("a")
+    second, _ = await ring.rotate(first.id, timedelta(hours=1))
+    third, value = await ring.rotate(second.id, timedelta(hours=1))
+    await ring.delete(first.id)
+    assert (first.former_ids, second.former_ids) == ((), (first.id,))
+    assert (await ring.authenticate(value)).former_ids == third.former_ids == (second.id, first.id)
+
+
 async def test_impossible_changes_are_errors(ring: KeyRing) -> None:
     """Unknown ids are a 404; a second rotation names the successor; a revoked key cannot be rotated."""
     for attempt in (ring.revoke("unknown1"), ring.delete("unknown1"), ring.rotate("unknown1", timedelta(1))):

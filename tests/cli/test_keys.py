@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from sidecar.auth.api_keys import KeyRing, well_formed
+from sidecar.auth.api_keys import KeyRing, generate, well_formed
 from sidecar.cli.keys import keys
 from sidecar.config import Auth
 from sidecar.storage import Store
@@ -39,6 +39,45 @@ async def test_a_key_is_made_with_terms_of_its_own(ring: KeyRing, tmp_path: Path
     assert well_formed(result.stdout.strip()), result.output
     key = await ring.authenticate(result.stdout.strip())
     assert (key.rate, key.burst, key.threshold, key.mode) == (Rate(5, 60.0), 2, 0.3, "monitor")
+
+
+@pytest.mark.parametrize("command", [("create", "shop"), ("change", "8fKq2mZx")])
+async def test_a_rule_that_does_not_exist_is_refused(ring: KeyRing, tmp_path: Path, command: tuple[str, str]) -> None:
+    """With what is like it; nothing is created or changed. An existing rule is taken."""
+    done = await run(tmp_path, *command, "--rules", "INJ-1000=off, ACME-1=hint")
+    assert (done.exit_code, await ring.list()) == (2, [])
+    assert "INJ-1000: no rule has this id; did you mean INJ-100" in done.output
+    assert "ACME-1: no rule has this id" in done.output
+    assert (await run(tmp_path, "create", "shop", "--rules", "INJ-100=off")).exit_code == 0
+
+
+async def test_the_store_is_named(ring: KeyRing, store: Store, tmp_path: Path) -> None:
+    """Where the key was made: a server with another store does not know it. No password is shown."""
+    done = await run(tmp_path, "create", "shop")
+    assert f"created in {store.place}" in done.stderr
+    assert await ring.list()
+    assert "password" not in done.stderr
+
+
+async def test_a_store_that_did_not_exist_is_told(tmp_path: Path) -> None:
+    """A command in the wrong folder makes a new store, which no server has."""
+    settings = {"store": {"url": f"sqlite:///{tmp_path}/own.db"}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings), "utf-8")
+    outputs = [(await run(tmp_path, "list")).stderr for _ in range(2)]
+    assert f"SQLite file {tmp_path}/own.db is new: no server has used it" in outputs[0]
+    assert str(tmp_path / "config.yaml") in outputs[0]
+    assert outputs[1] == ""
+
+
+@pytest.mark.parametrize("command", ["revoke", "rotate", "change"])
+async def test_a_whole_key_in_place_of_its_id_is_not_repeated(ring: KeyRing, tmp_path: Path, command: str) -> None:
+    """The id is taken from it, and the secret is not written to the terminal."""
+    key, value = await ring.create("shop")
+    done = await run(tmp_path, command, value)
+    assert (done.exit_code, value in done.output) == (0, False)
+    assert key.id in done.output or (await ring.list())[0].successor
+    unknown, _ = generate()
+    assert unknown not in (await run(tmp_path, command, unknown)).output
 
 
 async def test_terms_are_changed_one_by_one(ring: KeyRing, store: Store, tmp_path: Path) -> None:

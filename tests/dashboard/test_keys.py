@@ -65,6 +65,7 @@ async def test_hostile_names_are_shown_harmlessly(site: DashboardSite, name: str
         ({"name": "\u202eevil"}, "name"),
         ({"name": "a\x00b"}, "name"),
         ({"name": "x" * 201}, "name"),
+        ({"name": "n", "rules": "NO-SUCH-1=off"}, "rules"),
         ({"name": "n", "expires": "soon"}, "expires"),
         ({"name": "n", "expires": "99999d"}, "expires"),
         ({"name": "n", "expires": "0s"}, "expires"),

@@ -158,6 +158,15 @@ async def test_an_exception_for_one_key_is_no_exception_for_others(rule_exceptio
     assert actions == [Action.ALLOW, Action.BLOCK, Action.BLOCK]
 
 
+async def test_an_exception_follows_the_successors_of_its_key(rule_exceptions: RuleExceptions) -> None:
+    """Also the successor of a successor; it does not hold for a key that comes before."""
+    await mark(rule_exceptions, LESSON, key_id="k2222222")
+    scanner, actions = engine(rule_exceptions), []
+    for key, former in (("k1111111", ()), ("k3333333", ("k2222222",)), ("k4444444", ("k3333333", "k2222222"))):
+        actions.append((await scanner.scan(conversation(LESSON), Caller(key, former_ids=former))).action)
+    assert actions == [Action.BLOCK, Action.ALLOW, Action.ALLOW]
+
+
 async def test_an_excepted_turn_does_not_poison_the_conversation_nor_hide_what_follows(
     rule_exceptions: RuleExceptions,
 ) -> None:
@@ -203,7 +212,7 @@ async def test_another_replica_knows_of_it_within_five_seconds(tmp_path: Path, r
     began = time.monotonic()
     exception_id = await mark(rule_exceptions, LESSON)
     for there in (True, False):
-        while bool(other.rules_for([Segment(LESSON)], None)) is not there:
+        while bool(other.rules_for([Segment(LESSON)], ())) is not there:
             assert time.monotonic() - began < 10
             await asyncio.sleep(0.05)
         await rule_exceptions.revoke(exception_id, "bert")
@@ -213,9 +222,9 @@ async def test_another_replica_knows_of_it_within_five_seconds(tmp_path: Path, r
 async def test_exceptions_end_when_the_store_does_not_answer(rule_exceptions: RuleExceptions) -> None:
     """Exceptions that could not be refreshed for a minute no longer hold."""
     await mark(rule_exceptions, LESSON)
-    assert rule_exceptions.rules_for([Segment(LESSON)], None) == (frozenset({"T-EVIL"}),)
+    assert rule_exceptions.rules_for([Segment(LESSON)], ()) == (frozenset({"T-EVIL"}),)
     rule_exceptions._refreshed_at -= exceptions.STALE + 1
-    assert rule_exceptions.rules_for([Segment(LESSON)], None) == ()
+    assert rule_exceptions.rules_for([Segment(LESSON)], ()) == ()
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sqlalchemy import inspect, text
 from sqlalchemy.engine import Connection
 
-from sidecar.storage import Store
+from sidecar.storage import ApiKey, Store
 from sidecar.storage.migration import migrate
 from sidecar.storage.schema import metadata
 
 OPEN = """
 import asyncio, sys
-from sidecar.storage import Store
+from sidecar.storage import ApiKey, Store
 async def main():
     store = await Store.open(sys.argv[1])
     await store.close()
@@ -64,18 +65,25 @@ async def test_new_tables_equal_migrated_ones(store: Store) -> None:
 
 
 async def test_an_older_database_is_migrated(store_url: str) -> None:
-    """The newest table is missing and the version older: it is created, once."""
+    """The newest tables and columns are missing and the version older: they are created, once. A successor learns what
+    key was before it.
+    """
     store = await Store.open(store_url)
+    now = datetime.now(UTC)
+    await store.keys.add(ApiKey("k1111111", "shop", "production", now, successor="k2222222"), b"1" * 32)
+    await store.keys.add(ApiKey("k2222222", "shop", "production", now), b"2" * 32)
     async with store._database.write() as connection:
         for table in ("disagreements", "exceptions", "hourly"):
             await connection.execute(text(f"DROP TABLE {table}"))
         await connection.execute(text("ALTER TABLE api_keys DROP COLUMN rules"))
+        await connection.execute(text("ALTER TABLE api_keys DROP COLUMN lineage"))
         await connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
     await store.close()
     assert opened(store_url)
     assert not opened(store_url)
     second = await Store.open(store_url)
     assert await second.disagreements.count() == {}
+    assert [key.former_ids for key in await second.keys.list()] == [(), ("k1111111",)]
     await second.close()
 
 

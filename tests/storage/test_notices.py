@@ -65,7 +65,7 @@ async def test_an_exception_reaches_another_replica_at_once(url: str) -> None:
     for ring in (ours, theirs):
         await ring.start()
     await ours.add("T-1", ours.digest("text"), lasts=_DAY, reason="r", author="anna")
-    await until(lambda: theirs.rules_for([Segment("text")], None) == (frozenset({"T-1"}),))
+    await until(lambda: theirs.rules_for([Segment("text")], ()) == (frozenset({"T-1"}),))
     for ring in (ours, theirs):
         await ring.close()
     await second.notices.close()

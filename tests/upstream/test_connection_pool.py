@@ -13,6 +13,7 @@ from support import free_port
 
 from sidecar.upstream import connection_pool
 from sidecar.upstream.connection_pool import ConnectError, ConnectionPool, ConnectTimeout
+from sidecar.util import json, logs
 
 
 @asynccontextmanager
@@ -111,6 +112,25 @@ async def test_a_failed_connection_frees_its_slot() -> None:
     for _ in range(3):
         with pytest.raises(ConnectError, match="connection refused"):
             await pool.acquire()
+
+
+async def test_an_upstream_that_is_away_is_logged_once_for_each_change(capsys: pytest.CaptureFixture[str]) -> None:
+    """Host, port and reason at the first failure, one line when it is back, nothing in between."""
+    logs.configure("json", "info")
+    port = free_port()
+    pool = ConnectionPool("127.0.0.1", port, tls=None, max_connections=1, timeout=30.0)
+    for _ in range(3):
+        with pytest.raises(ConnectError):
+            await pool.acquire()
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", port)
+    for _ in range(2):
+        await pool.try_connect()
+    server.close()
+    await pool.close()
+    output = capsys.readouterr()
+    lines = [json.loads(line) for line in (output.out + output.err).splitlines()]
+    assert [line["event"] for line in lines] == ["upstream_unreachable", "upstream_reached"]
+    assert (lines[0]["host"], lines[0]["port"], lines[0]["reason"]) == ("127.0.0.1", port, "connection refused")
 
 
 async def test_the_latest_attempt_to_connect_is_the_health() -> None:
