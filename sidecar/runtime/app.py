@@ -73,7 +73,7 @@ class Sidecar:
         self.settings = settings
         self._read = read or (lambda: settings)
         self._latest = settings  # the settings read last, even if rejected: their files are watched
-        self._reloader = Reloader(lambda: watched_files(self._latest, config_file), self._swap)
+        self._reloader = Reloader(lambda: watched_files(self._latest, config_file), self._swap, self._reread)
         self._reports, self._share_ports = reports, reports is not None
         self.keyring: KeyRing
         self.store: Store
@@ -199,9 +199,11 @@ class Sidecar:
             app.add_routes(quit_routes())
         return app
 
+    async def _reread(self) -> None:
+        self._latest = await asyncio.to_thread(self._read)
+
     async def _swap(self) -> None:
         """Switch to a new snapshot; the old one closes after its last request."""
-        self._latest = await asyncio.to_thread(self._read)
         settings, waiting = reloadable(self.settings, self._latest)
         if len(self._retiring) >= MAX_RETIRING:
             await asyncio.wait(self._retiring, return_when=asyncio.FIRST_COMPLETED)

@@ -4,7 +4,9 @@ Files are polled: notifications do not work over network file systems and bind m
 by swapping the link `..data` beside the files. A poll is a few `stat` calls in a thread. A changed file is read once it
 is unchanged for one more poll, so that it is not read while it is being written.
 
-`swap` validates what was read and raises `SidecarError` with every problem; then nothing has changed.
+`read` reads the settings, `swap` validates and applies them; either raises `SidecarError` with every problem, and then
+nothing has changed. Between the two the state of files that the settings name for the first time is recorded, so that
+no later change of them goes unnoticed.
 """
 
 from __future__ import annotations
@@ -52,11 +54,16 @@ class State:
 
 
 class Reloader:
-    """Calls `swap` when a file of `files()` changed, or on `request`. One reload at a time."""
+    """Calls `read` and `swap` when a file of `files()` changed, or on `request`. One reload at a time."""
 
-    def __init__(self, files: Callable[[], Iterable[Path]], swap: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        files: Callable[[], Iterable[Path]],
+        swap: Callable[[], Awaitable[None]],
+        read: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.state = State()
-        self._files, self._swap = files, swap
+        self._files, self._swap, self._read = files, swap, read
         self._marks: Marks = {}
         self._requested = asyncio.Event()
         self._background = Background()
@@ -97,6 +104,9 @@ class Reloader:
     async def _reload(self) -> None:
         started_at = monotonic()
         try:
+            if self._read is not None:
+                await self._read()
+            self._marks = {**await self._read_marks(), **self._marks}
             await self._swap()
         except SidecarError as error:
             self._reject(str(error), len(error.problems) if isinstance(error, ProblemsError) else 1)

@@ -77,6 +77,55 @@ async def test_a_file_that_comes_later_is_seen(tmp_path: Path) -> None:
     await reloader.close()
 
 
+async def test_what_the_settings_name_for_the_first_time_is_watched_from_then_on(tmp_path: Path) -> None:
+    """A file and a folder, named while serving; also if they change while they are applied, or are rejected."""
+    config, named, swap = tmp_path / "config.yaml", [tmp_path / "config.yaml"], Swaps()
+    later = {name: tmp_path / name for name in ("folder", "key", "other")}
+    later["folder"].mkdir()
+    for file in (config, later["folder"] / "a.yaml", later["key"]):
+        file.write_text("1", "utf-8")
+
+    async def read() -> None:
+        named[1:] = later.values()
+
+    reloader = Reloader(lambda: list(named), swap, read)
+    await reloader.start()
+    swap.error = PolicyError("policies cannot be loaded", ["a.yaml: a mistake"])
+    config.write_text("22", "utf-8")
+    await until(lambda: reloader.state.rejected)
+    swap.error = None
+    for count, file in enumerate(
+        (later["folder"] / "a.yaml", later["folder"] / "b.yaml", later["key"], later["other"]), 2
+    ):
+        file.write_text("333", "utf-8")
+        await until(lambda count=count: swap.count == count)
+        await asyncio.sleep(0.6)
+    assert (swap.count, reloader.state.generation) == (5, 5)
+    await reloader.close()
+
+
+async def test_a_change_while_new_settings_are_applied_is_not_lost(tmp_path: Path) -> None:
+    """What was named for the first time and written during the reload is read once more."""
+    config, key = tmp_path / "config.yaml", tmp_path / "key"
+    config.write_text("1", "utf-8")
+    key.write_text("1", "utf-8")
+    named, counts = [config], []
+
+    async def read() -> None:
+        named[1:] = [key]
+
+    async def swap() -> None:
+        counts.append(key.read_text("utf-8"))
+        if len(counts) == 1:
+            key.write_text("22", "utf-8")
+
+    reloader = Reloader(lambda: list(named), swap, read)
+    await reloader.start()
+    config.write_text("22", "utf-8")
+    await until(lambda: counts == ["1", "22"])
+    await reloader.close()
+
+
 def test_every_file_that_a_setting_names_is_watched(tmp_path: Path) -> None:
     """The settings, policies, credentials and what the environment names."""
     settings = Settings.model_validate({"policies": ["rules"], "upstream": {"api_key_file": "key"}})

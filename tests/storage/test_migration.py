@@ -65,9 +65,7 @@ async def test_new_tables_equal_migrated_ones(store: Store) -> None:
 
 
 async def test_an_older_database_is_migrated(store_url: str) -> None:
-    """The newest tables and columns are missing and the version older: they are created, once. A successor learns what
-    key was before it.
-    """
+    """The newest tables and columns are missing: they are created, once, and a successor learns its predecessor."""
     store = await Store.open(store_url)
     now = datetime.now(UTC)
     await store.keys.add(ApiKey("k1111111", "shop", "production", now, successor="k2222222"), b"1" * 32)
