@@ -12,7 +12,7 @@ from sidecar import policy
 from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.evaluate import run
-from sidecar.cli.setting_warnings import unknown_rules, warnings
+from sidecar.cli.setting_warnings import exposures, unknown_rules, warnings
 from sidecar.config import Settings
 from sidecar.detectors.rules import selftest
 from sidecar.errors import ConfigError, PolicyError, ProblemsError, SidecarError
@@ -68,13 +68,15 @@ async def _examine(covered: Path | None, *, connect: bool, config_file: Path | N
         if connect:
             output.progress_line("trying the connections ...", quiet=quiet)
         tried = {name: problem async for name, problem in preflight.connections(settings, built)} if connect else None
+        own = [rule for rule in built.written.rules if rule.id not in built.written.shipped]
+        mentions = [problem for rule in own for problem in await selftest.unblocked_mentions(rule)]
         unknown = unknown_rules(settings, [rule.id for rule in built.policy.rules])
         return {
             "ok": not any((tried or {}).values()),
             "rules": len(built.policy.rules),
             "revision": built.policy.revision,
             "failure": dict(output.failure_lines(settings)),
-            "warnings": warnings(settings) + unproved + unknown,
+            "warnings": warnings(settings) + exposures(settings) + unproved + mentions + unknown,
             "connections": tried,
             "coverage": coverage,
         }

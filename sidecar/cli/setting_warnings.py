@@ -10,17 +10,24 @@ from pathlib import Path
 from sidecar.auth.api_keys import MAX_CACHE_SECONDS
 from sidecar.config import Settings
 from sidecar.config.sources import unknown_variables
-from sidecar.policy import SHIPPED, shipped_folder
+from sidecar.policy import SHIPPED, compiled, shipped_folder
+from sidecar.scan.exceptions import MAX_LIFETIME
+from sidecar.server.allowed_hosts import is_loopback
+
+UNRELATED = ("What is the capital of France?", "\u4f60\u597d\n<1>", "x" * 500)
+"""Texts that no honest pattern matches all of."""
 
 
 def warnings(settings: Settings, environ: Mapping[str, str] | None = None) -> list[str]:
     """One line for each; `environ`: by default that of this process."""
     variables = unknown_variables(os.environ if environ is None else environ, Settings)
-    return [*_exploitable(settings), *_without_effect(settings), *variables]
+    return [*_exploitable(settings), *_without_effect(settings), *_broad(settings), *variables]
 
 
 def _exploitable(settings: Settings) -> list[str]:
     messages = []
+    if not (settings.layers.rules.enabled or settings.layers.semantic.enabled or settings.layers.llm_judge.url):
+        messages.append("layers: all are off, so nothing can be scanned and failure.all decides about every request")
     if settings.mode == "monitor":
         messages.append("mode: monitor forwards everything, attacks too")
     if settings.failure.overload == "allow":
@@ -38,6 +45,35 @@ def _exploitable(settings: Settings) -> list[str]:
         messages.append(
             "auth.inline: optional while the sidecar holds the upstream's key: anyone who reaches the port can use it"
         )
+    return messages
+
+
+def exposures(settings: Settings) -> list[str]:
+    """What a reviewer would ask about. Only `check` tells it: a container listens on all addresses at every start."""
+    messages = []
+    if not is_loopback(settings.listen.host) and not settings.listen.hosts:
+        messages.append(f"listen.host: {settings.listen.host} without listen.hosts answers whatever name a client uses")
+    if not is_loopback(settings.admin.host):
+        messages.append(
+            f"admin.host: {settings.admin.host} serves metrics, probes and the login to the network, in plain HTTP"
+        )
+    if settings.log.prompts == "full":
+        messages.append("log.prompts: full keeps every prompt; whoever reads the database or a backup can read them")
+    return messages
+
+
+def _broad(settings: Settings) -> list[str]:
+    """Exceptions that switch their rules off, or that last longer than those of the dashboard may."""
+    latest = datetime.now(UTC).date() + MAX_LIFETIME
+    messages = []
+    for number, terms in enumerate(settings.exceptions):
+        anything = terms.text is None or all(compiled(terms.text).fullmatch(text) for text in UNRELATED)
+        everywhere = terms.path is None or terms.path.strip("*.") == ""
+        whoever = not (terms.key or terms.model or (terms.tool or "").strip("*"))
+        if anything and everywhere and whoever:
+            messages.append(f"exceptions.{number}: holds for every text; `rules` with status off says so plainly")
+        if terms.until > latest:
+            messages.append(f"exceptions.{number}: until {terms.until} is more than {MAX_LIFETIME.days} days ahead")
     return messages
 
 

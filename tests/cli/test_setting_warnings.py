@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from sidecar.cli.setting_warnings import warnings
+from sidecar.cli.setting_warnings import exposures, warnings
 from sidecar.config import Settings
 from sidecar.policy import shipped_folder
 
@@ -20,12 +22,61 @@ from sidecar.policy import shipped_folder
         ({"upstream": {"url": "https://x", "api_key_file": "/run/key"}}, "auth.inline"),
         ({"policies": ["mine"]}, "shipped"),
         ({"auth": {"cache": "60s"}}, "at most 5s"),
+        ({"layers": {"rules": {"enabled": False}, "semantic": {"enabled": False}}}, "nothing can be scanned"),
     ],
 )
 def test_settings_that_an_attacker_could_use_are_warned_of(values: dict[str, object], word: str) -> None:
     """Each opening that a client can cause has a warning of its own."""
     found = warnings(Settings.model_validate(values), {})
     assert any(word in warning for warning in found)
+
+
+EXCEPTION = {"rules": ["INJ-100"], "until": str(datetime.now(UTC).date()), "reason": "a lesson"}
+
+
+@pytest.mark.parametrize(
+    ("terms", "warned"),
+    [
+        ({"text": "(?s).*"}, True),
+        ({"path": "*"}, True),
+        ({"tool": "*"}, True),
+        ({"text": "(?s).*", "path": "*"}, True),
+        ({"text": "translate '[^']*'"}, False),
+        ({"path": "tools.*"}, False),
+        ({"path": "*", "tool": "glossary_*"}, False),
+        ({"path": "*", "key": "8fKq2mZx"}, False),
+    ],
+)
+def test_an_exception_for_every_text_is_warned_of(terms: dict[str, str], warned: bool) -> None:
+    """It switches its rules off, which a reviewer should read under `rules`."""
+    settings = Settings.model_validate({"exceptions": [{**EXCEPTION, **terms}]})
+    assert any("holds for every text" in warning for warning in warnings(settings, {})) is warned
+
+
+def test_an_exception_that_outlives_those_of_the_dashboard_is_warned_of() -> None:
+    """A year at most, there and here."""
+    terms = {**EXCEPTION, "text": "a lesson", "until": "2999-01-01"}
+    (warning,) = warnings(Settings.model_validate({"exceptions": [terms]}), {})
+    assert warning == "exceptions.0: until 2999-01-01 is more than 366 days ahead"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"listen": {"host": "192.0.2.1"}}, ["listen.host: 192.0.2.1 without listen.hosts"]),
+        ({"listen": {"host": "192.0.2.1", "hosts": ["sidecar.example"]}}, []),
+        ({"admin": {"host": "::"}}, ["admin.host: :: serves"]),
+        ({"log": {"prompts": "full"}}, ["log.prompts: full keeps every prompt"]),
+        ({}, []),
+    ],
+)
+def test_what_a_reviewer_would_ask_about_is_told_by_check(values: dict[str, object], words: list[str]) -> None:
+    """One line each; a start does not repeat them."""
+    settings = Settings.model_validate(values)
+    found = exposures(settings)
+    assert len(found) == len(words)
+    assert all(line.startswith(word) for line, word in zip(found, words, strict=True))
+    assert warnings(settings, {}) == []
 
 
 def test_the_defaults_give_no_cause_for_warnings() -> None:

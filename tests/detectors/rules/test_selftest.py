@@ -9,7 +9,7 @@ import pytest
 
 from sidecar import policy
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.detectors.rules.selftest import canary, run_selftests, untested_patterns
+from sidecar.detectors.rules.selftest import canary, run_selftests, unblocked_mentions, untested_patterns
 from sidecar.errors import LayerError
 from sidecar.policy import Policy, Rule
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest
@@ -47,6 +47,22 @@ async def test_the_shipped_policies_prove_themselves(shipped: Policy) -> None:
 async def test_every_shipped_pattern_is_met_by_a_match_line(shipped: Policy) -> None:
     """A mistyped pattern is reported."""
     assert [problem for rule in shipped.rules for problem in await untested_patterns(rule)] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "warned"),
+    [
+        ({}, True),
+        ({"literal": True}, False),
+        ({"status": "hint"}, False),
+        ({"label": Label.PII_DETECTED}, False),
+    ],
+)
+async def test_a_rule_that_blocks_and_lets_mentions_pass_is_told(changes: dict[str, object], warned: bool) -> None:
+    """With the text that is not blocked; not for rules that block it, or that never block alone."""
+    problems = await unblocked_mentions(policy_of(**changes).rules[0])
+    assert len(problems) == warned
+    assert all("T-1: does not block" in problem and "literal: true" in problem for problem in problems)
 
 
 async def test_a_pattern_that_no_match_line_meets_is_named() -> None:
