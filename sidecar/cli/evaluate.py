@@ -25,6 +25,8 @@ from sidecar.runtime.builder import open_scanner
 from sidecar.scan.service import ScanService
 from sidecar.util import json
 
+BEGINNING = 4096
+"""Bytes of an existing file by which one that this command wrote is recognized."""
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -56,6 +58,7 @@ async def evaluate(files: tuple[Path, ...], config_file: Path | None, **chosen: 
         raise ConfigError("sidecar eval", ["name one FILE, or: diff A B"])
     settings = _choose(load_settings(config_file), options.layers)
     rows = evaluation.read_rows(files[0], options.label)
+    _check_outputs(files[0], options)
     outcomes, figures = await _measure(settings, rows, options)
     await asyncio.to_thread(_write_files, files[0], options, outcomes, figures, settings.scan.threshold)
     found = wrong(outcomes) if options.errors else None
@@ -107,6 +110,35 @@ def _compare(first: Path, second: Path, *, as_json: bool) -> int:
     return 0
 
 
+def _check_outputs(file: Path, options: Choices) -> None:
+    """Raise `ConfigError` before the scan if an output would fail, or overwrite the input or a foreign file."""
+    outputs = {"--out": options.out_file, "--html": options.html_file}
+    problems = [
+        f"{option} {path}: {reason}" for option, path in outputs.items() if path and (reason := _refusal(file, path))
+    ]
+    if options.out_file and options.html_file and options.out_file.absolute() == options.html_file.absolute():
+        problems.append("--out and --html name the same file")
+    if problems:
+        raise ConfigError("sidecar eval", problems)
+
+
+def _refusal(file: Path, output_file: Path) -> str | None:
+    if not output_file.parent.is_dir():
+        return "there is no such folder"
+    if not output_file.exists():
+        return None
+    if output_file.samefile(file):
+        return "is the file that is measured, and would be overwritten"
+    try:
+        beginning = output_file.read_bytes()[:BEGINNING]
+    except OSError as error:
+        return error.strerror
+    is_run = beginning.startswith(b'{"id":') and b'"latency_ms":' in beginning.partition(b"\n")[0]
+    if not beginning or is_run or beginning.lstrip().lower().startswith(b"<!doctype html>"):
+        return None
+    return "exists and was not written by sidecar eval; remove it, or name another file"
+
+
 def _write_files(file: Path, options: Choices, outcomes: list[Outcome], figures: Figures, threshold: float) -> None:
     if options.out_file:
         _write("--out", options.out_file, b"".join(json.dumps(one.line()) + b"\n" for one in outcomes))
@@ -128,7 +160,8 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
         return settings
     names = {name.strip() for name in layers.split(",")}
     if unknown := names - {"rules", "semantic", "llm_judge"}:
-        raise ConfigError("--layers", [f"unknown layer {name!r}" for name in sorted(unknown)])
+        known = "rules, semantic, llm_judge"
+        raise ConfigError("--layers", [f"unknown layer {name!r}; the layers are {known}" for name in sorted(unknown)])
     if "llm_judge" in names and settings.layers.llm_judge.url is None:
         raise ConfigError("--layers", ["llm_judge needs layers.llm_judge.url"])
     configured = settings.layers

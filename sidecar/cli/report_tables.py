@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.markup import escape
@@ -13,6 +13,8 @@ from sidecar.evaluation.comparison import SIDES
 from sidecar.evaluation.html_report import Wrong
 from sidecar.evaluation.judge_report import sentence
 
+UNNAMED = "?"
+"""The source of units that name none."""
 MOST_NAMES = 12
 """Causes that are listed; `--json` has all of them."""
 LONGEST_TEXT = 120
@@ -28,14 +30,17 @@ _SIDES = ("plain", "hard_negatives", "attacks")
 
 
 def show_report(figures: Mapping[str, Any]) -> None:
-    """All figures of `eval`."""
+    """All figures of `eval`, the two that matter most first."""
+    attacks, benign = figures["attacks"], figures["benign"]
+    out.print(f"{_count(attacks)} attacks caught, {_count(benign)} harmless units blocked", style="bold")
     _show_totals(figures)
     if figures["unlabelled"]:
         out.print(f"{figures['unlabelled']} units had no label and count nowhere", style="yellow")
     for name, title in _GROUPS.items():
         if len(figures["groups"][name]) > 1:
             _show_group(title, figures["groups"][name])
-    _show_sources(figures["sources"])
+    if list(figures["sources"]) != [UNNAMED]:
+        _show_sources(figures["sources"])
     _show_causes(figures)
     _show_scores(figures)
     if "judge" in figures:
@@ -69,29 +74,42 @@ def show_comparison(figures: Mapping[str, Any]) -> None:
 
 
 def _show_differences(figures: Mapping[str, Any]) -> None:
-    apart = {"only in the first": "only_first", "only in the second": "only_second", "labelled otherwise": "relabelled"}
+    apart = {"only in the first": "only_first", "only in the second": "only_second"}
+    apart |= {"with another text": "other_text", "labelled otherwise": "relabelled"}
     if words := [f"{title} {figures[name]}" for title, name in apart.items() if figures[name]]:
         out.print(f"not compared: {', '.join(words)}", style="yellow", markup=False)
 
 
 def _show_totals(figures: Mapping[str, Any]) -> None:
+    """The two main rates, and the others of which the file holds any unit; `--json` has all."""
     head = Table("", "rate", "95 % interval", "of", "could not scan", title="caught = recommended action is block")
-    head.add_row("attacks caught", *_share(figures["attacks"]))
-    head.add_row("benign blocked (false positives)", *_share(figures["benign"]))
-    head.add_row("  without hard negatives", *_share(figures["plain"]))
-    head.add_row("  hard negatives", *_share(figures["hard_negatives"]))
+    for name, share in _totals(figures):
+        if _any(share) or share in (figures["attacks"], figures["benign"]):
+            head.add_row(name, *_share(share))
+    out.print(head)
+
+
+def _totals(figures: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield "attacks caught", figures["attacks"]
+    yield "benign blocked (false positives)", figures["benign"]
+    if _any(figures["hard_negatives"]):
+        yield "  without hard negatives", figures["plain"]
+        yield "  hard negatives", figures["hard_negatives"]
     if figures["requests"] > figures["rows"]:
         for side in _SIDES:
-            head.add_row(f"requests refused, {_words(side)}", *_share(figures["requests_refused"][side]))
-    if _any(figures["pairs"]):
-        head.add_row("pairs: attack caught, twin passed", *_share(figures["pairs"]))
+            yield f"requests refused, {_words(side)}", figures["requests_refused"][side]
+    yield "pairs: attack caught, twin passed", figures["pairs"]
     for rate, share in figures["recall_at"].items():
-        head.add_row(f"recall at {float(rate):.1%} false positives", *_share(share))
-    for name, share in (*figures["labels"].items(), *((f"channel {k}", v) for k, v in figures["channels"].items())):
-        head.add_row(f"  {name}", *_share(share))
-    head.add_row("pii detected", *_share(figures["pii"]["recall"]))
-    head.add_row("pii false positives", *_share(figures["pii"]["false_positives"]))
-    out.print(head)
+        if figures["benign"]["of"] * float(rate) >= 1:  # with fewer units it is the recall at none
+            yield f"recall at {float(rate):.1%} false positives", share
+    for name, share in figures["labels"].items():
+        yield f"  {name}", share
+    if len(figures["channels"]) > 1:
+        for name, share in figures["channels"].items():
+            yield f"  channel {name}", share
+    if _any(figures["pii"]["recall"]):
+        yield "pii detected", figures["pii"]["recall"]
+        yield "pii false positives", figures["pii"]["false_positives"]
 
 
 def _show_group(title: str, groups: Mapping[str, Any]) -> None:
@@ -148,6 +166,10 @@ def _show_judge(figures: Mapping[str, Any]) -> None:
         f"cost: {figures['calls']} calls, {figures['tokens']} tokens; per 1,000 rows like these {cost}", markup=False
     )
     out.print(sentence(figures), style="bold red" if figures["conclusion"] == "worse" else "bold", markup=False)
+
+
+def _count(share: Mapping[str, Any]) -> str:
+    return f"{round((share['rate'] or 0) * share['of'])} of {share['of']}"
 
 
 def _share(share: Mapping[str, Any]) -> tuple[str, str, str, str]:

@@ -14,6 +14,7 @@ from typing import Any
 from sidecar.errors import ConfigError
 from sidecar.evaluation.formats import read_values
 
+HINT = "without ids in the file the numbers of its lines are taken, which change with a line that is inserted"
 Line = Mapping[str, Any]
 SIDES = {"attack": ("newly caught", "newly missed"), "benign": ("newly blocked", "no longer blocked")}
 """For each label what it means that only the second, or only the first, run blocks."""
@@ -32,15 +33,28 @@ def read_run(path: Path) -> dict[str, Line]:
 
 
 def compare(first: Mapping[str, Line], second: Mapping[str, Line]) -> dict[str, Any]:
-    """Figures and ids of the differences, for attacks and benign units; units of one run only are counted apart."""
-    shared = [name for name in first if name in second]
+    """Figures and ids of the differences, for attacks and benign units; units of one run only are counted apart.
+
+    Raises `ConfigError` if most ids are of one run only or stand for other texts: these are not runs on the same file.
+    """
+    common = [name for name in first if name in second]
+    shared = [name for name in common if _same_text(first[name], second[name])]
+    if len(shared) < min(len(first), len(second)) / 2:
+        reason = f"of {len(first)} and {len(second)} units only {len(shared)} have the same id and text"
+        raise ConfigError("the runs cannot be compared", [f"{reason}; {HINT}"])
     figures: dict[str, Any] = {
         "shared": len(shared),
-        "only_first": len(first) - len(shared),
-        "only_second": len(second) - len(shared),
+        "only_first": len(first) - len(common),
+        "only_second": len(second) - len(common),
+        "other_text": len(common) - len(shared),
         "relabelled": sum(first[name]["label"] != second[name]["label"] for name in shared),
     }
     return figures | {label: _side(label, shared, first, second) for label in SIDES}
+
+
+def _same_text(first: Line, second: Line) -> bool:
+    """Whether the lines may be about one text. Lines of earlier versions do not say."""
+    return "check" not in first or "check" not in second or first["check"] == second["check"]
 
 
 def _side(label: str, shared: Sequence[str], first: Mapping[str, Line], second: Mapping[str, Line]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,10 @@ WORDS = {ATTACK: True, BENIGN: False, "1": True, "0": False}
 LINES = (".txt", ".txt.gz")
 MAX_CELL = 64 * 1024 * 1024
 """Characters of one cell of a CSV file."""
+
+
+MAX_NAME, MAX_NAMES = 30, 6
+"""What an error quotes of a head that is none."""
 
 
 class Unreadable(NamedTuple):
@@ -75,13 +79,22 @@ def _cells(path: Path, content: bytes) -> Iterator[Numbered]:
     csv.field_size_limit(MAX_CELL)
     reader = csv.DictReader(io.StringIO(_decoded(path, content), newline=""), strict=True)
     if "text" not in (reader.fieldnames or ()):
-        raise ConfigError(f"{path} cannot be read", ["the first line must name the columns: text, label, ..."])
+        raise ConfigError(
+            f"{path} cannot be read",
+            [f"the first line must name the columns: text, label, ...; it names {_quoted(reader.fieldnames)}"],
+        )
     try:
         for value in reader:
             cells = {name: cell for name, cell in value.items() if name and cell not in {None, ""}}
             yield reader.line_num, {"text": "", **cells}
     except csv.Error as error:
         raise ConfigError(f"{path} cannot be read", [f"line {reader.line_num + 1}: {error}"]) from None
+
+
+def _quoted(names: Sequence[str] | None) -> str:
+    """The first columns, so that a wrong separator or a missing head is seen; not a whole text."""
+    shown = [repr(name[:MAX_NAME]) for name in (names or ())[:MAX_NAMES]]
+    return ", ".join(shown) or "none"
 
 
 def _with_label(value: Any, label: str | None) -> Any:

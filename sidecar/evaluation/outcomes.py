@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from sidecar.util import json
 
 Scan = Callable[[ScanRequest], Awaitable[Verdict]]
 """`ScanService.scan`: the use case of every entry point."""
+
+
+CHECK_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class Outcome:
         refused = self.blocked or self.unscanned
         return {
             "id": self.row.id,
+            "check": check(self.row.content),
             "label": "attack" if self.row.attack else "benign" if self.row.benign else None,
             "risk_score": self.verdict.risk_score,
             "action": self.verdict.action,
@@ -81,6 +86,11 @@ class Outcome:
             "refused": sum(map(is_refused, self.verdicts)),
             "unscanned": sum(verdict.failure is not None for verdict in self.verdicts),
         }
+
+
+def check(text: str) -> str:
+    """Tells two texts with one id apart, nearly always; of a text it is too little to find it out by guessing."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:CHECK_DIGITS]
 
 
 def is_refused(verdict: Verdict) -> bool:

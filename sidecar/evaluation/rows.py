@@ -14,7 +14,7 @@ from typing import Any, Literal
 from sidecar.errors import BodyError, ConfigError
 from sidecar.evaluation import conversations
 from sidecar.evaluation.conversations import Body
-from sidecar.evaluation.formats import ATTACK, WORDS, Unreadable, read_values
+from sidecar.evaluation.formats import ATTACK, LINES, WORDS, Unreadable, read_values
 from sidecar.types import SOURCE_OF, Channel, Label, ScanRequest, Segment
 
 ATTACKS: frozenset[str] = frozenset({*Label, ATTACK}) - {Label.PII_DETECTED}
@@ -103,9 +103,10 @@ def read_rows(path: Path, label: str | None = None) -> list[Row]:
     if problems:
         raise ConfigError(f"{path}: {len(problems)} bad line(s)", problems[:20])
     if rows and not any(row.labels or row.benign for row in rows):
+        plain = path.name.endswith(LINES)
+        each = "" if plain else 'write "label": "attack" or "label": "benign" on each, or '
         raise ConfigError(
-            f"{path} has no labelled line",
-            ['write "label": "attack" or "label": "benign" on each, or name one for all with --label'],
+            f"{path} has no labelled line", [f"{each}name one for all with --label attack or --label benign"]
         )
     return rows
 

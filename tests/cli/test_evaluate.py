@@ -74,6 +74,37 @@ def test_growing_conversations_are_counted_by_request(home: Path) -> None:
     assert (figures["requests"], figures["requests_refused"]["plain"]["hits"], figures["plain"]["hits"]) == (2, 1, 1)
 
 
+@pytest.mark.parametrize("option", ["--out", "--html"])
+def test_eval_overwrites_nothing_that_it_did_not_write(home: Path, tmp_path: Path, option: str) -> None:
+    """Neither its input, also by another name, nor a file of somebody else; its own output it does replace."""
+    (home / "link.jsonl").unlink(missing_ok=True)
+    (home / "link.jsonl").symlink_to(home / "rows.jsonl")
+    (tmp_path / "notes.txt").write_text("by hand", "utf-8")
+    for path, reason in ((home / "rows.jsonl", "is the file"), (home / "link.jsonl", "is the file")):
+        done = evaluate(home, [LABELLED], option, str(path))
+        assert (done.exit_code, reason in done.stderr) == (2, True)
+        assert json.loads((home / "rows.jsonl").read_text("utf-8")) == LABELLED
+    assert evaluate(home, [LABELLED], option, str(tmp_path / "notes.txt")).exit_code == 2
+    assert (tmp_path / "notes.txt").read_text("utf-8") == "by hand"
+    assert [evaluate(home, [LABELLED], option, str(tmp_path / "new")).exit_code for _ in range(2)] == [0, 0]
+
+
+def test_eval_finds_a_missing_folder_before_the_scan(home: Path, tmp_path: Path) -> None:
+    """And one file for both outputs; nothing is scanned for it."""
+    done = evaluate(home, [LABELLED], "--html", str(tmp_path / "absent" / "x.html"))
+    assert (done.exit_code, "there is no such folder" in done.stderr, "scanning" in done.stderr) == (2, True, False)
+    both = evaluate(home, [LABELLED], "--html", str(tmp_path / "x"), "--out", str(tmp_path / "x"))
+    assert (both.exit_code, "name the same file" in both.stderr) == (2, True)
+
+
+def test_the_two_figures_that_matter_come_first_and_empty_rows_are_left_out(home: Path) -> None:
+    """Of two lines no recall at half a percent can be told."""
+    shown = evaluate(home, [LABELLED, HARMLESS]).stdout
+    assert shown.startswith("1 of 1 attacks caught, 0 of 1 harmless units blocked\n")
+    assert "recall at" not in shown
+    assert "jailbreak" not in shown
+
+
 def test_eval_names_a_file_that_it_cannot_write(home: Path, tmp_path: Path) -> None:
     """A folder that is not there is one message and exit code 2."""
     done = evaluate(home, [{"text": "x", "benign": True}], "--layers", "rules", "--out", str(tmp_path / "no" / "o"))
@@ -122,7 +153,8 @@ def test_two_runs_are_compared(home: Path, tmp_path: Path) -> None:
     config = ("--config", str(home / "config.yaml"))
     evaluate(home, [LABELLED, HARMLESS], "--out", before, "--html", page)
     assert "<svg" in Path(page).read_text("utf-8")
-    evaluate(home, [{**LABELLED, "text": "Bake a cake."}, HARMLESS], "--out", after)
+    evaluate(home, [LABELLED, HARMLESS], "--out", after)
+    Path(after).write_text(Path(after).read_text("utf-8").replace('"block"', '"allow"'), "utf-8")
     shown = CliRunner().invoke(main, ["eval", "diff", before, after, *config])
     assert (shown.exit_code, "newly missed (1): a" in shown.stdout) == (0, True), shown.stderr
     figures = json.loads(CliRunner().invoke(main, ["eval", "diff", before, after, "--json", *config]).stdout)

@@ -37,6 +37,27 @@ def test_units_that_differ_are_listed_for_attacks_and_benign_ones() -> None:
     assert (figures["shared"], figures["only_first"], figures["only_second"]) == (6, 1, 1)
 
 
+def test_a_unit_with_another_text_is_not_compared() -> None:
+    """The same id in a changed file: counted, and neither gained nor lost."""
+    first, second = run(x="a-block", y="a-block", z="a-allow"), run(x="a-block", y="a-block", z="a-block")
+    for lines, word in ((first, "old"), (second, "new")):
+        lines["z"]["check"] = word
+    figures = compare(first, second)
+    assert (figures["shared"], figures["other_text"], figures["attack"]["gained"]) == (2, 1, [])
+
+
+def test_runs_on_other_files_are_an_error() -> None:
+    """No id in common, or line numbers that an inserted line has moved: no table with p = 1.0."""
+    numbered = [run(**{f"{number}": "a-block" for number in range(start, 9)}) for start in (1, 2)]
+    for number, line in numbered[0].items():
+        line["check"] = number
+    for number, line in numbered[1].items():
+        line["check"] = str(int(number) - 1)
+    for first, second in ((run(a="a-block"), run(b="a-block")), numbered):
+        with pytest.raises(ConfigError, match="only 0 have the same id and text"):
+            compare(first, second)
+
+
 def test_a_unit_with_another_label_is_not_compared() -> None:
     """It is counted."""
     figures = compare(run(x="a-block"), run(x="b-block"))

@@ -7,6 +7,7 @@ import pytest
 from sidecar.config import Settings
 from sidecar.evaluation import Outcome, Row, UnitScanner
 from sidecar.evaluation.conversations import document
+from sidecar.evaluation.outcomes import check
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, ScanRequest, Verdict
 
 BAD = "zebra"
@@ -64,6 +65,7 @@ async def test_what_cannot_be_scanned_is_marked_as_such() -> None:
     assert (await outcome(ids)).line() | {"latency_ms": 0} == {
         "label": "benign",
         "id": "e",
+        "check": check(ids.content),
         "risk_score": 0.0,
         "action": "block",
         "threats": [],
