@@ -15,7 +15,9 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from sidecar.config import Limits
@@ -28,12 +30,14 @@ _log = logs.get("server")
 FIELD_BYTES = 32 * 1024
 LINE_BYTES = 16 * 1024
 HEAD_BYTES = 64 * 1024
-"""Limit of one request's headers in total, exceeded by at most one read."""
+"""Limit of one request's headers in total."""
+FIELD_OVERHEAD = len(b": \r\n")
 READ_AHEAD = 64 * 1024
 MAX_REJECTING = 256
 """Max. connections being answered 503; further ones are reset."""
 BACKLOG = 1024
-_MESSAGES = {500: "Internal server error.", 503: "The scanner is busy."}
+_TOO_LARGE = "The headers are too large."
+_MESSAGES = {431: _TOO_LARGE, 500: "Internal server error.", 503: "The scanner is busy."}
 # After a response sent before the body was read, the client has this long to stop sending, in seconds.
 LINGER_SECONDS = 1.0
 CUT_SECONDS = 2.0
@@ -118,7 +122,7 @@ class Connection(RequestHandler):
             self._head += len(data)
             if self._head > HEAD_BYTES and self.transport is not None:
                 _log.warning("request_unreadable", status=431, kind="HeadersTooLarge")
-                self.transport.write(_raw_response(431, "The headers are too large."))
+                self.transport.write(_raw_response(431, _TOO_LARGE))
                 self.force_close()
 
     def resume_reading(self, resume_parser: bool = True) -> None:
@@ -136,11 +140,13 @@ class Connection(RequestHandler):
         """Answer a request that could not be parsed (400) or an uncaught error (500), and close."""
         if isinstance(exc, MemoryError):
             status = 503
+        elif _is_too_large(exc):
+            status = 431
         _log.warning("request_unreadable", status=status, kind=type(exc).__name__)
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
         text = _MESSAGES.get(status, "The request is not valid HTTP.")
-        response = web.Response(status=status, body=_body(text, status), content_type="application/json")
+        response = _Unnamed(status=status, body=_body(text, status), content_type="application/json")
         response.force_close()
         return response
 
@@ -241,6 +247,30 @@ class _Runner(web.AppRunner):
         )
 
 
+class _Unnamed(web.Response):
+    """Without aiohttp's `Server` header and its version: no signal reaches what is answered before a handler."""
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        self.headers.pop("Server", None)
+
+
+def _is_too_large(error: BaseException | None) -> bool:
+    """Whether the parser gave up because of one long line, or of too many fields."""
+    return isinstance(error, LineTooLong) or (isinstance(error, BadHttpMessage) and "Too many" in str(error))
+
+
+@web.middleware
+async def _bounded_head(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse headers that arrived within one read and are too large together; the parser bounds only single fields."""
+    if sum(len(name) + len(value) + FIELD_OVERHEAD for name, value in request.raw_headers) <= HEAD_BYTES:
+        return await handler(request)
+    _log.warning("request_unreadable", status=431, kind="HeadersTooLarge")
+    response = _Unnamed(status=431, body=_body(_TOO_LARGE, 431), content_type="application/json")
+    response.force_close()
+    return response
+
+
 async def _announce_end(request: web.BaseRequest, response: web.StreamResponse) -> None:
     """Close after a chunked body: aiohttp takes its trailers for headers of the next request, maybe another user's."""
     if _is_chunked(request):
@@ -257,6 +287,7 @@ class Site:
     def __init__(self, app: web.Application, limits: Limits, drain: float, proxies: Sequence[Network] = ()) -> None:
         """`proxies`: trusted ones, whose addresses stand for many clients."""
         app.on_response_prepare.append(_announce_end)
+        app.middlewares.insert(0, _bounded_head)
         self._runner = _Runner(
             app,
             max_connections=limits.connections,
