@@ -111,10 +111,17 @@ class RequestError(SidecarError):
 
 
 class Unauthorized(RequestError):
-    """The key is missing, unknown, revoked or expired."""
+    """The key is missing, unknown, revoked or expired: `reason`, for the log and never for the client.
+
+    `key_id`: that of a revoked or expired key.
+    """
 
     status = 401
     code = "invalid_api_key"
+
+    def __init__(self, detail: str, *, reason: str = "unknown", key_id: str | None = None) -> None:
+        super().__init__(detail)
+        self.reason, self.key_id = reason, key_id
 
 
 class RateLimited(RequestError):

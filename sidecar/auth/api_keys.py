@@ -117,7 +117,7 @@ class KeyRing:
     async def authenticate(self, value: str | None) -> ApiKey:
         """The valid key of `value`; else `Unauthorized`, or `Unavailable` if the database does not answer."""
         if value is None or not well_formed(value):
-            raise _unauthorized()
+            raise _unauthorized("malformed" if value else "missing")
         hashed = digest(value, self._pepper)
         key, until = self._valid.get(hashed) or self._invalid.get(hashed) or (None, 0.0)
         remaining = until - time.monotonic()
@@ -126,8 +126,10 @@ class KeyRing:
         elif key is not None and remaining < REFRESH_WITHIN * self._cache_seconds:
             self._start_lookup(id_of(value), hashed)  # so that no request waits for it when the time is over
         now = datetime.now(UTC)
-        if key is None or key.state(now) is not KeyState.VALID:
-            raise _unauthorized()
+        if key is None:
+            raise _unauthorized("unknown")
+        if (state := key.state(now)) is not KeyState.VALID:
+            raise _unauthorized(str(state), key.id)
         self._last_uses[key.id] = now
         return key
 
@@ -289,9 +291,10 @@ def _cache(entries: dict[bytes, T], hashed: bytes, entry: T) -> None:
     entries[hashed] = entry
 
 
-def _unauthorized() -> Unauthorized:
+def _unauthorized(reason: str, key_id: str | None = None) -> Unauthorized:
     """The same message for every cause, so that it does not reveal which part was wrong."""
-    return Unauthorized("The API key is missing or not valid (X-API-Key: psk_..., or Authorization: Bearer psk_...).")
+    message = "The API key is missing or not valid (X-API-Key: psk_..., or Authorization: Bearer psk_...)."
+    return Unauthorized(message, reason=reason, key_id=key_id)
 
 
 def _validate_identity(name: str, environment: str) -> None:

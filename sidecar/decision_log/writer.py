@@ -35,6 +35,7 @@ KEEP_SHARE = 0.9
 """Share of the rows that is kept when the file is too large."""
 MIN_ROWS = 1_000
 """Rows that are kept however large the file is."""
+MAX_LOGGED_RULES = 5
 RETRY_PAUSE = 1.0
 CLOSE_TIMEOUT = 5.0
 _NOT_LOGGED = {"at", "findings", "layers", "text", "reasoning"}
@@ -197,6 +198,9 @@ def _log_fields(row: DecisionRow) -> dict[str, Any]:
     fields = {name: value for name in _LOGGED_FIELDS if (value := getattr(row, name)) not in _EMPTY}
     if row.model and not _is_name(row.model):
         fields["model"] = "*"
+    deciding = dict.fromkeys(finding["rule"] for finding in row.findings if finding["decides"])
+    if deciding:
+        fields["rules"] = " ".join(list(deciding)[:MAX_LOGGED_RULES])
     return fields
 
 

@@ -26,6 +26,7 @@ from sidecar.observability.metrics import REFUSED
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import API_KEY, LOOPBACK, client_network
 from sidecar.server.client_address import address_of, rate_limit_network
+from sidecar.server.refused_keys import RefusedKeys
 from sidecar.server.responses import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
 from sidecar.server.server import SHUTTING_DOWN, was_cut
 from sidecar.util import logs
@@ -171,6 +172,7 @@ class Gatekeeper:
         self._limiter = limiter
         self._limits = settings.limits
         self._failures = settings.auth.failures
+        self._refused = RefusedKeys()
         self._proxies = settings.listen.trusted_proxies
 
     async def admit(self, request: web.Request, value: str | None) -> ApiKey:
@@ -197,16 +199,17 @@ class Gatekeeper:
         if self._keyring.has_cached(value):
             with suppress(Unauthorized):  # no longer valid: counted below like any other
                 return await self._keyring.authenticate(value)
-        budget = (
-            f"auth-from:{rate_limit_network(address_of(request, self._proxies))}",
-            self._failures,
-            self._failures.requests,
-        )
-        _check_wait(await self._limiter.peek(*budget))
+        address = address_of(request, self._proxies)
+        budget = (f"auth-from:{rate_limit_network(address)}", self._failures, self._failures.requests)
         try:
+            _check_wait(await self._limiter.peek(*budget))
             return await self._keyring.authenticate(value)
-        except Unauthorized:
+        except Unauthorized as error:
+            self._refused.note(address, error)
             _check_wait(await self._limiter.take(*budget))
+            raise
+        except RateLimited as error:
+            self._refused.note(address, error)
             raise
 
 

@@ -174,6 +174,23 @@ async def test_a_failed_key_that_was_valid_counts_too(limiter: Limiter, tmp_path
         assert [(await running.ask(running.values[0]))[0] for _ in range(4)] == [401, 401, 429, 429]
 
 
+async def test_the_use_of_a_revoked_key_is_logged_with_its_id_and_address(
+    limiter: Limiter, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever still has it is found; neither its value nor a guessed one is written anywhere."""
+    async with gate(tmp_path, limiter) as running:
+        key, guess = await running.ring.authenticate(running.values[0]), generate()[0]
+        await running.ring.revoke(key.id)
+        statuses = [(await running.ask(value))[0] for value in (running.values[0], guess)]
+    output = "".join(capfd.readouterr())
+    (line,) = [line for line in output.splitlines() if "keys_refused" in line]
+    assert statuses == [401, 401]
+    assert key.id in line
+    assert "127.0.0.1" in line
+    assert running.values[0] not in output
+    assert guess not in output
+
+
 async def test_addresses_are_counted_apart_where_a_proxy_is_trusted(limiter: Limiter, tmp_path: Path) -> None:
     """Behind a trusted proxy each client address, or IPv6 /64, has its own budget."""
     trusted = {"listen": {"trusted_proxies": ["127.0.0.0/8", "::1"]}, "auth": {"failures": "1/hour"}}
