@@ -24,7 +24,7 @@ def parse_scan(document: JsonValue) -> ScanRequest:
 def parse_batch(document: JsonValue) -> list[ScanRequest]:
     """A list of 1 to 100 scan requests."""
     if not isinstance(document, list):
-        raise _malformed("", "The body must be a list of scan requests.")
+        raise _malformed("", 'The body must be a list of scan requests: [{"prompt": "..."}, ...].')
     if not 1 <= len(document) <= MAX_PROMPTS:
         raise _malformed("", f"The list must hold 1 to {MAX_PROMPTS} scan requests.")
     return [_scan(_object(item, str(index)), f"{index}.") for index, item in enumerate(document)]
@@ -69,7 +69,12 @@ def _scan(body: dict[str, JsonValue], prefix: str) -> ScanRequest:
 def _object(value: JsonValue, path: str) -> dict[str, JsonValue]:
     if isinstance(value, dict):
         return value
-    raise _malformed(path, f"Item {path} of the list must be an object." if path else "The body must be a JSON object.")
+    raise _malformed(
+        path,
+        f'Item {path} of the list must be an object: {{"prompt": "..."}}.'
+        if path
+        else "The body must be a JSON object.",
+    )
 
 
 def _optional(body: dict[str, JsonValue], name: str, prefix: str) -> str | None:
