@@ -58,7 +58,9 @@ def exposures(settings: Settings) -> list[str]:
             f"admin.host: {settings.admin.host} serves metrics, probes and the login to the network, in plain HTTP"
         )
     if settings.log.prompts == "full":
-        messages.append("log.prompts: full keeps every prompt; whoever reads the database or a backup can read them")
+        messages.append(
+            "log.prompts: full keeps every prompt; any_request reads the database or a backup can read them"
+        )
     return messages
 
 
@@ -69,8 +71,8 @@ def _broad(settings: Settings) -> list[str]:
     for number, terms in enumerate(settings.exceptions):
         anything = terms.text is None or all(compiled(terms.text).fullmatch(text) for text in UNRELATED)
         everywhere = terms.path is None or terms.path.strip("*.") == ""
-        whoever = not (terms.key or terms.model or (terms.tool or "").strip("*"))
-        if anything and everywhere and whoever:
+        any_request = not (terms.key or terms.model or (terms.tool or "").strip("*"))
+        if anything and everywhere and any_request:
             messages.append(f"exceptions.{number}: holds for every text; `rules` with status off says so plainly")
         if terms.until > latest:
             messages.append(f"exceptions.{number}: until {terms.until} is more than {MAX_LIFETIME.days} days ahead")
