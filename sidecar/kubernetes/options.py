@@ -99,7 +99,15 @@ def names_upstream(annotations: Mapping[str, object]) -> bool:
 
 def wants(labels: Mapping[str, object], annotations: Mapping[str, object], *, default: bool) -> bool:
     """Whether the pod should get a sidecar. A refusal takes precedence over a request."""
-    values = {str(labels.get(INJECT)).lower(), str(annotations.get(INJECT)).lower()}
-    if values & {"false", "disabled"}:
+    if is_refused(labels, annotations):
         return False
-    return default or bool(values & {"true", "enabled"})
+    return default or bool(_answers(labels, annotations) & {"true", "enabled"})
+
+
+def is_refused(labels: Mapping[str, object], annotations: Mapping[str, object]) -> bool:
+    """Whether a pod's owner wants no sidecar in it."""
+    return bool(_answers(labels, annotations) & {"false", "disabled"})
+
+
+def _answers(labels: Mapping[str, object], annotations: Mapping[str, object]) -> set[str]:
+    return {str(labels.get(INJECT)).lower(), str(annotations.get(INJECT)).lower()}
