@@ -38,6 +38,7 @@ from sidecar.config.settings import (
     SourcePolicy,
     Sources,
     Upstream,
+    check,
     load,
 )
 
@@ -75,5 +76,6 @@ __all__ = [
     "Upstream",
     "UpstreamHeaders",
     "UpstreamTls",
+    "check",
     "load",
 ]
