@@ -40,8 +40,8 @@ class Options:
 
     `secret` holds the upstream's key under `upstream-key`; `policies` holds `*.yaml` beside the shipped rules.
     `app_env` sets the application's base URL; `redirect` redirects its plain HTTP to the upstream transparently.
-    `config_map` holds a `config.yaml`, over which `settings` take precedence. The admin port is the one after `data_port`
-    (default: the first free pair). The start may take `startup` seconds.
+    `config_map` holds a `config.yaml`, over which `settings` take precedence. The admin port is the one after
+    `data_port` (default: the first free pair). The start may take `startup` seconds.
     """
 
     image: str = "prompt-sidecar:0.1.0"
