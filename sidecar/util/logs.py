@@ -98,6 +98,12 @@ def configure(style: Literal["console", "json"], level: str) -> None:
     logging.raiseExceptions = False  # a failure to log is not worth a traceback
 
 
+def is_json() -> bool:
+    """Whether lines are JSON now, for one that does not come from a module's logger."""
+    processors = structlog.get_config()["processors"]
+    return structlog.is_configured() and isinstance(processors[-1], structlog.processors.JSONRenderer)
+
+
 def get(name: str) -> structlog.typing.FilteringBoundLogger:
     """A logger that adds the module's name to each line."""
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
