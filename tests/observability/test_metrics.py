@@ -30,7 +30,7 @@ LABELS = {
     name: set(collector._labelnames)  # type: ignore[attr-defined]
     for name, collector in REGISTRY._names_to_collectors.items()
 }
-COMMON_LABELS = {"instance", "job", "le"}
+COMMON_LABELS = {"instance", "job", "le", "namespace", "pod"}
 GRAFANA = """
 import json, sys
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
