@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.config.outbound import Alerts, Sinks, Splunk, Syslog
 from sidecar.config.sections import (
     Admin,
     Answers,
@@ -44,6 +45,7 @@ from sidecar.config.settings import (
 
 __all__ = [
     "Admin",
+    "Alerts",
     "Answers",
     "ApplicationPolicy",
     "Auth",
@@ -69,9 +71,12 @@ __all__ = [
     "SemanticLayer",
     "Settings",
     "Shadow",
+    "Sinks",
     "SourcePolicy",
     "Sources",
+    "Splunk",
     "Store",
+    "Syslog",
     "Telemetry",
     "Upstream",
     "UpstreamHeaders",

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from sidecar.config.outbound import Alerts, Sinks
 from sidecar.config.sections import (
     Admin,
     Answers,
@@ -310,6 +311,8 @@ class Settings(Section):
     log: Log = Log()
     compat: Compat = Compat()
     telemetry: Telemetry = Telemetry()
+    alerts: Alerts = Alerts()
+    sinks: Sinks = Sinks()
     drain: Drain = Drain()
 
     @model_validator(mode="after")

@@ -160,7 +160,7 @@ def test_the_dashboard_can_be_imported_by_grafana() -> None:
         assert panel["targets"]
         assert panel["datasource"]["uid"] == "${source}"
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
-    assert {variable["name"] for variable in board["templating"]["list"]} == {"source", "instance"}
+    assert {variable["name"] for variable in board["templating"]["list"]} == {"source", "namespace", "job", "instance"}
 
 
 def differences(original: Any, returned: Any, place: str = "") -> Iterator[str]:

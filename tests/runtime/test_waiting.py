@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 import servers
-from support import ONE_RULE, SidecarProcess, wait_until
+from runtime.test_workers import wait_until
+from support import ONE_RULE, SidecarProcess
 
 
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["one", "workers"])
