@@ -107,8 +107,8 @@ def _findings(document: dict[str, Any], selector: str | None) -> Report:
     place = f"{metadata['namespace']} {name}" if metadata.get("namespace") else name
     # Knative sets the grace period itself.
     defaults = {"terminationGracePeriodSeconds": GRACE}
-    found = [{**pod.holder, "spec": {**(defaults if pod.knative else {}), **pod.spec}} for pod in pods(typed, path)]
-    return [(place, inspect(pod)) for pod in found if _is_selected(pod, selector)]
+    entries = [{**pod.holder, "spec": {**(defaults if pod.knative else {}), **pod.spec}} for pod in pods(typed, path)]
+    return [(place, inspect(pod)) for pod in entries if _is_selected(pod, selector)]
 
 
 def _is_selected(pod: dict[str, Any], selector: str | None) -> bool:

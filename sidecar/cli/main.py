@@ -57,6 +57,7 @@ def serve(config_file: Path | None, workers: int, first_key: bool) -> None:
         malloc.trim()
         number = fork_workers(workers, lambda worker: bool(slots.read(worker)))
         reports = WorkerReports(slots, number)
+        logs.name_worker(number)
     _serve(config_file, reports, first_key=first_key and not number)
 
 

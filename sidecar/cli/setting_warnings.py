@@ -11,6 +11,7 @@ from sidecar.auth.api_keys import MAX_CACHE_SECONDS
 from sidecar.config import Settings
 from sidecar.config.sources import unknown_variables
 from sidecar.policy import SHIPPED, shipped_folder
+from sidecar.server.allowed_hosts import is_loopback
 
 
 def warnings(settings: Settings, environ: Mapping[str, str] | None = None) -> list[str]:
@@ -34,7 +35,8 @@ def _exploitable(settings: Settings) -> list[str]:
     unscanned_models = [name for name, terms in settings.models.items() if terms.layers == ()]
     messages += [f"models.{name}.layers: [] forwards requests for this model unscanned" for name in unscanned_models]
     upstreams = (settings.upstream, *(terms.upstream for terms in settings.models.values() if terms.upstream))
-    if any(upstream.api_key_file for upstream in upstreams) and settings.auth.inline == "optional":
+    is_open = settings.auth.inline == "optional" and not is_loopback(settings.listen.host)
+    if is_open and any(upstream.api_key_file for upstream in upstreams):
         messages.append(
             "auth.inline: optional while the sidecar holds the upstream's key: anyone who reaches the port can use it"
         )

@@ -91,7 +91,7 @@ def _gateway_findings(apps: list[Object], *, is_client: bool) -> Iterator[Findin
         if _leads_to_gateway(base, is_client=is_client):
             yield Finding("ok", f"{_name(app)}: {BASE} leads to the gateway, {base}")
             # OPENAI_API_KEY holds the gateway's own key here.
-            yield from (one for one in _ways_past(app, ()) if "has OPENAI_API_KEY" not in one.text)
+            yield from (finding for finding in _ways_past(app, ()) if "has OPENAI_API_KEY" not in finding.text)
         elif base:
             words = f"{BASE} is {base}, not the gateway's: its prompts may bypass it"
             yield Finding("error", f"{_name(app)}: {words}")
@@ -125,5 +125,5 @@ def _source(entry: Object) -> str:
 
 
 def _has_key(app: Object, name: str) -> bool:
-    entry = next((one for one in items(app, "env") if one.get("name") == name), None)
+    entry = next((entry for entry in items(app, "env") if entry.get("name") == name), None)
     return entry is not None and ("valueFrom" in entry or entry.get("value") not in _UNUSED)

@@ -117,9 +117,10 @@ def _key(spec: Object, sidecar: Object) -> Finding:
 
 def _volume_at(spec: Object, sidecar: Object, path: str) -> Object:
     """The volume that a path of the sidecar lies in; empty if it is none."""
-    mounts = [one for one in items(sidecar, "volumeMounts") if path.startswith(f"{one.get('mountPath')}")]
-    deepest = max(mounts, key=lambda one: len(str(one["mountPath"])), default={})
-    return next((one for one in items(spec, "volumes") if deepest and one.get("name") == deepest.get("name")), {})
+    mounts = [mount for mount in items(sidecar, "volumeMounts") if path.startswith(f"{mount.get('mountPath')}")]
+    deepest = max(mounts, key=lambda mount: len(str(mount["mountPath"])), default={})
+    volumes = items(spec, "volumes")
+    return next((volume for volume in volumes if deepest and volume.get("name") == deepest.get("name")), {})
 
 
 def _settings(sidecar: Object) -> Iterator[Finding]:

@@ -102,26 +102,26 @@ def with_annotations(options: Options, annotations: Mapping[str, object]) -> Opt
     ours = {str(name): value for name, value in annotations.items() if str(name).startswith(PREFIX)}
     problems = [_unknown(name) for name in ours if name not in {INJECT, STATUS, REPLACED, *_NAMES}]
     problems += [f"{name} must be a string" for name, value in ours.items() if not isinstance(value, str)]
-    given = {name.removeprefix(PREFIX): str(value) for name, value in ours.items()}
-    problems += [f'{name} must be "true" or "false"' for name in _SWITCHES if given.get(name, "true") not in _ON_OFF]
-    problems += [f"{name} must be a whole number" for name in _NUMBERS if not given.get(name, "1").isdecimal()]
+    texts = {name.removeprefix(PREFIX): str(value) for name, value in ours.items()}
+    problems += [f'{name} must be "true" or "false"' for name in _SWITCHES if texts.get(name, "true") not in _ON_OFF]
+    problems += [f"{name} must be a whole number" for name in _NUMBERS if not texts.get(name, "1").isdecimal()]
     if problems:
         raise InjectError("the sidecar cannot be injected", problems)
-    chosen: dict[str, Any] = {field: given[name] for name, field in _TEXTS.items() if name in given}
-    chosen |= {field: given[name] == "true" for name, field in _SWITCHES.items() if name in given}
-    chosen |= {field: int(given[name][:9]) for name, field in _NUMBERS.items() if name in given}
-    return replace(options, **chosen, settings=_merged(options.settings, given))
+    chosen: dict[str, Any] = {field: texts[name] for name, field in _TEXTS.items() if name in texts}
+    chosen |= {field: texts[name] == "true" for name, field in _SWITCHES.items() if name in texts}
+    chosen |= {field: int(texts[name][:9]) for name, field in _NUMBERS.items() if name in texts}
+    return replace(options, **chosen, settings=_merged(options.settings, texts))
 
 
 def _unknown(name: str) -> str:
-    meant = get_close_matches(name, _NAMES, 1, 0.7)
-    return f"unknown annotation {name[:80]!r}" + (f"; did you mean {meant[0]}?" if meant else "")
+    matches = get_close_matches(name, _NAMES, 1, 0.7)
+    return f"unknown annotation {name[:80]!r}" + (f"; did you mean {matches[0]}?" if matches else "")
 
 
-def _merged(settings: Pairs, given: Mapping[str, str]) -> Pairs:
+def _merged(settings: Pairs, texts: Mapping[str, str]) -> Pairs:
     """The operator's settings, overridden by those of the annotations."""
-    own = dict(pod_settings.parse(given.get(_SETTINGS, "").splitlines()))
-    mode = {_MODE: given[_MODE]} if _MODE in given else {}
+    own = dict(pod_settings.parse(texts.get(_SETTINGS, "").splitlines()))
+    mode = {_MODE: texts[_MODE]} if _MODE in texts else {}
     return tuple({**dict(settings), **mode, **own}.items())
 
 

@@ -42,12 +42,12 @@ def problems(pairs: Pairs, *, alone: bool) -> list[str]:
     """What is wrong with them. `alone`: there is no file that holds further settings, so they must fit together."""
     if len(pairs) > MAX_SETTINGS:
         return [f"there are more than {MAX_SETTINGS} settings"]
-    if found := [problem for key, value in pairs for problem in _form(key, value)]:
-        return found
-    known = validation.settings_of(Settings)
+    if malformed := [problem for key, value in pairs for problem in _form(key, value)]:
+        return malformed
+    names = validation.settings_of(Settings)
     # The value of a file is in the cluster alone; its setting must exist.
-    files = {key for key, _ in pairs if key.endswith("_file") and key not in known}
-    unknown = [f"{key}: unknown setting" for key in files if key.removesuffix("_file") not in known]
+    files = {key for key, _ in pairs if key.endswith("_file") and key not in names}
+    unknown = [f"{key}: unknown setting" for key in files if key.removesuffix("_file") not in names]
     values = {key: value for key, value in pairs if key not in files}
     if alone:
         return unknown + check({_name(key): value for key, value in values.items()})
@@ -56,8 +56,8 @@ def problems(pairs: Pairs, *, alone: bool) -> list[str]:
 
 def _own_problems(key: str, value: str) -> list[str]:
     """The problems of one setting, without those of how it fits to others."""
-    found = check({_name(key): value})
-    return [problem for problem in found if problem.startswith(f"{key}:") or "unknown setting" in problem]
+    problems_of_it = check({_name(key): value})
+    return [problem for problem in problems_of_it if problem.startswith(f"{key}:") or "unknown setting" in problem]
 
 
 def _name(key: str) -> str:
