@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import re2
+import yaml
 
 from sidecar.config import Settings, check
 from sidecar.util import validation
@@ -22,7 +23,7 @@ RESERVED: Mapping[str, str] = {
     "policies": "--policies, annotation policies",
 }
 """Settings that have an option of their own."""
-MAX_SETTINGS, MAX_VALUE = 100, 4_000
+MAX_SETTINGS, MAX_VALUE, MAX_BRACKETS = 100, 4_000, 50
 _KEY = re2.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
 
 
@@ -64,6 +65,14 @@ def _name(key: str) -> str:
     return f"SIDECAR__{variable(key)}"
 
 
+def _has_alias(value: str) -> bool:
+    """Whether it refers to parts of itself: a few of these stand for millions of entries."""
+    try:
+        return any(isinstance(token, yaml.AliasToken) for token in yaml.scan(value))
+    except yaml.YAMLError:
+        return False  # it is refused when it is read
+
+
 def _form(key: str, value: str) -> list[str]:
     if not _KEY.fullmatch(key):
         return [f"{key[:80]!r} is no setting: write it like scan.threshold=0.7"]
@@ -71,6 +80,8 @@ def _form(key: str, value: str) -> list[str]:
         return [f"{key} has an option of its own ({RESERVED[key]})"]
     if not value or len(value) > MAX_VALUE or not value.isprintable() or "$(" in value:
         return [f"{key}: a value is one line of text without $("]
+    if value.count("[") + value.count("{") > MAX_BRACKETS or _has_alias(value):
+        return [f"{key}: a value holds at most {MAX_BRACKETS} brackets, and no aliases of YAML"]
     if "://" in value and "@" in value:
         return [f"{key} holds a password, which manifests must not: write {key}_file=PATH of a mounted Secret"]
     return []

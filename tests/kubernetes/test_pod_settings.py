@@ -43,6 +43,8 @@ def test_a_setting_of_the_file_is_one_here(line: str, *, alone: bool) -> None:
         ("just words", "write it like scan.threshold=0.7"),
         ("mode=", "a value is one line"),
         ("block.message=$(SECRET)", "without $("),
+        ("models={a: {layers: [&a [x], *a]}}", "no aliases"),
+        ("block.message=" + "[" * 3000, "at most 50 brackets"),
         ("store.url=postgresql://me:secret@host/db", "store.url_file=PATH"),
     ],
 )
