@@ -112,7 +112,7 @@ class Reloader:
         """The reasons are only logged: `/ready` is served without authentication."""
         self.state = State(self.state.generation, f"the last reload was rejected: {problems} problem(s), see the log")
         RELOADS.labels("rejected").inc()
-        _log.error("reload_rejected", generation=self.state.generation, reason=reason)
+        _log.error("reload_rejected", generation=self.state.generation, reason=" ".join(reason.split()))
 
 
 def watched_files(settings: Settings, config_file: Path | None, environ: Mapping[str, str] = os.environ) -> list[Path]:
