@@ -21,6 +21,7 @@ RESERVED: Mapping[str, str] = {
     "listen.port": "--data-port, annotation data-port",
     "admin.port": "--data-port, annotation data-port",
     "policies": "--policies, annotation policies",
+    "alerts.url": "a secret: alerts.url_file=PATH of a mounted Secret",
 }
 """Settings that have an option of their own."""
 MAX_SETTINGS, MAX_VALUE, MAX_BRACKETS = 100, 4_000, 50
@@ -76,6 +77,8 @@ def _has_alias(value: str) -> bool:
 def _form(key: str, value: str) -> list[str]:
     if not _KEY.fullmatch(key):
         return [f"{key[:80]!r} is no setting: write it like scan.threshold=0.7"]
+    if any(name.startswith(f"{key}.") for name in validation.settings_of(Settings)):
+        return [f"{key} is a section: name its settings one by one"]
     if key in RESERVED:
         return [f"{key} has an option of its own ({RESERVED[key]})"]
     if not value or len(value) > MAX_VALUE or not value.isprintable() or "$(" in value:

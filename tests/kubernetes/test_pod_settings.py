@@ -40,6 +40,8 @@ def test_a_setting_of_the_file_is_one_here(line: str, *, alone: bool) -> None:
         ("nothing.url_file=/x", "nothing.url_file: unknown setting"),
         ("upstream.url=http://x", "--upstream"),
         ("listen.port=9000", "--data-port"),
+        ("upstream={url: http://x}", "upstream is a section"),
+        ("alerts.url=https://hooks.example/x", "alerts.url_file"),
         ("just words", "write it like scan.threshold=0.7"),
         ("mode=", "a value is one line"),
         ("block.message=$(SECRET)", "without $("),
