@@ -21,9 +21,9 @@ RESERVED: Mapping[str, str] = {
     "listen.port": "--data-port, annotation data-port",
     "admin.port": "--data-port, annotation data-port",
     "policies": "--policies, annotation policies",
-    "alerts.url": "a secret: alerts.url_file=PATH of a mounted Secret",
+    "alerts.url": "alerts.url_file, the path of a mounted Secret",
 }
-"""Settings that have an option of their own."""
+"""Settings that have an option of their own, or are secrets."""
 MAX_SETTINGS, MAX_VALUE, MAX_BRACKETS = 100, 4_000, 50
 _KEY = re2.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
 
@@ -75,16 +75,23 @@ def _has_alias(value: str) -> bool:
 
 
 def _form(key: str, value: str) -> list[str]:
+    problem = _key_problem(key) or _value_problem(key, value)
+    return [problem] if problem else []
+
+
+def _key_problem(key: str) -> str | None:
     if not _KEY.fullmatch(key):
-        return [f"{key[:80]!r} is no setting: write it like scan.threshold=0.7"]
+        return f"{key[:80]!r} is no setting: write it like scan.threshold=0.7"
     if any(name.startswith(f"{key}.") for name in validation.settings_of(Settings)):
-        return [f"{key} is a section: name its settings one by one"]
-    if key in RESERVED:
-        return [f"{key} has an option of its own ({RESERVED[key]})"]
+        return f"{key} is a section: name its settings one by one"
+    return f"{key} is set in another way ({RESERVED[key]})" if key in RESERVED else None
+
+
+def _value_problem(key: str, value: str) -> str | None:
     if not value or len(value) > MAX_VALUE or not value.isprintable() or "$(" in value:
-        return [f"{key}: a value is one line of text without $("]
+        return f"{key}: a value is one line of text without $("
     if value.count("[") + value.count("{") > MAX_BRACKETS or _has_alias(value):
-        return [f"{key}: a value holds at most {MAX_BRACKETS} brackets, and no aliases of YAML"]
+        return f"{key}: a value holds at most {MAX_BRACKETS} brackets, and no aliases of YAML"
     if "://" in value and "@" in value:
-        return [f"{key} holds a password, which manifests must not: write {key}_file=PATH of a mounted Secret"]
-    return []
+        return f"{key} holds a password, which manifests must not: write {key}_file=PATH of a mounted Secret"
+    return None
