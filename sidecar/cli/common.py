@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
@@ -16,7 +17,7 @@ from sidecar import config
 from sidecar.cli import output
 from sidecar.config import Settings
 from sidecar.config.sources import ENV_PREFIX
-from sidecar.errors import SidecarError
+from sidecar.errors import ProblemsError, SidecarError
 from sidecar.util import json, logs
 from sidecar.util.units import parse_duration
 
@@ -38,13 +39,23 @@ def async_command(function: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P
         try:
             code = uvloop.run(function(*args, **kwargs))
         except SidecarError as error:
-            output.err.print(str(error), style="red", markup=False)
+            if logs.is_json():
+                logs.get("cli").error(
+                    "command_failed", reason=str(error).partition("\n")[0], problems=problems_of(error)
+                )
+            else:
+                output.err.print(str(error), style="red", markup=False)
             code = 2
         except KeyboardInterrupt:
             code = 130
         sys.exit(code)
 
     return command
+
+
+def problems_of(error: SidecarError) -> list[str]:
+    """The single problems of an error that has several."""
+    return list(error.problems) if isinstance(error, ProblemsError) else []
 
 
 class Duration(click.ParamType[timedelta]):
@@ -74,6 +85,9 @@ def names_setting(setting: str) -> Callable[[click.Context, click.Parameter, str
 
 def load_settings(path: Path | None) -> Settings:
     """Load the settings and configure the logs as they say."""
+    # Before the settings are read: a problem with them is reported in the form that the environment names.
+    if os.environ.get("SIDECAR__LOG__FORMAT") == "json":
+        logs.configure("json", "info")
     settings = config.load(path)
     logs.configure(settings.log.format, settings.log.level)
     return settings

@@ -17,31 +17,32 @@ from sidecar.errors import YAML_ERRORS, ConfigError, InjectError, SidecarError
 from sidecar.util import yaml
 
 if TYPE_CHECKING:
-    from sidecar.kubernetes.inspection import Finding
+    from sidecar.kubernetes.bypass import Finding
 
 KUBECTL_SECONDS = 60
-_COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
+_COLOURS = {"ok": "green", "skipped": "cyan", "warning": "yellow", "error": "red"}
 Report = list[tuple[str, "list[Finding]"]]
 
 
 @click.command("doctor")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), required=False)
 @click.option("-n", "--namespace", help="The pods of this namespace, by kubectl.")
-@click.option("-l", "--selector", help="With --namespace: only pods with these labels.")
+@click.option("-l", "--selector", help="Only pods with these labels, such as app=shop,tier!=db.")
 @JSON
 @async_command
 async def doctor(file: Path | None, namespace: str | None, selector: str | None, as_json: bool) -> int:
     """Look at the pods of a FILE (manifests, or `kubectl get pods -o json`) or of a namespace.
 
     Shows for each pod the sidecar, its state, ports, upstream and key, and whether the application is led to it.
-    Exit code 0: every pod is protected, 1: an error was found, 2: nothing could be examined.
+    Pods labelled `prompt-sidecar/inject: "false"` and the webhook are skipped; clients of the gateway are recognized.
+    Exit code 0: no error was found, 1: an error was found, 2: nothing could be examined.
     """
     if (file is None) == (namespace is None):
         raise ConfigError("sidecar doctor", ["name a FILE (- for standard input) or a --namespace"])
     text = _ask_kubectl(namespace, selector) if namespace else _read(file)
-    report = _examine(text)
+    report = _examine(text, None if namespace else selector)
     if not report:
-        raise SidecarError("there are no pods in it")
+        raise SidecarError("there are no pods in it" + (f" with the labels {selector}" if selector else ""))
     if as_json:
         emit([{"pod": name, "findings": [one._asdict() for one in found]} for name, found in report])
     else:
@@ -74,14 +75,14 @@ def _ask_kubectl(namespace: str, selector: str | None) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def _examine(text: str) -> Report:
+def _examine(text: str, selector: str | None) -> Report:
     try:
         documents = yaml.load_all(text)
     except (yaml.YamlError, *YAML_ERRORS) as error:
         raise ConfigError("the pods cannot be read", [yaml.describe(error)]) from None
     listed = [item for document in documents if isinstance(document, dict) for item in _items(document)]
     try:
-        return [entry for item in listed for entry in _findings(item)]
+        return [entry for item in listed for entry in _findings(item, selector)]
     except (InjectError, AttributeError, TypeError) as error:
         raise ConfigError("the pods cannot be read", [" ".join(str(error).split())[:200]]) from None
 
@@ -91,8 +92,9 @@ def _items(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [item for item in listed or [] if isinstance(item, dict)]
 
 
-def _findings(document: dict[str, Any]) -> Report:
+def _findings(document: dict[str, Any], selector: str | None) -> Report:
     from sidecar.kubernetes.inspection import inspect  # noqa: PLC0415 - a server does without
+    from sidecar.kubernetes.pod import GRACE  # noqa: PLC0415
     from sidecar.kubernetes.templates import path_of, pod_elsewhere, pods  # noqa: PLC0415
 
     # In a PodList the entries may lack their kind.
@@ -102,7 +104,24 @@ def _findings(document: dict[str, Any]) -> Report:
         return []
     metadata = typed.get("metadata") or {}
     name = f"{typed['kind']}/{metadata.get('name') or metadata.get('generateName') or 'without a name'}"
-    return [(name, inspect({**pod.holder, "spec": pod.spec})) for pod in pods(typed, path)]
+    place = f"{metadata['namespace']} {name}" if metadata.get("namespace") else name
+    # Knative sets the grace period itself.
+    defaults = {"terminationGracePeriodSeconds": GRACE}
+    entries = [{**pod.holder, "spec": {**(defaults if pod.knative else {}), **pod.spec}} for pod in pods(typed, path)]
+    return [(place, inspect(pod)) for pod in entries if _is_selected(pod, selector)]
+
+
+def _is_selected(pod: dict[str, Any], selector: str | None) -> bool:
+    """Whether a pod has the labels, by the selectors of equality that kubectl takes."""
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    for term in (selector or "").split(","):
+        name, sign, value = term.replace("==", "=").strip().partition("=")
+        negated = name.endswith("!") or (not sign and name.startswith("!"))
+        key = name.strip("! ")
+        has = labels.get(key) == value.strip() if sign else key in labels
+        if key and has == negated:
+            return False
+    return True
 
 
 def _show(report: Report) -> None:

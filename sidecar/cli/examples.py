@@ -62,6 +62,7 @@ EXAMPLES = {
         "sidecar inject -f protected.yaml --image registry.example/prompt-sidecar:0.2.0 > upgraded.yaml",
         "sidecar inject -f protected.yaml --reset --secret prompt-sidecar > anew.yaml",
         "kubectl get deployment shop -o yaml | sidecar inject | kubectl apply -f -",
+        "sidecar inject -f deployment.yaml --mode monitor --set scan.threshold=0.7 > protected.yaml",
         "sidecar inject -f training.yaml --path TrainingJob=spec.worker.template > protected.yaml",
     ),
     "uninject": ("sidecar uninject -f protected.yaml > deployment.yaml",),

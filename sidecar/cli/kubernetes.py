@@ -15,7 +15,8 @@ from rich.markup import escape
 from sidecar.cli import output
 from sidecar.cli.common import async_command
 from sidecar.errors import YAML_ERRORS, ConfigError, SidecarError
-from sidecar.kubernetes.options import Options
+from sidecar.kubernetes import pod_settings
+from sidecar.kubernetes.options import OPTIONAL, Options
 from sidecar.runtime import app
 from sidecar.util import logs, yaml
 
@@ -31,6 +32,19 @@ _OPTIONS = (
     ),
     click.option("--secret", help="A Secret with the model's key under `upstream-key`."),
     click.option("--policies", help="A ConfigMap of *.yaml, read beside the shipped rules."),
+    click.option(
+        "--config-map", help="A ConfigMap with the settings, as `config.yaml`; the options below override it."
+    ),
+    click.option("--mode", type=click.Choice(["enforce", "monitor"]), help="monitor: forward everything, and log."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting, such as scan.threshold=0.7."
+    ),
+    click.option(
+        "--data-port", type=int, help="The sidecar's port; the next one is its admin port. [default: 8080 if free]"
+    ),
+    click.option(
+        "--startup-seconds", "startup", type=int, help=f"How long a start may take. [default: {Options().startup}]"
+    ),
     click.option("--app-env/--no-app-env", default=None, help="Set OPENAI_BASE_URL in the application's containers."),
     click.option(
         "--redirect/--no-redirect", default=None, help="Redirect the pod's plain HTTP for the model (NET_ADMIN)."
@@ -55,9 +69,11 @@ def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[...
 
     @wraps(command)
     async def packed(**arguments: Any) -> int:
-        values = {name: arguments.pop(name) for name in _NAMES}
+        mode, values = arguments.pop("mode"), {name: arguments.pop(name) for name in _NAMES}
+        given = [*([f"mode={mode}"] if mode else []), *values["settings"]]
+        values["settings"] = pod_settings.parse(given) if given else None
         explicit: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-        removed = {name: None for name in ("secret", "policies") if explicit.get(name) == ""}
+        removed = {name: None for name in OPTIONAL if explicit.get(name) == ""}
         return await command(Options(**{**explicit, **removed}), set(explicit), **arguments)
 
     for option in reversed(_OPTIONS):

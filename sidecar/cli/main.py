@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -26,12 +25,13 @@ from sidecar.cli.review import review
 from sidecar.cli.setting_warnings import warnings
 from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.errors import ConfigError, SidecarError, StoreUnavailable
+from sidecar.errors import ConfigError, SidecarError
 from sidecar.observability.worker_reports import WorkerReports
 from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
 from sidecar.runtime.builder import open_scanner
-from sidecar.runtime.workers import UNAVAILABLE, fork_workers
+from sidecar.runtime.waiting import opened
+from sidecar.runtime.workers import fork_workers
 from sidecar.scan.service import ScanService
 from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
@@ -67,6 +67,7 @@ def serve(config_file: Path | None, workers: int, first_key: bool) -> None:
         malloc.trim()
         number = fork_workers(workers, lambda worker: bool(slots.read(worker)))
         reports = WorkerReports(slots, number)
+        logs.name_worker(number)
     _serve(config_file, reports, first_key=first_key and not number)
 
 
@@ -82,18 +83,6 @@ def _loaded(config_file: Path | None) -> object:
     return None
 
 
-@asynccontextmanager
-async def _retried_by_supervisor(*, enabled: bool) -> AsyncIterator[None]:
-    """End a worker that cannot reach the store with the code that has it started again."""
-    try:
-        yield
-    except StoreUnavailable as error:
-        if not enabled:
-            raise
-        logs.get("cli").error("store_unreachable", reason=str(error))
-        raise SystemExit(UNAVAILABLE) from None
-
-
 @async_command
 async def _serve(config_file: Path | None, reports: WorkerReports | None, *, first_key: bool) -> int:
     settings = load_settings(config_file)
@@ -103,10 +92,13 @@ async def _serve(config_file: Path | None, reports: WorkerReports | None, *, fir
     source = config_file or Path("config.yaml")
     facts = {"upstream": settings.upstream.url, "mode": settings.mode, "settings": greeting.settings_source(source)}
     logs.get("cli").info("start_begun", version=__version__, **facts)
-    async with (
-        _retried_by_supervisor(enabled=reports is not None),
-        app.Sidecar(settings, reports=reports, config_file=source, read=lambda: config.load(config_file)) as running,
-    ):
+
+    def make() -> app.Sidecar:
+        return app.Sidecar(settings, reports=reports, config_file=source, read=lambda: config.load(config_file))
+
+    async with opened(make, settings, stop, reports) as running:
+        if running is None:
+            return 0
         app.reload_on_signal(running)
         malloc.trim()
         if first_key:

@@ -41,7 +41,8 @@ def _exploitable(settings: Settings) -> list[str]:
     unscanned_models = [name for name, terms in settings.models.items() if terms.layers == ()]
     messages += [f"models.{name}.layers: [] forwards requests for this model unscanned" for name in unscanned_models]
     upstreams = (settings.upstream, *(terms.upstream for terms in settings.models.values() if terms.upstream))
-    if any(upstream.api_key_file for upstream in upstreams) and settings.auth.inline == "optional":
+    is_open = settings.auth.inline == "optional" and not is_loopback(settings.listen.host)
+    if is_open and any(upstream.api_key_file for upstream in upstreams):
         messages.append(
             "auth.inline: optional while the sidecar holds the upstream's key: anyone who reaches the port can use it"
         )

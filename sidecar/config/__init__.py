@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.config.outbound import Alerts, Sinks, Splunk, Syslog
 from sidecar.config.sections import (
     Admin,
     Answers,
@@ -38,11 +39,13 @@ from sidecar.config.settings import (
     SourcePolicy,
     Sources,
     Upstream,
+    check,
     load,
 )
 
 __all__ = [
     "Admin",
+    "Alerts",
     "Answers",
     "ApplicationPolicy",
     "Auth",
@@ -68,12 +71,16 @@ __all__ = [
     "SemanticLayer",
     "Settings",
     "Shadow",
+    "Sinks",
     "SourcePolicy",
     "Sources",
+    "Splunk",
     "Store",
+    "Syslog",
     "Telemetry",
     "Upstream",
     "UpstreamHeaders",
     "UpstreamTls",
+    "check",
     "load",
 ]

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from sidecar.config.outbound import Alerts, Sinks
 from sidecar.config.sections import (
     Admin,
     Answers,
@@ -316,6 +317,8 @@ class Settings(Section):
     log: Log = Log()
     compat: Compat = Compat()
     telemetry: Telemetry = Telemetry()
+    alerts: Alerts = Alerts()
+    sinks: Sinks = Sinks()
     drain: Drain = Drain()
 
     @model_validator(mode="after")
@@ -373,17 +376,24 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 
     Raises `ConfigError` with every problem found, each with the place where it was set.
     """
-    environ = os.environ if environ is None else environ
-    values = read_file(path)
+    settings, problems = _validate(read_file(path), os.environ if environ is None else environ)
+    if problems or settings is None:
+        raise ConfigError(f"{path or 'configuration'}: {len(problems)} problem(s)", problems)
+    return settings
+
+
+def check(environ: Mapping[str, str]) -> list[str]:
+    """The problems of settings that come from these variables alone."""
+    return _validate({}, environ)[1]
+
+
+def _validate(values: dict[str, Any], environ: Mapping[str, str]) -> tuple[Settings | None, list[str]]:
     problems: list[str] = []
     origin = override(values, environ, problems, Settings)
     try:
-        settings = Settings.model_validate(values)
+        return Settings.model_validate(values), problems
     except ValidationError as error:
-        problems += [_describe(item, origin) for item in error.errors()]
-    if problems:
-        raise ConfigError(f"{path or 'configuration'}: {len(problems)} problem(s)", problems)
-    return settings
+        return None, problems + [_describe(item, origin) for item in error.errors()]
 
 
 def _describe(item: Any, origin: Mapping[str, str]) -> str:

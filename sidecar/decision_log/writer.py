@@ -18,6 +18,7 @@ from typing import Any
 
 from sidecar import config
 from sidecar.decision_log.rows import decision_row, redact
+from sidecar.decision_log.sink import Event, Sink
 from sidecar.errors import StoreError
 from sidecar.observability import metrics, tracing
 from sidecar.observability.metrics import cached_counter, cached_histogram
@@ -50,7 +51,10 @@ class DecisionLog:
     Invariant: a row leaves the queue only after it was written, so a failed batch is written again.
     """
 
-    def __init__(self, store: Store | None, settings: config.Store, log: config.Log) -> None:
+    def __init__(
+        self, store: Store | None, settings: config.Store, log: config.Log, sinks: Sequence[Sink] = ()
+    ) -> None:
+        self._sinks = sinks
         self._store = store
         self._settings = settings
         self._log_settings = log
@@ -98,6 +102,8 @@ class DecisionLog:
         row = decision_row(decision)
         with suppress(OSError):  # standard error was closed: no reason to reject requests
             self._logger.info("decision_made", **_log_fields(row))
+        for sink in self._sinks:
+            sink.put(event(row))
         _update_metrics(decision)
         tracing.record(decision)
         if self._store is None:
@@ -108,6 +114,15 @@ class DecisionLog:
         self._queue.append(row)
         if len(self._queue) >= self._settings.batch:
             self._batch_ready.set()
+
+    async def fullness(self) -> float:
+        """The used share of the bound that is nearest: the queue, `log.bytes` or `log.rows`. May raise `StoreError`."""
+        shares = [len(self._queue) / self._settings.queue]
+        if self._store is not None:
+            shares.append((await self._store.decisions.bytes() or 0) / self._log_settings.bytes)
+        if self._store is not None and self._log_settings.rows is not None:
+            shares.append(await self._store.decisions.count() / self._log_settings.rows)
+        return max(shares)
 
     def digest(self, text: str) -> str:
         """`GENERATION.HMAC`: equal for equal texts while the secret lives; cannot be guessed without it."""
@@ -191,6 +206,12 @@ class DecisionLog:
 
     async def _renew_secret(self, store: Store) -> None:
         self._secret = await store.secrets.current(SECRET, datetime.now(UTC), SECRET_LIFE)
+
+
+def event(row: DecisionRow) -> Event:
+    """The metadata of a row for further receivers: the fields of its log line, its time, and the rules that matched."""
+    rules = sorted({str(finding["rule"]) for finding in row.findings or []})
+    return {"time": row.at.timestamp(), "event": "decision_made", **_log_fields(row), "rules": rules}
 
 
 def _log_fields(row: DecisionRow) -> dict[str, Any]:

@@ -18,9 +18,8 @@ MAX_WARNING, MAX_WARNINGS = 250, 10
 """Characters and number of warnings: the API server cuts them at 256 and at 4096 in all."""
 
 
-def answer(raw: bytes, terms: Request, *, own_namespace: str | None = None) -> Review:
-    """The review with its response. Raises `BodyError` if it is not an AdmissionReview in version 1."""
-    request = _request(raw)
+def answer(request: Review, terms: Request, *, own_namespace: str | None = None) -> Review:
+    """The review with the response to a request."""
     response: Review = {"uid": request["uid"], "allowed": True}
     subject = request.get("object")
     at_home = own_namespace is not None and request.get("namespace") == own_namespace
@@ -29,7 +28,27 @@ def answer(raw: bytes, terms: Request, *, own_namespace: str | None = None) -> R
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
 
-def _request(raw: bytes) -> Review:
+def facts(request: Review, response: Review) -> dict[str, object]:
+    """What a log line needs to find the object again, and why it was refused."""
+    subject = request.get("object")
+    metadata = subject.get("metadata") if isinstance(subject, dict) else None
+    metadata = metadata if isinstance(metadata, dict) else {}
+    owners = metadata.get("ownerReferences")
+    owner = owners[0] if isinstance(owners, list) and owners and isinstance(owners[0], dict) else None
+    found = {
+        "uid": request["uid"],
+        "operation": request.get("operation"),
+        "namespace": request.get("namespace"),
+        "name": request.get("name") or metadata.get("name") or metadata.get("generateName"),
+        "owner": f"{owner.get('kind')}/{owner.get('name')}" if owner else None,
+        "reason": (response.get("status") or {}).get("message"),
+        "warnings": response.get("warnings"),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def read(raw: bytes) -> Review:
+    """The request of a review. Raises `BodyError` if it is not an AdmissionReview in version 1."""
     try:
         review = json.loads(raw)
     except json.DecodeError:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sidecar.kubernetes.base_urls import BASE, restored
+from sidecar.kubernetes.options import OPTIONAL
 from sidecar.kubernetes.pod import is_our_volume
 from sidecar.kubernetes.spec import (
     NAME,
@@ -32,10 +33,11 @@ def options_of(spec: Spec) -> dict[str, Any]:
         "upstream": value_of(sidecar, "SIDECAR__UPSTREAM__URL"),
         "secret": (mounted.get(f"{NAME}-secrets", {}).get("secret") or {}).get("secretName"),
         "policies": (mounted.get(f"{NAME}-policies", {}).get("configMap") or {}).get("name"),
+        "config_map": (mounted.get(f"{NAME}-config", {}).get("configMap") or {}).get("name"),
         "app_env": any(leads_to(value_of(app, BASE), data_ports(spec)) for app in items(spec, "containers")),
         "redirect": any(item.get("name") == REDIRECT for item in items(spec, "initContainers")),
     }
-    return {name: value for name, value in found.items() if value is not None or name in {"secret", "policies"}}
+    return {name: value for name, value in found.items() if value is not None or name in OPTIONAL}
 
 
 def without_sidecar(spec: Spec, annotations: Mapping[str, object]) -> Spec:

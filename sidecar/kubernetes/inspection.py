@@ -1,30 +1,27 @@
-"""What `sidecar doctor` sees of a pod: the sidecar, its state, its ports, its upstream, its keys, and who goes past it.
+"""What `sidecar doctor` sees of a pod: the sidecar, its state, its ports, its upstream, its keys and its settings.
 
 It reads a pod as `kubectl get pods -o json` prints it, or the pod template of a manifest. Secrets are not read: only
-whether one is mounted.
+whether one is mounted. Who could bypass the sidecar is found by `sidecar.kubernetes.bypass`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from sidecar.kubernetes import bypass
+from sidecar.kubernetes.bypass import Finding
 from sidecar.kubernetes.earlier import options_of
-from sidecar.kubernetes.spec import NAME, OURS, base_url, items, ports_of, sidecar_of, value_of
+from sidecar.kubernetes.options import INJECT, is_refused
+from sidecar.kubernetes.pod import GRACE
+from sidecar.kubernetes.spec import NAME, OURS, containers, items, ports_of, sidecar_of, value_of
 from sidecar.kubernetes.templates import Object
 
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "GEMINI_API_KEY")
-"""Variables of a provider's key that an application beside the sidecar should not have."""
-_UNUSED = {None, "", "unused", "none", "x"}
-_BASE = "OPENAI_BASE_URL"
-_KEPT = "has {} itself, so it can reach the provider without the sidecar"
-
-
-class Finding(NamedTuple):
-    """One line of the report: `level` is `ok`, `warning` or `error`."""
-
-    level: str
-    text: str
+_FAILURE = "SIDECAR__FAILURE"
+_OFF = {"SIDECAR__LAYERS__RULES__ENABLED": "rules", "SIDECAR__LAYERS__SEMANTIC__ENABLED": "semantic"}
+_UNPROTECTED = (
+    f'no sidecar: the application\'s prompts are not scanned; a pod that needs none is labelled {INJECT}: "false"'
+)
 
 
 def inspect(pod: Object) -> list[Finding]:
@@ -32,14 +29,24 @@ def inspect(pod: Object) -> list[Finding]:
     spec: Object = pod.get("spec") or {}
     sidecar = sidecar_of(spec)
     if sidecar is None:
-        return [Finding("error", "no sidecar: the application's prompts are not scanned")]
+        return _without_sidecar(pod.get("metadata") or {}, spec)
+    redirected = bool(options_of(spec).get("redirect"))
     return [
         *_state(pod),
         *_place(spec, sidecar),
         *_upstream(spec, sidecar),
-        *_mode(sidecar),
-        *_applications(spec, sidecar),
+        *_settings(sidecar),
+        *bypass.beside_sidecar(spec, ports_of(sidecar)[0], redirected=redirected),
     ]
+
+
+def _without_sidecar(metadata: Object, spec: Object) -> list[Finding]:
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    if any((item.get("args") or [None])[0] == "webhook" for item in containers(spec) if item.get("name") == "webhook"):
+        return [Finding("skipped", "it is the webhook, which sends no prompts")]
+    if is_refused(labels, annotations):
+        return [Finding("skipped", f"{INJECT} is false: it needs no sidecar, its owner says")]
+    return bypass.of_gateway(labels, spec) or [Finding("error", _UNPROTECTED)]
 
 
 def _state(pod: Object) -> Iterator[Finding]:
@@ -72,6 +79,10 @@ def _place(spec: Object, sidecar: Object) -> Iterator[Finding]:
         if item.get("name") not in OURS and port.get("containerPort") in (data, admin)
     ]
     yield from (Finding("error", f"{words}, which is the sidecar's port") for words in taken)
+    grace = spec.get("terminationGracePeriodSeconds", 30)
+    if isinstance(grace, int) and grace < GRACE:
+        words = f"terminationGracePeriodSeconds is {grace}: with less than {GRACE} streams are cut at the end"
+        yield Finding("warning", words)
     native = any(item.get("name") == NAME for item in items(spec, "initContainers"))
     if native and sidecar.get("restartPolicy") != "Always":
         yield Finding(
@@ -81,46 +92,48 @@ def _place(spec: Object, sidecar: Object) -> Iterator[Finding]:
 
 def _upstream(spec: Object, sidecar: Object) -> Iterator[Finding]:
     url = value_of(sidecar, "SIDECAR__UPSTREAM__URL")
-    if not url and "--config" in (sidecar.get("args") or []):
-        yield Finding("warning", "its settings are in a file, which is not seen from here")
-        return
-    if not url or url.startswith("echo"):
+    is_in_file = not url and "--config" in (sidecar.get("args") or [])
+    if is_in_file:
+        yield Finding("ok", "its upstream is in its file of settings")
+    elif not url or url.startswith("echo"):
         yield Finding("error", "no upstream is set: the sidecar echoes prompts")
     else:
         yield Finding("ok", f"forwards to {url}")
-    options = options_of(spec)
-    if not value_of(sidecar, "SIDECAR__UPSTREAM__API_KEY_FILE"):
-        yield Finding("ok", "has no key of the provider: the application sends its own")
-    elif options.get("secret"):
-        yield Finding("ok", f"has the provider's key from the Secret {options['secret']}")
-    else:
-        yield Finding("error", "names a file with the provider's key, and mounts no Secret")
+    yield _key(spec, sidecar)
 
 
-def _mode(sidecar: Object) -> Iterator[Finding]:
+def _key(spec: Object, sidecar: Object) -> Finding:
+    path = value_of(sidecar, "SIDECAR__UPSTREAM__API_KEY_FILE")
+    if not path:
+        return Finding("ok", "has no key of the provider: the application sends its own")
+    volume = _volume_at(spec, sidecar, path)
+    secret = (volume.get("secret") or {}).get("secretName")
+    if secret:
+        return Finding("ok", f"has the provider's key from the Secret {secret}")
+    if set(volume) & {"projected", "csi"}:
+        return Finding("ok", f"has the provider's key from the volume {volume.get('name')}")
+    return Finding("error", "names a file with the provider's key, and mounts no Secret")
+
+
+def _volume_at(spec: Object, sidecar: Object, path: str) -> Object:
+    """The volume that a path of the sidecar lies in; empty if it is none."""
+    mounts = [mount for mount in items(sidecar, "volumeMounts") if path.startswith(f"{mount.get('mountPath')}")]
+    deepest = max(mounts, key=lambda mount: len(str(mount["mountPath"])), default={})
+    volumes = items(spec, "volumes")
+    return next((volume for volume in volumes if deepest and volume.get("name") == deepest.get("name")), {})
+
+
+def _settings(sidecar: Object) -> Iterator[Finding]:
+    """Settings with which less is scanned or refused than by default, as far as they are seen."""
     if value_of(sidecar, "SIDECAR__MODE") == "monitor":
         yield Finding("warning", "mode: monitor forwards everything, attacks too")
-
-
-def _applications(spec: Object, sidecar: Object) -> Iterator[Finding]:
-    """Whether an application is led to the sidecar, and which of them could do without."""
-    goal, redirected = base_url(ports_of(sidecar)[0]), bool(options_of(spec).get("redirect"))
-    apps = [app for app in items(spec, "containers") if app.get("name") not in OURS]
-    is_any_led = redirected or any(value_of(app, _BASE) == goal for app in apps)
-    for app in apps:
-        name, base = app.get("name") or "the container", value_of(app, _BASE)
-        if base == goal:
-            yield Finding("ok", f"{name}: {_BASE} leads to the sidecar")
-        elif redirected:
-            yield Finding("ok", f"{name}: its plain HTTP for the model is redirected to the sidecar")
-        else:
-            level = "warning" if is_any_led and base is None else "error"
-            yield Finding(
-                level, f"{name}: {_BASE} is {base or 'not set'}, not {goal}: its prompts may bypass the sidecar"
-            )
-        yield from (Finding("warning", f"{name}: {_KEPT.format(key)}") for key in KEYS if _has_key(app, key))
-
-
-def _has_key(app: Object, name: str) -> bool:
-    entry = next((one for one in items(app, "env") if one.get("name") == name), None)
-    return entry is not None and ("valueFrom" in entry or entry.get("value") not in _UNUSED)
+    for entry in items(sidecar, "env"):
+        name, value = str(entry.get("name")).upper(), str(entry.get("value")).lower()
+        if name.startswith(_FAILURE) and any(word in value for word in ("allow", "skip")):
+            setting = name.removeprefix("SIDECAR__").replace("__", ".").lower()
+            yield Finding("warning", f"{setting} is {value}: what cannot be scanned then passes")
+        if name in _OFF and value in {"false", "no", "off", "0"}:
+            yield Finding("warning", f"the layer {_OFF[name]} is off")
+    is_elsewhere = "--config" in (sidecar.get("args") or []) or bool(items(sidecar, "envFrom"))
+    if is_elsewhere:
+        yield Finding("warning", "some of its settings are in a file or in envFrom, which is not seen from here")

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from sidecar.errors import InjectError
 from sidecar.kubernetes import base_urls
+from sidecar.kubernetes.advice import advice
 from sidecar.kubernetes.earlier import options_of, without_sidecar
 from sidecar.kubernetes.options import INJECT, REPLACED, STATUS, Options, names_upstream, wants, with_annotations
-from sidecar.kubernetes.pod import declared_ports, free_ports, has_sidecar, with_sidecar
-from sidecar.kubernetes.spec import ports_of, sidecar_of
+from sidecar.kubernetes.pod import REDIRECTING_USER, USER, free_ports, has_sidecar, with_sidecar
+from sidecar.kubernetes.spec import ports_of, sidecar_of, used_ports
 from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pod_elsewhere, pods
 from sidecar.kubernetes.upgrade import upgrade
 
@@ -137,7 +138,7 @@ def _inject_pod(pod: Pod, request: Request) -> _Change:
     options = with_annotations(replace(request.options, **kept), annotations)
     is_named = request.is_upstream_named or "upstream" in kept or names_upstream(annotations)
     keep = bool(kept) and not request.reset
-    ports = _ports(pod, keep=keep)
+    ports = _ports(pod, options.data_port, keep=keep)
     replaced = base_urls.former(pod.spec, annotations, ports[0]) if options.app_env else {}
     if not is_named:
         options = replace(options, upstream=base_urls.upstream_of(replaced) or options.upstream)
@@ -145,17 +146,18 @@ def _inject_pod(pod: Pod, request: Request) -> _Change:
     notes = tuple(base_urls.notes(spec, replaced, options, is_named=is_named)) if options.app_env else ()
     result = with_sidecar(spec, options, ports)
     resets = upgrade(pod.spec, result, keep=keep) if earlier else []
+    tips = advice(result, options, REDIRECTING_USER if options.redirect else USER)
     pod.replace(result)
     _mark(pod, replaced)
-    return _Change(INJECTED, _summary(options), (*notes, *resets))
+    return _Change(INJECTED, _summary(options), (*notes, *resets, *tips))
 
 
-def _ports(pod: Pod, *, keep: bool) -> tuple[int, int]:
-    """The sidecar's ports: those that it had, if no application took one of them since, or free ones."""
+def _ports(pod: Pod, first: int | None, *, keep: bool) -> tuple[int, int]:
+    """The sidecar's ports: the given ones, those that it had, if no application took one since, or free ones."""
     before, sidecar = pod.taken_ports, sidecar_of(pod.spec)
-    if keep and sidecar and not set(ports_of(sidecar)) & {*before, *declared_ports(pod.spec)}:
+    if first is None and keep and sidecar and not set(ports_of(sidecar)) & {*before, *used_ports(pod.spec)}:
         return ports_of(sidecar)
-    return free_ports(pod.spec, before)
+    return free_ports(pod.spec, before, first)
 
 
 def _mark(pod: Pod, replaced: base_urls.Entries) -> None:
@@ -169,8 +171,10 @@ def _mark(pod: Pod, replaced: base_urls.Entries) -> None:
 
 def _summary(options: Options) -> str:
     switches = [name for name, on in (("app-env", options.app_env), ("redirect", options.redirect)) if on]
-    named = [f"{name} {value}" for name, value in (("secret", options.secret), ("policies", options.policies)) if value]
-    return ", ".join([options.image, f"upstream {options.upstream}", *named, *switches])
+    mounted = (("secret", options.secret), ("policies", options.policies), ("config-map", options.config_map))
+    named = [f"{name} {value}" for name, value in mounted if value]
+    settings = [f"{key}={value}" for key, value in options.settings]
+    return ", ".join([options.image, f"upstream {options.upstream}", *named, *switches, *settings])
 
 
 def _uninjected(document: Object, paths: Mapping[str, str]) -> tuple[Object, _Change]:

@@ -5,14 +5,15 @@ The container equals the one in `k8s/base`, which gives the reason for every val
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from copy import deepcopy
 from urllib.parse import urlsplit
 
 from sidecar.errors import InjectError
 from sidecar.kubernetes.base_urls import point
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.spec import NAME, OURS, PORTS, REDIRECT, Spec, applications, containers, items, sidecar_of
+from sidecar.kubernetes.pod_settings import variable
+from sidecar.kubernetes.spec import NAME, OURS, PORTS, REDIRECT, Spec, applications, items, sidecar_of, used_ports
 
 USER = 65532
 REDIRECTING_USER = 61532
@@ -20,6 +21,8 @@ REDIRECTING_USER = 61532
 GRACE = 90
 """Seconds of a pod's termination grace period: more than `drain.timeout`, so that streams may finish."""
 SECRETS, POLICIES, DATA = f"/run/secrets/{NAME}", f"/etc/{NAME}/policies", f"/var/lib/{NAME}"
+CONFIG = f"/etc/{NAME}/config"
+_THREADS = "LAYERS__SEMANTIC__THREADS"
 
 
 def with_sidecar(spec: Spec, options: Options, ports: tuple[int, int] | None = None) -> Spec:
@@ -52,6 +55,8 @@ def _problem(spec: Spec) -> str | None:
     """Why a pod cannot have a sidecar."""
     if spec.get("hostNetwork"):
         return "hostNetwork: its ports would be the node's"
+    if "windows" in {(spec.get("os") or {}).get("name"), (spec.get("nodeSelector") or {}).get("kubernetes.io/os")}:
+        return "the pod is for Windows, and the sidecar's image for Linux"
     occupied = [str(item["name"]) for item in items(spec, "volumes") if is_our_volume(item)]
     return f"the pod has a volume {occupied[0]} of its own" if occupied and not has_sidecar(spec) else None
 
@@ -71,23 +76,23 @@ def has_sidecar(spec: Spec) -> bool:
 
 def is_our_volume(volume: Spec) -> bool:
     """Whether it has the name of one that an injection makes."""
-    return volume.get("name") in {f"{NAME}-{name}" for name in ("data", "secrets", "policies")}
+    return volume.get("name") in {f"{NAME}-{name}" for name in ("data", "secrets", "policies", "config")}
 
 
-def free_ports(spec: Spec, others: Collection[int] = ()) -> tuple[int, int]:
-    """The first pair of ports that the pod's containers leave free. Raises `InjectError` if there is none."""
-    occupied = {*declared_ports(spec), *others}
+def free_ports(spec: Spec, others: Collection[int] = (), first: int | None = None) -> tuple[int, int]:
+    """The first pair of ports that the pod's containers leave free, or the pair that begins with `first`.
+
+    Raises `InjectError` if it is not free, or if there is none.
+    """
+    occupied = {*used_ports(spec), *others}
+    if first is not None:
+        if taken := occupied & {first, first + 1}:
+            raise InjectError("the sidecar cannot be injected", [f"port {min(taken)} is another container's"])
+        return first, first + 1
     for pair in PORTS:
         if not occupied & set(pair):
             return pair
     raise InjectError("the sidecar cannot be injected", ["all of its ports are occupied by other containers"])
-
-
-def declared_ports(spec: Spec) -> Iterator[int]:
-    """The ports of all containers that are not the sidecar's."""
-    for item in containers(spec):
-        if item.get("name") not in OURS:
-            yield from (port["containerPort"] for port in items(item, "ports") if "containerPort" in port)
 
 
 def container(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:
@@ -97,10 +102,10 @@ def container(options: Options, ports: tuple[int, int] = PORTS[0]) -> Spec:
         "name": NAME,
         "image": options.image,
         "restartPolicy": "Always",
-        "args": ["serve", "--no-first-key"],
+        "args": ["serve", "--no-first-key", *(["--config", f"{CONFIG}/config.yaml"] if options.config_map else [])],
         "env": _env(options, ports),
         "ports": [{"name": "sidecar-admin", "containerPort": ports[1]}],
-        "startupProbe": _probe("/startup", periodSeconds=1, failureThreshold=60, timeoutSeconds=2),
+        "startupProbe": _probe("/startup", periodSeconds=1, failureThreshold=options.startup, timeoutSeconds=2),
         "livenessProbe": _probe("/health", periodSeconds=10, failureThreshold=3, timeoutSeconds=5),
         "resources": {
             "requests": {"cpu": "250m", "memory": "512Mi", "ephemeral-storage": "64Mi"},
@@ -157,9 +162,12 @@ def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
         plain["POLICIES"] = f"[shipped, {POLICIES}]"
     if ports != PORTS[0]:
         plain["ADMIN__PORT"] = str(ports[1])
+    plain |= {variable(key): value for key, value in options.settings}
+    if _THREADS in plain:
+        return _variables(plain)
     # There is no CPU limit, so threads follow the CPU request, rounded up to whole processors.
     threads = {"resourceFieldRef": {"containerName": NAME, "resource": "requests.cpu"}}
-    return [*_variables(plain), {"name": "SIDECAR__LAYERS__SEMANTIC__THREADS", "valueFrom": threads}]
+    return [*_variables(plain), {"name": f"SIDECAR__{_THREADS}", "valueFrom": threads}]
 
 
 def _listen_variables(options: Options, ports: tuple[int, int]) -> dict[str, str]:
@@ -189,6 +197,8 @@ def _mounts(options: Options) -> list[Spec]:
         mounts.append({"name": f"{NAME}-secrets", "mountPath": SECRETS, "readOnly": True})
     if options.policies:
         mounts.append({"name": f"{NAME}-policies", "mountPath": POLICIES, "readOnly": True})
+    if options.config_map:
+        mounts.append({"name": f"{NAME}-config", "mountPath": CONFIG, "readOnly": True})
     return mounts
 
 
@@ -199,4 +209,6 @@ def volumes(options: Options) -> list[Spec]:
         mounted.append({"name": f"{NAME}-secrets", "secret": {"secretName": options.secret}})
     if options.policies:
         mounted.append({"name": f"{NAME}-policies", "configMap": {"name": options.policies}})
+    if options.config_map:
+        mounted.append({"name": f"{NAME}-config", "configMap": {"name": options.config_map}})
     return mounted

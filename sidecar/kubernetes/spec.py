@@ -12,6 +12,8 @@ NAME, REDIRECT = "prompt-sidecar", "prompt-sidecar-redirect"
 OURS = {NAME, REDIRECT}
 PORTS = ((8080, 8081), (18080, 18081), (28080, 28081))
 """Pairs of ports, data and admin: the first pair that no container of the pod uses is taken."""
+PORT_VARIABLES = {"PORT", "APP_PORT", "HTTP_PORT", "LISTEN_PORT", "SERVER_PORT", "UVICORN_PORT"}
+"""Variables that frameworks and platforms take the port to listen on from."""
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 Spec = dict[str, Any]
 
@@ -71,3 +73,21 @@ def data_ports(spec: Spec) -> set[int]:
     """The data port of the pod's sidecar; empty without one."""
     sidecar = sidecar_of(spec)
     return {ports_of(sidecar)[0]} if sidecar else set()
+
+
+def used_ports(spec: Spec) -> Iterator[int]:
+    """The ports on which the other containers listen, as far as it shows: declared, probed or in a variable."""
+    for item in containers(spec):
+        if item.get("name") not in OURS:
+            yield from (port["containerPort"] for port in items(item, "ports") if "containerPort" in port)
+            yield from _probed_ports(item)
+            values = (value_of(item, name) or "" for name in PORT_VARIABLES)
+            yield from (int(value) for value in values if value.isdecimal() and len(value) < 6)
+
+
+def _probed_ports(item: Spec) -> Iterator[int]:
+    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+        probe = item.get(name)
+        checks = [probe.get(kind) for kind in ("httpGet", "tcpSocket", "grpc")] if isinstance(probe, dict) else []
+        ports = (str(check.get("port")) for check in checks if isinstance(check, dict))
+        yield from (int(port) for port in ports if port.isdecimal())  # others are names of declared ports

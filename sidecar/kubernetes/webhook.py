@@ -1,20 +1,23 @@
 """The mutating admission webhook: AdmissionReviews over TLS; certificates can be renewed while it runs.
 
-It listens on two ports: reviews over TLS for the API server, and `/health` in plain HTTP for probes.
+It listens on two ports: reviews over TLS for the API server; `/health` for probes and `/metrics` in plain HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from sidecar.errors import ConfigError, SidecarError
-from sidecar.kubernetes.admission_review import answer
+from sidecar.errors import BodyError, ConfigError, SidecarError
+from sidecar.kubernetes.admission_review import answer, facts, read
 from sidecar.kubernetes.objects import Request
 from sidecar.runtime.reload import Reloader
 from sidecar.server.health import health
@@ -24,6 +27,11 @@ from sidecar.util import logs
 BODY_BYTES = 4 * 1024 * 1024
 """Objects in a cluster are at most 1.5 MiB; an update's review contains two."""
 BODY_SECONDS = 10.0
+REGISTRY = CollectorRegistry()
+REVIEWS = Counter("sidecar_webhook_reviews", "Answered AdmissionReviews.", ["outcome"], registry=REGISTRY)
+_OUTCOMES = ("injected", "unchanged", "refused", "malformed")
+for _outcome in _OUTCOMES:
+    REVIEWS.labels(_outcome)
 _log = logs.get("webhook")
 
 
@@ -75,19 +83,38 @@ class Webhook:
         app.router.add_post("/mutate", self._mutate)
         return app
 
-    async def _mutate(self, request: web.Request) -> web.Response:
+    async def _mutate(self, message: web.Request) -> web.Response:
         async with asyncio.timeout(BODY_SECONDS):
-            raw = await request.read()
-        review = answer(raw, self._terms, own_namespace=self._namespace)
+            raw = await message.read()
+        with _counted_if_malformed():
+            request = read(raw)
+        review = answer(request, self._terms, own_namespace=self._namespace)
         response = review["response"]
-        _log.info("review_answered", allowed=response["allowed"], patched="patch" in response)
+        outcome = "injected" if "patch" in response else "unchanged" if response["allowed"] else "refused"
+        REVIEWS.labels(outcome).inc()
+        write = _log.info if response["allowed"] else _log.warning
+        write("review_answered", outcome=outcome, **facts(request, response))
         return web.json_response(review)
+
+
+@contextmanager
+def _counted_if_malformed() -> Iterator[None]:
+    try:
+        yield
+    except BodyError:
+        REVIEWS.labels("malformed").inc()
+        raise
 
 
 def _probes() -> web.Application:
     app = web.Application()
     app.router.add_get("/health", health)
+    app.router.add_get("/metrics", _metrics)
     return app
+
+
+async def _metrics(_: web.Request) -> web.Response:
+    return web.Response(body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 def _context() -> ssl.SSLContext:

@@ -56,6 +56,8 @@ JUDGE_CALLS = _counter("sidecar_judge_calls_total", "Scans that asked the judge,
 JUDGE_REQUESTS = _counter("sidecar_judge_requests_total", "HTTP requests to the judge, controls and retries included.")
 JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens used, as reported by the judge or estimated.")
 SHADOW = _counter("sidecar_shadow_total", "Decisions compared with a shadow policy set, by outcome.", ("outcome",))
+ALERTS = _counter("sidecar_alerts_total", "Alerts for the webhook, by outcome.", ("alert", "outcome"))
+SINK_EVENTS = _counter("sidecar_sink_events_total", "Decisions for further receivers, by outcome.", ("sink", "outcome"))
 CACHE = _counter("sidecar_cache_total", "Lookups of cached scan results.", ("cache", "outcome"))
 
 SCAN_SECONDS = Histogram("sidecar_scan_seconds", "Time of one scan.", ("door",), buckets=_BUCKETS, registry=REGISTRY)
@@ -115,6 +117,8 @@ _SERIES: tuple[tuple[Counter | Histogram, tuple[Iterable[str], ...]], ...] = (
     (JUDGE_CALLS, (("answered", "cached", *_JUDGE_CAUSES),)),
     (SHADOW, (("agreed", "disagreed", "failed", "dropped"),)),
     (CACHE, (("rules", "semantic", "judge"), ("hit", "miss"))),
+    (ALERTS, (("block_spike", "degraded", "fail_open", "budget_spent", "log_full"), ("sent", "failed", "dropped"))),
+    (SINK_EVENTS, (("splunk", "syslog"), ("sent", "rejected", "dropped"))),
     (CACHE, (("redis",), ("failed", "forged"))),
 )
 """The label values of each family. They exist from the start: a series that begins with its first event has no rate."""

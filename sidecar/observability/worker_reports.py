@@ -75,6 +75,11 @@ class WorkerReports:
         degraded = dict.fromkeys(problem for status in running for problem in status.degraded)
         return Status(list(problems), [*degraded, *missing])
 
+    @property
+    def is_any_running(self) -> bool:
+        """Whether some worker accepts connections."""
+        return any(report.is_running for report in self._all().values())
+
     def metrics(self) -> bytes:
         """The series of all workers in Prometheus' text format."""
         if not (reports := self._all()):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -22,6 +23,7 @@ from sidecar.config import Settings
 from sidecar.dashboard import Dashboard, Dependencies
 from sidecar.dashboard.guard import allowed_hosts
 from sidecar.decision_log import DecisionLog
+from sidecar.decision_log.sink import Sink
 from sidecar.errors import ConfigError
 from sidecar.limits import MemoryBudget, container_memory
 from sidecar.observability import tracing
@@ -29,6 +31,7 @@ from sidecar.observability.dependencies import PROBE_INTERVAL, Health, dependenc
 from sidecar.observability.metrics import POLICY
 from sidecar.observability.worker_reports import REPORT_INTERVAL, WorkerReports
 from sidecar.policy import Policy
+from sidecar.runtime import outbound
 from sidecar.runtime.builder import ServerContext
 from sidecar.runtime.reload import Reloader, reloadable, watched_files
 from sidecar.runtime.snapshot import SharedResources, Snapshot
@@ -118,6 +121,8 @@ class Sidecar:
         self._drained = asyncio.get_running_loop().time() + self.settings.drain.timeout
         _log.info("drain_started", timeout=self.settings.drain.timeout)
         await self._stack.aclose()
+        late = asyncio.get_running_loop().time() > self._drained
+        _log.info("drain_ended", cut_short=late)
 
     async def _start(self) -> None:
         settings, stack = self.settings, self._stack
@@ -134,7 +139,8 @@ class Sidecar:
         stack.push_async_callback(self.keyring.close)
         limiter = await limits.open(settings.limits.url)
         stack.push_async_callback(limiter.close)
-        decision_log = DecisionLog(self.store, settings.store, settings.log)
+        sinks = await stack.enter_async_context(outbound.sinks(settings.sinks))
+        decision_log = DecisionLog(self.store, settings.store, settings.log, sinks)
         await decision_log.start()
         stack.push_async_callback(decision_log.close)
         exceptions = RuleExceptions(self.store)
@@ -148,6 +154,8 @@ class Sidecar:
         stack.push_async_callback(self._reloader.close)
         self._readiness = self._make_readiness(decision_log)
         self._watch_dependencies()
+        problems = partial(self._trouble, decision_log, sinks)
+        await stack.enter_async_context(outbound.alerts(settings, problems, decision_log))
         await self._report_to_workers()
         await self._listen(self._data_app(), self._admin_app(limiter, exceptions))
         self._readiness.publish()
@@ -256,6 +264,13 @@ class Sidecar:
     def _degradations(self) -> list[str]:
         found = (self._reloader.state.rejected, self._shared.decision_log.problem)
         return [*self._current.degraded, *self._health.problems(), *(problem for problem in found if problem)]
+
+    def _trouble(self, decision_log: DecisionLog, sinks: Sequence[Sink]) -> list[str]:
+        """What an alert reports: whatever `/ready` has, but a start or a drain, which are meant."""
+        if self._state != "serving":
+            return []
+        waiting = [sink.problem for sink in sinks if sink.problem]
+        return [*self._problems(decision_log), *self._degradations(), *waiting]
 
     def _dependencies(self) -> tuple[tuple[str, Dependency], ...]:
         shared = dependencies(("store", self.store), ("redis", self._shared.limiter))

@@ -17,6 +17,8 @@ from sidecar.config import Settings, Upstream
 from sidecar.errors import ProblemsError, SidecarError
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.observability import tracing
+from sidecar.observability.alert_webhook import read_url
+from sidecar.runtime import outbound
 from sidecar.runtime.builder import Scanner
 from sidecar.scan import cache
 from sidecar.storage import Store
@@ -29,7 +31,7 @@ Probe = tuple[str, Callable[[], Awaitable[str | None]]]
 
 async def problems(settings: Settings) -> list[str]:
     """Everything that a start would refuse beside policies and models."""
-    checks = (_pepper, _upstreams, _limits, _cache, _vocabularies, _telemetry, _extras, _store_file)
+    checks = (_outbound, _pepper, _upstreams, _limits, _cache, _vocabularies, _telemetry, _extras, _store_file)
     return [problem for check in checks for problem in await _problems_of(check, settings)]
 
 
@@ -42,6 +44,13 @@ async def _problems_of(check: Callable[[Settings], Awaitable[None]], settings: S
     except SidecarError as error:
         return [str(error)]
     return []
+
+
+async def _outbound(settings: Settings) -> None:
+    if settings.alerts.enabled:
+        read_url(settings.alerts)
+    async with outbound.sinks(settings.sinks):
+        pass
 
 
 async def _pepper(settings: Settings) -> None:

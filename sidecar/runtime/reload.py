@@ -33,7 +33,7 @@ PAUSE = 0.25
 MAX_FILES = 1_000
 """Files of one folder that are watched."""
 RESTART_ONLY = (
-    *("listen", "admin", "store", "log", "telemetry", "drain"),
+    *("listen", "admin", "store", "log", "telemetry", "alerts", "sinks", "drain"),
     *("limits.url", "limits.header_timeout", "limits.connections"),
     *("auth.cache", "auth.stale_grace", "auth.pepper_file"),
 )
@@ -122,7 +122,7 @@ class Reloader:
         """The reasons are only logged: `/ready` is served without authentication."""
         self.state = State(self.state.generation, f"the last reload was rejected: {problems} problem(s), see the log")
         RELOADS.labels("rejected").inc()
-        _log.error("reload_rejected", generation=self.state.generation, reason=reason)
+        _log.error("reload_rejected", generation=self.state.generation, reason=" ".join(reason.split()))
 
 
 def watched_files(settings: Settings, config_file: Path | None, environ: Mapping[str, str] = os.environ) -> list[Path]:

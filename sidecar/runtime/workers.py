@@ -22,8 +22,6 @@ LONGEST_PAUSE = 10.0
 STEADY = 30.0
 MISCONFIGURED = 2
 """Exit code of a worker whose configuration is wrong: if no other worker serves, all stop."""
-UNAVAILABLE = 75
-"""Exit code of a worker that cannot start now (`EX_TEMPFAIL` of sysexits): it is started again, the others go on."""
 _STOP = {signal.SIGTERM, signal.SIGINT}
 _SIGNALS = {*_STOP, signal.SIGHUP, signal.SIGCHLD}
 

@@ -67,6 +67,19 @@ def _one_line_errors(_logger: WrappedLogger, _method: str, event: EventDict) -> 
     return event
 
 
+_worker: list[int] = []
+
+
+def name_worker(number: int) -> None:
+    """Add the number of this worker process to each line from now on."""
+    _worker[:] = [number]
+
+
+def _add_worker(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Tell the lines of several processes apart."""
+    return {**event, "worker": _worker[0]} if _worker and "worker" not in event else event
+
+
 def _json(event: EventDict, **_: object) -> str:
     """Serialize with orjson, which covers nearly everything; fall back to `json`. Other types are logged as `repr`."""
     try:
@@ -86,6 +99,7 @@ def configure(style: Literal["console", "json"], level: str) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _add_worker,
             _one_line_errors,
             _escape,
             renderer,
@@ -96,6 +110,12 @@ def configure(style: Literal["console", "json"], level: str) -> None:
     )
     logging.basicConfig(level=logging.WARNING, handlers=[LibraryHandler()])
     logging.raiseExceptions = False  # a failure to log is not worth a traceback
+
+
+def is_json() -> bool:
+    """Whether lines are JSON now, for one that does not come from a module's logger."""
+    processors = structlog.get_config()["processors"]
+    return structlog.is_configured() and isinstance(processors[-1], structlog.processors.JSONRenderer)
 
 
 def get(name: str) -> structlog.typing.FilteringBoundLogger:

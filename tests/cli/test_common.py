@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from datetime import timedelta
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
+from support import clean_environment
 
 from sidecar.cli.common import Duration, async_command, emit
 from sidecar.errors import ConfigError
@@ -41,3 +46,17 @@ def test_errors_become_exit_codes_and_one_message(argument: str, code: int, mess
     assert outcome.exit_code == code
     assert message in outcome.output
     assert "Traceback" not in outcome.output
+
+
+def test_what_ends_a_command_is_json_where_the_log_is(tmp_path: Path) -> None:
+    """A wrong setting is not lost in a pipeline of JSON: one line, with the single problems."""
+    (tmp_path / "config.yaml").write_text("scan:\n  treshold: 1\nmode: observe\n", "utf-8")
+    environment = {**clean_environment(), "SIDECAR__LOG__FORMAT": "json"}
+    command = [sys.executable, "-m", "sidecar", "serve"]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=250, check=False
+    )
+    (line,) = ended.stderr.splitlines()
+    event = json.loads(line)
+    assert (ended.returncode, event["event"], event["level"]) == (2, "command_failed", "error")
+    assert (len(event["problems"]), "did you mean" in event["problems"][1]) == (2, True)

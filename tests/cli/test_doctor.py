@@ -82,3 +82,14 @@ def test_what_cannot_be_examined_is_one_message(arguments: tuple[str, ...], stdi
     """Exit code 2, no traceback; without kubectl the way to do without."""
     done = doctor(*arguments, stdin=stdin, path="/nowhere")
     assert (done.returncode, words in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
+
+
+def test_a_selector_works_on_files_too(tmp_path: Path) -> None:
+    """Equality, inequality and presence, as kubectl has them; no pod left is an error."""
+    labelled = {"metadata": {"labels": {"app": "shop"}}, **pod(**RUNNING)}
+    (tmp_path / "pods.json").write_text(
+        json.dumps({"kind": "List", "items": [labelled, {"spec": {"containers": [APP]}}]})
+    )
+    for selector in ("app=shop", "app", "app!=db,app=shop", "!tier,app==shop"):
+        assert doctor(str(tmp_path / "pods.json"), "-l", selector).returncode == 0, selector
+    assert "no pods in it with the labels app=db" in doctor(str(tmp_path / "pods.json"), "-l", "app=db").stderr

@@ -132,4 +132,26 @@ def test_a_server_loads_nothing_of_them() -> None:
     """The command line has the commands; their modules are imported when one of them runs."""
     code = "import sys, sidecar.cli.main; print(*sorted(name for name in sys.modules if 'sidecar.kubernetes.' in name))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
-    assert loaded.stdout.split() == ["sidecar.kubernetes.options"]
+    assert loaded.stdout.split() == ["sidecar.kubernetes.options", "sidecar.kubernetes.pod_settings"]
+
+
+def test_a_pod_begins_in_monitor_mode_and_an_upgrade_keeps_it() -> None:
+    """Settings of the first injection stay, those given now replace them, and are named."""
+    options = (
+        "--mode",
+        "monitor",
+        "--set",
+        "scan.threshold=0.7",
+        "--config-map",
+        "settings",
+        "--startup-seconds",
+        "300",
+    )
+    first = run("inject", *options, stdin=yaml.safe_dump(workload("Job"))).stdout
+    assert all(text in first for text in ("value: monitor", "config.yaml", "failureThreshold: 300"))
+    upgraded = run("inject", "--image", "x:2", stdin=first)
+    assert upgraded.stdout == first.replace("prompt-sidecar:0.1.0", "x:2")
+    enforced = run("inject", "--mode", "enforce", stdin=upgraded.stdout)
+    assert ("value: enforce" in enforced.stdout, "value: monitor" in enforced.stdout) == (True, False)
+    assert "scan.threshold" not in run("inject", "--set", "mode=observe", stdin=first).stdout
+    assert "SIDECAR__MODE" in run("inject", "--set", "mode=observe", stdin=first).stderr

@@ -19,7 +19,10 @@ from sidecar.policy import shipped_folder
         ({"failure": {"all": "allow"}}, "failure.all"),
         ({"failure": {"input": {"malformed": "allow"}}}, "malformed"),
         ({"failure": {"unknown_route": "allow"}}, "unknown_route"),
-        ({"upstream": {"url": "https://x", "api_key_file": "/run/key"}}, "auth.inline"),
+        (
+            {"upstream": {"url": "https://x", "api_key_file": "/run/key"}, "listen": {"host": "192.0.2.1"}},
+            "auth.inline",
+        ),
         ({"policies": ["mine"]}, "shipped"),
         ({"auth": {"cache": "60s"}}, "at most 5s"),
         ({"layers": {"rules": {"enabled": False}, "semantic": {"enabled": False}}}, "nothing can be scanned"),

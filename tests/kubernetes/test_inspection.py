@@ -78,3 +78,62 @@ def test_settings_that_do_not_protect_are_said() -> None:
     del sidecar["restartPolicy"]
     for words in ("monitor", "echoes prompts", "mounts no Secret", "declares 8080", "restartPolicy"):
         assert words in texts(one)
+
+
+def test_the_secret_is_known_by_the_mount_and_not_by_a_name() -> None:
+    """Under any volume's name, and from a projected volume; a folder that is not mounted is none."""
+    one = pod(**RUNNING)
+    sidecar = one["spec"]["initContainers"][0]
+    mount = next(entry for entry in sidecar["volumeMounts"] if "secrets" in entry["mountPath"])
+    mount["name"] = "keys"
+    one["spec"]["volumes"] = [{"name": "keys", "secret": {"secretName": "other"}}]
+    assert any("from the Secret other" in finding.text for finding in inspect(one))
+    one["spec"]["volumes"] = [{"name": "keys", "projected": {}}]
+    assert texts(one) == ""
+    one["spec"]["volumes"] = [{"name": "keys", "emptyDir": {}}]
+    assert "mounts no Secret" in texts(one)
+
+
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_a_pod_that_opted_out_is_skipped(place: str) -> None:
+    """So a namespace with a database can be without an error."""
+    one = {"metadata": {place: {"prompt-sidecar/inject": "false"}}, "spec": {"containers": [APP]}}
+    assert levels(one) == {"skipped"}
+
+
+def test_the_webhook_is_skipped() -> None:
+    """It sends no prompts."""
+    container = {"name": "webhook", "image": "prompt-sidecar:1", "args": ["webhook", "--app-env"]}
+    assert levels({"spec": {"containers": [container]}}) == {"skipped"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("SIDECAR__FAILURE__ALL", "allow", "failure.all is allow"),
+        ("SIDECAR__FAILURE__RULES", "skip", "failure.rules is skip"),
+        ("SIDECAR__FAILURE", "{overload: allow}", "failure is {overload: allow}"),
+        ("SIDECAR__FAILURE__ALL", "block", ""),
+        ("SIDECAR__LAYERS__RULES__ENABLED", "false", "the layer rules is off"),
+    ],
+)
+def test_a_setting_that_opens_the_sidecar_is_said(variable: str, value: str, words: str) -> None:
+    """Fail open is a decision that an auditor must see."""
+    one = pod(**RUNNING)
+    one["spec"]["initContainers"][0]["env"].append({"name": variable, "value": value})
+    assert words in texts(one)
+    assert bool(texts(one)) == bool(words)
+
+
+def test_a_short_grace_period_is_said() -> None:
+    """The application's own, kept or set by hand, may be less than the drain needs."""
+    one = pod(**RUNNING)
+    one["spec"]["terminationGracePeriodSeconds"] = 30
+    assert "terminationGracePeriodSeconds is 30" in texts(one)
+
+
+def test_settings_elsewhere_are_said() -> None:
+    """A file of settings and envFrom are not seen."""
+    one = pod(**RUNNING)
+    one["spec"]["initContainers"][0]["args"] += ["--config", "/etc/c.yaml"]
+    assert "not seen from here" in texts(one)

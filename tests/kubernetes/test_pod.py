@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.errors import InjectError
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.pod import REDIRECTING_USER, container, with_sidecar
+from sidecar.kubernetes.pod import REDIRECTING_USER, container, free_ports, with_sidecar
 from sidecar.kubernetes.spec import REDIRECT
 
 
@@ -109,3 +109,46 @@ def test_a_volume_of_the_application_is_not_replaced() -> None:
         with_sidecar(own, Options())
     once = with_sidecar(spec(), Options())
     assert with_sidecar(once, Options()) == once
+
+
+@pytest.mark.parametrize(
+    "app",
+    [
+        {"readinessProbe": {"httpGet": {"path": "/", "port": 8080}}},
+        {"livenessProbe": {"tcpSocket": {"port": "8081"}}},
+        {"env": [{"name": "PORT", "value": "8080"}]},
+    ],
+)
+def test_a_port_that_is_probed_or_in_a_variable_is_taken(app: dict[str, Any]) -> None:
+    """Kubernetes does not ask for `ports`."""
+    pod = with_sidecar({"containers": [{"name": "app", **app}]}, Options())
+    assert {"name": "SIDECAR__LISTEN__PORT", "value": "18080"} in pod["initContainers"][0]["env"]
+
+
+def test_the_operator_may_choose_the_port() -> None:
+    """The next one is the admin port; one that is taken is refused."""
+    sidecar = with_sidecar(spec(8080), Options(app_env=True), free_ports(spec(8080), first=9000))
+    assert sidecar["containers"][0]["env"] == [{"name": "OPENAI_BASE_URL", "value": "http://127.0.0.1:9000/v1"}]
+    with pytest.raises(InjectError, match="port 9001 is another container's"):
+        free_ports(spec(9001), first=9000)
+
+
+def test_settings_and_a_file_of_settings_reach_the_sidecar() -> None:
+    """As variables, over what an injection sets by itself, and as a mounted folder; threads are set once."""
+    settings = (("mode", "monitor"), ("log.retention", "7d"), ("layers.semantic.threads", "2"))
+    pod = with_sidecar(spec(), Options(config_map="settings", settings=settings, startup=300))
+    sidecar = pod["initContainers"][0]
+    values = {entry["name"]: entry.get("value") for entry in sidecar["env"]}
+    assert (values["SIDECAR__MODE"], values["SIDECAR__LOG__RETENTION"]) == ("monitor", "7d")
+    assert [entry for entry in sidecar["env"] if "THREADS" in entry["name"]] == [
+        {"name": "SIDECAR__LAYERS__SEMANTIC__THREADS", "value": "2"}
+    ]
+    assert sidecar["args"][-2:] == ["--config", "/etc/prompt-sidecar/config/config.yaml"]
+    assert {"name": "prompt-sidecar-config", "configMap": {"name": "settings"}} in pod["volumes"]
+    assert sidecar["startupProbe"]["failureThreshold"] == 300
+
+
+def test_a_pod_for_windows_is_refused() -> None:
+    """The image is for Linux."""
+    with pytest.raises(InjectError, match="Windows"):
+        with_sidecar(spec(nodeSelector={"kubernetes.io/os": "windows"}), Options())

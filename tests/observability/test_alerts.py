@@ -49,6 +49,10 @@ HEALTHY: dict[str, str] = {
     f'sidecar_policy_info{{{A},revision="r1"}}': "1x2000",
     f'sidecar_policy_info{{{B},revision="r1"}}': "1x600 _x20 1x1400",
     f'sidecar_policy_info{{{B},revision="r2"}}': "_x600 1x10 stale",
+    # Another team, with rules of its own.
+    'sidecar_policy_info{job="shop",namespace="team",pod="shop-1",instance="c",revision="own"}': "1x2000",
+    'up{job="prompt-sidecar-webhook",instance="w"}': "1x600 0 1x1400",
+    'up{job="prompt-sidecar-webhook",instance="v"}': "1x2000",
 }
 """Two instances over 33 hours, a value a minute: short faults, a rollout, a few errors in a hundred."""
 
@@ -68,13 +72,16 @@ def down(name: str) -> dict[str, str | None]:
     return {f'sidecar_dependency_up{{{A},dependency="{name}"}}': "1x10 0x200"}
 
 
-ON_A = {"instance": "a"}
+ON_A = {"job": "proxy", "instance": "a"}
+OF_PROXY = {"job": "proxy"}
+POD = 'job="shop",namespace="team",pod="shop-1",instance="10.0.0.1:8081"'
+ON_POD = {"job": "shop", "namespace": "team", "pod": "shop-1", "instance": "10.0.0.1:8081"}
 TROUBLES = (
     Trouble("SidecarNotReady", {f"sidecar_ready{{{A}}}": "1x10 0x200"}, "13m", ON_A),
     Trouble(
         "SidecarGone",
         {f"up{{{A}}}": "1x10 0x200", f'sidecar_build_info{{{A},version="1"}}': "1x10 stale"},
-        labels={"instance": "a", "job": "proxy"},
+        labels=ON_A,
     ),
     Trouble("SidecarGone", dict.fromkeys(HEALTHY)),
     Trouble("SidecarWorkersMissing", {f"sidecar_workers_missing{{{A}}}": "0x10 1x200"}, "17m", ON_A),
@@ -87,7 +94,7 @@ TROUBLES = (
         "SidecarForwardsUnscanned",
         {f'sidecar_unscanned_forward_total{{{A},cause="media"}}': "0x10 1+1x200"},
         "20m",
-        {"cause": "media"},
+        OF_PROXY | {"cause": "media"},
     ),
     # A wrong key: six calls an hour, all of them fail.
     Trouble(
@@ -97,13 +104,13 @@ TROUBLES = (
             f'sidecar_layer_seconds_count{{{A},layer="llm_judge"}}': "0+0.1x300",
         },
         "120m",
-        {"layer": "llm_judge"},
+        OF_PROXY | {"layer": "llm_judge"},
     ),
     Trouble(
         "SidecarScansSlow",
         {f'sidecar_scan_seconds_bucket{{{A},door="inline",le="+Inf"}}': "0+70x200"}
         | {f'sidecar_scan_seconds_bucket{{{A},door="inline",le="10.0"}}': "0+70x200"},
-        labels={"door": "inline"},
+        labels=OF_PROXY | {"door": "inline"},
     ),
     # The store is away: 0.83 refusals a second, as many as requests.
     Trouble(
@@ -113,23 +120,48 @@ TROUBLES = (
             f'sidecar_decisions_total{{{A},door="inline",action="allow"}}': "0x200",
         },
         "15m",
+        ON_A,
     ),
-    Trouble("SidecarUpstreamFails", {f'sidecar_refused_total{{{A},door="inline",status="504"}}': "0+6x200"}, "20m"),
+    Trouble(
+        "SidecarUpstreamFails", {f'sidecar_refused_total{{{A},door="inline",status="504"}}': "0+6x200"}, "20m", ON_A
+    ),
+    # One pod of a fleet whose upstream is away, while all others are well.
+    Trouble(
+        "SidecarUpstreamFails",
+        {
+            f'sidecar_refused_total{{{POD},door="inline",status="502"}}': "0+6x200",
+            f'sidecar_decisions_total{{{POD},door="inline",action="allow"}}': "0+6x200",
+        },
+        "20m",
+        ON_POD,
+    ),
+    Trouble("SidecarNotReady", {f"sidecar_ready{{{POD}}}": "1x10 0x200"}, "13m", ON_POD),
+    Trouble(
+        "SidecarWebhookAway",
+        {
+            'up{job="prompt-sidecar-webhook",instance="w"}': "1x10 0x200",
+            'up{job="prompt-sidecar-webhook",instance="v"}': None,
+        },
+        "20m",
+        {"job": "prompt-sidecar-webhook"},
+    ),
     Trouble(
         "SidecarBlocksUnusuallyMuch",
         {f'sidecar_decisions_total{{{A},door="inline",action="block"}}': "0+1x1000 1010+10x100"},
         "1030m",
+        OF_PROXY,
     ),
-    Trouble("SidecarLosesDecisions", {f"sidecar_log_dropped_total{{{A}}}": "0x10 1+1x200"}, "20m"),
-    Trouble("SidecarLimitsAlone", {f"sidecar_limits_local_total{{{A}}}": "0x10 1+1x200"}, "20m"),
+    Trouble("SidecarLosesDecisions", {f"sidecar_log_dropped_total{{{A}}}": "0x10 1+1x200"}, "20m", ON_A),
+    Trouble("SidecarLimitsAlone", {f"sidecar_limits_local_total{{{A}}}": "0x10 1+1x200"}, "20m", OF_PROXY),
     Trouble(
         "SidecarJudgeBudgetSpent",
         {f'sidecar_judge_budget_left_ratio{{{A},budget="calls"}}': "0.01 0.06 " * 60},
-        labels={"budget": "calls"},
+        labels=OF_PROXY | {"budget": "calls"},
     ),
     Trouble(
         "SidecarPoliciesDiffer",
         {f'sidecar_policy_info{{{B},revision="r1"}}': None, f'sidecar_policy_info{{{B},revision="r2"}}': "1x200"},
+        labels=OF_PROXY,
     ),
 )
 
@@ -140,14 +172,18 @@ def group(series: dict[str, str], expected: list[dict[str, Any]]) -> dict[str, A
     return {"interval": "1m", "input_series": inputs, "alert_rule_test": expected}
 
 
+def rendered(text: str, labels: dict[str, str]) -> str:
+    """A text as Prometheus fills it in: parts on a label that is absent are left out."""
+    block = r"\{\{ with \$labels\.(\w+) \}\}(.*?)\{\{ end \}\}"
+    text = re.sub(block, lambda m: m[2].replace("{{ . }}", labels[m[1]]) if m[1] in labels else "", text)
+    return re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda match: labels[match[1]], text)
+
+
 def firing(trouble: Trouble) -> dict[str, Any]:
     """The expectation of one alert with its labels and texts."""
     rule = RULES[trouble.alert]
     labels = trouble.labels | rule["labels"]
-    texts = {
-        name: re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda match: labels[match[1]], text)
-        for name, text in rule["annotations"].items()
-    }
+    texts = {name: rendered(text, labels) for name, text in rule["annotations"].items()}
     alerts = [{"exp_labels": labels, "exp_annotations": texts}]
     return {"eval_time": trouble.at, "alertname": trouble.alert, "exp_alerts": alerts}
 

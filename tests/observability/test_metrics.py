@@ -30,7 +30,7 @@ LABELS = {
     name: set(collector._labelnames)  # type: ignore[attr-defined]
     for name, collector in REGISTRY._names_to_collectors.items()
 }
-COMMON_LABELS = {"instance", "job", "le"}
+COMMON_LABELS = {"instance", "job", "le", "namespace", "pod"}
 GRAFANA = """
 import json, sys
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -160,7 +160,7 @@ def test_the_dashboard_can_be_imported_by_grafana() -> None:
         assert panel["targets"]
         assert panel["datasource"]["uid"] == "${source}"
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
-    assert {variable["name"] for variable in board["templating"]["list"]} == {"source", "instance"}
+    assert {variable["name"] for variable in board["templating"]["list"]} == {"source", "namespace", "job", "instance"}
 
 
 def differences(original: Any, returned: Any, place: str = "") -> Iterator[str]:

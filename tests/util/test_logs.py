@@ -58,3 +58,10 @@ def test_library_logs_are_one_line_without_exception_text_or_repeats() -> None:
     assert process.stderr.splitlines()[-1] == "ERROR asyncio Something else 7"
     assert set(process.stderr.splitlines()[:-1]) == {"ERROR asyncio Fatal error on transport ValueError"}
     assert len(process.stderr.splitlines()) < 20
+
+
+def test_a_workers_lines_have_its_number() -> None:
+    """Several processes write to one stream; a line that names a worker itself keeps that one."""
+    script = SCRIPT.replace("log.debug", "logs.name_worker(3)\nlog.debug") + 'log.info("worker_died", worker=1)\n'
+    process = subprocess.run([sys.executable, "-c", script, "json"], capture_output=True, check=True, text=True)
+    assert [json.loads(line)["worker"] for line in process.stderr.splitlines()] == [3, 1]

@@ -1,0 +1,45 @@
+"""What an operator should know of a pod into which the sidecar was injected, beside what was changed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.kubernetes.bypass import BASE, OTHER_BASES
+from sidecar.kubernetes.options import Options
+from sidecar.kubernetes.spec import Spec, applications, items, leads_to, value_of
+
+_SDK_KEY = "OPENAI_API_KEY"
+_NEEDED = "OpenAI's SDKs do not start without one; any value will do, the sidecar sends its own"
+
+
+def advice(spec: Spec, options: Options, user: int) -> Iterator[str]:
+    """A line each, on the pod as it is after the injection. `user`: the sidecar's."""
+    for app in applications(spec):
+        name, env = str(app.get("name") or "the container"), items(app, "env")
+        for entry in env if options.app_env else []:
+            if entry.get("name") in OTHER_BASES and not leads_to(entry.get("value"), _ports(app)):
+                value = entry.get("value", "a value from elsewhere")
+                yield f"{name}: {entry['name']} stays {value}; prompts sent there bypass the sidecar"
+        if _needs_key(app, options):
+            yield f"{name}: has no {_SDK_KEY}; {_NEEDED}"
+    if spec.get("shareProcessNamespace") and _shares_user(spec, user):
+        yield f"shareProcessNamespace: an application runs as user {user} like the sidecar, and can read its memory"
+    if dict(options.settings).get("mode") == "monitor":
+        yield "mode: monitor: everything is forwarded, and the log says what would have been refused"
+
+
+def _ports(app: Spec) -> set[int]:
+    """The sidecar's port, where the application is led to it."""
+    base = value_of(app, BASE) or ""
+    port = base.removesuffix("/v1").rpartition(":")[2]
+    return {int(port)} if port.isdigit() else set()
+
+
+def _needs_key(app: Spec, options: Options) -> bool:
+    has_key = any(entry.get("name") == _SDK_KEY for entry in items(app, "env"))
+    return bool(options.app_env and options.secret and not has_key and not app.get("envFrom"))
+
+
+def _shares_user(spec: Spec, user: int) -> bool:
+    users = [(item.get("securityContext") or {}).get("runAsUser") for item in [spec, *applications(spec)]]
+    return user in users

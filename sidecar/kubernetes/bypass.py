@@ -1,0 +1,129 @@
+"""Whether a pod's applications send their prompts to a sidecar or to the gateway, and how they could bypass it.
+
+Read from their variables, which clients of model APIs take base URLs and keys from. Sources of variables
+(`envFrom`) and Secrets are not read, only named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from sidecar.kubernetes.spec import NAME, applications, base_url, items, leads_to, value_of
+
+Object = dict[str, Any]
+BASE = "OPENAI_BASE_URL"
+OTHER_BASES = (
+    "OPENAI_API_BASE",
+    "ANTHROPIC_BASE_URL",
+    "AZURE_OPENAI_ENDPOINT",
+    "AZURE_OPENAI_BASE_URL",
+    "GOOGLE_GEMINI_BASE_URL",
+    "MISTRAL_BASE_URL",
+    "OLLAMA_HOST",
+)
+"""Variables of further clients. Injection sets none: the sidecar has one upstream, their provider may be another."""
+KEYS = (
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "MISTRAL_API_KEY",
+)
+"""Variables of a provider's key that an application beside the sidecar should not have."""
+CLIENT = f"{NAME}/client"
+"""The label of a pod that may reach the gateway, by its network policy."""
+_UNUSED = {None, "", "unused", "none", "x"}
+_KEPT = "has {} itself, so it can reach the provider without the sidecar"
+
+
+class Finding(NamedTuple):
+    """One line of the report: `level` is `ok`, `skipped`, `warning` or `error`."""
+
+    level: str
+    text: str
+
+
+def beside_sidecar(spec: Object, port: int, *, redirected: bool) -> Iterator[Finding]:
+    """The findings on the applications of a pod whose sidecar listens on this port of the pod."""
+    apps = applications(spec)
+    is_any_led = redirected or any(leads_to(value_of(app, BASE), {port}) for app in apps)
+    for app in apps:
+        base = value_of(app, BASE)
+        if leads_to(base, {port}):
+            yield Finding("ok", f"{_name(app)}: {BASE} leads to the sidecar")
+        elif redirected:
+            yield Finding("ok", f"{_name(app)}: its plain HTTP for the model is redirected to the sidecar")
+        else:
+            level = "warning" if is_any_led and base is None else "error"
+            words = f"{BASE} is {base or 'not set'}, not {base_url(port)}: its prompts may bypass the sidecar"
+            yield Finding(level, f"{_name(app)}: {words}")
+        yield from _ways_past(app, {port}, redirected=redirected)
+
+
+def _ways_past(app: Object, ports: Collection[int], *, redirected: bool = False) -> Iterator[Finding]:
+    for name in OTHER_BASES:
+        value = value_of(app, name)
+        if name in _names(app) and not leads_to(value, ports):
+            level = "warning" if redirected and str(value).startswith("http://") else "error"
+            shown = value or "a value from elsewhere (valueFrom)"
+            yield Finding(level, f"{_name(app)}: {name} is {shown}: prompts sent there bypass the sidecar")
+    yield from (Finding("warning", f"{_name(app)}: {_KEPT.format(key)}") for key in KEYS if _has_key(app, key))
+    if sources := [_source(entry) for entry in items(app, "envFrom")]:
+        words = "variables are not seen from here, and may hold a key or another base URL"
+        yield Finding("warning", f"{_name(app)}: envFrom {', '.join(sources)}: its {words}")
+
+
+def of_gateway(labels: Object, spec: Object) -> list[Finding]:
+    """The findings on a pod without a sidecar that uses the gateway; empty if it does not."""
+    apps = applications(spec)
+    is_client = str(labels.get(CLIENT)).lower() == "true"
+    if not any(_leads_to_gateway(value_of(app, BASE), is_client=is_client) for app in apps):
+        return []
+    return list(_gateway_findings(apps, is_client=is_client))
+
+
+def _gateway_findings(apps: list[Object], *, is_client: bool) -> Iterator[Finding]:
+    for app in apps:
+        base = value_of(app, BASE)
+        if _leads_to_gateway(base, is_client=is_client):
+            yield Finding("ok", f"{_name(app)}: {BASE} leads to the gateway, {base}")
+            # OPENAI_API_KEY holds the gateway's own key here.
+            yield from (finding for finding in _ways_past(app, ()) if "has OPENAI_API_KEY" not in finding.text)
+        elif base:
+            words = f"{BASE} is {base}, not the gateway's: its prompts may bypass it"
+            yield Finding("error", f"{_name(app)}: {words}")
+    if not is_client:
+        words = f'without the label {CLIENT}: "true" the shipped network policy keeps it from the gateway'
+        yield Finding("warning", words)
+
+
+def _leads_to_gateway(base: str | None, *, is_client: bool) -> bool:
+    """A Service named as the shipped one; of a labelled client, any Service by plain HTTP or by its full name."""
+    try:
+        parts = urlsplit(base or "")
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    in_cluster = host.endswith((".svc", ".svc.cluster.local")) or (parts.scheme == "http" and host.count(".") <= 1)
+    return bool(host) and (host.split(".")[0] == NAME or (is_client and in_cluster))
+
+
+def _name(app: Object) -> str:
+    return str(app.get("name") or "the container")
+
+
+def _names(app: Object) -> set[object]:
+    return {entry.get("name") for entry in items(app, "env")}
+
+
+def _source(entry: Object) -> str:
+    kind = next((kind for kind in ("configMapRef", "secretRef") if isinstance(entry.get(kind), dict)), None)
+    return f"{kind.removesuffix('Ref')} {entry[kind].get('name')}" if kind else "a source"
+
+
+def _has_key(app: Object, name: str) -> bool:
+    entry = next((entry for entry in items(app, "env") if entry.get("name") == name), None)
+    return entry is not None and ("valueFrom" in entry or entry.get("value") not in _UNUSED)

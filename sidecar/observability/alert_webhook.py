@@ -1,0 +1,120 @@
+"""Sends alerts to a webhook, as JSON of our own form or as Slack's, in the background, with a few attempts each.
+
+The receiver's address is a secret, so no log line, metric or error holds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aiohttp import ClientError, ClientSession, ClientTimeout
+
+from sidecar import __version__, config
+from sidecar.errors import ConfigError
+from sidecar.observability.metrics import ALERTS
+from sidecar.observability.watcher import Alert
+from sidecar.util import json, logs
+from sidecar.util.tasks import Background
+
+ATTEMPTS, FIRST_PAUSE, SECONDS = 4, 1.0, 10.0
+MAX_WAITING = 20
+_ICONS = {"critical": ":red_circle:", "warning": ":large_orange_circle:"}
+_log = logs.get("alerts")
+Body = dict[str, object]
+
+
+class AlertWebhook:
+    """One receiver. `send` never waits; close it at the end."""
+
+    def __init__(self, settings: config.Alerts) -> None:
+        """Raises `ConfigError` if the file with the address cannot be used."""
+        self._settings, self._url = settings, read_url(settings)
+        self._instance = settings.instance or socket.gethostname()
+        self._session = ClientSession(timeout=ClientTimeout(total=SECONDS))
+        self._background, self._waiting = Background(), 0
+
+    def send(self, alert: Alert) -> None:
+        """Send soon. One too many is dropped and counted."""
+        _log.warning("alert_raised", alert=alert.name, state=alert.state, summary=alert.summary)
+        if self._waiting >= MAX_WAITING:
+            ALERTS.labels(alert.name, "dropped").inc()
+            return
+        self._waiting += 1
+        self._background.spawn(self._deliver(alert)).add_done_callback(self._done)
+
+    async def close(self) -> None:
+        """Drop what waits, and close connections."""
+        await self._background.close()
+        await self._session.close()
+
+    def _done(self, _: object) -> None:
+        self._waiting -= 1
+
+    async def _deliver(self, alert: Alert) -> None:
+        body = FORMATS[self._settings.format](alert, self._instance)
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(FIRST_PAUSE * 2**attempt)
+            problem = await self._post(body)
+            if problem is None:
+                ALERTS.labels(alert.name, "sent").inc()
+                return
+        ALERTS.labels(alert.name, "failed").inc()
+        _log.error("alert_not_sent", alert=alert.name, reason=problem)
+
+    async def _post(self, body: Body) -> str | None:
+        """Why it was not taken; None if it was."""
+        headers = {"Content-Type": "application/json", "User-Agent": f"prompt-sidecar/{__version__}"}
+        data = json.dumps(body)
+        try:
+            async with self._session.post(self._url, data=data, headers=headers, allow_redirects=False) as answer:
+                return None if answer.ok and answer.status < 300 else f"HTTP {answer.status}"
+        except (ClientError, TimeoutError, OSError) as error:
+            return type(error).__name__
+
+
+def read_url(settings: config.Alerts) -> str:
+    """The receiver's address. Raises `ConfigError`, without the address in it."""
+    if settings.url is not None:
+        return settings.url
+    try:
+        url = Path(str(settings.url_file)).read_text("utf-8").strip()
+        return config.Alerts(url=url).url or ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise ConfigError("alerts.url_file cannot be read", [f"{settings.url_file}: {reason}"]) from None
+    except ValueError:
+        way = "must hold http://HOST/PATH or https://HOST/PATH"
+        raise ConfigError("alerts.url_file cannot be used", [f"{settings.url_file}: {way}"]) from None
+
+
+def _plain(alert: Alert, instance: str) -> Body:
+    return {
+        "source": "prompt-sidecar",
+        "version": __version__,
+        "instance": instance,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "alert": alert.name,
+        "state": alert.state,
+        "severity": alert.severity,
+        "summary": alert.summary,
+        "details": alert.details,
+    }
+
+
+def _slack(alert: Alert, instance: str) -> Body:
+    icon = ":large_green_circle:" if alert.state == "resolved" else _ICONS[alert.severity]
+    place, words = _escaped(instance), _escaped(alert.summary)
+    return {"text": f"{icon} *prompt-sidecar* {alert.name} ({alert.state}) on {place}: {words}"}
+
+
+def _escaped(text: str) -> str:
+    """Slack's three control characters."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+FORMATS: dict[str, Callable[[Alert, str], Body]] = {"json": _plain, "slack": _slack}

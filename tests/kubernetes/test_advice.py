@@ -1,0 +1,55 @@
+"""Twin of sidecar/kubernetes/advice.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.kubernetes.advice import advice
+from sidecar.kubernetes.options import Options
+from sidecar.kubernetes.pod import USER, with_sidecar
+
+LED = Options(app_env=True, secret="llm")
+
+
+def told(app: dict[str, Any], options: Options = LED, **spec: Any) -> str:
+    """The advice on a pod with this application."""
+    pod = with_sidecar({"containers": [{"name": "a", **app}], **spec}, options)
+    return "; ".join(advice(pod, options, USER))
+
+
+KEY = {"name": "OPENAI_API_KEY", "value": "unused"}
+
+
+@pytest.mark.parametrize(
+    ("app", "words"),
+    [
+        ({}, "a: has no OPENAI_API_KEY; OpenAI's SDKs do not start without one"),
+        ({"envFrom": [{"secretRef": {"name": "x"}}]}, ""),
+        ({"env": [KEY]}, ""),
+        ({"env": [KEY, {"name": "ANTHROPIC_BASE_URL", "value": "https://x"}]}, "ANTHROPIC_BASE_URL stays https://x"),
+        ({"env": [KEY, {"name": "ANTHROPIC_BASE_URL", "value": "http://127.0.0.1:8080"}]}, ""),
+    ],
+)
+def test_what_an_application_still_needs_is_said(app: dict[str, Any], words: str) -> None:
+    """A key for its SDK, and the other clients' base URLs, which stay."""
+    assert words in told(app)
+    assert bool(told(app)) == bool(words)
+
+
+def test_nothing_is_said_of_an_application_that_is_not_led_to_the_sidecar() -> None:
+    """Without `app_env` its variables are its own."""
+    assert told({}, Options(secret="llm")) == ""
+
+
+def test_a_shared_user_in_a_shared_process_namespace_is_said() -> None:
+    """The image's user is that of many images."""
+    shared = {"shareProcessNamespace": True, "securityContext": {"runAsUser": USER}}
+    assert "can read its memory" in told({"env": [KEY]}, LED, **shared)
+    assert told({"env": [KEY]}, LED, shareProcessNamespace=True) == ""
+
+
+def test_monitoring_alone_is_said() -> None:
+    """Nobody should take it for protection."""
+    assert "mode: monitor" in told({"env": [KEY]}, Options(settings=(("mode", "monitor"),)))

@@ -1,0 +1,103 @@
+"""Twin of sidecar/observability/watcher.py: counters and states move, and what is sent is looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar import config
+from sidecar.observability.metrics import DECISIONS, JUDGE_BUDGET, UNSCANNED
+from sidecar.observability.watcher import Alert, Watcher
+
+
+class Process:
+    """What a watcher looks at, and what it sends."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.problems: list[str] = []
+        self.full = 0.0
+        self.sent: list[Alert] = []
+        self.watcher = Watcher(config.Alerts(**settings), lambda: self.problems, self.fullness, self.sent.append)
+
+    async def fullness(self) -> float:
+        """The used share of the log."""
+        return self.full
+
+    async def names(self) -> list[tuple[str, str]]:
+        """What the next look sends."""
+        self.sent.clear()
+        await self.watcher.look()
+        return [(alert.name, alert.state) for alert in self.sent]
+
+
+async def test_a_process_that_is_well_sends_nothing() -> None:
+    """Blocks below the bound, images that pass by default, and allowed requests are nothing to report."""
+    process = Process()
+    DECISIONS.labels("inline", "block").inc(3)
+    UNSCANNED.labels("media").inc(5)
+    assert [await process.names() for _ in range(3)] == [[], [], []]
+
+
+async def test_many_blocks_are_reported_once() -> None:
+    """With their number; the pause keeps the next look quiet."""
+    process = Process(blocks=10)
+    await process.names()
+    DECISIONS.labels("inline", "block").inc(9)
+    assert await process.names() == []
+    DECISIONS.labels("api", "monitor").inc(1)
+    assert await process.names() == [("block_spike", "firing")]
+    assert process.sent[0].details["blocks"] == 10
+    DECISIONS.labels("inline", "block").inc(50)
+    assert await process.names() == []
+
+
+async def test_requests_that_were_forwarded_unscanned_are_reported_by_cause() -> None:
+    """Each time, but for the pause."""
+    process = Process(pause="1s")
+    UNSCANNED.labels("deadline").inc(2)
+    assert await process.names() == [("fail_open", "firing")]
+    assert process.sent[0].details == {"deadline": 2.0}
+    assert await process.names() == []
+
+
+async def test_a_degradation_that_lasts_begins_and_ends() -> None:
+    """One that is gone at the next look is none."""
+    process = Process()
+    process.problems = ["Redis does not answer"]
+    assert await process.names() == []
+    process.problems = []
+    assert await process.names() == []
+    process.problems = ["Redis does not answer"]
+    await process.names()
+    assert await process.names() == [("degraded", "firing")]
+    assert "Redis" in process.sent[0].summary
+    assert await process.names() == []
+    process.problems = []
+    assert await process.names() == [("degraded", "resolved")]
+    assert await process.names() == []
+
+
+async def test_a_spent_budget_and_a_full_log_are_states() -> None:
+    """They are reported at their beginning and at their end."""
+    process = Process()
+    process.full = 0.95
+    JUDGE_BUDGET.labels("calls").set(0.0)
+    try:
+        assert await process.names() == [("budget_spent", "firing"), ("log_full", "firing")]
+        assert "95%" in process.sent[1].summary
+    finally:
+        JUDGE_BUDGET.labels("calls").set(1.0)
+    process.full = 0.2
+    assert await process.names() == [("budget_spent", "resolved"), ("log_full", "resolved")]
+    process.full = 0.95
+    assert await process.names() == [], "within the pause"
+
+
+@pytest.mark.parametrize("name", ["fail_open", "log_full"])
+async def test_only_the_chosen_events_are_sent(name: str) -> None:
+    """`alerts.events` leaves the others out."""
+    process = Process(events=(name,))
+    process.full = 1.0
+    UNSCANNED.labels("all").inc()
+    assert await process.names() == [(name, "firing")]

@@ -1,0 +1,238 @@
+"""Makes the templates of charts/prompt-sidecar from the overlays of k8s/, so that there is one source of every value.
+
+An object of an overlay becomes a template: values that an operator chooses are replaced by expressions, the rest stays.
+With the values of `tests/helm/overlay.yaml` the chart renders to the overlays again; a test compares them.
+
+Usage: python -m tools.chart      needs kubectl
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools import monitoring
+
+ROOT = Path(__file__).parent.parent
+CHART = ROOT / "charts" / "prompt-sidecar"
+HEAD = "{{- /* Written by `python -m tools.chart` from k8s/; do not edit. */ -}}\n"
+NAMESPACE = "{{ .Release.Namespace }}"
+SERVE = "serve, --no-first-key"
+CONFIG = "/etc/prompt-sidecar/config"
+EXTRA_SETTINGS = """{{- range $key, $value := .Values.gateway.settings }}
+- name: SIDECAR__{{ $key | upper | replace "." "__" }}
+  value: {{ $value | toString | quote }}
+{{- end }}
+{{- if .Values.gateway.policies }}
+- name: SIDECAR__POLICIES
+  value: "[shipped, /etc/prompt-sidecar/policies]"
+{{- end }}"""
+MOUNTS = """{{- if .Values.gateway.config }}
+- {name: prompt-sidecar-config, mountPath: /etc/prompt-sidecar/config, readOnly: true}
+{{- end }}
+{{- if .Values.gateway.policies }}
+- {name: prompt-sidecar-policies, mountPath: /etc/prompt-sidecar/policies, readOnly: true}
+{{- end }}"""
+VOLUMES = """{{- if .Values.gateway.config }}
+- {name: prompt-sidecar-config, configMap: {name: prompt-sidecar-config}}
+{{- end }}
+{{- if .Values.gateway.policies }}
+- {name: prompt-sidecar-policies, configMap: {name: prompt-sidecar-policies}}
+{{- end }}"""
+CONFIG_MAPS = """{{- if .Values.gateway.config }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: prompt-sidecar-config}
+data:
+  config.yaml: {{ toJson .Values.gateway.config | quote }}
+{{- end }}
+{{- if .Values.gateway.policies }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: prompt-sidecar-policies}
+data: {{ toJson .Values.gateway.policies }}
+{{- end }}
+"""
+CONDITIONS = {
+    "PodMonitor": ".Values.gateway.podMonitor",
+    "NetworkPolicy": ".Values.gateway.networkPolicy",
+    "Issuer": ".Values.webhook.certManager",
+    "Certificate": ".Values.webhook.certManager",
+}
+"""The value that decides whether an object is made, by its kind; other kinds always are."""
+Object = dict[str, Any]
+
+
+class Template:
+    """One object with expressions in place of values."""
+
+    def __init__(self, document: Object) -> None:
+        self.document = document
+        self._expressions: list[str] = []
+
+    def put(self, holder: Any, key: Any, expression: str) -> None:
+        """Replace a value by an expression, which is one line."""
+        holder[key] = self._token(expression)
+
+    def append(self, items: list[Any], block: str) -> None:
+        """Add a block of lines as the last entry of a list."""
+        items.append(self._token(block))
+
+    def _token(self, expression: str) -> str:
+        self._expressions.append(expression)
+        return f"@{len(self._expressions) - 1}@"
+
+    def text(self) -> str:
+        """The object as a template."""
+        lines = yaml.safe_dump(self.document, sort_keys=False, width=1000).splitlines()
+        return "".join(f"{line}\n" for text in lines for line in self._expanded(text))
+
+    def _expanded(self, line: str) -> Iterator[str]:
+        for number, expression in enumerate(self._expressions):
+            token = f"'@{number}@'"
+            if line.strip() == f"- {token}":
+                indent = line[: len(line) - len(line.lstrip())]
+                yield from (indent + part for part in expression.splitlines())
+                return
+            line = line.replace(token, expression)
+        yield line
+
+
+def overlay(name: str) -> list[Object]:
+    """The objects of an overlay."""
+    command = ["kubectl", "kustomize", str(ROOT / "k8s" / "overlays" / name)]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=100)  # noqa: S603
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def gateway() -> str:
+    """The gateway's template."""
+    return _file("gateway", [_gateway_object(Template(one)) for one in overlay("gateway")], CONFIG_MAPS)
+
+
+def _gateway_object(template: Template) -> str:
+    document = template.document
+    if document["kind"] == "Deployment":
+        pod = document["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        template.put(container, "image", "{{ .Values.image }}")
+        template.put(
+            container,
+            "args",
+            f"[{SERVE}{{{{ if .Values.gateway.config }}}}, --config, {CONFIG}/config.yaml{{{{ end }}}}]",
+        )
+        template.put(container, "resources", "{{ toJson .Values.gateway.resources }}")
+        upstream = next(entry for entry in container["env"] if entry["name"] == "SIDECAR__UPSTREAM__URL")
+        template.put(upstream, "value", "{{ .Values.gateway.upstream | quote }}")
+        for volume in pod["volumes"]:
+            if "secret" in volume:
+                value = "storesSecret" if volume["name"] == "stores" else "secret"
+                template.put(volume["secret"], "secretName", f"{{{{ .Values.gateway.{value} }}}}")
+        template.append(container["env"], EXTRA_SETTINGS)
+        template.append(container["volumeMounts"], MOUNTS)
+        template.append(pod["volumes"], VOLUMES)
+    elif document["kind"] == "HorizontalPodAutoscaler":
+        for name in ("minReplicas", "maxReplicas"):
+            template.put(document["spec"], name, f"{{{{ .Values.gateway.{name} }}}}")
+    elif document["kind"] == "NetworkPolicy":
+        template.append(document["spec"]["egress"], "{{- range .Values.gateway.egress }}\n- {{ toJson . }}\n{{- end }}")
+    return _conditional(template)
+
+
+def webhook() -> str:
+    """The admission webhook's template."""
+    made = [_webhook_object(Template(one)) for one in overlay("injector") if one["kind"] != "Namespace"]
+    return _file("webhook", made)
+
+
+def _webhook_object(template: Template) -> str:
+    document = template.document
+    if "namespace" in document["metadata"]:
+        template.put(document["metadata"], "namespace", NAMESPACE)
+    if document["kind"] == "Deployment":
+        (container,) = document["spec"]["template"]["spec"]["containers"]
+        template.put(document["spec"], "replicas", "{{ .Values.webhook.replicas }}")
+        template.put(container, "image", "{{ .Values.image }}")
+        arguments = "[webhook, --image, {{ .Values.image }}{{ range .Values.webhook.args }}, {{ . | quote }}{{ end }}]"
+        template.put(container, "args", arguments)
+    elif document["kind"] == "Certificate":
+        document["spec"]["dnsNames"] = [f"prompt-sidecar-webhook.{NAMESPACE}.svc"]
+    elif document["kind"] == "MutatingWebhookConfiguration":
+        (hook,) = document["webhooks"]
+        place = f"{NAMESPACE}/prompt-sidecar-webhook"
+        template.put(document["metadata"]["annotations"], "cert-manager.io/inject-ca-from", place)
+        template.put(hook["clientConfig"]["service"], "namespace", NAMESPACE)
+        (kept_out,) = hook["namespaceSelector"]["matchExpressions"]
+        template.put(kept_out, "values", f"[{NAMESPACE}, kube-system]")
+        return _with_authority(template.text())
+    return _conditional(template)
+
+
+def _with_authority(text: str) -> str:
+    """Without cert-manager the authority is a value."""
+    lines = (
+        "{{- if not .Values.webhook.certManager }}",
+        'caBundle: {{ required "webhook.caBundle" .Values.webhook.caBundle }}',
+        "{{- end }}",
+    )
+    bundle = "".join(f"    {line}\n" for line in lines)
+    return text.replace("  clientConfig:\n", "  clientConfig:\n" + bundle)
+
+
+def observability() -> str:
+    """The template of PodMonitors, alerts and dashboard. The last two hold braces of their own: they are files."""
+    monitors = [Template(one).text() for one in overlay("monitoring") if one["kind"] == "PodMonitor"]
+    rule = "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: prompt-sidecar\n"
+    rule += '  namespace: monitoring\nspec:\n{{ .Files.Get "files/alerts.yaml" | indent 2 }}\n'
+    board = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: prompt-sidecar-dashboard\n  namespace: monitoring\n"
+    board += "  labels:\n    grafana_dashboard: '1'\ndata:\n"
+    board += '  dashboard.json: {{ .Files.Get "files/dashboard.json" | toJson }}\n'
+    text = "---\n".join([*monitors, rule, board]).replace(
+        "namespace: monitoring", "namespace: {{ .Values.monitoring.namespace }}"
+    )
+    return HEAD + "{{- if .Values.monitoring.enabled }}\n" + text + "{{- end }}\n"
+
+
+def _conditional(template: Template) -> str:
+    condition = CONDITIONS.get(template.document["kind"])
+    if (
+        template.document["metadata"]["name"] == "prompt-sidecar-webhook"
+        and template.document["kind"] == "NetworkPolicy"
+    ):
+        condition = None
+    return f"{{{{- if {condition} }}}}\n{template.text()}{{{{- end }}}}\n" if condition else template.text()
+
+
+def _file(section: str, objects: Iterable[str], more: str = "") -> str:
+    body = "---\n".join(objects) + more
+    return f"{HEAD}{{{{- if .Values.{section}.enabled }}}}\n{body}{{{{- end }}}}\n"
+
+
+def files() -> dict[Path, str]:
+    """Every written file with its text."""
+    copies = {
+        CHART / "files" / name: (monitoring.SOURCE / name).read_text("utf-8")
+        for name in ("alerts.yaml", "dashboard.json")
+    }
+    return {
+        CHART / "templates" / "gateway.yaml": gateway(),
+        CHART / "templates" / "webhook.yaml": webhook(),
+        CHART / "templates" / "monitoring.yaml": observability(),
+        **copies,
+    }
+
+
+def main() -> None:
+    """Write the files."""
+    for path, text in files().items():
+        path.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
