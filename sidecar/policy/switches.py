@@ -16,13 +16,16 @@ from sidecar.errors import PolicyError
 from sidecar.policy import Policy, Rule
 
 MAX_SUGGESTIONS = 3
+ACTION_PREFIX = "ACT-"
+"""Rules on actions are a policy of their own (`sidecar.actions.argument_rules`), with changes in the same setting."""
 
 
 def apply_switches(policy: Policy, switches: Mapping[str, RuleOverride]) -> Policy:
     """The policy with these changes. Raises `PolicyError` for unknown rules."""
+    ids = [rule.id for rule in policy.rules]
+    switches = {name: switch for name, switch in switches.items() if name in ids or not _is_action(name)}
     if not switches:
         return policy
-    ids = [rule.id for rule in policy.rules]
     if problems := [_unknown(name, ids) for name in switches if name not in set(ids)]:
         raise PolicyError("settings change rules that do not exist", problems)
     rules = tuple(_switch_rule(rule, switches[rule.id]) if rule.id in switches else rule for rule in policy.rules)
@@ -40,6 +43,10 @@ def _switch_rule(rule: Rule, switch: RuleOverride) -> Rule:
         update |= {"score": switch.score, "indirect_score": None, "application_score": None}
         update |= {"context_score": switch.score} if rule.context_score is not None else {}
     return rule.model_copy(update=update)
+
+
+def _is_action(name: str) -> bool:
+    return name.upper().startswith(ACTION_PREFIX)
 
 
 def _unknown(name: str, ids: list[str]) -> str:

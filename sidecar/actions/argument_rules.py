@@ -1,0 +1,57 @@
+"""The rules on the arguments of a tool call as text (`policies/actions`): what they would do, wherever they come from.
+
+The format is that of all policies. A pattern is searched in each argument as it was written, without normalizations:
+a machine that reads the argument does not undo them either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sidecar.actions.arguments import leaves
+from sidecar.config import RuleOverride
+from sidecar.policy import Policy, Rule, load
+from sidecar.policy.rules import compiled, shipped_folder
+from sidecar.policy.switches import apply_switches
+
+FOLDER = "actions"
+LINK_RULE = "ACT-105"
+"""The rule that applies to the text of an answer, too."""
+MAX_TEXT = 64 * 1024
+"""Characters of one argument that are searched."""
+
+
+def action_policy() -> Policy:
+    """The shipped rules on arguments. Raises `PolicyError`."""
+    return _load(shipped_folder() / FOLDER)
+
+
+@lru_cache(maxsize=1)
+def _load(folder: Path) -> Policy:
+    return load((folder,))
+
+
+class ArgumentRules:
+    """Searches arguments for the rules of a policy that block."""
+
+    def __init__(self, policy: Policy, switches: Mapping[str, RuleOverride] | None = None) -> None:
+        own = {rule.id for rule in policy.rules}
+        changes = {name: change for name, change in (switches or {}).items() if name in own}
+        self._rules = [rule for rule in apply_switches(policy, changes).rules if rule.status == "block"]
+
+    def in_arguments(self, arguments: Any) -> Iterator[tuple[Rule, str]]:
+        """The rules that the arguments of a call meet, each with the name of the argument."""
+        for name, text in leaves(arguments):
+            yield from ((rule, name) for rule in self._rules if meets(rule, text))
+
+    def in_text(self, text: str) -> Iterator[Rule]:
+        """The rules on links that the text of an answer meets."""
+        yield from (rule for rule in self._rules if rule.id == LINK_RULE and meets(rule, text))
+
+
+def meets(rule: Rule, text: str) -> bool:
+    """Whether a pattern of the rule matches in the text."""
+    return any(compiled(pattern).search(text[:MAX_TEXT]) for pattern in rule.patterns)
