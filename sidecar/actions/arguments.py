@@ -83,7 +83,7 @@ def _atoms(name: str, text: str) -> Iterator[Atom]:
     elif "," in text or ";" in text:
         parts = [part.strip() for part in re.split("[,;]", text)]
         yield from (_plain(part) for part in parts if len(part) > 4 and re.search(r"\d", part))
-    elif len(text) > 1 and not _NUMBER.fullmatch(text):
+    elif len(text) > 1 and not _NUMBER.fullmatch(text) and (text.count(" ") < 2 or re.search(r"\d", text)):
         yield _plain(text)
 
 

@@ -19,22 +19,24 @@ from sidecar.actions.conversation import ToolCall
 from sidecar.actions.passages import Passage
 from sidecar.actions.provenance import Provenances
 from sidecar.actions.requests import UserRequest
-from sidecar.actions.tool_classes import ToolClass, ToolKind
-from sidecar.actions.vocabulary import mentions, requested_families
+from sidecar.actions.tool_classes import ToolClass, ToolKind, families_of, name_words
+from sidecar.actions.vocabulary import mentions, names, requested_families
 
 WEIGHTS = {
-    "unasked": 0.5,
-    "loosely_asked": 0.25,
-    "no_link_asked": 0.2,
+    "unasked": 0.45,
+    "loosely_asked": 0.2,
+    "no_link_asked": 0.25,
     "prose": 0.25,
     "requested_there": 0.3,
-    "redirected": 0.2,
+    "solicited": 0.2,
+    "redirected": 0.25,
     "addressed": 0.15,
     "names_tool": 0.3,
-    "better_candidate": 0.25,
+    "better_candidate": 0.2,
     "composed": 0.3,
     "unheard": 0.35,
     "finding": 0.3,
+    "same_domain": -0.2,
     "linked": -0.3,
 }
 """Evidence by name. The words are those of a refusal's log line and of docs/actions.md."""
@@ -43,6 +45,8 @@ _INVENTED = frozenset({AtomKind.EMAIL, AtomKind.ACCOUNT})
 """Kinds that a model does not make up: one that nobody said was put together from parts."""
 _SINGLE = frozenset({AtomKind.PATH, AtomKind.COMMAND})
 """Kinds of which others in the text are no alternatives."""
+_SOCIAL = frozenset({"send", "share", "post", "pay", "change"})
+"""Families of actions for which letters and invoices ask every day."""
 _COMMON = "the and for with from that this all und der die das dem den des ein eine les des una los las que por para von"
 MIN_QUERY, MIN_LAST_PART = 8, 24
 Evidence = dict[str, float]
@@ -66,7 +70,7 @@ class Assessor:
 
     def assess(self, call: ToolCall, kind: ToolKind) -> Assessment:
         """The strongest evidence among the call's arguments."""
-        best = Assessment()
+        best = self._whole_call(call, kind)
         for argument in arguments_of(call.arguments):
             evidence = self._evidence(argument.atom, call, kind)
             score = round(sum(evidence.values()), 2)
@@ -91,7 +95,23 @@ class Assessor:
             is_unheard = atom.kind in _INVENTED and bool(self._provenances.passages)
             return self._asking(kind) | _weights("unheard") if is_unheard and not atom.text.isdigit() else {}
         link = _weights("no_link_asked") if host and not self._request.is_about_links else {}
-        return self._asking(kind) | self._surroundings(atom, places, call.name, kind.families) | link
+        asking = self._asking(kind)
+        return asking | self._surroundings(atom, places, call.name, kind.families, asked="unasked" not in asking) | link
+
+    def _whole_call(self, call: ToolCall, kind: ToolKind) -> Assessment:
+        """Evidence against an action that nobody asked for, and that a third party names or asks for, with any argument."""
+        asking = self._asking(kind)
+        if "unasked" not in asking or kind.tool_class not in {ToolClass.EXECUTES, ToolClass.SENDS, ToolClass.PAYS}:
+            return Assessment()
+        prose = [place for place in self._provenances.passages if not place.structured]
+        if any(_names(place, call.name) for place in prose):
+            evidence = asking | _weights("names_tool")
+            return Assessment(round(sum(evidence.values()), 2), None, evidence)
+        nouns = [word for word in name_words(call.name) if word not in names("starters") and not families_of(word)]
+        if any(_asks_for(place, kind.families, nouns) for place in prose):
+            evidence = asking | _weights("requested_there")
+            return Assessment(round(sum(evidence.values()), 2), None, evidence)
+        return Assessment()
 
     def _fetch(self, url: Atom) -> Evidence:
         """Evidence against fetching a URL that carries data to a host that only third parties have named."""
@@ -99,34 +119,38 @@ class Assessor:
         if not _carries_data(url.text) or self._provenances.places(url) or self._provenances.is_trusted(host):
             return {}
         places = self._provenances.places(host)
-        return self._surroundings(host, places, "", frozenset()) | _weights("composed") if places else {}
+        return self._surroundings(host, places) | _weights("composed") if places else {}
 
     def _asking(self, kind: ToolKind) -> Evidence:
         if self._request.covers(kind):
             return {}
         return _weights("loosely_asked" if self._request.implies(kind) else "unasked")
 
-    def _surroundings(self, atom: Atom, places: list[Passage], tool: str, families: frozenset[str]) -> Evidence:
+    def _surroundings(
+        self, atom: Atom, places: list[Passage], tool: str = "", families: frozenset[str] = frozenset(), *, asked: bool = False
+    ) -> Evidence:
         prose = [place for place in places if not place.structured]
         in_field = len(prose) < len(places)
-        names = ["linked"] if in_field and any(self._link(place) for place in places if place.structured) else []
-        if tool and any(tool.casefold() in place.around.casefold() for place in prose):
-            names.append("names_tool")
+        found = ["linked"] if in_field and any(self._link(place) for place in places if place.structured) else []
+        if any(_names(place, tool) for place in prose):
+            found.append("names_tool")
         if any(mentions(place.around, "machines") for place in prose):
-            names.append("addressed")
+            found.append("addressed")
         if any(mentions(place.around, "redirects") for place in prose):
-            names.append("redirected")
+            found.append("redirected")
         if any(place.result in self._suspicious for place in places):
-            names.append("finding")
-        if self._request.points:
-            return _weights(*names)
+            found.append("finding")
+        if atom.kind is AtomKind.EMAIL and any(_domain(atom) in self._provenances.senders(p.result) for p in prose):
+            found.append("same_domain")
+        if asked and self._request.points:
+            return _weights(*found)
         if not in_field:
-            names.append("prose")
+            found.append("prose")
         if any(requested_families(place.text) & families for place in prose):
-            names.append("requested_there")
+            found.append("solicited" if asked and families <= _SOCIAL else "requested_there")
         if self._has_better(atom, places):
-            names.append("better_candidate")
-        return _weights(*names)
+            found.append("better_candidate")
+        return _weights(*found)
 
     def _has_better(self, atom: Atom, places: Iterable[Passage]) -> bool:
         """Whether another value of the kind, in a field, fits the user's words better; any does, if this is in prose."""
@@ -143,6 +167,21 @@ class Assessor:
     @cached_property
     def _user_words(self) -> frozenset[str]:
         return frozenset(_TOKEN.findall(self._provenances.user_text.casefold())) - frozenset(_COMMON.split())
+
+
+def _names(place: Passage, tool: str) -> bool:
+    """Whether a text names a tool, if its name is not a plain word."""
+    return bool(re.search(r"[_-]|[a-z][A-Z]", tool)) and tool.casefold() in place.text.casefold()
+
+
+def _asks_for(place: Passage, families: frozenset[str], nouns: list[str]) -> bool:
+    """Whether a text asks for an action of these families and names its object as the tool does."""
+    words = set(_TOKEN.findall(place.around.casefold()))
+    return any(noun in words for noun in nouns) and bool(requested_families(place.text) & families)
+
+
+def _domain(address: Atom) -> str:
+    return address.key.rpartition("@")[2]
 
 
 def _host(url: Atom) -> Atom:

@@ -112,11 +112,11 @@ class ActionReview:
             return
         kind, assessment = self.assess(call)
         is_judged = kind.tool_class in self.judge.settings.classes or kind.tool_class is ToolClass.READS
-        if not is_judged or assessment.argument is None or assessment.score < self.judge.settings.threshold:
+        if not is_judged or assessment.score < self.judge.settings.threshold:
             return
-        argument = assessment.argument
+        name, value = (assessment.argument.name, assessment.argument.atom.text) if assessment.argument else ("", "")
         score, evidence = min(1.0, assessment.score), tuple(assessment.evidence)
-        yield ActionFinding(PROVENANCE, score, call.path, call.name, argument.name, argument.atom.text, evidence)
+        yield ActionFinding(PROVENANCE, score, call.path, call.name, name, value, evidence)
 
     def _by_text(self, call: ToolCall) -> Iterator[ActionFinding]:
         for rule, argument in self.judge.rules.in_arguments(call.arguments):

@@ -57,10 +57,6 @@ class Provenances:
                 index.setdefault((atom.kind, atom.key), []).append(passage)
         return index
 
-    @cached_property
-    def _whole_text(self) -> str:
-        return folded("\n".join(result.text for result in self._conversation.results))
-
     def _tool_texts(self) -> Iterable[str]:
         for tool in self._conversation.tools.values():
             yield tool.description
@@ -78,15 +74,13 @@ class Provenances:
         """Whether user or application have said it."""
         return atom in self._trusted
 
-    def is_copied(self, text: str) -> bool:
-        """Whether a longer text, such as a command, stands in third-party text word for word."""
-        return folded(text) in self._whole_text
-
     def places(self, atom: Atom) -> list[Passage]:
         """The passages of third-party text that hold it."""
         hits = self._by_key.get((atom.kind, atom.key), [])
         if hits or atom.kind not in _CONTAINED:
             return hits
+        if atom.kind is AtomKind.COMMAND:
+            return [place for place in self.passages if atom.key in folded(place.around)]
         key = (atom.key.rpartition("/")[2] or atom.key) if atom.kind is AtomKind.PATH else atom.key
         pattern = _whole(key)
         return [place for place in self.passages if key in (text := folded(place.text)) and pattern.search(text)]
@@ -97,6 +91,17 @@ class Provenances:
             for other in passage.atoms if passage.structured else ():
                 if other.kind is atom.kind and other.key != atom.key:
                     yield other, passage
+
+
+    def senders(self, result: int) -> frozenset[str]:
+        """The hosts of the addresses in the fields of one result: whom a mail is from, who is in a record."""
+        return frozenset(
+            atom.key.rpartition("@")[2]
+            for place in self.passages
+            if place.result == result and place.structured
+            for atom in place.atoms
+            if atom.kind is AtomKind.EMAIL
+        )
 
 
 class _Texts:

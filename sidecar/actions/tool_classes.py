@@ -16,6 +16,7 @@ from sidecar.actions.vocabulary import FAMILIES, OBJECTS, names
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
 _DATA_FIELD = re.compile(r"(?i)^(?!(?:notify|recipient|to|cc|send|forward|invite|share|deliver)_)(?:.*_)?(?:e_?mail|mail|phone|mobile|address)$")
 """Arguments of a write that hold what is stored, not where something goes."""
+_DESTINATION = re.compile(r"(?i)(?:^|_)(?:to|target|destination|deliver|send|notify|forward|callback|webhook|endpoint)(?:_|$)")
 _ACCOUNT = re.compile(r"(?i)iban|account_?(?:no|number)|wallet|payee|beneficiary")
 
 
@@ -80,8 +81,10 @@ def _http(call: ToolCall, kind: ToolKind) -> ToolKind:
 
 
 def _reaches(name: str, value: str) -> bool:
-    kinds = {atom.kind for atom in text_atoms(value)} if len(value) <= MAX_TARGET else set()
-    return not _DATA_FIELD.match(name) and not PROSE_ARGUMENTS.match(name) and AtomKind.EMAIL in kinds
+    if _DATA_FIELD.match(name) or PROSE_ARGUMENTS.match(name) or len(value) > MAX_TARGET:
+        return False
+    kinds = {atom.kind for atom in text_atoms(value)}
+    return AtomKind.EMAIL in kinds or (AtomKind.URL in kinds and bool(_DESTINATION.search(name)))
 
 
 def _by_name(name: str, tool: Tool | None) -> ToolKind:
@@ -97,7 +100,7 @@ def _by_words(words: list[str]) -> ToolKind | None:
     for word in map(_singular, words):
         if word in names("tool reads") and not families:
             return ToolKind(ToolClass.READS)
-        families |= (added := _families(word))
+        families |= (added := families_of(word))
         if added and word not in _VAGUE:
             break
     if not families:
@@ -111,12 +114,13 @@ def _by_words(words: list[str]) -> ToolKind | None:
     return ToolKind(tool_class, frozenset(families), delicate)
 
 
-def _families(word: str) -> frozenset[str]:
+def families_of(word: str) -> frozenset[str]:
+    """The families that a word in the name of a tool stands for."""
     return frozenset(family for family in FAMILIES if word in names(f"tool {family}"))
 
 
 def _singular(word: str) -> str:
-    return word if word in names("tool reads") or _families(word) else word.removesuffix("s")
+    return word if word in names("tool reads") or families_of(word) else word.removesuffix("s")
 
 
 def name_words(name: str) -> list[str]:

@@ -16,11 +16,11 @@ from typing import NamedTuple
 WORD_LIST = Path(__file__).with_name("words.txt")
 FAMILIES = ("send", "share", "post", "pay", "run", "delete", "approve", "change")
 """Families of action; a tool may belong to several."""
-OBJECTS = ("rule", "role", "secret", "bank")
+OBJECTS = ("rule", "role", "secret", "bank", "address", "limit")
 """Objects whose change is as delicate as an action, and which a request for something else does not cover."""
 COMPATIBLE: dict[str, frozenset[str]] = {
     "send": frozenset({"send", "share", "post"}),
-    "share": frozenset({"share", "send", "post"}),
+    "share": frozenset({"share"}),
     "post": frozenset({"post", "send", "share"}),
     "pay": frozenset({"pay"}),
     "run": frozenset({"run"}),
@@ -31,13 +31,9 @@ COMPATIBLE: dict[str, frozenset[str]] = {
 """A request for one of these families covers a call of this one."""
 RELATED: dict[str, frozenset[str]] = {
     "pay": frozenset({"send", "change", "approve"}),
-    "share": frozenset({"change", "approve"}),
-    "post": frozenset({"change"}),
-    "send": frozenset({"change", "pay", "delete", "approve"}),
-    "approve": frozenset({"change", "send"}),
-    "run": frozenset({"change", "delete"}),
+    "share": frozenset({"send", "post"}),
 }
-"""A request for one of these may imply a call of this one: an order is sent, a booking is confirmed by mail."""
+"""A request for one of these may mean a call of this one: flowers are sent by buying them."""
 _WORD = re.compile(r"[^\W_]+(?:['’.@-][^\W_]+)*")
 _UNSPACED = re.compile("[\u0590-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _CLAUSE_END = re.compile(r"[.,;:!?()\n\"“”«»–—-]\s*$")

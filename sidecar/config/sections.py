@@ -114,7 +114,7 @@ class Actions(Section):
     """How the actions in responses are judged: tool calls and links, by where their arguments come from."""
 
     mode: Annotated[Literal["off", "flag", "block", "ask"], Off] = "off"
-    threshold: Score = 0.6
+    threshold: Score = 0.5
     classes: tuple[ToolClassName, ...] = ("sends", "executes", "pays")
     tools: dict[str, ToolClassName] = Field(default={})
     links: bool = True
