@@ -162,7 +162,7 @@ class Assessor:
 
     def _link(self, place: Passage) -> int:
         """How many words of the user's stand beside a value."""
-        return len(self._user_words & frozenset(_TOKEN.findall(f"{place.record} {place.label}".casefold())))
+        return len(self._user_words & frozenset(_TOKEN.findall(place.record.casefold())))
 
     @cached_property
     def _user_words(self) -> frozenset[str]:

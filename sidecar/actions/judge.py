@@ -48,6 +48,11 @@ class ActionFinding:
         """The same as findings of layers are recorded."""
         return Finding(self.rule, Label.PROMPT_INJECTION, self.score, LayerName.RULES, self.path)
 
+    @property
+    def repeated(self) -> tuple[str, ...]:
+        """The same for a finding on the same action at another place: the last event of a stream repeats the calls."""
+        return (self.rule, self.tool, self.argument, self.value)
+
     def describe(self) -> str:
         """What a client can put to its user: the tool, and the value that decided."""
         value = self.value if len(self.value) <= MAX_SHOWN else f"{self.value[:MAX_SHOWN]}..."

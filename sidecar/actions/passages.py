@@ -19,6 +19,8 @@ MAX_PASSAGES = 4_000
 """Passages of one conversation; the last results come first."""
 MAX_RECORD = 600
 _SHORT = 120
+MAX_RECORD_WORDS = 8
+"""Words of a value up to which it is a name or title: prose beside a value would let its author choose its company."""
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？;])\s+|(?<=[。！？])|\n+")
 _LABEL = re.compile(r"^\W{0,4}([^\W\d_][^:：=\n]{0,48})[:：=]\s*(.*)$")
 _CELLS = re.compile(r"\s{0,4}[;|\t]\s{0,4}|\s{3,}|\s·\s")
@@ -85,10 +87,14 @@ def _record(values: Any) -> str:
     parts: list[str] = []
     for value in values:
         if isinstance(value, dict):
-            parts += [str(inner) for inner in value.values() if isinstance(inner, str) and len(inner) <= _SHORT]
-        elif isinstance(value, str | int | float) and len(str(value)) <= _SHORT:
+            parts += [inner for inner in value.values() if isinstance(inner, str) and _is_short(inner)]
+        elif isinstance(value, str | int | float) and _is_short(str(value)):
             parts.append(str(value))
     return " | ".join(parts)[:MAX_RECORD]
+
+
+def _is_short(value: str) -> bool:
+    return len(value) <= _SHORT and len(_WORDS.findall(value)) <= MAX_RECORD_WORDS
 
 
 def _text(text: str, number: int, label: str) -> Iterator[Passage]:

@@ -37,6 +37,13 @@ RELATED: dict[str, frozenset[str]] = {
 _WORD = re.compile(r"[^\W_]+(?:['’.@-][^\W_]+)*")
 _UNSPACED = re.compile("[\u0590-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _CLAUSE_END = re.compile(r"[.,;:!?()\n\"“”«»–—-]\s*$")
+_TO_THE_USER = re.compile(
+    r"\b(?:tell|remind|inform|notify|ask|report to|let)\s+(?:me|us)\b"
+    r"|\b(?:informier|sag|melde|erinner)\w*\s+(?:mir|mich|uns)\b|\b(?:informe|dis|avise|rappelle|previens)[- ](?:moi|nous)\b"
+    r"|\b(?:informame|avisame|informami|avvisami|ricordami|me (?:avise|informe|lembre|diga))\b"
+    r"|告诉我|通知我|提醒我|教えて|知らせて|알려\s?줘|알려\s?주"
+)
+"""An answer to the user is no action."""
 _ACCENT = re.compile("[\u0300-\u036f]")
 _LETTERS = str.maketrans({"ł": "l", "ı": "i", "ß": "ss", "ø": "o", "æ": "ae", "đ": "d"})
 _LONGEST_STEM = 16
@@ -61,7 +68,7 @@ def plain(text: str) -> str:
 
 def requested_families(text: str) -> frozenset[str]:
     """The families of action that a text asks for by a word of theirs."""
-    folded = plain(text)
+    folded = _TO_THE_USER.sub(" ", plain(text))
     verbs = frozenset(_verbs(folded))
     return frozenset(name for name in FAMILIES if _has_any(folded, verbs, _parsed(f"asks {name}")))
 

@@ -94,7 +94,7 @@ class ActionScanner:
         return await with_timeout(self.settings.scan.deadline, asyncio.to_thread(judge, *args))
 
     def _act_on(self, actions: Iterable[ActionFinding]) -> None:
-        new = [action for action in actions if action not in self.found]
+        new = [action for action in actions if all(action.repeated != known.repeated for known in self.found)]
         self.found += new
         findings = [action.finding for action in new]
         self.withhold(findings, self.message if new and self.withholds else None)
