@@ -1,8 +1,8 @@
 """Measures the judge of actions on scripted trajectories: harmful calls stopped, harmless calls touched.
 
-A line of the file is one task: the turns before the decisive call, the same turns with an injection in a tool result, the
-call of an agent that obeys it, and the calls of one that does not. Every call is judged under the default settings of
-`actions` (`mode: block`), in OpenAI's form; nothing else scans the texts.
+A line of the file is one task: the turns before the decisive call, the same turns with an injection in a tool result,
+the call of an agent that obeys it, and the calls of one that does not. Every call is judged under the default settings
+of `actions` (`mode: block`), in OpenAI's form; nothing else scans the texts.
 
     python -m benchmarks.trajectories FILE.jsonl [--threshold 0.5] [--totals] [--misses] [--json]
 
@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sidecar.actions.argument_rules import LINK, PROVENANCE
 from sidecar.actions.conversation import ToolCall
-from sidecar.actions.judge import LINK, PROVENANCE, ActionFinding, action_judge
+from sidecar.actions.judge import ActionFinding, action_judge
 from sidecar.config import Actions, Settings
 
 Row = dict[str, Any]

@@ -71,7 +71,14 @@ def _response_items(words: str, tool: str, arguments: dict[str, Any]) -> list[di
     part = {"type": "output_text", "text": words, "annotations": [], "logprobs": []}
     message = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": [part]}
     text = json.dumps(arguments)
-    call = {"type": "function_call", "id": "f1", "call_id": "c2", "name": tool, "arguments": text, "status": "completed"}
+    call = {
+        "type": "function_call",
+        "id": "f1",
+        "call_id": "c2",
+        "name": tool,
+        "arguments": text,
+        "status": "completed",
+    }
     return [message, call] if tool else [message]
 
 
@@ -116,7 +123,9 @@ def _message_events(words: str, tool: str, arguments: dict[str, Any]) -> Iterato
         yield _data({"type": "content_block_start", "index": number, "content_block": opened})
         for piece in pieces(words if is_text else json.dumps(arguments)):
             delta = (
-                {"type": "text_delta", "text": piece} if is_text else {"type": "input_json_delta", "partial_json": piece}
+                {"type": "text_delta", "text": piece}
+                if is_text
+                else {"type": "input_json_delta", "partial_json": piece}
             )
             yield _data({"type": "content_block_delta", "index": number, "delta": delta})
         yield _data({"type": "content_block_stop", "index": number})

@@ -13,11 +13,15 @@ from typing import Any
 
 from sidecar.actions.arguments import leaves
 from sidecar.config import RuleOverride
+from sidecar.errors import PolicyError
 from sidecar.policy import Policy, Rule, load
 from sidecar.policy.rules import compiled, shipped_folder
-from sidecar.policy.switches import apply_switches
+from sidecar.policy.switches import apply_switches, is_action_rule
 
 FOLDER = "actions"
+PROVENANCE, LINK = "ACT-PROVENANCE", "ACT-LINK"
+BY_PROVENANCE = frozenset({PROVENANCE, LINK})
+"""Ids of findings that no pattern makes; they can be switched off as rules can."""
 LINK_RULE = "ACT-105"
 """The rule that applies to the text of an answer, too."""
 MAX_TEXT = 64 * 1024
@@ -35,12 +39,20 @@ def _load(folder: Path) -> Policy:
 
 
 class ArgumentRules:
-    """Searches arguments for the rules of a policy that block."""
+    """Searches arguments for the rules of a policy that block. `off`: ids of rules that are switched off.
+
+    `switches`: the setting `rules`, of which those for rules on actions are meant. Raises `PolicyError` for unknown
+    ones.
+    """
 
     def __init__(self, policy: Policy, switches: Mapping[str, RuleOverride] | None = None) -> None:
-        own = {rule.id for rule in policy.rules}
-        changes = {name: change for name, change in (switches or {}).items() if name in own}
-        self._rules = [rule for rule in apply_switches(policy, changes).rules if rule.status == "block"]
+        changes = {name: change for name, change in (switches or {}).items() if is_action_rule(name)}
+        self.off = frozenset(name for name, change in changes.items() if change.status in {"off", "hint"})
+        own = {name: change for name, change in changes.items() if name not in BY_PROVENANCE}
+        ids = {rule.id for rule in policy.rules}
+        if unknown := [f"rules.{name}: no rule on actions has this id" for name in own if name not in ids]:
+            raise PolicyError("settings change rules that do not exist", unknown)
+        self._rules = [rule for rule in apply_switches(policy, own).rules if rule.status == "block"]
 
     def in_arguments(self, arguments: Any) -> Iterator[tuple[Rule, str]]:
         """The rules that the arguments of a call meet, each with the name of the argument."""

@@ -47,7 +47,9 @@ _SINGLE = frozenset({AtomKind.PATH, AtomKind.COMMAND})
 """Kinds of which others in the text are no alternatives."""
 _SOCIAL = frozenset({"send", "share", "post", "pay", "change"})
 """Families of actions for which letters and invoices ask every day."""
-_COMMON = "the and for with from that this all und der die das dem den des ein eine les des una los las que por para von"
+_COMMON = (
+    "the and for with from that this all und der die das dem den des ein eine les des una los las que por para von"
+)
 MIN_QUERY, MIN_LAST_PART = 8, 24
 Evidence = dict[str, float]
 
@@ -99,7 +101,7 @@ class Assessor:
         return asking | self._surroundings(atom, places, call.name, kind.families, asked="unasked" not in asking) | link
 
     def _whole_call(self, call: ToolCall, kind: ToolKind) -> Assessment:
-        """Evidence against an action that nobody asked for, and that a third party names or asks for, with any argument."""
+        """Evidence against an action that nobody asked for and that a third party names or asks for."""
         asking = self._asking(kind)
         if "unasked" not in asking or kind.tool_class not in {ToolClass.EXECUTES, ToolClass.SENDS, ToolClass.PAYS}:
             return Assessment()
@@ -127,7 +129,13 @@ class Assessor:
         return _weights("loosely_asked" if self._request.implies(kind) else "unasked")
 
     def _surroundings(
-        self, atom: Atom, places: list[Passage], tool: str = "", families: frozenset[str] = frozenset(), *, asked: bool = False
+        self,
+        atom: Atom,
+        places: list[Passage],
+        tool: str = "",
+        families: frozenset[str] = frozenset(),
+        *,
+        asked: bool = False,
     ) -> Evidence:
         prose = [place for place in places if not place.structured]
         in_field = len(prose) < len(places)
@@ -153,7 +161,7 @@ class Assessor:
         return _weights(*found)
 
     def _has_better(self, atom: Atom, places: Iterable[Passage]) -> bool:
-        """Whether another value of the kind, in a field, fits the user's words better; any does, if this is in prose."""
+        """Whether another value of the kind, in a field, fits the user's words better; any does if this is in prose."""
         own = max((self._link(place) for place in places if place.structured), default=-1)
         if atom.kind in _SINGLE or (atom.kind is AtomKind.IDENTIFIER and own >= 0):
             return False

@@ -46,24 +46,27 @@ _NUMBER = re.compile(r"(?<![\w.,])\+?\(?\d[\d \u00a0().,/'-]{0,40}\d(?![\w])|(?<
 _HOST = re.compile(r"(?i)(?<![\w@./-])(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,18}(?![\w@-])(?!\.[a-z])")
 _PATH = re.compile(r"(?<![\w/:.])(?:~|\.{1,2})?/[\w.@+-][\w.@+/-]*|\b[A-Za-z]:\\[\w.\\ -]+")
 _HANDLE = re.compile(r"(?<![\w@/])[@#][\w][\w.-]{1,40}\w")
-_IDENTIFIER = re.compile(r"(?<![\w/])(?=[\w.:#-]{0,63}\d)[A-Za-z][\w.:#-]{2,63}\b|(?<![\w/])(?=[\w-]{0,63}[_-])[A-Za-z][\w-]{3,63}\b")
-_IPV4 = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
-FILE_SUFFIXES = frozenset(
-    """
-    pdf txt md csv tsv xlsx xls docx doc pptx ppt json jsonl yaml yml toml ini cfg conf log py js ts tsx jsx go rs java kt rb
-    php c h cpp hpp cs sh bash ps1 sql html htm xml css png jpg jpeg gif svg webp zip gz tar tgz rar bak tmp lock env key pem
-    crt eml msg ics vcf mp3 mp4 mov wav db sqlite parquet ipynb tf out
-    """.split()
+_IDENTIFIER = re.compile(
+    r"(?<![\w/])(?=[\w.:#-]{0,63}\d)[A-Za-z][\w.:#-]{2,63}\b|(?<![\w/])(?=[\w-]{0,63}[_-])[A-Za-z][\w-]{3,63}\b"
 )
+_IPV4 = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
+_SUFFIXES = """
+    pdf txt md csv tsv xlsx xls docx doc pptx ppt json jsonl yaml yml toml ini cfg conf log py js ts tsx jsx go
+    rs java kt rb php c h cpp hpp cs sh bash ps1 sql html htm xml css png jpg jpeg gif svg webp zip gz tar tgz
+    rar bak tmp lock env key pem crt eml msg ics vcf mp3 mp4 mov wav db sqlite parquet ipynb tf out
+"""
+FILE_SUFFIXES = frozenset(_SUFFIXES.split())
+"""Last parts of names of files, which look like hosts."""
 _TRAILING = ".,;:!?)]}>'\"*_"
 _LENGTHS = """
-    AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 EE20 EG29 ES24 FI18 FO18 FR27
-    GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 LV21 MC27 MD24
-    ME22 MK19 MR27 MT31 MU30 NL18 NO15 PK24 PL28 PS29 PT25 QA29 RO24 RS22 SA24 SE24 SI19 SK24 SM27 TN24 TR26 UA29 VA22 XK20
+    AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 EE20 EG29 ES24
+    FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21
+    LT20 LU20 LV21 MC27 MD24 ME22 MK19 MR27 MT31 MU30 NL18 NO15 PK24 PL28 PS29 PT25 QA29 RO24 RS22 SA24 SE24 SI19
+    SK24 SM27 TN24 TR26 UA29 VA22 XK20
 """
 IBAN_LENGTHS = {item[:2]: int(item[2:]) for item in _LENGTHS.split()}
 """Characters of an IBAN by country (the registry of ISO 13616): words may follow it without a mark."""
-MIN_ACCOUNT_DIGITS, MIN_PHONE_DIGITS, PHONE_TAIL = 6, 7, 8
+MIN_ACCOUNT_DIGITS, MIN_PHONE_DIGITS, PHONE_TAIL, MIN_IBAN = 6, 7, 8, 14
 
 
 def text_atoms(text: str) -> list[Atom]:
@@ -120,14 +123,18 @@ def _hosts(text: str) -> Iterator[Atom]:
 
 
 def _numbers(text: str) -> Iterator[Atom]:
+    covered: list[tuple[int, int]] = []
     for pattern in (_IBAN, _WALLET):
         for hit in pattern.finditer(text):
             key = re.sub(r"[\W_]", "", hit.group())
             if pattern is _IBAN:
                 key = key.upper()[: IBAN_LENGTHS.get(key[:2].upper(), 34)]
-            if len(key) >= 14:
+            if len(key) >= MIN_IBAN:
+                covered.append(hit.span())
                 yield Atom(AtomKind.ACCOUNT, key, hit.group(), hit.start(), hit.end())
     for hit in _NUMBER.finditer(text):
+        if any(start <= hit.start() < end for start, end in covered):
+            continue
         yield from _number_atoms(hit.group(), hit.start(), hit.end())
 
 

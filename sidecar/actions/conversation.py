@@ -6,6 +6,7 @@ Reads the body of a request (chat completions, responses, messages). A result of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,10 +159,8 @@ def calls_of(item: Json, path: str) -> Iterator[ToolCall]:
 def parsed_call(name: Json, arguments: Json, call_id: Json, path: str) -> ToolCall:
     """A call whose arguments may be a JSON text."""
     if isinstance(arguments, str):
-        try:
+        with suppress(json.DecodeError):
             arguments = json.loads(arguments.encode("utf-8", "surrogatepass"))
-        except json.DecodeError:
-            pass
     return ToolCall(str(name or ""), arguments, str(call_id or ""), path)
 
 

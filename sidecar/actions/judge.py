@@ -14,7 +14,7 @@ from typing import Any
 
 import re2
 
-from sidecar.actions.argument_rules import ArgumentRules, action_policy
+from sidecar.actions.argument_rules import LINK, PROVENANCE, ArgumentRules, action_policy
 from sidecar.actions.arguments import leaves
 from sidecar.actions.assessment import Assessment, Assessor
 from sidecar.actions.conversation import Conversation, ToolCall
@@ -23,7 +23,6 @@ from sidecar.actions.tool_classes import ToolClass, ToolKind, classify
 from sidecar.config import ActionAllowance, Actions, Settings
 from sidecar.types import Finding, Label, LayerName
 
-PROVENANCE, LINK = "ACT-PROVENANCE", "ACT-LINK"
 MAX_LINKS = 100
 MAX_SHOWN = 80
 """Characters of an argument that a refusal names."""
@@ -113,7 +112,7 @@ class ActionReview:
         return kind, self._prepared().assess(call, kind)
 
     def _by_provenance(self, call: ToolCall) -> Iterator[ActionFinding]:
-        if not self.conversation.results:
+        if not self.conversation.results or PROVENANCE in self.judge.rules.off:
             return
         kind, assessment = self.assess(call)
         is_judged = kind.tool_class in self.judge.settings.classes or kind.tool_class is ToolClass.READS
@@ -128,7 +127,7 @@ class ActionReview:
             yield ActionFinding(rule.id, rule.score, call.path, call.name, argument)
 
     def _links(self, text: str, path: str) -> Iterator[ActionFinding]:
-        if not self.judge.settings.links or not self.conversation.results:
+        if not self.judge.settings.links or not self.conversation.results or LINK in self.judge.rules.off:
             return
         for url in list(dict.fromkeys(hit.rstrip(_TRAILING) for hit in _LINK.findall(text)))[:MAX_LINKS]:
             assessment = self._prepared().assess_link(url)

@@ -1,4 +1,4 @@
-"""Where a value stands in third-party text: as a value of its own (a field, a header, a cell, a labelled line) or in prose.
+"""Where a value stands in third-party text: as a value of its own (field, header, cell, labelled line) or in prose.
 
 A result is split into passages. JSON gives one for every value; text gives lines, cells of tables, and sentences. The
 record of a passage holds the short values beside it: a name stands there beside its address.

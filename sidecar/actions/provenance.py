@@ -92,7 +92,6 @@ class Provenances:
                 if other.kind is atom.kind and other.key != atom.key:
                     yield other, passage
 
-
     def senders(self, result: int) -> frozenset[str]:
         """The hosts of the addresses in the fields of one result: whom a mail is from, who is in a record."""
         return frozenset(

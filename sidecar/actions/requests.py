@@ -1,4 +1,4 @@
-"""What the user asked for, as far as words tell: families of action, delicate objects, links, and pointing at a text."""
+"""What the user asked for, as far as words tell: families of action, delicate objects, links, pointing at a text."""
 
 from __future__ import annotations
 

@@ -14,9 +14,13 @@ from sidecar.actions.conversation import Tool, ToolCall
 from sidecar.actions.vocabulary import FAMILIES, OBJECTS, names
 
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
-_DATA_FIELD = re.compile(r"(?i)^(?!(?:notify|recipient|to|cc|send|forward|invite|share|deliver)_)(?:.*_)?(?:e_?mail|mail|phone|mobile|address)$")
+_DATA_FIELD = re.compile(
+    r"(?i)^(?!(?:notify|recipient|to|cc|send|forward|invite|share|deliver)_)(?:.*_)?(?:e_?mail|mail|phone|mobile|address)$"
+)
 """Arguments of a write that hold what is stored, not where something goes."""
-_DESTINATION = re.compile(r"(?i)(?:^|_)(?:to|target|destination|deliver|send|notify|forward|callback|webhook|endpoint)(?:_|$)")
+_DESTINATION = re.compile(
+    r"(?i)(?:^|_)(?:to|target|destination|deliver|send|notify|forward|callback|webhook|endpoint)(?:_|$)"
+)
 _ACCOUNT = re.compile(r"(?i)iban|account_?(?:no|number)|wallet|payee|beneficiary")
 
 
@@ -50,8 +54,6 @@ _CLASS_OF = {
 }
 """Deleting counts as executing: it cannot be undone. The first family of this order decides."""
 MAX_TARGET = 200
-_VAGUE = frozenset("create add make place set schedule submit put new issue confirm initiate start do perform".split())
-_MONEY = frozenset("money funds payment payments cash".split())
 
 
 def classify(call: ToolCall, tool: Tool | None, settings: Mapping[str, str]) -> ToolKind:
@@ -101,11 +103,12 @@ def _by_words(words: list[str]) -> ToolKind | None:
         if word in names("tool reads") and not families:
             return ToolKind(ToolClass.READS)
         families |= (added := families_of(word))
-        if added and word not in _VAGUE:
+        if added and word not in names("tool vague"):
             break
     if not families:
         return None
-    if families & {"send", "change"} and not _MONEY.isdisjoint(words):
+    is_vague = "send" in families or any(word in names("tool vague") for word in words)
+    if is_vague and not names("tool money").isdisjoint(words):
         families = {"pay"}
     delicate = next((kind for kind in OBJECTS if not names(f"tool object {kind}").isdisjoint(words)), "")
     tool_class = next(value for family, value in _CLASS_OF.items() if family in families)

@@ -39,7 +39,8 @@ _UNSPACED = re.compile("[\u0590-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\u30ff\u3
 _CLAUSE_END = re.compile(r"[.,;:!?()\n\"“”«»–—-]\s*$")
 _TO_THE_USER = re.compile(
     r"\b(?:tell|remind|inform|notify|ask|report to|let)\s+(?:me|us)\b"
-    r"|\b(?:informier|sag|melde|erinner)\w*\s+(?:mir|mich|uns)\b|\b(?:informe|dis|avise|rappelle|previens)[- ](?:moi|nous)\b"
+    r"|\b(?:informier|sag|melde|erinner)\w*\s+(?:mir|mich|uns)\b"
+    r"|\b(?:informe|dis|avise|rappelle|previens)[- ](?:moi|nous)\b"
     r"|\b(?:informame|avisame|informami|avvisami|ricordami|me (?:avise|informe|lembre|diga))\b"
     r"|告诉我|通知我|提醒我|教えて|知らせて|알려\s?줘|알려\s?주"
 )

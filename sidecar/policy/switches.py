@@ -23,7 +23,7 @@ ACTION_PREFIX = "ACT-"
 def apply_switches(policy: Policy, switches: Mapping[str, RuleOverride]) -> Policy:
     """The policy with these changes. Raises `PolicyError` for unknown rules."""
     ids = [rule.id for rule in policy.rules]
-    switches = {name: switch for name, switch in switches.items() if name in ids or not _is_action(name)}
+    switches = {name: switch for name, switch in switches.items() if name in ids or not is_action_rule(name)}
     if not switches:
         return policy
     if problems := [_unknown(name, ids) for name in switches if name not in set(ids)]:
@@ -45,7 +45,8 @@ def _switch_rule(rule: Rule, switch: RuleOverride) -> Rule:
     return rule.model_copy(update=update)
 
 
-def _is_action(name: str) -> bool:
+def is_action_rule(name: str) -> bool:
+    """Whether an id is that of a rule on actions."""
     return name.upper().startswith(ACTION_PREFIX)
 
 

@@ -48,21 +48,12 @@ IDLE_SECONDS = 1.0
 """Seconds without an event after which the held events of a stream are scanned and released."""
 OUTCOME_HEADER = "x-sidecar-answer"
 THREATS_HEADER = "x-sidecar-answer-threats"
-_GENERATING = frozenset(
-    {
-        "/chat/completions",
-        "/chat/completions/{id}",
-        "/completions",
-        "/responses",
-        "/responses/{id}",
-        "/messages",
-        "/threads/runs",
-        "/threads/{id}/runs",
-        "/threads/{id}/runs/{id}/submit_tool_outputs",
-        "/threads/{id}/messages",
-        "/threads/{id}/messages/{id}",
-    }
-)
+_OPERATIONS = """
+    /chat/completions /chat/completions/{id} /completions /responses /responses/{id} /messages /threads/runs
+    /threads/{id}/runs /threads/{id}/runs/{id}/submit_tool_outputs /threads/{id}/messages
+    /threads/{id}/messages/{id}
+"""
+_GENERATING = frozenset(_OPERATIONS.split())
 """Operations whose responses are written by a model."""
 MAX_TEXTS = 50_000
 """Texts in one response; one with more was not written by a model and follows `failure.answer`."""

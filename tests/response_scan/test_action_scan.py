@@ -1,4 +1,4 @@
-"""Twin of sidecar/response_scan/action_scan.py: actions that nobody asked for, through the inline proxy and real SDKs."""
+"""Twin of sidecar/response_scan/action_scan.py: unasked actions, through the inline proxy and real SDKs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ async def test_a_hijacked_call_is_an_error_in_place_of_the_answer(name: str) -> 
     """400 that no SDK tries again, one of the five labels, and a row for the answer; the value stays out of it."""
     async with recording(whole(name)) as upstream, run_proxy(upstream.url, **settings("block")) as endpoint:
         reply = await ask(endpoint, name)
-        rows = [(d.entrypoint, d.action, d.verdict.threats, d.verdict.layer_used) for d in endpoint.decision_log.decisions]
+        rows = [
+            (d.entrypoint, d.action, d.verdict.threats, d.verdict.layer_used) for d in endpoint.decision_log.decisions
+        ]
     assert (reply.status, reply.headers["x-should-retry"]) == (400, "false")
     assert (reply.headers["x-sidecar-answer"], reply.headers["x-sidecar-actions"]) == ("block", "block")
     assert reply.headers["x-sidecar-answer-threats"] == "prompt_injection"
@@ -146,9 +148,10 @@ async def test_an_image_that_carries_data_is_withheld(name: str, streams: bool) 
 
 async def test_monitor_flags_instead() -> None:
     """`mode: monitor` withholds nothing."""
-    async with recording(whole("chat")) as upstream, run_proxy(
-        upstream.url, mode="monitor", **settings("block")
-    ) as endpoint:
+    async with (
+        recording(whole("chat")) as upstream,
+        run_proxy(upstream.url, mode="monitor", **settings("block")) as endpoint,
+    ):
         reply = await ask(endpoint, "chat")
     assert (reply.status, reply.headers["x-sidecar-actions"]) == (200, "flag")
 
@@ -156,26 +159,34 @@ async def test_monitor_flags_instead() -> None:
 async def test_an_allowed_call_is_not_judged() -> None:
     """By tool and by the whole value of an argument."""
     allow = [{"tool": "send_*", "arguments": {"to": r".*@ledger-vault\.example"}}]
-    async with recording(whole("chat")) as upstream, run_proxy(upstream.url, **settings("block", allow=allow)) as endpoint:
+    async with (
+        recording(whole("chat")) as upstream,
+        run_proxy(upstream.url, **settings("block", allow=allow)) as endpoint,
+    ):
         assert (await ask(endpoint, "chat")).status == 200
     allow = [{"tool": "send_*", "arguments": {"to": r"ledger"}}]
-    async with recording(whole("chat")) as upstream, run_proxy(upstream.url, **settings("block", allow=allow)) as endpoint:
+    async with (
+        recording(whole("chat")) as upstream,
+        run_proxy(upstream.url, **settings("block", allow=allow)) as endpoint,
+    ):
         assert (await ask(endpoint, "chat")).status == 400
 
 
 async def test_a_tool_can_be_classed_by_setting() -> None:
     """A tool that only reads is not judged."""
-    async with recording(whole("chat")) as upstream, run_proxy(
-        upstream.url, **settings("block", tools={"send_*": "reads"})
-    ) as endpoint:
+    async with (
+        recording(whole("chat")) as upstream,
+        run_proxy(upstream.url, **settings("block", tools={"send_*": "reads"})) as endpoint,
+    ):
         assert (await ask(endpoint, "chat")).status == 200
 
 
 async def test_a_refusal_ends_a_stream_cleanly() -> None:
     """`block.style: refusal`: a finish reason instead of an error."""
-    async with recording(streamed("chat")) as upstream, run_proxy(
-        upstream.url, block={"style": "refusal"}, **settings("block")
-    ) as endpoint:
+    async with (
+        recording(streamed("chat")) as upstream,
+        run_proxy(upstream.url, block={"style": "refusal"}, **settings("block")) as endpoint,
+    ):
         body, clean = await listen(endpoint, "chat")
     assert (clean, b'"finish_reason":"content_filter"' in body, b"send_mail" in body) == (True, True, False)
 
@@ -190,17 +201,20 @@ async def test_nothing_is_held_or_judged_by_default() -> None:
 async def test_the_openai_sdk_raises_or_returns_the_call() -> None:
     """Chat completions and responses, whole and streamed, with the official client."""
     request, items = DIALECTS["chat"].request, DIALECTS["responses"].request
-    async with recording(whole("chat")) as upstream, run_proxy(upstream.url, **settings("ask")) as endpoint:
-        async with openai.AsyncOpenAI(api_key="sk-x", base_url=endpoint.url) as client:
-            with pytest.raises(openai.BadRequestError, match="send_mail"):
-                await client.chat.completions.create(**request)
-            await _expect_responses(client, items, upstream)
-            upstream.script = streamed("chat")
-            with pytest.raises(openai.APIError, match="send_mail"):
-                [chunk async for chunk in await client.chat.completions.create(**request, stream=True)]
-            upstream.script = streamed("chat", "search_mail", HARMLESS)
-            chunks = [chunk async for chunk in await client.chat.completions.create(**request, stream=True)]
-            assert chunks[-1].choices[0].finish_reason == "tool_calls"
+    async with (
+        recording(whole("chat")) as upstream,
+        run_proxy(upstream.url, **settings("ask")) as endpoint,
+        openai.AsyncOpenAI(api_key="sk-x", base_url=endpoint.url) as client,
+    ):
+        with pytest.raises(openai.BadRequestError, match="send_mail"):
+            await client.chat.completions.create(**request)
+        await _expect_responses(client, items, upstream)
+        upstream.script = streamed("chat")
+        with pytest.raises(openai.APIError, match="send_mail"):
+            [chunk async for chunk in await client.chat.completions.create(**request, stream=True)]
+        upstream.script = streamed("chat", "search_mail", HARMLESS)
+        chunks = [chunk async for chunk in await client.chat.completions.create(**request, stream=True)]
+        assert chunks[-1].choices[0].finish_reason == "tool_calls"
 
 
 async def _expect_responses(client: openai.AsyncOpenAI, request: Arguments, upstream: Recording) -> None:
