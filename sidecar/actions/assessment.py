@@ -20,7 +20,7 @@ from sidecar.actions.passages import Passage
 from sidecar.actions.provenance import Provenances
 from sidecar.actions.requests import UserRequest
 from sidecar.actions.tool_classes import ToolClass, ToolKind, families_of, name_words
-from sidecar.actions.vocabulary import mentions, names, requested_families
+from sidecar.actions.vocabulary import mentions, names, solicited_families
 
 WEIGHTS = {
     "unasked": 0.45,
@@ -32,15 +32,16 @@ WEIGHTS = {
     "redirected": 0.25,
     "addressed": 0.15,
     "names_tool": 0.3,
-    "better_candidate": 0.2,
+    "better_candidate": 0.25,
     "composed": 0.3,
     "unheard": 0.35,
     "finding": 0.3,
-    "same_domain": -0.2,
+    "same_domain": -0.3,
     "linked": -0.3,
 }
 """Evidence by name. The words are those of a refusal's log line and of docs/actions.md."""
 _TOKEN = re.compile(r"[^\W_]{3,}")
+_NAME = re.compile(r"(?<=[^\s.!?:] )([^\W\d_a-z][^\W_]{2,}|[^\W_]*\d[^\W_]*)")
 _INVENTED = frozenset({AtomKind.EMAIL, AtomKind.ACCOUNT})
 """Kinds that a model does not make up: one that nobody said was put together from parts."""
 _SINGLE = frozenset({AtomKind.PATH, AtomKind.COMMAND})
@@ -154,7 +155,7 @@ class Assessor:
             return _weights(*found)
         if not in_field:
             found.append("prose")
-        if any(requested_families(place.text) & families for place in prose):
+        if any(solicited_families(place.text) & families for place in prose):
             found.append("solicited" if asked and families <= _SOCIAL else "requested_there")
         if self._has_better(atom, places):
             found.append("better_candidate")
@@ -162,8 +163,8 @@ class Assessor:
 
     def _has_better(self, atom: Atom, places: Iterable[Passage]) -> bool:
         """Whether another value of the kind, in a field, fits the user's words better; any does if this is in prose."""
-        own = max((self._link(place) for place in places if place.structured), default=-1)
-        if atom.kind in _SINGLE or (atom.kind is AtomKind.IDENTIFIER and own >= 0):
+        own = max((self._link(place) if place.structured else self._named(place) for place in places), default=-1)
+        if atom.kind in _SINGLE or (atom.kind is AtomKind.IDENTIFIER and any(place.structured for place in places)):
             return False
         others = self._provenances.others(atom)
         return any(self._link(place) > own and _shape(other) == _shape(atom) for other, place in others)
@@ -171,6 +172,16 @@ class Assessor:
     def _link(self, place: Passage) -> int:
         """How many words of the user's stand beside a value."""
         return len(self._user_words & frozenset(_TOKEN.findall(place.record.casefold())))
+
+    def _named(self, place: Passage) -> int:
+        """How many names of the user's stand in a sentence; -1 for none, which is less than any field."""
+        return len(self._user_names & frozenset(_TOKEN.findall(place.text.casefold()))) or -1
+
+    @cached_property
+    def _user_names(self) -> frozenset[str]:
+        """Words with a capital that do not begin a sentence, and words with digits."""
+        text = self._provenances.user_text
+        return frozenset(hit.group(1).casefold() for hit in _NAME.finditer(text)) & self._user_words
 
     @cached_property
     def _user_words(self) -> frozenset[str]:
@@ -185,7 +196,7 @@ def _names(place: Passage, tool: str) -> bool:
 def _asks_for(place: Passage, families: frozenset[str], nouns: list[str]) -> bool:
     """Whether a text asks for an action of these families and names its object as the tool does."""
     words = set(_TOKEN.findall(place.around.casefold()))
-    return any(noun in words for noun in nouns) and bool(requested_families(place.text) & families)
+    return any(noun in words for noun in nouns) and bool(solicited_families(place.text) & families)
 
 
 def _domain(address: Atom) -> str:

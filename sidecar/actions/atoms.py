@@ -66,7 +66,7 @@ _LENGTHS = """
 """
 IBAN_LENGTHS = {item[:2]: int(item[2:]) for item in _LENGTHS.split()}
 """Characters of an IBAN by country (the registry of ISO 13616): words may follow it without a mark."""
-MIN_ACCOUNT_DIGITS, MIN_PHONE_DIGITS, PHONE_TAIL, MIN_IBAN = 6, 7, 8, 14
+MIN_ACCOUNT_DIGITS, MIN_PHONE_DIGITS, PHONE_TAIL, MIN_IBAN, MIN_DIGITS = 6, 7, 8, 14, 5
 
 
 def text_atoms(text: str) -> list[Atom]:
@@ -128,8 +128,8 @@ def _numbers(text: str) -> Iterator[Atom]:
         for hit in pattern.finditer(text):
             key = re.sub(r"[\W_]", "", hit.group())
             if pattern is _IBAN:
-                key = key.upper()[: IBAN_LENGTHS.get(key[:2].upper(), 34)]
-            if len(key) >= MIN_IBAN:
+                key = key[: IBAN_LENGTHS.get(key[:2], 0)]
+            if len(key) >= MIN_IBAN and sum(map(str.isdigit, key)) >= MIN_DIGITS:
                 covered.append(hit.span())
                 yield Atom(AtomKind.ACCOUNT, key, hit.group(), hit.start(), hit.end())
     for hit in _NUMBER.finditer(text):

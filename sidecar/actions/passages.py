@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sidecar.actions.atoms import Atom, text_atoms
+from sidecar.actions.atoms import Atom, AtomKind, text_atoms
 from sidecar.actions.conversation import Result
 from sidecar.util import json
 
@@ -26,7 +26,9 @@ _LABEL = re.compile(r"^\W{0,4}([^\W\d_][^:：=\n]{0,48})[:：=]\s*(.*)$")
 _CELLS = re.compile(r"\s{0,4}[;|\t]\s{0,4}|\s{3,}|\s·\s")
 _TAG = re.compile(r"<(?:br|/p|/div|/tr|/li|/h\d|/td|/th)[^<>]{0,40}>", re.IGNORECASE)
 _HREF = re.compile(r"(?:href|src|action)\s{0,4}=\s{0,4}[\"']?([^\"'\s<>]{1,2000})", re.IGNORECASE)
+_REACHING = frozenset({AtomKind.EMAIL, AtomKind.ACCOUNT, AtomKind.PHONE, AtomKind.URL})
 _WORDS = re.compile(r"[^\W\d_]{2,}")
+MAX_LABEL_WORDS = 3
 MAX_WORDS_BESIDE = 5
 """Words beside the atoms of a line up to which it is a value with its label, not a sentence."""
 
@@ -138,6 +140,24 @@ def _line(line: str, number: int, label: str, record: str, whole: str) -> Iterat
         yield Passage(sentence, number, _is_value(sentence, found), label, sentence, around, found)
 
 
+def _is_labelled(text: str, atom: Atom) -> bool:
+    """Whether a label of few words stands directly before a value that says whom something reaches."""
+    label = _LABEL.match(text[: atom.start])
+    if label is None or atom.kind not in _REACHING or len(_WORDS.findall(label.group(1))) > MAX_LABEL_WORDS:
+        return False
+    if len(_WORDS.findall(label.group(2))) > MAX_LABEL_WORDS + 1:
+        return False
+    between = _WORDS.findall(label.group(2).rpartition(",")[2])
+    return not between or (len(between) == 1 and between[0].isupper())
+
+
+def _is_list(text: str) -> bool:
+    """Whether a text is a list of short parts, as a postal address is."""
+    return len(text) <= _SHORT and not re.search(r"[.!?]\W*$", text) and all(
+        len(_WORDS.findall(part)) <= MAX_LABEL_WORDS for part in text.split(",")
+    )
+
+
 def _is_value(text: str, atoms: tuple[Atom, ...]) -> bool:
     """Whether a text is a value, perhaps with a label or a name, and not a sentence."""
     rest = text
@@ -146,5 +166,7 @@ def _is_value(text: str, atoms: tuple[Atom, ...]) -> bool:
             rest = rest.replace(atom.text, " ")
     if re.search(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]", rest):
         return len(re.findall(r"\w", rest)) <= 14
+    if any(_is_labelled(text, atom) for atom in atoms) or (text.count(",") > 1 and _is_list(text)):
+        return True
     words = len(_WORDS.findall(rest))
     return words <= MAX_WORDS_BESIDE and not (words > 1 and re.search(r"[.!?]\W*$", text))

@@ -47,6 +47,7 @@ _TO_THE_USER = re.compile(
 """An answer to the user is no action."""
 _ACCENT = re.compile("[\u0300-\u036f]")
 _LETTERS = str.maketrans({"ł": "l", "ı": "i", "ß": "ss", "ø": "o", "æ": "ae", "đ": "d"})
+_ENDINGS = (("ing", ("", "e")), ("ed", ("", "e")), ("es", ("", "e")), ("s", ("",)), ("ied", ("y",)), ("ies", ("y",)))
 _LONGEST_STEM = 16
 _NEVER = re.compile(r"(?!)")
 
@@ -72,6 +73,22 @@ def requested_families(text: str) -> frozenset[str]:
     folded = _TO_THE_USER.sub(" ", plain(text))
     verbs = frozenset(_verbs(folded))
     return frozenset(name for name in FAMILIES if _has_any(folded, verbs, _parsed(f"asks {name}")))
+
+
+def solicited_families(text: str) -> frozenset[str]:
+    """The same of a text by third parties, which also says that something has to be done: `must be deleted`."""
+    folded = plain(text)
+    verbs = frozenset(stem for verb in _verbs(folded) for stem in _inflections(verb))
+    return frozenset(name for name in FAMILIES if _has_any(folded, verbs, _parsed(f"asks {name}")))
+
+
+def _inflections(word: str) -> Iterator[str]:
+    """An English verb without its ending, as far as the letters tell; other words alone."""
+    yield word
+    for ending, others in _ENDINGS:
+        if word.endswith(ending) and len(word) > len(ending) + 2:
+            stem = word.removesuffix(ending)
+            yield from (stem + other for other in others)
 
 
 def delegates(text: str) -> bool:
