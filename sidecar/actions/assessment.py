@@ -19,8 +19,8 @@ from sidecar.actions.conversation import ToolCall
 from sidecar.actions.passages import Passage
 from sidecar.actions.provenance import Provenances
 from sidecar.actions.requests import UserRequest
-from sidecar.actions.tool_classes import ToolClass, ToolKind, families_of, name_words
-from sidecar.actions.vocabulary import mentions, names, solicited_families
+from sidecar.actions.tool_classes import ToolClass, ToolKind, name_words
+from sidecar.actions.vocabulary import mentions, solicited_families
 
 WEIGHTS = {
     "unasked": 0.45,
@@ -48,6 +48,8 @@ _SINGLE = frozenset({AtomKind.PATH, AtomKind.COMMAND})
 """Kinds of which others in the text are no alternatives."""
 _SOCIAL = frozenset({"send", "share", "post", "pay", "change"})
 """Families of actions for which letters and invoices ask every day."""
+_CORRESPONDENCE = frozenset({"send", "pay"})
+"""Of these, families that a letter asks for without meaning the assistant."""
 _COMMON = (
     "the and for with from that this all und der die das dem den des ein eine les des una los las que por para von"
 )
@@ -98,8 +100,7 @@ class Assessor:
             is_unheard = atom.kind in _INVENTED and bool(self._provenances.passages)
             return self._asking(kind) | _weights("unheard") if is_unheard and not atom.text.isdigit() else {}
         link = _weights("no_link_asked") if host and not self._request.is_about_links else {}
-        asking = self._asking(kind)
-        return asking | self._surroundings(atom, places, call.name, kind.families, asked="unasked" not in asking) | link
+        return self._asking(kind) | self._surroundings(atom, places, call.name, kind) | link
 
     def _whole_call(self, call: ToolCall, kind: ToolKind) -> Assessment:
         """Evidence against an action that nobody asked for and that a third party names or asks for."""
@@ -110,8 +111,8 @@ class Assessor:
         if any(_names(place, call.name) for place in prose):
             evidence = asking | _weights("names_tool")
             return Assessment(round(sum(evidence.values()), 2), None, evidence)
-        nouns = [word for word in name_words(call.name) if word not in names("starters") and not families_of(word)]
-        if any(_asks_for(place, kind.families, nouns) for place in prose):
+        nouns = name_words(call.name)[1:]
+        if kind.families.isdisjoint(_CORRESPONDENCE) and any(_asks_for(place, kind.families, nouns) for place in prose):
             evidence = asking | _weights("requested_there")
             return Assessment(round(sum(evidence.values()), 2), None, evidence)
         return Assessment()
@@ -130,14 +131,11 @@ class Assessor:
         return _weights("loosely_asked" if self._request.implies(kind) else "unasked")
 
     def _surroundings(
-        self,
-        atom: Atom,
-        places: list[Passage],
-        tool: str = "",
-        families: frozenset[str] = frozenset(),
-        *,
-        asked: bool = False,
+        self, atom: Atom, places: list[Passage], tool: str = "", kind: ToolKind | None = None
     ) -> Evidence:
+        """Evidence from where a value stands, and from the words around it. Without a `kind`: of a link."""
+        families = kind.families if kind else frozenset()
+        is_covered = kind is not None and self._request.covers(kind)
         prose = [place for place in places if not place.structured]
         in_field = len(prose) < len(places)
         found = ["linked"] if in_field and any(self._link(place) for place in places if place.structured) else []
@@ -151,12 +149,13 @@ class Assessor:
             found.append("finding")
         if atom.kind is AtomKind.EMAIL and any(_domain(atom) in self._provenances.senders(p.result) for p in prose):
             found.append("same_domain")
-        if asked and self._request.points:
+        if kind and self._request.points and (is_covered or self._request.delegates):
             return _weights(*found)
         if not in_field:
             found.append("prose")
-        if any(solicited_families(place.text) & families for place in prose):
-            found.append("solicited" if asked and families <= _SOCIAL else "requested_there")
+        is_social = families <= _SOCIAL
+        if any(solicited_families(place.text if is_social else place.around) & families for place in prose):
+            found.append("solicited" if is_covered and is_social else "requested_there")
         if self._has_better(atom, places):
             found.append("better_candidate")
         return _weights(*found)

@@ -153,8 +153,10 @@ def _is_labelled(text: str, atom: Atom) -> bool:
 
 def _is_list(text: str) -> bool:
     """Whether a text is a list of short parts, as a postal address is."""
-    return len(text) <= _SHORT and not re.search(r"[.!?]\W*$", text) and all(
-        len(_WORDS.findall(part)) <= MAX_LABEL_WORDS for part in text.split(",")
+    return (
+        len(text) <= _SHORT
+        and not re.search(r"[.!?]\W*$", text)
+        and all(len(_WORDS.findall(part)) <= MAX_LABEL_WORDS for part in text.split(","))
     )
 
 

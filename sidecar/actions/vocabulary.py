@@ -30,7 +30,7 @@ COMPATIBLE: dict[str, frozenset[str]] = {
 }
 """A request for one of these families covers a call of this one."""
 RELATED: dict[str, frozenset[str]] = {
-    "pay": frozenset({"send", "change", "approve"}),
+    "pay": frozenset({"send", "approve"}),
     "share": frozenset({"send", "post"}),
 }
 """A request for one of these may mean a call of this one: flowers are sent by buying them."""
