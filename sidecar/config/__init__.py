@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sidecar.config.outbound import Alerts, Sinks, Splunk, Syslog
 from sidecar.config.sections import (
+    ActionAllowance,
+    Actions,
     Admin,
     Answers,
     Auth,
@@ -44,6 +46,8 @@ from sidecar.config.settings import (
 )
 
 __all__ = [
+    "ActionAllowance",
+    "Actions",
     "Admin",
     "Alerts",
     "Answers",

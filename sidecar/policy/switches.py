@@ -16,10 +16,14 @@ from sidecar.errors import PolicyError
 from sidecar.policy import Policy, Rule
 
 MAX_SUGGESTIONS = 3
+ACTION_PREFIX = "ACT-"
+"""Rules on actions are a policy of their own (`sidecar.actions.argument_rules`), with changes in the same setting."""
 
 
 def apply_switches(policy: Policy, switches: Mapping[str, RuleOverride]) -> Policy:
     """The policy with these changes. Raises `PolicyError` for unknown rules."""
+    ids = [rule.id for rule in policy.rules]
+    switches = {name: switch for name, switch in switches.items() if name in ids or not is_action_rule(name)}
     if not switches:
         return policy
     if problems := unknown_rules(policy, switches):
@@ -45,6 +49,11 @@ def unknown_rules(policy: Policy, names: Iterable[str]) -> list[str]:
     """The names that are no rule's id, one line each, with ids that are like it."""
     ids = [rule.id for rule in policy.rules]
     return [_unknown(name, ids) for name in names if name not in set(ids)]
+
+
+def is_action_rule(name: str) -> bool:
+    """Whether an id is that of a rule on actions."""
+    return name.upper().startswith(ACTION_PREFIX)
 
 
 def _unknown(name: str, ids: list[str]) -> str:
