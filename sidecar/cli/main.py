@@ -21,6 +21,7 @@ from sidecar.cli.examples import completion_command, show_examples
 from sidecar.cli.harden import harden
 from sidecar.cli.keys import keys
 from sidecar.cli.kubernetes import inject_command, quit_command, uninject_command, webhook_command
+from sidecar.cli.mcp import mcp
 from sidecar.cli.redirect import redirect_command
 from sidecar.cli.review import review
 from sidecar.cli.setting_warnings import warnings
@@ -158,6 +159,7 @@ main.add_command(uninject_command)
 main.add_command(quit_command)
 main.add_command(redirect_command)
 main.add_command(webhook_command)
+main.add_command(mcp)
 main.add_command(review)
 main.add_command(keys)
 main.add_command(completion_command)

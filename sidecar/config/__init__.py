@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.config.mcp import Mcp, McpServer
 from sidecar.config.sections import (
     Admin,
     Answers,
@@ -37,9 +38,9 @@ from sidecar.config.settings import (
     Settings,
     SourcePolicy,
     Sources,
-    Upstream,
     load,
 )
+from sidecar.config.upstream import Upstream
 
 __all__ = [
     "Admin",
@@ -59,6 +60,8 @@ __all__ = [
     "Limits",
     "Listen",
     "Log",
+    "Mcp",
+    "McpServer",
     "ModelOutputPolicy",
     "ModelOverrides",
     "RuleOverride",

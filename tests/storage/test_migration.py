@@ -67,7 +67,7 @@ async def test_an_older_database_is_migrated(store_url: str) -> None:
     """The newest table is missing and the version older: it is created, once."""
     store = await Store.open(store_url)
     async with store._database.write() as connection:
-        for table in ("disagreements", "exceptions", "hourly"):
+        for table in ("disagreements", "exceptions", "hourly", "mcp_pins"):
             await connection.execute(text(f"DROP TABLE {table}"))
         await connection.execute(text("ALTER TABLE api_keys DROP COLUMN rules"))
         await connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
