@@ -56,13 +56,16 @@ class Session:
         self._pending = {True: Pending(), False: Pending()}
         """Requests that wait for a response, by whether the server sent them."""
 
-    async def inspect(self, raw: bytes, context: ScanContext, *, from_server: bool) -> Inspection:
-        """Scan the messages of one line, body or event. `context`: client and route; its decision id may be empty."""
+    async def inspect(self, raw: bytes, context: ScanContext, *, from_server: bool, whole: bool = False) -> Inspection:
+        """Scan the messages of one line, body or event. `context`: client and route; its decision id may be empty.
+
+        `whole`: a batch passes or is refused as a whole, where all its answers have to come together.
+        """
         try:
             packet = parse(raw, depth=self._settings.limits.depth)
         except BodyError as error:
             return self.unreadable(raw, error, context, from_server=from_server)
-        return await self._packet(raw, packet, context, from_server=from_server)
+        return await self._packet(raw, packet, context, from_server=from_server, whole=whole)
 
     def unreadable(self, raw: bytes, error: BodyError, context: ScanContext, *, from_server: bool) -> Inspection:
         """What becomes of bytes that are no message (`failure.input`)."""
@@ -88,23 +91,28 @@ class Session:
         response = answer(message_id, request.method, replace(refusal, code=UNSCANNED))
         return Inspection(encode([response], is_batch=False))
 
-    async def _packet(self, raw: bytes, packet: Packet, context: ScanContext, *, from_server: bool) -> Inspection:
-        forward, replies, unchanged = [], [], True
-        for message in packet.messages:
-            request = self._request_of(message, from_server=from_server)
-            refusal = await self._refusal(message, request, context, from_server=from_server)
+    async def _packet(
+        self, raw: bytes, packet: Packet, context: ScanContext, *, from_server: bool, whole: bool
+    ) -> Inspection:
+        requests = [self._request_of(message, from_server=from_server) for message in packet.messages]
+        refusals = []
+        for message, request in zip(packet.messages, requests, strict=True):
+            refusals.append(await self._refusal(message, request, context, from_server=from_server))
             context = replace(context, decision="")
+        first = next((refusal for refusal in refusals if refusal is not None), None)
+        if first is None:
+            return Inspection(raw)
+        forward, replies = [], []
+        for message, request, own in zip(packet.messages, requests, refusals, strict=True):
+            refusal = own or (first if whole else None)
             if refusal is None:
                 forward.append(message)
                 continue
-            unchanged = False
             if is_request(message):
                 self._pending[from_server].take(message["id"])
                 replies.append(answer(message["id"], request.method if request else None, refusal))
             elif is_response(message):
                 forward.append(answer(message["id"], request.method if request else None, refusal))
-        if unchanged:
-            return Inspection(raw)
         return Inspection(encode(forward, is_batch=packet.is_batch), encode(replies, is_batch=packet.is_batch))
 
     def _request_of(self, message: Message, *, from_server: bool) -> Request | None:
