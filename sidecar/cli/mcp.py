@@ -37,9 +37,9 @@ _ODD = re.compile(r"[^A-Za-z0-9.-]+")
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_obj
-def run(chosen: tuple[str | None, Path | None], command: tuple[str, ...]) -> None:
+def run(options: tuple[str | None, Path | None], command: tuple[str, ...]) -> None:
     """Start the server and relay."""
-    name, config_file = chosen
+    name, config_file = options
     _wrap(command, name or server_name(command), config_file)
 
 

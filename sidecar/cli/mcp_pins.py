@@ -47,5 +47,5 @@ def show_pins(values: Sequence[dict[str, Any]]) -> None:
 
 
 def _plain(text: str) -> str:
-    shown = "".join(char if char.isprintable() else "?" for char in text[:MAX_SHOWN])
-    return escape(shown)
+    printable = "".join(char if char.isprintable() else "?" for char in text[:MAX_SHOWN])
+    return escape(printable)

@@ -48,7 +48,7 @@ async def scan(
     agent_files: bool,
     as_json: bool,
     config_file: Path | None,
-    **chosen: Any,
+    **options: Any,
 ) -> int:
     """Scan one TEXT, standard input with "-", or the files and folders at PATH as untrusted text.
 
@@ -58,7 +58,7 @@ async def scan(
     if shape or agent_files or len(texts) > 1 or (texts[0] != "-" and _exists(texts[0])):
         files = find_files(map(Path, texts), agent_files=agent_files)
         return await _scan_files(files, settings, shape or ("json" if as_json else "text"), fail_on)
-    return await _scan_text(texts[0], settings, as_json=as_json, **chosen)
+    return await _scan_text(texts[0], settings, as_json=as_json, **options)
 
 
 def _exists(text: str) -> bool:
@@ -109,22 +109,22 @@ async def _results(files: Sequence[tuple[Path, bool]], service: ScanService, set
         task = bar.add_task("scanning", total=len(files))
 
         async def work() -> None:
-            for index, (path, named) in waiting:
-                results[index] = await _result(path, service, settings, named=named)
+            for index, (path, explicit) in waiting:
+                results[index] = await _result(path, service, settings, explicit=explicit)
                 bar.advance(task)
 
         await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
     return [results[index] for index in sorted(results)]
 
 
-async def _result(path: Path, service: ScanService, settings: Settings, *, named: bool) -> FileResult:
-    file = await asyncio.to_thread(read_file, path, settings.limits.body_bytes, named=named)
+async def _result(path: Path, service: ScanService, settings: Settings, *, explicit: bool) -> FileResult:
+    file = await asyncio.to_thread(read_file, path, settings.limits.body_bytes)
     if file.problem is not None:
-        return FileResult(path, problem=file.problem, error=named and file.problem != "binary")
+        return FileResult(path, problem=file.problem, error=explicit and file.problem != "binary")
     segment = Segment(file.text, Source.UNTRUSTED, "file")
-    own = settings.scan.sources.untrusted.threshold
+    threshold = settings.scan.sources.untrusted.threshold
     verdict = await service.scan(ScanRequest((segment,) if file.text.strip() else ()))
-    return result_of(file, verdict, settings.scan.threshold if own is None else own)
+    return result_of(file, verdict, settings.scan.threshold if threshold is None else threshold)
 
 
 def _values(result: FileResult) -> dict[str, Any]:
@@ -160,8 +160,8 @@ def _show(results: Sequence[FileResult], policy: Policy) -> None:
         for place in result.places:
             colour = "red" if place.level == "block" else "yellow"
             title = escape(titles.get(place.rule, place.label))
-            where = f"{name}:{place.start.line}:{place.start.column}"
-            output.out.print(f"{where}: [{colour}]{place.level}[/] {place.score:.2f} {place.rule} {title}")
+            place_name = f"{name}:{place.start.line}:{place.start.column}"
+            output.out.print(f"{place_name}: [{colour}]{place.level}[/] {place.score:.2f} {place.rule} {title}")
         if result.problem:
             output.err.print(f"{name}: not scanned: {escape(result.problem)}", style="red" if result.error else "dim")
     scanned = sum(result.problem is None for result in results)

@@ -39,8 +39,6 @@ class TextFile:
     path: Path
     text: str = ""
     problem: str | None = None
-    named: bool = False
-    """Whether it was named, and not found in a folder: then a problem is an error."""
 
 
 def is_agent_file(path: Path, root: Path) -> bool:
@@ -52,17 +50,17 @@ def is_agent_file(path: Path, root: Path) -> bool:
 
 def find_files(paths: Iterable[Path], *, agent_files: bool = False) -> list[tuple[Path, bool]]:
     """The files in order, each once, and whether it was named. Raises `ConfigError` for a path that does not exist."""
-    found: dict[Path, bool] = {}
+    files: dict[Path, bool] = {}
     for path in paths:
         if path.is_dir():
             for file in _walk(path):
                 if not agent_files or is_agent_file(file, path):
-                    found.setdefault(file, False)
+                    files.setdefault(file, False)
         elif path.exists():
-            found[path] = True
+            files[path] = True
         else:
             raise ConfigError("sidecar scan", [f"{path}: no such file or folder"])
-    return list(found.items())
+    return list(files.items())
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -71,14 +69,14 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield from (file for name in sorted(names) if not (file := Path(place) / name).is_symlink() and file.is_file())
 
 
-def read_file(path: Path, max_bytes: int, *, named: bool = False) -> TextFile:
+def read_file(path: Path, max_bytes: int) -> TextFile:
     """The text of a file, in the encoding that its bytes show."""
     try:
         with path.open("rb") as file:
             content = file.read(max_bytes + 1)
     except OSError as error:
-        return TextFile(path, problem=error.strerror or type(error).__name__, named=named)
+        return TextFile(path, problem=error.strerror or type(error).__name__)
     if len(content) > max_bytes:
-        return TextFile(path, problem=f"larger than {max_bytes} bytes (limits.body_bytes)", named=named)
+        return TextFile(path, problem=f"larger than {max_bytes} bytes (limits.body_bytes)")
     text = embedded.text_of(content)
-    return TextFile(path, problem="binary", named=named) if text is None else TextFile(path, text, named=named)
+    return TextFile(path, problem="binary") if text is None else TextFile(path, text)

@@ -83,9 +83,9 @@ class Catalogue:
         await self._pins.add([Pin(server, tool, None, value, now, now) for tool, value in tools.items()])
         if changed:
             await self._pins.see(server, changed, now)
-        found = [Drift(tool, kind) for tool, value in latest.items() if (kind := _kind(pins.get(tool), value))]
-        self._report(server, [one for one in (*drift, *found) if one.tool in changed])
-        return [*drift, *found]
+        drifted = [Drift(tool, kind) for tool, value in latest.items() if (kind := _kind(pins.get(tool), value))]
+        self._report(server, [change for change in (*drift, *drifted) if change.tool in changed])
+        return [*drift, *drifted]
 
     async def drift_of(self, server: str, tool: str) -> Drift | None:
         """The drift of one tool, as of the latest list."""
@@ -99,11 +99,10 @@ class Catalogue:
             del self._first_pages[next(iter(self._first_pages))]
 
     def _report(self, server: str, drift: Iterable[Drift]) -> None:
-        for one in drift:
-            MCP_DRIFT.labels(one.kind).inc()
-            _log.warning(
-                "mcp_tool_drifted", server=server, tool=one.tool[:MAX_SHOWN], kind=one.kind, other=one.other or None
-            )
+        for change in drift:
+            MCP_DRIFT.labels(change.kind).inc()
+            tool, other = change.tool[:MAX_SHOWN], change.other or None
+            _log.warning("mcp_tool_drifted", server=server, tool=tool, kind=change.kind, other=other)
 
 
 def digest(tool: Mapping[str, Any]) -> str:
@@ -132,8 +131,8 @@ def _tools(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _shadowed(server: str, tools: Iterable[str], pins: Iterable[Pin]) -> list[Drift]:
-    others = {fold(pin.tool): pin.server for pin in pins if pin.server != server and pin.latest is not None}
-    return [Drift(tool, SHADOWED, others[fold(tool)]) for tool in tools if fold(tool) in others]
+    owners = {fold(pin.tool): pin.server for pin in pins if pin.server != server and pin.latest is not None}
+    return [Drift(tool, SHADOWED, owners[fold(tool)]) for tool in tools if fold(tool) in owners]
 
 
 def _kind(pin: Pin | None, latest: str | None) -> str | None:

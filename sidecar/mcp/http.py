@@ -68,8 +68,8 @@ class Sessions:
 
     def get(self, session_id: str | None) -> Session:
         """The session of a request."""
-        found = self.by_id.get(session_id) if session_id else None
-        return found or Session(self.scanner)
+        session = self.by_id.get(session_id) if session_id else None
+        return session or Session(self.scanner)
 
     def keep(self, session_id: str | None, session: Session) -> None:
         """Remember a session under the id that the server gave it."""

@@ -59,10 +59,10 @@ def answer(message_id: object, method: str | None, refusal: Refusal) -> Message:
 
 def drift_refusal(drift: Sequence[Drift], server: str, decision: str) -> Refusal:
     """The refusal of tools that are not as they were pinned."""
-    named = ", ".join(f"{_quoted(one.tool).strip() or 'a tool'} was {one.kind}" for one in drift[:MAX_NAMED])
+    names = ", ".join(f"{_quoted(change.tool).strip() or 'a tool'} was {change.kind}" for change in drift[:MAX_NAMED])
     more = f" and {len(drift) - MAX_NAMED} more" if len(drift) > MAX_NAMED else ""
     text = (
-        f"The tools of the server {server} are not those that were pinned (mcp.drift): {named}{more}. "
+        f"The tools of the server {server} are not those that were pinned (mcp.drift): {names}{more}. "
         f"`sidecar mcp pins accept` accepts them; decision {decision}."
     )
     return Refusal(text, decision)
@@ -75,12 +75,12 @@ def place_of(
     part = next((value for name in ("params", "result") if isinstance(value := message.get(name), dict)), {})
     if path is not None and path.partition(".")[0] == "tools":
         return describe_path(path, part)
-    shown = f" ({path})" if path else ""
+    suffix = f" ({path})" if path else ""
     if method == "tools/call" and request is not None:
-        return f"{'the result of' if from_server else 'an argument of'} tool{_quoted(request.tool)}{shown}"
+        return f"{'the result of' if from_server else 'an argument of'} tool{_quoted(request.tool)}{suffix}"
     subject = "answer" if is_response(message) else "message"
     sender, purpose = "server" if from_server else "client", method if method in METHODS else "a request"
-    return f"the {subject} of the {sender} to {purpose}{shown}"
+    return f"the {subject} of the {sender} to {purpose}{suffix}"
 
 
 def _quoted(name: str) -> str:

@@ -43,7 +43,7 @@ async def read_lines(reader: Input, max_bytes: int) -> AsyncIterator[Line]:
     """The lines of a stream that are not empty; the last one may lack its end."""
     buffer, skipping = bytearray(), False
     while chunk := await reader.read(_CHUNK):
-        *ended, rest = chunk.split(b"\n")
+        *ended, beginning = chunk.split(b"\n")
         for part in ended:
             buffer += part
             if not skipping and buffer.strip():
@@ -51,7 +51,7 @@ async def read_lines(reader: Input, max_bytes: int) -> AsyncIterator[Line]:
             buffer.clear()
             skipping = False
         if not skipping:
-            buffer += rest
+            buffer += beginning
         if len(buffer) > max_bytes:
             yield _line(buffer, max_bytes)
             buffer.clear()

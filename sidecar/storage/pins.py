@@ -63,11 +63,11 @@ class Pins:
     async def accept(self, server: str, tool: str | None, at: datetime) -> int:
         """Pin the latest definitions of a server, or of one of its tools; returns how many changed."""
         rows = table.c.server == server if tool is None else (table.c.server == server) & (table.c.tool == tool)
-        gone = delete(table).where(rows, table.c.latest.is_(None))
+        removal = delete(table).where(rows, table.c.latest.is_(None))
         drifted = table.c.digest.is_(None) | (table.c.digest != table.c.latest)
         pin = update(table).where(rows, drifted).values(digest=table.c.latest, pinned_at=at, changed_at=None)
         async with self._database.write() as connection:
-            return (await connection.execute(gone)).rowcount + (await connection.execute(pin)).rowcount
+            return (await connection.execute(removal)).rowcount + (await connection.execute(pin)).rowcount
 
     async def forget(self, server: str) -> int:
         """Delete the tools of a server, so that its next list is pinned; returns how many there were."""

@@ -59,4 +59,4 @@ def test_what_has_no_text_is_named_with_its_reason(tmp_path: Path) -> None:
     assert read_file(tmp_path / "a.png", 10_000).problem == "binary"
     assert read_file(tmp_path / "b.md", 10_000).text.endswith("Hello there, reader.")
     assert "limits.body_bytes" in (read_file(tmp_path / "b.md", 5).problem or "")
-    assert read_file(tmp_path, 5, named=True).problem == "Is a directory"
+    assert read_file(tmp_path, 5).problem == "Is a directory"
