@@ -33,7 +33,8 @@ def _exploitable(settings: Settings) -> list[str]:
         messages.append("failure.unknown_route: allow forwards unclassified routes")
     unscanned_models = [name for name, terms in settings.models.items() if terms.layers == ()]
     messages += [f"models.{name}.layers: [] forwards requests for this model unscanned" for name in unscanned_models]
-    upstreams = (settings.upstream, *(terms.upstream for terms in settings.models.values() if terms.upstream))
+    overrides = (terms.upstream for terms in settings.models.values() if terms.upstream)
+    upstreams = (settings.upstream, *overrides, *settings.mcp.servers.values())
     if any(upstream.api_key_file for upstream in upstreams) and settings.auth.inline == "optional":
         messages.append(
             "auth.inline: optional while the sidecar holds the upstream's key: anyone who reaches the port can use it"
