@@ -44,6 +44,7 @@ PROGRAMS = {
 apply-k) test -f {ROOT}/$3/kustomization.yaml ;;
 getpods) cat protected.yaml ;; get*) cat deployment.yaml ;; apply*) cat ${{3#-}} | grep -q apiVersion ;;
 esac""",
+    "npx": "cat > /dev/null",
     "docker": "exit 0",
     "open-webui": f"exec {sys.executable} -m http.server 8080",
 }
@@ -133,6 +134,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     authority.private_key_pem.write_to_path(folder / "tls.key")
     for part in authority.cert_chain_pems:
         part.write_to_path(folder / "tls.crt", append=True)
+    shutil.copy(ROOT / "tests" / "mcp" / "tiny_server.py", folder / "notes_server.py")
+    (folder / "tools.jsonl").write_text('{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}\n', "utf-8")
+    (folder / "script.json").write_text('{"tools/list": {"tools": [{"name": "find"}]}}', "utf-8")
+    shell(folder, "sidecar mcp --name notes -- python notes_server.py script.json < tools.jsonl")
     made = shell(folder, "sidecar keys create shop --json")
     (folder / "id").write_text(json.loads(made.stdout)["id"], "utf-8")
     return folder
@@ -167,6 +172,7 @@ def shell(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "bash", "-c", text],
         capture_output=True,
+        stdin=subprocess.DEVNULL,
         text=True,
         cwd=folder,
         env=clean_environment() | here,

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from sidecar import __version__, config, policy
-from sidecar.api.scan import explanation, scan_result
-from sidecar.cli import common, greeting, output
+from sidecar.cli import common, greeting
 from sidecar.cli.admin import admin
 from sidecar.cli.check import check
-from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
+from sidecar.cli.common import CONFIG, async_command, load_settings
 from sidecar.cli.doctor import doctor
 from sidecar.cli.evaluate import evaluate
 from sidecar.cli.examples import completion_command, show_examples
 from sidecar.cli.harden import harden
 from sidecar.cli.keys import keys
 from sidecar.cli.kubernetes import inject_command, quit_command, uninject_command, webhook_command
+from sidecar.cli.mcp import mcp
 from sidecar.cli.redirect import redirect_command
 from sidecar.cli.review import review
+from sidecar.cli.scan import scan
 from sidecar.cli.setting_warnings import warnings
 from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.errors import ConfigError, SidecarError
+from sidecar.errors import SidecarError
 from sidecar.observability.worker_reports import WorkerReports
 from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
-from sidecar.runtime.builder import open_scanner
 from sidecar.runtime.waiting import opened
 from sidecar.runtime.workers import fork_workers
-from sidecar.scan.service import ScanService
-from sidecar.types import Action, ScanRequest, Segment
 from sidecar.util import logs
 from sidecar.util.shared_slots import SharedSlots
 
@@ -120,36 +117,6 @@ async def _greet(running: app.Sidecar, source: Path) -> None:
         greeting.show_link(link)
 
 
-@main.command()
-@click.argument("text")
-@click.option("--system-prompt", help="The application's system prompt, to detect its extraction.")
-@click.option("--explain", is_flag=True, help="All findings, spans and layers.")
-@JSON
-@CONFIG
-@async_command
-async def scan(text: str, system_prompt: str | None, explain: bool, as_json: bool, config_file: Path | None) -> int:
-    """Scan one TEXT, or standard input with "-". Exit code 0: allow, 1: block, 2: error."""
-    prompt = _read_stdin() if text == "-" else text
-    settings, scan_request = load_settings(config_file), ScanRequest((Segment(prompt),), system_prompt)
-    async with open_scanner(settings, selftests=False) as built:
-        verdict = await ScanService(built.engine, settings).scan(scan_request)
-        if as_json:
-            shape = explanation if explain else scan_result
-            emit({**shape(verdict), **({"failure": verdict.failure} if verdict.failure else {})})
-        else:
-            output.show_verdict(verdict, built.policy, explain=explain)
-    if verdict.failure:
-        return 2
-    return 1 if verdict.action is Action.BLOCK else 0
-
-
-def _read_stdin() -> str:
-    try:
-        return sys.stdin.buffer.read().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError("standard input cannot be read", [f"not UTF-8 at byte {error.start}"]) from None
-
-
 main.add_command(admin)
 main.add_command(check)
 main.add_command(doctor)
@@ -160,7 +127,9 @@ main.add_command(uninject_command)
 main.add_command(quit_command)
 main.add_command(redirect_command)
 main.add_command(webhook_command)
+main.add_command(mcp)
 main.add_command(review)
 main.add_command(keys)
+main.add_command(scan)
 main.add_command(completion_command)
 show_examples(main)

@@ -40,7 +40,8 @@ def _exploitable(settings: Settings) -> list[str]:
         messages.append("failure.unknown_route: allow forwards unclassified routes")
     unscanned_models = [name for name, terms in settings.models.items() if terms.layers == ()]
     messages += [f"models.{name}.layers: [] forwards requests for this model unscanned" for name in unscanned_models]
-    upstreams = (settings.upstream, *(terms.upstream for terms in settings.models.values() if terms.upstream))
+    overrides = (terms.upstream for terms in settings.models.values() if terms.upstream)
+    upstreams = (settings.upstream, *overrides, *settings.mcp.servers.values())
     is_open = settings.auth.inline == "optional" and not is_loopback(settings.listen.host)
     if is_open and any(upstream.api_key_file for upstream in upstreams):
         messages.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.config.mcp import Mcp, McpServer
 from sidecar.config.outbound import Alerts, Sinks, Splunk, Syslog
 from sidecar.config.sections import (
     ActionAllowance,
@@ -40,10 +41,10 @@ from sidecar.config.settings import (
     Settings,
     SourcePolicy,
     Sources,
-    Upstream,
     check,
     load,
 )
+from sidecar.config.upstream import Upstream
 
 __all__ = [
     "ActionAllowance",
@@ -66,6 +67,8 @@ __all__ = [
     "Limits",
     "Listen",
     "Log",
+    "Mcp",
+    "McpServer",
     "ModelOutputPolicy",
     "ModelOverrides",
     "RuleOverride",

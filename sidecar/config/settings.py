@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from sidecar.config.mcp import Mcp
 from sidecar.config.outbound import Alerts, Sinks
 from sidecar.config.sections import (
     Actions,
@@ -37,9 +38,9 @@ from sidecar.config.sections import (
     Store,
     Telemetry,
     UpstreamHeaders,
-    UpstreamTls,
 )
 from sidecar.config.sources import override, read_file
+from sidecar.config.upstream import Upstream
 from sidecar.errors import ConfigError
 from sidecar.types import LayerName, Source
 from sidecar.util import validation
@@ -57,6 +58,7 @@ __all__ = [
     "Limits",
     "Listen",
     "Log",
+    "Mcp",
     "Section",
     "SemanticLayer",
     "Settings",
@@ -76,41 +78,6 @@ RENAMED = {
     "scan.thresholds": "scan.sources (layers and threshold of user, untrusted, application, model)",
 }
 """Removed settings, and their replacements."""
-
-
-class Upstream(Section):
-    """The OpenAI-compatible service behind the inline proxy."""
-
-    url: str = "echo://"
-    api_key_file: Path | None = None
-    connect_timeout: Duration = 5.0
-    first_byte_timeout: Duration = 600.0
-    idle_timeout: Duration = 600.0
-    connections: int = Field(default=256, ge=1)
-    headers: UpstreamHeaders = UpstreamHeaders()
-    tls: UpstreamTls = UpstreamTls()
-    proxy: str | None = None
-
-    @field_validator("proxy")
-    @classmethod
-    def _no_credentials(cls, value: str | None) -> str | None:
-        if value and "@" in value:
-            raise ValueError("holds a user; write environment here and the whole address into HTTPS_PROXY")
-        return value
-
-    @model_validator(mode="after")
-    def _known_scheme(self) -> Upstream:
-        scheme, _, address = self.url.partition("://")
-        if scheme not in {"echo", "local", "http", "https"}:
-            raise ValueError(f"url {self.url!r}: the scheme must be http, https, echo or local")
-        if scheme.startswith("http") and "@" in address.partition("/")[0]:
-            raise ValueError("url: holds a user; credentials are sent from upstream.api_key_file only")
-        if scheme.startswith("http") and ("?" in address or "#" in address):
-            raise ValueError("url: ends in a query or a fragment, which no request would have; clients send their own")
-        if scheme.startswith("http") and (route := _ENDPOINT.search(address)):
-            base = self.url[: -len(route.group())]
-            raise ValueError(f"url: ends in {route.group()}; give the base URL, to which clients add it: {base}")
-        return self
 
 
 class ModelOverrides(Section):
@@ -319,6 +286,7 @@ class Settings(Section):
     auth: Auth = Auth()
     log: Log = Log()
     compat: Compat = Compat()
+    mcp: Mcp = Mcp()
     telemetry: Telemetry = Telemetry()
     alerts: Alerts = Alerts()
     sinks: Sinks = Sinks()

@@ -19,9 +19,11 @@ MAX_FINDINGS, MAX_PER_RULE = 20, 3
 _MAX_PART = 48
 _PLAIN = frozenset(string.ascii_letters + string.digits + "-._:*")
 _PATH_WORD_LIST = """
-    arguments content contents custom description documents function function_call functions input instructions
-    json_schema messages metadata name output parameters parts prediction prompt query refusal response_format
-    results role schema stop suffix summary system system_prompt text tool_calls tool_results tools user variables
+    arguments content contents custom data description documents error function function_call functions input
+    inputSchema instructions json_schema message messages metadata name output outputSchema parameters parts prediction
+    prompt prompts properties query refusal resource resources response_format results role schema stop
+    structuredContent suffix summary system systemPrompt system_prompt text title tool_calls tool_results tools uri
+    user variables
 """
 _PATH_WORDS = frozenset(_PATH_WORD_LIST.split())
 

@@ -98,8 +98,10 @@ def _bounded(body: bytes, limit: int) -> bytes:
     return body
 
 
-def parse(raw: bytes, *, depth: int) -> JsonValue:
+def parse(raw: bytes, *, depth: int, client_named: bool = False) -> JsonValue:
     """The unambiguous value of these bytes, nested at most `depth` deep.
+
+    `client_named`: no name in it is one of the chat APIs, so none can be mistaken for one.
 
     Raises `BodyError` with kind `malformed` (400) for invalid JSON, or JSON that parsers read differently.
     """
@@ -108,7 +110,7 @@ def parse(raw: bytes, *, depth: int) -> JsonValue:
         value: JsonValue = fast_json.loads(raw, buffer_size)
     except fast_json.DecodeError as error:
         raise BodyError("malformed", f"The body is not valid JSON: {error}.") from None
-    if _check_structure(value, depth) or not _is_lossless(value, raw, buffer_size):
+    if _check_structure(value, depth, client_named=client_named) or not _is_lossless(value, raw, buffer_size):
         _parse_strictly(raw)
     return value
 
@@ -118,24 +120,24 @@ def check(value: JsonValue, *, depth: int) -> None:
     _check_structure(value, depth)
 
 
-def _check_structure(value: JsonValue, depth: int) -> bool:
+def _check_structure(value: JsonValue, depth: int, *, client_named: bool = False) -> bool:
     """Check every container, level by level: its depth, and names that can be mistaken for known ones.
 
     True if a number is so large that it may have been an integer beyond 64 bits. Plain loops, because
     this is the main cost apart from the parser itself.
     """
-    named: list[JsonValue] = [[value]]  # wrapped in a list so that the value itself is the first level
-    client_named: list[JsonValue] = []
+    top: list[JsonValue] = [[value]]  # wrapped in a list so that the value itself is the first level
+    named, free = ([], top) if client_named else (top, [])
     large = False
     for _ in range(depth + 1):
-        client_below = _client_children(client_named) if client_named else []
-        named, client_named = _named_children(named, client_below), client_below
-        for node in chain(named, client_named):
+        free_below = _client_children(free) if free else []
+        named, free = _named_children(named, free_below), free_below
+        for node in chain(named, free):
             if type(node) is float and abs(node) >= _MIN_LARGE_FLOAT:
                 large = True
-        if not named and not client_named:
+        if not named and not free:
             return large
-    if any(type(node) is not float for node in chain(named, client_named)):
+    if any(type(node) is not float for node in chain(named, free)):
         raise BodyError("malformed", f"The body is nested deeper than {depth} levels (limits.depth).")
     return large
 

@@ -52,7 +52,7 @@ def _key(leaf: Leaf) -> tuple[Source, str | None]:
 
 def _is_result(source: Source, place: str) -> bool:
     """Whether this is a third-party turn, which is complete when first sent: nothing is added to it later."""
-    return source is Source.UNTRUSTED and "." in place
+    return source is Source.UNTRUSTED and ("." in place or place == "structuredContent")
 
 
 def _place(path: str) -> str:

@@ -59,6 +59,7 @@ JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens used, as reported 
 SHADOW = _counter("sidecar_shadow_total", "Decisions compared with a shadow policy set, by outcome.", ("outcome",))
 ALERTS = _counter("sidecar_alerts_total", "Alerts for the webhook, by outcome.", ("alert", "outcome"))
 SINK_EVENTS = _counter("sidecar_sink_events_total", "Decisions for further receivers, by outcome.", ("sink", "outcome"))
+MCP_DRIFT = _counter("sidecar_mcp_drift_total", "Tools of MCP servers that are not as they were pinned.", ("kind",))
 CACHE = _counter("sidecar_cache_total", "Lookups of cached scan results.", ("cache", "outcome"))
 
 SCAN_SECONDS = Histogram("sidecar_scan_seconds", "Time of one scan.", ("door",), buckets=_BUCKETS, registry=REGISTRY)
@@ -88,7 +89,7 @@ READY = _gauge("sidecar_ready", "1 when ready to serve, else 0.", over_workers=m
 WORKERS_MISSING = "sidecar_workers_missing"
 _gauge(WORKERS_MISSING, "Worker processes that do not run or do not react; 0 with a single process.")
 
-_ENTRY_POINTS = ("inline", "api", "compat", "answer")
+_ENTRY_POINTS = ("inline", "api", "compat", "answer", "mcp")
 _JUDGE_CAUSES = (
     *("deadline", "unavailable", "garbage", "refusal", "swayed", "partial"),
     *("budget", "queue_full", "breaker_open"),
@@ -107,7 +108,7 @@ _SERIES: tuple[tuple[Counter | Histogram, tuple[Iterable[str], ...]], ...] = (
     (DECISIONS, (_ENTRY_POINTS, ("allow", "block", "monitor"))),
     (DECISIONS, (("answer",), ("flag", "unscanned"))),
     (SCAN_SECONDS, (_ENTRY_POINTS,)),
-    (REFUSED, (("inline", "compat", "own"), _STATUSES)),
+    (REFUSED, (("inline", "compat", "mcp", "own"), _STATUSES)),
     (UNSCANNED, (_UNSCANNED,)),
     *((LAYER_FAILURES, ((layer,), causes)) for layer, causes in _CAUSES.items()),
     (LAYER_SECONDS, (_CAUSES,)),
@@ -118,6 +119,7 @@ _SERIES: tuple[tuple[Counter | Histogram, tuple[Iterable[str], ...]], ...] = (
     (RELOADS, (("done", "rejected"),)),
     (JUDGE_CALLS, (("answered", "cached", *_JUDGE_CAUSES),)),
     (SHADOW, (("agreed", "disagreed", "failed", "dropped"),)),
+    (MCP_DRIFT, (("added", "changed", "removed", "shadowed"),)),
     (CACHE, (("rules", "semantic", "judge"), ("hit", "miss"))),
     (ALERTS, (("block_spike", "degraded", "fail_open", "budget_spent", "log_full"), ("sent", "failed", "dropped"))),
     (SINK_EVENTS, (("splunk", "syslog"), ("sent", "rejected", "dropped"))),

@@ -34,8 +34,8 @@ from sidecar.scan.known_values import application_values
 from sidecar.scan.selection import Selector
 from sidecar.scan.service import ScanOutcome, ScanService
 from sidecar.server.body import RESERVATION
-from sidecar.server.caller import API_KEY, LOOPBACK
-from sidecar.server.headers import is_websocket, sidecar_key
+from sidecar.server.caller import API_KEY
+from sidecar.server.headers import is_websocket
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.reasons import refusal_message
 from sidecar.server.refusals import refusal
@@ -139,13 +139,7 @@ class Proxy:
         return routes.classify(request.method, request.raw_path, prefixes=inline.prefixes, extra=inline.routes)
 
     async def _admit(self, request: web.Request) -> None:
-        key = sidecar_key(request.headers)
-        if key is not None or self._settings.auth.inline == "required":
-            await self._gatekeeper.admit(request, key)
-        elif self._settings.listen.trusted_proxies or request.remote not in LOOPBACK:
-            await self._gatekeeper.admit_address(request)
-        else:
-            request[RESERVATION].client = request.remote or ""
+        await self._gatekeeper.admit_inline(request)
         self._scans.admit()
 
     def _monitors(self, exchange: Exchange) -> bool:

@@ -146,7 +146,7 @@ class Sidecar:
         exceptions = RuleExceptions(self.store)
         await exceptions.start()
         stack.push_async_callback(exceptions.close)
-        server = ServerContext(secret, exceptions, self.store.disagreements)
+        server = ServerContext(secret, exceptions, self.store.disagreements, pins=self.store.pins)
         self._shared = SharedResources(self.keyring, limiter, decision_log, server)
         await self._install(settings)
         stack.push_async_callback(self._retire_all)

@@ -24,7 +24,7 @@ from sidecar.scan import shadow
 from sidecar.scan.cache import CachedLayer, ReportCache
 from sidecar.scan.engine import ANY_SCORE, Engine, EngineConfig, ExceptionLookup, Stage
 from sidecar.scan.exception_patterns import PatternExceptions
-from sidecar.storage import Disagreements
+from sidecar.storage import Disagreements, Pins
 from sidecar.types import Action, Dependency, Layer, LayerName
 from sidecar.util import logs
 
@@ -56,12 +56,14 @@ class ServerContext:
 
     `secret` keys the cached scan results (`sidecar.scan.cache`). Without it nothing is cached and every text is read to
     its end, so scores above the threshold are exact. `passed_rules`: rules whose self-tests a reload need not repeat.
+    `pins`: the pinned tools of MCP servers.
     """
 
     secret: bytes
     exceptions: ExceptionLookup | None = None
     disagreements: Disagreements | None = None
     passed_rules: set[Rule] = field(default_factory=set)
+    pins: Pins | None = None
 
 
 @asynccontextmanager

@@ -117,9 +117,11 @@ def _probes(settings: Settings, scanner: Scanner) -> Iterable[Probe]:
 
 
 def _remote(settings: Settings) -> list[Upstream]:
-    """The upstreams over HTTP, each once."""
+    """The upstreams and MCP servers over HTTP, each once."""
     overrides = [terms.merged_with(settings.upstream) for terms in settings.models.values() if terms.upstream]
-    return [one for one in (settings.upstream, *overrides) if one.url.startswith("http")]
+    return [
+        one for one in (settings.upstream, *overrides, *settings.mcp.servers.values()) if one.url.startswith("http")
+    ]
 
 
 async def _try_upstream(settings: Upstream) -> str | None:

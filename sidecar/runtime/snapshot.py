@@ -21,10 +21,13 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
+from sidecar.mcp.catalogue import Catalogue
+from sidecar.mcp.http import McpProxy
 from sidecar.observability.dependencies import dependencies
 from sidecar.proxy.handler import Proxy
 from sidecar.response_scan.detector import personal_rules
 from sidecar.runtime.builder import Scanner, ServerContext, open_scanner
+from sidecar.scan.service import ScanService
 from sidecar.server.health import data_routes
 from sidecar.server.middleware import Gatekeeper, is_sidecar_path, no_route_error
 
@@ -67,6 +70,9 @@ class Snapshot:
         self._proxy = Proxy(
             scanner.engine, shared.decision_log, upstream_client, settings, gatekeeper, personal, vocabularies
         )
+        scans = ScanService(scanner.engine, settings, shared.decision_log)
+        pins = shared.server.pins
+        self.mcp = McpProxy(settings, scans, gatekeeper, Catalogue(pins) if pins is not None else None)
         self._stack = AsyncExitStack()
         self._requests = 0
         self._idle = asyncio.Event()
@@ -80,6 +86,7 @@ class Snapshot:
             stack.push_async_callback(upstream_client.close)
             vocabularies = await asyncio.to_thread(Vocabularies, settings.inline.vocabularies)
             snapshot = cls(settings, scanner, upstream_client, shared, vocabularies)
+            stack.push_async_callback(snapshot.mcp.close)
             snapshot._stack = stack.pop_all()
             return snapshot
 
@@ -99,6 +106,8 @@ class Snapshot:
             return await handler(request)
         if self._envoy is not None and self._envoy.handles(request):
             return await self._envoy.handle(request)
+        if self.mcp.handles(request):
+            return await self.mcp.handle(request)
         if is_sidecar_path(request.path) and not self._proxy.serves(request):
             raise no_route_error(
                 request, [*(path for _, path in self._routes), *(route.path for route in data_routes())]

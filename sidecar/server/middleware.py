@@ -26,6 +26,7 @@ from sidecar.observability.metrics import REFUSED
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import API_KEY, LOOPBACK, client_network
 from sidecar.server.client_address import address_of, rate_limit_network
+from sidecar.server.headers import sidecar_key
 from sidecar.server.refused_keys import RefusedKeys
 from sidecar.server.responses import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
 from sidecar.server.server import SHUTTING_DOWN, was_cut
@@ -174,6 +175,7 @@ class Gatekeeper:
         self._failures = settings.auth.failures
         self._refused = RefusedKeys()
         self._proxies = settings.listen.trusted_proxies
+        self._key_required = settings.auth.inline == "required"
 
     async def admit(self, request: web.Request, value: str | None) -> ApiKey:
         """Authenticate `value` and return its key; raises `Unauthorized`, `RateLimited` or `Unavailable`."""
@@ -182,6 +184,16 @@ class Gatekeeper:
         request[KEY_ID] = request[RESERVATION].client = key.id
         request[API_KEY] = key
         return key
+
+    async def admit_inline(self, request: web.Request) -> None:
+        """Admit a request that may do without a key (`auth.inline`); raises as `admit` and `admit_address` do."""
+        key = sidecar_key(request.headers)
+        if key is not None or self._key_required:
+            await self.admit(request, key)
+        elif self._proxies or request.remote not in LOOPBACK:
+            await self.admit_address(request)
+        else:
+            request[RESERVATION].client = request.remote or ""
 
     async def admit_address(self, request: web.Request) -> None:
         """Admit a request without a key; raises `RateLimited`. The clients on loopback have no rate: all share it."""

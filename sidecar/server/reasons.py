@@ -22,12 +22,14 @@ _DESCRIPTIONS = {
 }
 
 
-def refusal_message(message: str, verdict: Verdict, decision: str, document: JsonValue = None) -> str:
+def refusal_message(
+    message: str, verdict: Verdict, decision: str, document: JsonValue = None, place: str | None = None
+) -> str:
     """Extend `message` (`block.message`) by the place, the reason and the decision id.
 
-    `document`: the refused body, if it was JSON, for looking up tool names.
+    `document`: the refused body, if it was JSON, for looking up tool names. `place`: in words, if it is known.
     """
-    place = describe_path(verdict.path, document)
+    place = place or describe_path(verdict.path, document)
     return f"{message.rstrip('. ')}: {place} {_DESCRIPTIONS[_label(verdict)]}; decision {decision}."
 
 

@@ -18,6 +18,7 @@ from sidecar.storage.exceptions import Exceptions, RuleException
 from sidecar.storage.exports import export
 from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyState, Mode
 from sidecar.storage.notices import Notices
+from sidecar.storage.pins import Pin, Pins
 from sidecar.storage.rollups import RollUps
 from sidecar.storage.schema import MAX_NAME, MAX_RULE_CHANGES, storable
 from sidecar.storage.secrets import Secret, Secrets
@@ -47,6 +48,8 @@ __all__ = [
     "Keys",
     "Mode",
     "Notices",
+    "Pin",
+    "Pins",
     "Role",
     "RuleException",
     "Secret",
@@ -77,6 +80,7 @@ class Store:
         self.analytics = Analytics(database, rollups)
         self.exceptions = Exceptions(database)
         self.disagreements = Disagreements(database)
+        self.pins = Pins(database)
 
     @property
     def place(self) -> str:

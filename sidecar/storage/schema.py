@@ -231,3 +231,14 @@ disagreements = Table(
     Column("other_rules", JSON, nullable=False),
     Index("disagreements_by_time", "at", "decision"),
 )
+
+mcp_pins = Table(
+    "mcp_pins",
+    metadata,
+    _text("server", MAX_NAME, primary_key=True),
+    _text("tool", MAX_NAME, primary_key=True),
+    _text("digest", 64, nullable=True),
+    _text("latest", 64, nullable=True),
+    Column("pinned_at", Moment, nullable=False),
+    Column("changed_at", Moment),
+)

@@ -60,11 +60,11 @@ def test_every_example_is_a_command_line_that_is_understood(
     for words in parts(line):
         path, command, context = [PROGRAM], cast("click.Command", main), click.Context(main, info_name=PROGRAM)
         remaining = list(words)
-        while isinstance(command, click.Group):
+        while isinstance(command, click.Group) and remaining[0] in command.commands:
             path.append(remaining.pop(0))
             command = command.commands[path[-1]]
         with command.make_context(path[-1], remaining, parent=context) as understood:
-            assert not understood.args
+            assert not understood.args or isinstance(command, click.Group)  # the command line of a server
         assert " ".join(path[1:]).startswith(name)
 
 

@@ -380,8 +380,9 @@ async def test_a_bad_key_is_401_even_where_keys_are_optional(keyring: KeyRing) -
 
 async def test_keys_can_be_required(keyring: KeyRing) -> None:
     """`auth.inline: required`: a request without one is refused, whatever else it carries."""
-    gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings())
-    async with recording() as upstream, run_proxy(upstream.url, gatekeeper, auth={"inline": "required"}) as endpoint:
+    required = {"auth": {"inline": "required"}}
+    gatekeeper = Gatekeeper(keyring, MemoryLimiter(), Settings.model_validate(required))
+    async with recording() as upstream, run_proxy(upstream.url, gatekeeper, **required) as endpoint:
         reply = await endpoint.ask(CHAT, Authorization="Bearer sk-upstream")
     assert (reply.status, upstream.connections) == (401, 0)
 

@@ -35,6 +35,13 @@ async def test_every_problem_of_a_start_is_found_at_once(tmp_path: Path) -> None
     ]
 
 
+async def test_the_files_of_an_mcp_server_are_read(tmp_path: Path) -> None:
+    """As those of an upstream are."""
+    server = {"url": "https://127.0.0.1:1/mcp", "api_key_file": str(tmp_path / "absent")}
+    (problem,) = await preflight.problems(settings(mcp={"servers": {"docs": server}}))
+    assert "absent" in problem
+
+
 async def test_the_defaults_have_no_problem(tmp_path: Path) -> None:
     """An absent SQLite file in a folder that can be written is none, and is not created."""
     file = tmp_path / "sidecar.db"

@@ -71,7 +71,7 @@ async def test_an_older_database_is_migrated(store_url: str) -> None:
     await store.keys.add(ApiKey("k1111111", "shop", "production", now, successor="k2222222"), b"1" * 32)
     await store.keys.add(ApiKey("k2222222", "shop", "production", now), b"2" * 32)
     async with store._database.write() as connection:
-        for table in ("disagreements", "exceptions", "hourly"):
+        for table in ("disagreements", "exceptions", "hourly", "mcp_pins"):
             await connection.execute(text(f"DROP TABLE {table}"))
         await connection.execute(text("ALTER TABLE api_keys DROP COLUMN rules"))
         await connection.execute(text("ALTER TABLE api_keys DROP COLUMN lineage"))

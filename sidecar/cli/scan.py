@@ -1,0 +1,169 @@
+"""`sidecar scan`: one text, or files before a model reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+from rich.markup import escape
+
+from sidecar.api.scan import explanation, scan_result
+from sidecar.cli import output
+from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
+from sidecar.config import Settings
+from sidecar.errors import ConfigError
+from sidecar.file_scan.discovery import find_files, read_file
+from sidecar.file_scan.results import FileResult, Level, result_of
+from sidecar.file_scan.sarif import sarif
+from sidecar.policy import Policy
+from sidecar.runtime.builder import open_scanner
+from sidecar.scan.service import ScanService
+from sidecar.types import Action, ScanRequest, Segment, Source
+
+CONCURRENCY = 4
+"""Files at a time."""
+Format = Literal["text", "json", "sarif"]
+
+
+@click.command("scan")
+@click.argument("texts", nargs=-1, required=True, metavar="TEXT | - | PATH...")
+@click.option("--system-prompt", help="The application's system prompt, to detect its extraction.")
+@click.option("--explain", is_flag=True, help="All findings, spans and layers.")
+@click.option("--format", "shape", type=click.Choice(["text", "json", "sarif"]), help="Of the results of files.")
+@click.option(
+    "--fail-on", type=click.Choice(["block", "hint"]), default="block", show_default=True, help="Exit code 1 from here."
+)
+@click.option("--agent-files", is_flag=True, help="Of folders only what coding agents read: AGENTS.md, skills, rules.")
+@JSON
+@CONFIG
+@async_command
+async def scan(
+    texts: tuple[str, ...],
+    shape: Format | None,
+    fail_on: Level,
+    agent_files: bool,
+    as_json: bool,
+    config_file: Path | None,
+    **options: Any,
+) -> int:
+    """Scan one TEXT, standard input with "-", or the files and folders at PATH as untrusted text.
+
+    An argument that is a file or a folder is a PATH. Exit code 0: allow, 1: block, 2: error.
+    """
+    settings = load_settings(config_file)
+    if shape or agent_files or len(texts) > 1 or (texts[0] != "-" and _exists(texts[0])):
+        files = find_files(map(Path, texts), agent_files=agent_files)
+        return await _scan_files(files, settings, shape or ("json" if as_json else "text"), fail_on)
+    return await _scan_text(texts[0], settings, as_json=as_json, **options)
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # longer than a path may be, or with a NUL
+        return False
+
+
+async def _scan_text(text: str, settings: Settings, *, as_json: bool, explain: bool, system_prompt: str | None) -> int:
+    scan_request = ScanRequest((Segment(_read_stdin() if text == "-" else text),), system_prompt)
+    async with open_scanner(settings, selftests=False) as built:
+        verdict = await ScanService(built.engine, settings).scan(scan_request)
+        if as_json:
+            fields = explanation if explain else scan_result
+            emit({**fields(verdict), **({"failure": verdict.failure} if verdict.failure else {})})
+        else:
+            output.show_verdict(verdict, built.policy, explain=explain)
+    if verdict.failure:
+        return 2
+    return 1 if verdict.action is Action.BLOCK else 0
+
+
+def _read_stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError("standard input cannot be read", [f"not UTF-8 at byte {error.start}"]) from None
+
+
+async def _scan_files(files: Sequence[tuple[Path, bool]], settings: Settings, shape: Format, fail_on: Level) -> int:
+    async with open_scanner(settings, selftests=False) as built:
+        results = await _results(files, ScanService(built.engine, settings), settings)
+        if shape == "text":
+            _show(results, built.policy)
+        else:
+            titles = {rule.id: rule.title for rule in built.policy.rules}
+            emit(sarif(results, titles) if shape == "sarif" else {"files": [_values(one) for one in results]})
+    if any(result.error for result in results):
+        return 2
+    return 1 if any(result.reaches(fail_on) for result in results) else 0
+
+
+async def _results(files: Sequence[tuple[Path, bool]], service: ScanService, settings: Settings) -> list[FileResult]:
+    """A few at a time; the results are in the order of the files."""
+    waiting, results = iter(enumerate(files)), dict[int, FileResult]()
+    with output.progress() as bar:
+        task = bar.add_task("scanning", total=len(files))
+
+        async def work() -> None:
+            for index, (path, explicit) in waiting:
+                results[index] = await _result(path, service, settings, explicit=explicit)
+                bar.advance(task)
+
+        await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
+    return [results[index] for index in sorted(results)]
+
+
+async def _result(path: Path, service: ScanService, settings: Settings, *, explicit: bool) -> FileResult:
+    file = await asyncio.to_thread(read_file, path, settings.limits.body_bytes)
+    if file.problem is not None:
+        return FileResult(path, problem=file.problem, error=explicit and file.problem != "binary")
+    segment = Segment(file.text, Source.UNTRUSTED, "file")
+    threshold = settings.scan.sources.untrusted.threshold
+    verdict = await service.scan(ScanRequest((segment,) if file.text.strip() else ()))
+    return result_of(file, verdict, settings.scan.threshold if threshold is None else threshold)
+
+
+def _values(result: FileResult) -> dict[str, Any]:
+    """For `--format json`: no text of the file."""
+    verdict = result.verdict
+    return {
+        "path": result.path.as_posix(),
+        "action": verdict.action if verdict and not result.problem else None,
+        "risk_score": verdict.risk_score if verdict else None,
+        "threats": list(verdict.threats) if verdict else [],
+        "not_scanned": result.problem,
+        "findings": [
+            {
+                "rule": place.rule,
+                "label": place.label,
+                "score": place.score,
+                "level": place.level,
+                "line": place.start.line,
+                "column": place.start.column,
+                "end_line": place.end.line,
+                "end_column": place.end.column,
+            }
+            for place in result.places
+        ],
+    }
+
+
+def _show(results: Sequence[FileResult], policy: Policy) -> None:
+    """A line for each finding, as compilers write it; the text of a file is not quoted."""
+    titles = {rule.id: rule.title for rule in policy.rules}
+    for result in results:
+        name = escape("".join(char if char.isprintable() else "?" for char in str(result.path)))
+        for place in result.places:
+            colour = "red" if place.level == "block" else "yellow"
+            title = escape(titles.get(place.rule, place.label))
+            place_name = f"{name}:{place.start.line}:{place.start.column}"
+            output.out.print(f"{place_name}: [{colour}]{place.level}[/] {place.score:.2f} {place.rule} {title}")
+        if result.problem:
+            output.err.print(f"{name}: not scanned: {escape(result.problem)}", style="red" if result.error else "dim")
+    scanned = sum(result.problem is None for result in results)
+    blocked = sum(result.reaches("block") for result in results)
+    output.err.print(f"{scanned} files scanned, {blocked} to block, {len(results) - scanned} not scanned", style="dim")

@@ -1,0 +1,1 @@
+"""The Model Context Protocol: scans the messages between a client and a server, over stdio and over HTTP."""

@@ -1,0 +1,141 @@
+"""Pins the tools that a server lists, and finds what changes later: a tool that was harmless when it was approved.
+
+The first complete list of a server is pinned, page by page. A definition is everything that the server says about a
+tool, so a new description, schema or annotation is drift; so is a tool that comes later or is gone. A name that another
+server's tool has, too, is shadowed: a model that reads both may call the wrong one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from sidecar.extraction.field_table import fold
+from sidecar.observability.metrics import MCP_DRIFT
+from sidecar.storage import Pin
+from sidecar.util import json, logs
+
+SHADOWED = "shadowed"
+MAX_CURSORS = 1_000
+MAX_SHOWN = 100
+"""Characters of a name in logs and messages."""
+_log = logs.get("mcp")
+
+
+class PinStore(Protocol):
+    """The table of pinned tools (`sidecar.storage.Pins`)."""
+
+    async def query(self, server: str | None = None) -> list[Pin]:
+        """The tools of one server, or of all."""
+        ...
+
+    async def add(self, pins: list[Pin]) -> None:
+        """Store new tools."""
+        ...
+
+    async def see(self, server: str, latest: Mapping[str, str | None], at: datetime) -> None:
+        """Note the latest definitions of tools."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A tool that is not as it was pinned: `added`, `changed`, `removed`; or `shadowed` by that of `other`."""
+
+    tool: str
+    kind: str
+    other: str = ""
+
+    @property
+    def is_dangerous(self) -> bool:
+        """Whether a model could be misled by it: a tool that is gone is not called."""
+        return self.kind in {"added", "changed"}
+
+
+class Catalogue:
+    """The pinned tools of all servers. Every method may raise `StoreError`."""
+
+    def __init__(self, pins: PinStore) -> None:
+        self._pins = pins
+        self._first_pages: dict[tuple[str, str], None] = {}
+
+    async def observe(self, server: str, result: Mapping[str, Any], cursor: str | None = None) -> list[Drift]:
+        """Compare a page of the tools of `server` with its pins, or pin it if it is the first list; returns the drift.
+
+        `cursor`: that of the request. Drift is logged and counted when it is first seen.
+        """
+        tools = {name: digest(tool) for tool in _tools(result) if (name := tool.get("name")) and isinstance(name, str)}
+        following, now = result.get("nextCursor"), datetime.now(UTC)
+        everything = await self._pins.query()
+        pins = {pin.tool: pin for pin in everything if pin.server == server}
+        drift = _shadowed(server, tools, everything)
+        if not pins or (cursor is not None and (server, cursor) in self._first_pages):
+            self._note_page(server, following)
+            await self._pins.add([Pin(server, tool, value, value, now) for tool, value in tools.items()])
+            self._report(server, drift)
+            return drift
+        is_complete = cursor is None and following is None
+        latest = dict(tools) | ({tool: None for tool in pins if tool not in tools} if is_complete else {})
+        changed = {tool: value for tool, value in latest.items() if tool not in pins or pins[tool].latest != value}
+        await self._pins.add([Pin(server, tool, None, value, now, now) for tool, value in tools.items()])
+        if changed:
+            await self._pins.see(server, changed, now)
+        drifted = [Drift(tool, kind) for tool, value in latest.items() if (kind := _kind(pins.get(tool), value))]
+        self._report(server, [change for change in (*drift, *drifted) if change.tool in changed])
+        return [*drift, *drifted]
+
+    async def drift_of(self, server: str, tool: str) -> Drift | None:
+        """The drift of one tool, as of the latest list."""
+        pins = [pin for pin in await self._pins.query(server) if pin.tool == tool and pin.drift]
+        return Drift(tool, pins[0].drift or "") if pins else None
+
+    def _note_page(self, server: str, following: object) -> None:
+        if isinstance(following, str):
+            self._first_pages[server, following] = None
+        while len(self._first_pages) > MAX_CURSORS:
+            del self._first_pages[next(iter(self._first_pages))]
+
+    def _report(self, server: str, drift: Iterable[Drift]) -> None:
+        for change in drift:
+            MCP_DRIFT.labels(change.kind).inc()
+            tool, other = change.tool[:MAX_SHOWN], change.other or None
+            _log.warning("mcp_tool_drifted", server=server, tool=tool, kind=change.kind, other=other)
+
+
+def digest(tool: Mapping[str, Any]) -> str:
+    """The digest of a definition, without `_meta` that varies by response, whatever the order of its members."""
+    fields = {name: value for name, value in tool.items() if name != "_meta"}
+    return hashlib.sha256(json.dumps(fields, json.LARGE, option=json.SORTED)).hexdigest()
+
+
+def shadows(pins: Iterable[Pin]) -> dict[tuple[str, str], list[str]]:
+    """The other servers with a tool of a name that reads the same, by server and tool."""
+    by_name: dict[str, list[Pin]] = {}
+    for pin in pins:
+        if pin.latest is not None:
+            by_name.setdefault(fold(pin.tool), []).append(pin)
+    return {
+        (pin.server, pin.tool): others
+        for same in by_name.values()
+        for pin in same
+        if (others := sorted({one.server for one in same} - {pin.server}))
+    }
+
+
+def _tools(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tools = result.get("tools")
+    return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+
+
+def _shadowed(server: str, tools: Iterable[str], pins: Iterable[Pin]) -> list[Drift]:
+    owners = {fold(pin.tool): pin.server for pin in pins if pin.server != server and pin.latest is not None}
+    return [Drift(tool, SHADOWED, owners[fold(tool)]) for tool in tools if fold(tool) in owners]
+
+
+def _kind(pin: Pin | None, latest: str | None) -> str | None:
+    if pin is None or pin.digest is None:
+        return None if latest is None else "added"
+    return None if pin.digest == latest else "removed" if latest is None else "changed"

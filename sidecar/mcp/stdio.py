@@ -1,0 +1,194 @@
+"""Wraps a server that speaks over standard input and output: one message a line, in both directions.
+
+The wrapper is what the client starts; it starts the server. Messages of one direction are scanned in their order, so a
+notification never overtakes a result. Standard error is the server's own. When the client closes its end the server is
+asked to end: first by the end of its input, then by SIGTERM, then by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from sidecar.errors import BodyError, ConfigError
+from sidecar.mcp.session import McpScanner, Session
+from sidecar.scan.service import ScanContext
+from sidecar.util import logs
+from sidecar.util.tasks import Background
+
+GRACE_SECONDS = 5.0
+"""After each request to end, before the next, stronger one."""
+_CHUNK = 64 * 1024
+MAX_CHUNKS = 16
+"""Chunks of standard input that are read ahead."""
+_log = logs.get("mcp")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line without its end. `whole`: False for the beginning of one that is too long, whose rest is dropped."""
+
+    content: bytes
+    whole: bool = True
+
+
+async def read_lines(reader: Input, max_bytes: int) -> AsyncIterator[Line]:
+    """The lines of a stream that are not empty; the last one may lack its end."""
+    buffer, skipping = bytearray(), False
+    while chunk := await reader.read(_CHUNK):
+        *ended, beginning = chunk.split(b"\n")
+        for part in ended:
+            buffer += part
+            if not skipping and buffer.strip():
+                yield _line(buffer, max_bytes)
+            buffer.clear()
+            skipping = False
+        if not skipping:
+            buffer += beginning
+        if len(buffer) > max_bytes:
+            yield _line(buffer, max_bytes)
+            buffer.clear()
+            skipping = True
+    if buffer.strip():
+        yield _line(buffer, max_bytes)
+
+
+def _line(buffer: bytearray, max_bytes: int) -> Line:
+    return Line(bytes(buffer[:max_bytes]), len(buffer) <= max_bytes)
+
+
+async def start(command: Sequence[str]) -> Process:
+    """Start the server. Raises `ConfigError` if there is no such program."""
+    try:
+        return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+    except OSError as error:
+        raise ConfigError("sidecar mcp", [f"{command[0]!r} cannot be started: {error.strerror}"]) from None
+
+
+class Input(Protocol):
+    """What a client sends: a pipe, or a stand-in for one."""
+
+    async def read(self, n: int = -1, /) -> bytes:
+        """Some bytes, none at the end."""
+        ...
+
+
+class StandardInput:
+    """Standard input, read by a thread that nobody waits for: it may be a pipe, a file, a terminal or closed."""
+
+    def __init__(self) -> None:
+        self._loop, self._room = asyncio.get_running_loop(), threading.Semaphore(MAX_CHUNKS)
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        threading.Thread(target=self._read_all, daemon=True).start()
+
+    async def read(self, _n: int = -1, /) -> bytes:
+        """The next chunk."""
+        chunk = await self._chunks.get()
+        self._room.release()
+        return chunk
+
+    def _read_all(self) -> None:
+        chunk = b"-"
+        while chunk:
+            self._room.acquire()  # a client that is faster than the scan has to wait
+            try:
+                chunk = os.read(0, _CHUNK)
+            except OSError:
+                chunk = b""
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
+
+
+class Output:
+    """Standard output, written from a thread: it may be a file or a terminal, and a reader may be slow."""
+
+    async def write(self, content: bytes) -> None:
+        """Write all of it. Raises `OSError` if nobody reads any more."""
+        await asyncio.to_thread(self._write, content)
+
+    def _write(self, content: bytes) -> None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+
+
+class Wrapper:
+    """Relays between the client at `reader` and `output` and a started server."""
+
+    def __init__(self, scanner: McpScanner, server: Process, reader: Input, output: Output) -> None:
+        self._session = Session(scanner)
+        self._server, self._reader, self._output = server, reader, output
+        self._max_bytes = scanner.settings.limits.body_bytes
+        self._context = ScanContext("", "mcp", f"/mcp/{scanner.server}")
+        self._writing = {True: asyncio.Lock(), False: asyncio.Lock()}
+
+    async def run(self) -> int:
+        """Relay until one side ends; returns the exit code of the server."""
+        tasks = Background()
+        to_server, to_client = tasks.spawn(self._to_server()), tasks.spawn(self._to_client())
+        try:
+            await asyncio.wait({to_server, to_client}, return_when=asyncio.FIRST_COMPLETED)
+            if not to_client.done():
+                await self._end(to_client)
+        finally:
+            await tasks.close()
+            await stop(self._server)
+        return self._server.returncode or 0
+
+    async def _to_server(self) -> None:
+        assert self._server.stdin is not None  # noqa: S101 - a pipe was asked for
+        with suppress(OSError):
+            async for line in read_lines(self._reader, self._max_bytes):
+                await self._relay(line, from_server=False)
+        self._server.stdin.close()
+
+    async def _to_client(self) -> None:
+        assert self._server.stdout is not None  # noqa: S101 - a pipe was asked for
+        with suppress(OSError):
+            async for line in read_lines(self._server.stdout, self._max_bytes):
+                await self._relay(line, from_server=True)
+
+    async def _relay(self, line: Line, *, from_server: bool) -> None:
+        if line.whole:
+            inspection = await self._session.inspect(line.content, self._context, from_server=from_server)
+        else:
+            error = BodyError("oversize", f"The message is larger than {self._max_bytes} bytes (limits.body_bytes).")
+            # Never passed, whatever the policy: the rest of the line is gone.
+            inspection = self._session.refuse_unread(line.content, error, self._context, from_server=from_server)
+        if inspection.forward is not None:
+            await self._write(inspection.forward, to_server=not from_server)
+        if inspection.reply is not None:
+            await self._write(inspection.reply, to_server=from_server)
+
+    async def _write(self, content: bytes, *, to_server: bool) -> None:
+        async with self._writing[to_server]:
+            if to_server and self._server.stdin is not None:
+                self._server.stdin.write(content + b"\n")
+                await self._server.stdin.drain()
+            elif not to_server:
+                await self._output.write(content + b"\n")
+
+    async def _end(self, to_client: asyncio.Task[None]) -> None:
+        """The client has closed its end: pass on what the server still says, for a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS):
+                await asyncio.shield(to_client)
+
+
+async def stop(server: Process) -> None:
+    """Wait for the server to end, and make it if it does not."""
+    for signal in (None, server.terminate, server.kill):
+        with suppress(ProcessLookupError):
+            if signal is not None:
+                _log.warning("mcp_server_stopped", signal=signal.__name__)
+                signal()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS):
+                await server.wait()
+                return

@@ -1,0 +1,75 @@
+"""Pinned tools of MCP servers: the digest of each definition as it was first seen, and as it was last seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, select, update
+
+from sidecar.storage.database import Database
+from sidecar.storage.schema import mcp_pins as table
+
+MAX_PINS = 10_000
+"""Rows that are read at once: far more tools than any client offers a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A tool. `digest`: the pinned definition, None for a tool that came later; `latest`: None for one that is gone."""
+
+    server: str
+    tool: str
+    digest: str | None
+    latest: str | None
+    pinned_at: datetime
+    changed_at: datetime | None = None
+
+    @property
+    def drift(self) -> str | None:
+        """`added`, `changed` or `removed`; None if the definition is the pinned one."""
+        if self.digest == self.latest:
+            return None
+        return "added" if self.digest is None else "removed" if self.latest is None else "changed"
+
+
+class Pins:
+    """The table of pinned tools. Every method may raise `StoreError`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def query(self, server: str | None = None) -> list[Pin]:
+        """The tools of one server, or of all, by name."""
+        rows = select(table).order_by(table.c.server, table.c.tool).limit(MAX_PINS)
+        if server is not None:
+            rows = rows.where(table.c.server == server)
+        async with self._database.read() as connection:
+            return [Pin(**row) for row in (await connection.execute(rows)).mappings()]
+
+    async def add(self, pins: Sequence[Pin]) -> None:
+        """Store new tools; those that exist are left as they are."""
+        if pins:
+            await self._database.insert_new(table, [asdict(pin) for pin in pins])
+
+    async def see(self, server: str, latest: Mapping[str, str | None], at: datetime) -> None:
+        """Note the latest definitions of tools, None for those that are gone."""
+        async with self._database.write() as connection:
+            for tool, digest in latest.items():
+                row = (table.c.server == server) & (table.c.tool == tool)
+                await connection.execute(update(table).where(row).values(latest=digest, changed_at=at))
+
+    async def accept(self, server: str, tool: str | None, at: datetime) -> int:
+        """Pin the latest definitions of a server, or of one of its tools; returns how many changed."""
+        rows = table.c.server == server if tool is None else (table.c.server == server) & (table.c.tool == tool)
+        removal = delete(table).where(rows, table.c.latest.is_(None))
+        drifted = table.c.digest.is_(None) | (table.c.digest != table.c.latest)
+        pin = update(table).where(rows, drifted).values(digest=table.c.latest, pinned_at=at, changed_at=None)
+        async with self._database.write() as connection:
+            return (await connection.execute(removal)).rowcount + (await connection.execute(pin)).rowcount
+
+    async def forget(self, server: str) -> int:
+        """Delete the tools of a server, so that its next list is pinned; returns how many there were."""
+        async with self._database.write() as connection:
+            return (await connection.execute(delete(table).where(table.c.server == server))).rowcount

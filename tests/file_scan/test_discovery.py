@@ -1,0 +1,62 @@
+"""Tests of the files that are scanned: named ones, those of a folder, and what has no text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.errors import ConfigError
+from sidecar.file_scan.discovery import find_files, is_agent_file, read_file
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project."""
+    for name in (
+        *("AGENTS.md", "README.md", ".mcp.json", ".github/copilot-instructions.md", ".cursor/rules/a.txt"),
+        *("skills/pdf/SKILL.md", "skills/pdf/fill.py", "src/claude.md", "node_modules/x/CLAUDE.md", ".git/config"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text", "utf-8")
+    (tmp_path / "link.md").symlink_to(tmp_path / "README.md")
+    return tmp_path
+
+
+def names(folder: Path, **options: bool) -> list[str]:
+    """What is found, relative to the folder."""
+    return sorted(path.relative_to(folder).as_posix() for path, _ in find_files([folder], **options))
+
+
+def test_all_files_of_a_folder_are_found_but_those_of_tools(folder: Path) -> None:
+    """No links, no version control, no installed packages."""
+    found = names(folder)
+    assert {"README.md", "src/claude.md", "skills/pdf/fill.py", ".mcp.json"} <= set(found)
+    assert not any(name.startswith(("node_modules", ".git/", "link")) for name in found)
+
+
+def test_agent_files_are_those_that_agents_read_of_their_own_accord(folder: Path) -> None:
+    """By name in any case, and all of their folders."""
+    assert names(folder, agent_files=True) == [
+        *(".cursor/rules/a.txt", ".github/copilot-instructions.md", ".mcp.json", "AGENTS.md"),
+        *("skills/pdf/SKILL.md", "skills/pdf/fill.py", "src/claude.md"),
+    ]
+    assert not is_agent_file(folder / "README.md", folder)
+    assert is_agent_file(folder / "skills" / "x.txt", folder / "skills")
+
+
+def test_a_named_file_is_found_once_and_a_missing_one_is_an_error(folder: Path) -> None:
+    """Even one that no agent reads."""
+    assert find_files([folder / "README.md", folder / "README.md"], agent_files=True) == [(folder / "README.md", True)]
+    with pytest.raises(ConfigError, match=r"nothing\.md: no such file"):
+        find_files([folder / "nothing.md"])
+
+
+def test_what_has_no_text_is_named_with_its_reason(tmp_path: Path) -> None:
+    """A picture, a large file, one that cannot be read; UTF-16 is text."""
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20)
+    (tmp_path / "b.md").write_bytes("Hello there, reader.".encode("utf-16"))
+    assert read_file(tmp_path / "a.png", 10_000).problem == "binary"
+    assert read_file(tmp_path / "b.md", 10_000).text.endswith("Hello there, reader.")
+    assert "limits.body_bytes" in (read_file(tmp_path / "b.md", 5).problem or "")
+    assert read_file(tmp_path, 5).problem == "Is a directory"
