@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -30,7 +31,7 @@ async def talk(calls: list[Any], target: list[str]) -> dict[str, Any]:
         if target[0].startswith("http"):
             streams = await stack.enter_async_context(streamable_http_client(target[0]))
         else:
-            parameters = StdioServerParameters(command=target[0], args=target[1:])
+            parameters = StdioServerParameters(command=target[0], args=target[1:], env=dict(os.environ))
             streams = await stack.enter_async_context(stdio_client(parameters))
         session = await stack.enter_async_context(ClientSession(streams[0], streams[1]))
         started = await session.initialize()
