@@ -135,7 +135,7 @@ def scans(environment: Environment, where: Path) -> None:
     program = environment.folder / "bin" / "sidecar"
     run(environment.python, "-c", "import torch", where=where, code=1)
     attack = json.loads(run(program, "scan", "--json", ATTACK, where=where, code=1))
-    assert (attack["action"], attack["layer_used"]) == ("block", "semantic")
+    assert (attack["action"], attack["layer_used"]) == ("block", "rules")
     benign = json.loads(run(program, "scan", "--json", BENIGN, where=where))
     assert (benign["action"], benign["layer_used"]) == ("allow", "semantic")
 
@@ -180,7 +180,7 @@ def asks(served: SidecarProcess) -> None:
     for text in (ATTACK, BENIGN):
         found = httpx.post(f"{served.base}/api/v1/prompt/scan", json={"prompt": text}, headers=headers).json()
         used[found["action"]] = found["layer_used"]
-    assert used == {"block": "semantic", "allow": "semantic"}
+    assert used == {"block": "rules", "allow": "semantic"}
     chat = {"model": "m", "messages": [{"role": "user", "content": ATTACK}]}
     assert httpx.post(f"{served.base}/v1/chat/completions", json=chat).json()["error"]["code"] == "content_filter"
 

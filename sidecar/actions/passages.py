@@ -128,8 +128,8 @@ def _comma_cells(line: str) -> list[str]:
 def _line(line: str, number: int, label: str, record: str, whole: str) -> Iterator[Passage]:
     """A value with its label is one passage; a longer line is split into sentences."""
     labelled = _LABEL.match(line)
-    atoms = tuple(text_atoms(line))
-    if _is_value(line, atoms):
+    atoms = tuple(text_atoms(line)) if len(line) <= MAX_RECORD else ()
+    if len(line) <= MAX_RECORD and _is_value(line, atoms):
         name = labelled.group(1) if labelled and not label else label
         yield Passage(line, number, True, name, record, whole[:MAX_RECORD], atoms)
         return
@@ -137,7 +137,8 @@ def _line(line: str, number: int, label: str, record: str, whole: str) -> Iterat
     for index, sentence in enumerate(sentences):
         around = " ".join(sentences[max(0, index - 1) : index + 2])
         found = tuple(text_atoms(sentence))
-        yield Passage(sentence, number, _is_value(sentence, found), label, sentence, around, found)
+        is_value = len(sentence) <= MAX_RECORD and _is_value(sentence, found)
+        yield Passage(sentence, number, is_value, label, sentence[:MAX_RECORD], around[: 3 * MAX_RECORD], found)
 
 
 def _is_labelled(text: str, atom: Atom) -> bool:

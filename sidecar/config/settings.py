@@ -7,7 +7,6 @@ the file and in the environment. The sections about scanning are here, the other
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -68,8 +67,6 @@ __all__ = [
     "Upstream",
     "load",
 ]
-_ENDPOINT = re.compile(r"/(chat/completions|completions|responses|messages|embeddings)/?\Z")
-"""An endpoint at the end of a URL of which the base is needed."""
 FailurePolicy = Literal["block", "allow"]
 LayerFailurePolicy = Literal["block", "skip"]
 
