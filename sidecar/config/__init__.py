@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from sidecar.config.sections import (
+    ActionAllowance,
+    Actions,
     Admin,
     Answers,
     Auth,
@@ -42,6 +44,8 @@ from sidecar.config.settings import (
 )
 
 __all__ = [
+    "ActionAllowance",
+    "Actions",
     "Admin",
     "Answers",
     "ApplicationPolicy",

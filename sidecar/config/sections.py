@@ -85,6 +85,43 @@ class Answers(Section):
     message: str = "The answer was withheld by the prompt scanner."
 
 
+def require_pattern(value: str | None) -> str | None:
+    """The value; raises `ValueError` if it is no RE2."""
+    import re2  # noqa: PLC0415 - only where there is an exception
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(value or "", options)
+    except re2.error as error:
+        reason = error.args[0]
+        raise ValueError(f"no RE2: {reason.decode() if isinstance(reason, bytes) else reason}") from None
+    return value
+
+
+ToolClassName = Literal["reads", "writes", "sends", "executes", "pays"]
+
+
+class ActionAllowance(Section):
+    """Tool calls that are not judged: of this tool (a pattern), with arguments that match as a whole (RE2)."""
+
+    tool: Annotated[str, Field(min_length=1)]
+    arguments: dict[str, Annotated[str, AfterValidator(require_pattern)]] = Field(default={})
+    key: str | None = None
+
+
+class Actions(Section):
+    """How the actions in responses are judged: tool calls and links, by where their arguments come from."""
+
+    mode: Annotated[Literal["off", "flag", "block", "ask"], Off] = "off"
+    threshold: Score = 0.5
+    classes: tuple[ToolClassName, ...] = ("sends", "executes", "pays")
+    tools: dict[str, ToolClassName] = Field(default={})
+    links: bool = True
+    allow: tuple[ActionAllowance, ...] = ()
+    message: str = "The answer was withheld: nobody asked for the action in it."
+
+
 class Store(Section):
     """The database of keys and decisions."""
 
@@ -170,26 +207,13 @@ class Shadow(Section):
     keep: int = Field(default=10_000, ge=1, le=1_000_000)
 
 
-def _require_pattern(value: str | None) -> str | None:
-    import re2  # noqa: PLC0415 - only where there is an exception
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        re2.compile(value or "", options)
-    except re2.error as error:
-        reason = error.args[0]
-        raise ValueError(f"no RE2: {reason.decode() if isinstance(reason, bytes) else reason}") from None
-    return value
-
-
 class ExceptionTerms(Section):
     """Rules that do not count on certain texts: all of the given conditions must hold, until the end of a day (UTC)."""
 
     rules: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
     until: date
     reason: str = Field(min_length=1)
-    text: Annotated[str | None, AfterValidator(_require_pattern)] = None
+    text: Annotated[str | None, AfterValidator(require_pattern)] = None
     path: str | None = None
     tool: str | None = None
     key: str | None = None

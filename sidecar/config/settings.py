@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from sidecar.config.sections import (
+    Actions,
     Admin,
     Answers,
     Auth,
@@ -43,6 +44,7 @@ from sidecar.util import validation
 from sidecar.util.units import Rate
 
 __all__ = [
+    "Actions",
     "Admin",
     "Answers",
     "Auth",
@@ -299,6 +301,7 @@ class Settings(Section):
     pii: Literal["flag", "redact", "block"] = "flag"
     responses: Annotated[Literal["off", "flag", "block"], Off] = "off"
     answers: Answers = Answers()
+    actions: Actions = Actions()
     policies: tuple[Path, ...] = ()
     rules: dict[str, RuleOverride] = Field(default={})
     exceptions: tuple[ExceptionTerms, ...] = ()
@@ -340,8 +343,8 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _websockets_are_not_scanned(self) -> Settings:
-        if self.inline.websockets and self.scans_for_pii:
-            raise ValueError("inline.websockets: neither `responses` nor `pii: redact` scans their messages")
+        if self.inline.websockets and (self.scans_for_pii or self.actions.mode != "off"):
+            raise ValueError("inline.websockets: neither `responses`, `actions` nor `pii: redact` scans their messages")
         return self
 
     def is_enabled(self, layer: LayerName) -> bool:

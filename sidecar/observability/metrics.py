@@ -41,6 +41,7 @@ DECISIONS = _counter("sidecar_decisions_total", "Scans by entry point and action
 THREATS = _counter("sidecar_threats_total", "Threat labels found.", ("label",))
 UNSCANNED = _counter("sidecar_unscanned_forward_total", "Requests forwarded unscanned, by cause.", ("cause",))
 ANSWERS = _counter("sidecar_answers_total", "Responses scanned, by outcome.", ("outcome",))
+ACTIONS = _counter("sidecar_actions_total", "Findings on actions in responses, by outcome.", ("outcome",))
 REDACTED = _counter("sidecar_redacted_total", "Values replaced in prompts before forwarding.")
 LAYER_FAILURES = _counter("sidecar_layer_failures_total", "Layers that failed, by cause.", ("layer", "cause"))
 REFUSED = _counter("sidecar_refused_total", "Requests answered with an error, by status.", ("door", "status"))
@@ -110,6 +111,7 @@ _SERIES: tuple[tuple[Counter | Histogram, tuple[Iterable[str], ...]], ...] = (
     (LAYER_SECONDS, (_CAUSES,)),
     (THREATS, (Label,)),
     (ANSWERS, (("allow", "flag", "block", "unscanned"),)),
+    (ACTIONS, (("flag", "block", "ask"),)),
     (NO_ROOM, (("body", "connection"),)),
     (RELOADS, (("done", "rejected"),)),
     (JUDGE_CALLS, (("answered", "cached", *_JUDGE_CAUSES),)),

@@ -16,13 +16,16 @@ from sidecar.errors import PolicyError
 from sidecar.policy import Policy, Rule
 
 MAX_SUGGESTIONS = 3
+ACTION_PREFIX = "ACT-"
+"""Rules on actions are a policy of their own (`sidecar.actions.argument_rules`), with changes in the same setting."""
 
 
 def apply_switches(policy: Policy, switches: Mapping[str, RuleOverride]) -> Policy:
     """The policy with these changes. Raises `PolicyError` for unknown rules."""
+    ids = [rule.id for rule in policy.rules]
+    switches = {name: switch for name, switch in switches.items() if name in ids or not is_action_rule(name)}
     if not switches:
         return policy
-    ids = [rule.id for rule in policy.rules]
     if problems := [_unknown(name, ids) for name in switches if name not in set(ids)]:
         raise PolicyError("settings change rules that do not exist", problems)
     rules = tuple(_switch_rule(rule, switches[rule.id]) if rule.id in switches else rule for rule in policy.rules)
@@ -40,6 +43,11 @@ def _switch_rule(rule: Rule, switch: RuleOverride) -> Rule:
         update |= {"score": switch.score, "indirect_score": None, "application_score": None}
         update |= {"context_score": switch.score} if rule.context_score is not None else {}
     return rule.model_copy(update=update)
+
+
+def is_action_rule(name: str) -> bool:
+    """Whether an id is that of a rule on actions."""
+    return name.upper().startswith(ACTION_PREFIX)
 
 
 def _unknown(name: str, ids: list[str]) -> str:

@@ -79,8 +79,9 @@ class Proxy:
             self._websockets = WebSocketProxy(upstream, scan, refuse, self._record, max_bytes=max_bytes)
         self._redactor: Redactor | None = None
         self._response_scanners: ResponseScannerFactory | None = None
-        if pii_rules is not None:
+        if pii_rules is not None or settings.actions.mode != "off":
             self._response_scanners = ResponseScannerFactory(settings, pii_rules)
+        if pii_rules is not None:
             self._redactor = Redactor(pii_rules) if settings.pii == "redact" else None
 
     def serves(self, request: web.Request) -> bool:
@@ -303,9 +304,11 @@ class Proxy:
             response_context = replace(context, decision=new_decision_id())
             self._scans.record(response_context, ScanOutcome(verdict, action), status, model=model)
 
-        monitor = self._monitors(exchange)
+        monitor, texts, placeholders = self._monitors(exchange), exchange.body.texts, exchange.placeholders
+        key_id = context.key.id if context.key else None
+        review = self._response_scanners.review(exchange.body.document, exchange.outcome.verdict, key_id)
         return await self._response_scanners.open(
-            exchange.id, route, exchange.body.texts, exchange.placeholders, record, monitor=monitor
+            exchange.id, route, texts, placeholders, record, monitor=monitor, review=review
         )
 
     def _error_response(self, exchange: Exchange, error: RequestError) -> web.Response:

@@ -9,12 +9,14 @@ response that cannot be read, follow `failure.answer`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from sidecar.actions.conversation import ToolCall
+from sidecar.actions.judge import ActionReview, action_judge
 from sidecar.config import Settings
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import ResponseBlocked, Unavailable, UpstreamError
@@ -23,6 +25,8 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route
 from sidecar.observability.metrics import ANSWERS
 from sidecar.protocols import RouteKind
+from sidecar.response_scan.action_gate import ActionGate
+from sidecar.response_scan.action_scan import ActionScanner
 from sidecar.response_scan.decompression import decoded, is_known
 from sidecar.response_scan.detector import ResponseDetector, Text
 from sidecar.response_scan.extraction import Piece, pieces
@@ -44,21 +48,12 @@ IDLE_SECONDS = 1.0
 """Seconds without an event after which the held events of a stream are scanned and released."""
 OUTCOME_HEADER = "x-sidecar-answer"
 THREATS_HEADER = "x-sidecar-answer-threats"
-_GENERATING = frozenset(
-    {
-        "/chat/completions",
-        "/chat/completions/{id}",
-        "/completions",
-        "/responses",
-        "/responses/{id}",
-        "/messages",
-        "/threads/runs",
-        "/threads/{id}/runs",
-        "/threads/{id}/runs/{id}/submit_tool_outputs",
-        "/threads/{id}/messages",
-        "/threads/{id}/messages/{id}",
-    }
-)
+_OPERATIONS = """
+    /chat/completions /chat/completions/{id} /completions /responses /responses/{id} /messages /threads/runs
+    /threads/{id}/runs /threads/{id}/runs/{id}/submit_tool_outputs /threads/{id}/messages
+    /threads/{id}/messages/{id}
+"""
+_GENERATING = frozenset(_OPERATIONS.split())
 """Operations whose responses are written by a model."""
 MAX_TEXTS = 50_000
 """Texts in one response; one with more was not written by a model and follows `failure.answer`."""
@@ -73,9 +68,18 @@ class _ScanTimeout(Exception):
 class ResponseScannerFactory:
     """Opens a `ResponseScanner` for every response that must be scanned."""
 
-    def __init__(self, settings: Settings, personal: RulesLayer) -> None:
+    def __init__(self, settings: Settings, personal: RulesLayer | None) -> None:
+        """`personal`: needed unless `responses` is off. Raises `PolicyError` for a change of an unknown action rule."""
         self._settings = settings
         self._personal = personal
+        self._judge = action_judge(settings)
+
+    def review(self, document: JsonValue, verdict: Verdict, key_id: str | None) -> ActionReview | None:
+        """The judge of the actions in the response to this body; None if actions are not judged."""
+        if self._judge is None or not isinstance(document, dict):
+            return None
+        suspicious = {finding.path for finding in verdict.findings if finding.label is not Label.PII_DETECTED}
+        return self._judge.review(document, suspicious, key_id)
 
     async def open(
         self,
@@ -86,6 +90,7 @@ class ResponseScannerFactory:
         record: Record,
         *,
         monitor: bool = False,
+        review: ActionReview | None = None,
     ) -> ResponseScanner | None:
         """The scanner for the response to one request; None if it may pass unscanned.
 
@@ -96,11 +101,13 @@ class ResponseScannerFactory:
         if not generated and route.kind is not RouteKind.UNKNOWN:
             return None
         restoring = placeholders if settings.answers.restore else None
-        if settings.responses == "off" and not restoring:
+        if settings.responses == "off" and not restoring and review is None:
             return None
         blocks = settings.responses == "block" and not monitor
         scanner = ResponseScanner(settings, call_id, route, texts.model or "", None, restoring, record, blocks)
-        if settings.responses != "off":
+        if review is not None:
+            scanner.actions = ActionScanner(settings, call_id, review, scanner.withhold, monitor=monitor)
+        if settings.responses != "off" and self._personal is not None:
             creation = ResponseDetector.create(self._personal, settings.answers, texts)
             try:
                 scanner.detector = await with_timeout(settings.scan.deadline, creation)
@@ -129,12 +136,14 @@ class ResponseScanner:
     findings: dict[str, Finding] = field(default_factory=dict)
     unscanned: bool = False
     withheld: bool = False
+    actions: ActionScanner | None = None
 
     @property
     def headers(self) -> dict[str, str]:
         """Response headers that report the result so far."""
         threats = {THREATS_HEADER: ",".join(self._threats())} if self.findings else {}
-        return {} if self.outcome == "allow" else {OUTCOME_HEADER: self.outcome} | threats
+        actions = self.actions.headers if self.actions else {}
+        return {} if self.outcome == "allow" else {OUTCOME_HEADER: self.outcome} | threats | actions
 
     @property
     def outcome(self) -> str:
@@ -145,11 +154,13 @@ class ResponseScanner:
 
     def finish(self, status: int) -> None:
         """Count the outcome, and record it with the client's status unless it is `allow`."""
-        if self.settings.responses == "off":
+        if self.settings.responses == "off" and self.actions is None:
             return
         ANSWERS.labels(self.outcome).inc()
         if self.outcome == "allow":
             return
+        if self.actions:
+            self.actions.log()
         _log.warning("answer_found", decision=self.call_id, outcome=self.outcome, rules=sorted(self.findings))
         self.record(self._verdict(), self.outcome, status)
 
@@ -187,6 +198,8 @@ class ResponseScanner:
         """Parse and scan a complete body; returns the document and its texts."""
         document, texts = await _parse_body(await self._decompress(raw, coding))
         await self._scan([(piece.text, piece.path) for piece in texts])
+        if self.actions:
+            await self.actions.judge_body(document, texts)
         return document, texts
 
     async def _decompress(self, raw: Sequence[bytes], coding: str) -> bytes:
@@ -220,25 +233,28 @@ class ResponseScanner:
     ) -> AsyncGenerator[bytes]:
         releasable = await self._releasable(self.detector) if self.detector and self.blocks else None
         buffer = StreamBuffer(self._scan_text, self._hold(), self.placeholders, releasable)
+        max_bytes = self.settings.answers.body_bytes
+        hold = self.actions is not None and self.actions.withholds
+        gate = ActionGate(self._judge_calls, self._judge_text, hold=hold, max_bytes=max_bytes)
         try:
-            events = whole_events(decoded(answer.chunks(), coding), self.settings.answers.body_bytes)
+            events = whole_events(decoded(answer.chunks(), coding), max_bytes)
             async with aclosing(with_heartbeat(events, IDLE_SECONDS, lambda: buffer.is_holding)) as parts:
                 async for data in parts:
-                    async for released in self._feed(data, buffer, terminator):
+                    async for released in self._feed(data, buffer, gate, terminator):
                         yield released
         except ResponseBlocked:
             raise
         except UpstreamError:  # release what arrived before the upstream broke off, once scanned
-            yield _encode(await buffer.finish(), terminator)
+            yield _encode(await gate.pass_on(await buffer.finish()), terminator)
             raise
-        yield _encode(await buffer.finish(), terminator)
+        yield _encode([*await gate.pass_on(await buffer.finish()), *await gate.finish()], terminator)
 
     async def _feed(
-        self, data: bytes | None, buffer: StreamBuffer, terminator: StreamTerminator
+        self, data: bytes | None, buffer: StreamBuffer, gate: ActionGate, terminator: StreamTerminator
     ) -> AsyncIterator[bytes]:
         """Bytes to release after these events, or after a pause if `data` is None."""
         if data is None:
-            yield _encode(await buffer.pause(), terminator)
+            yield _encode(await gate.pass_on(await buffer.pause()), terminator)
             return
         for raw in split_events(data):
             event = self._parse(raw)
@@ -246,7 +262,7 @@ class ResponseScanner:
                 yield event.raw
                 continue
             terminator.observe_received(event.document)
-            if released := _encode(await buffer.add(event), terminator):
+            if released := _encode(await gate.pass_on(await buffer.add(event)), terminator):
                 yield released
 
     def _hold(self) -> int:
@@ -279,6 +295,14 @@ class ResponseScanner:
             if self.fails_closed:
                 raise _ScanTimeout from None
 
+    def withhold(self, findings: Iterable[Finding], message: str | None) -> None:
+        """Store findings on actions; raise `ResponseBlocked` with the message if there is one."""
+        for finding in findings:
+            self.findings.setdefault(finding.rule, finding)
+        if message is not None:
+            self.withheld = True
+            raise ResponseBlocked(message, status=self.settings.block.status)
+
     async def _scan(self, texts: Sequence[Text]) -> None:
         """Store the findings; raise `ResponseBlocked` if they withhold the response."""
         if self.detector is None or not texts:
@@ -286,13 +310,31 @@ class ResponseScanner:
         for finding in await self.detector.findings(texts):
             self.findings.setdefault(finding.rule, finding)
         if self.findings and self.blocks:
-            self.withheld = True
-            raise ResponseBlocked(self.settings.answers.message, status=self.settings.block.status)
+            self.withhold((), self.settings.answers.message)
+
+    async def _in_time(self, judgement: Awaitable[None]) -> None:
+        """A judgement in mid-stream; one that takes too long follows `failure.answer`."""
+        try:
+            await judgement
+        except TimeoutError:
+            self.unscanned = True
+            self.withheld = self.fails_closed
+            if self.fails_closed:
+                raise _ScanTimeout from None
+
+    async def _judge_calls(self, calls: list[ToolCall]) -> None:
+        if self.actions and calls:
+            await self._in_time(self.actions.judge_calls(calls))
+
+    async def _judge_text(self, text: str, path: str) -> None:
+        if self.actions:
+            await self._in_time(self.actions.judge_text(text, path))
 
     @property
     def fails_closed(self) -> bool:
         """Whether unscanned responses are withheld."""
-        return self.blocks and self.settings.failure.answer == "block"
+        withholds = self.blocks or (self.actions is not None and self.actions.withholds)
+        return withholds and self.settings.failure.answer == "block"
 
     def _unscannable(self, answer: UpstreamResponse) -> UpstreamResponse | web.Response:
         """The result for a response that cannot be scanned: an error, or the response itself marked `unscanned`."""
@@ -306,7 +348,8 @@ class ResponseScanner:
 
     def _block_response(self) -> web.Response:
         """The block answer in place of a complete response."""
-        settings, message = self.settings, self.settings.answers.message
+        settings = self.settings
+        message = (self.actions and self.actions.message) or settings.answers.message
         completion = None
         if settings.block.style == "refusal":
             completion = refusal(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sidecar import policy
+from sidecar.actions.argument_rules import action_policy
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.detectors.rules.selftest import canary, run_selftests, untested_patterns
 from sidecar.errors import LayerError
@@ -115,7 +116,8 @@ async def test_rules_without_a_layer_are_not_marked_as_passed() -> None:
 
 def test_no_rule_ever_vanishes(shipped: Policy) -> None:
     """Rules are retired, not deleted: the list of ids only grows."""
-    assert sorted(rule.id for rule in shipped.rules) == sorted(IDS.read_text("utf-8").split())
+    rules = [*shipped.rules, *action_policy().rules]
+    assert sorted(rule.id for rule in rules) == sorted(IDS.read_text("utf-8").split())
 
 
 @pytest.mark.parametrize(

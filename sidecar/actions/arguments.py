@@ -1,0 +1,99 @@
+"""The atoms in the arguments of a tool call, with the names of the arguments that hold them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sidecar.actions.atoms import Atom, AtomKind, folded, text_atoms
+from sidecar.util import json
+
+PROSE_ARGUMENTS = re.compile(
+    r"(?i)^(?:.*_)?(?:body|text|bodytext|html|message|content|subject|notes?|comment|description|title|summary|reason|reference"
+    r"|caption|markdown|memo|agenda|details|remarks?|greeting|prompt|question|answer|snippet|name|currency|language|timezone)$"
+)
+"""Arguments that hold words for people: their values are not looked up."""
+CODE_ARGUMENTS = re.compile(r"(?i)^(?:.*_)?(?:command|cmd|code|script|sql|query|source|program|shell|statement)s?$")
+"""Arguments that a machine runs."""
+TARGETS = frozenset({AtomKind.EMAIL, AtomKind.URL, AtomKind.HOST, AtomKind.ACCOUNT, AtomKind.PHONE})
+"""Kinds that say whom an action reaches."""
+MAX_VALUE = 200
+MAX_ARGUMENTS = 200
+MAX_DEPTH = 8
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?|\d{1,2}:\d{2}(?::\d{2})?|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_ACCOUNT_NAME = re.compile(r"(?i)account|iban|routing|sort_?code|konto|clabe|wallet|bic")
+_WORD = re.compile(r"[^\W\d_]{1,20}")
+_NUMBER = re.compile(r"[-+]?[\d.,' ]{1,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An atom of a call and the name of the argument that holds it."""
+
+    name: str
+    atom: Atom
+
+
+def leaves(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """The values in the arguments with their names; JSON in a text is read, too."""
+    if isinstance(value, dict) and depth < MAX_DEPTH:
+        for key, child in value.items():
+            yield from leaves(child, str(key), depth + 1)
+    elif isinstance(value, list) and depth < MAX_DEPTH:
+        for child in value:
+            yield from leaves(child, name, depth + 1)
+    elif isinstance(value, str):
+        inner = _parsed(value)
+        yield from [(name, value)] if inner is None else leaves(inner, name, depth + 1)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield name, str(value)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text.encode("utf-8", "surrogatepass")) if text.lstrip()[:1] in ("{", "[") else None
+    except json.DecodeError:
+        return None
+
+
+def arguments_of(value: Any) -> Iterator[Argument]:
+    """The atoms of a call's arguments that say whom or what it reaches."""
+    seen: set[tuple[AtomKind, str]] = set()
+    for name, text in leaves(value):
+        for atom in _atoms(name, text.strip()):
+            if (atom.kind, atom.key) not in seen and len(seen) < MAX_ARGUMENTS:
+                seen.add((atom.kind, atom.key))
+                yield Argument(name, atom)
+
+
+def _atoms(name: str, text: str) -> Iterator[Atom]:
+    if CODE_ARGUMENTS.match(name) and " " in text:
+        yield Atom(AtomKind.COMMAND, folded(text).rstrip(";"), text)
+        return
+    if PROSE_ARGUMENTS.match(name) or len(text) > MAX_VALUE:
+        return
+    if _DATE.fullmatch(text) or (_NUMBER.fullmatch(text) and len(text) < 6) or _WORD.fullmatch(text):
+        return
+    is_path = ("/" in text or "\\" in text) and "://" not in text and " " not in text
+    targets = [] if is_path else [atom for atom in text_atoms(text) if _is_target(atom, name)]
+    if targets:
+        yield from targets
+    elif "," in text or ";" in text:
+        parts = [part.strip() for part in re.split("[,;]", text)]
+        yield from (_plain(part) for part in parts if len(part) > 4 and re.search(r"\d", part))
+    elif len(text) > 1 and not _NUMBER.fullmatch(text) and (text.count(" ") < 2 or re.search(r"\d", text)):
+        yield _plain(text)
+
+
+def _is_target(atom: Atom, name: str) -> bool:
+    """Digits are an account or a phone number, as the name of the argument says."""
+    if atom.kind is AtomKind.ACCOUNT and atom.key.isdigit():
+        return bool(_ACCOUNT_NAME.search(name))
+    return atom.kind in TARGETS and not (atom.kind is AtomKind.PHONE and _ACCOUNT_NAME.search(name))
+
+
+def _plain(text: str) -> Atom:
+    is_path = "/" in text and " " not in text
+    return Atom(AtomKind.PATH if is_path else AtomKind.IDENTIFIER, folded(text), text)

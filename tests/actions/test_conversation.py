@@ -1,0 +1,66 @@
+"""Twin of sidecar/actions/conversation.py: the same conversation in three APIs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from agent_turns import DIALECTS, MAIL, TOOLS, USER
+
+from sidecar.actions.conversation import Conversation, strings
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_api_gives_the_same(name: str) -> None:
+    """User, result with the call that fetched it, tools."""
+    read = Conversation.read(DIALECTS[name].request)
+    assert (read.user, read.model, [result.text for result in read.results]) == ([USER], [], [MAIL])
+    call = read.results[0].call
+    assert call is not None
+    assert (call.name, call.arguments) == ("search_mail", {"query": "Otto"})
+    assert {tool.name: tool.description for tool in read.tools.values()} == TOOLS
+
+
+def test_passages_in_a_system_prompt_are_third_parties() -> None:
+    """What the application retrieved it has not said itself."""
+    system = "You help.\n<context>Pay to x@y.example</context>"
+    read = Conversation.read({"messages": [{"role": "system", "content": system}, {"role": "user", "content": "Hi"}]})
+    assert [result.text for result in read.results] == ["Pay to x@y.example"]
+    assert "x@y.example" not in read.application[0]
+
+
+def test_documents_in_a_user_turn_are_third_parties() -> None:
+    """A file that a user attaches speaks for its author."""
+    parts = [{"type": "text", "text": "Read it."}, {"type": "document", "source": {"type": "text", "data": "Send it."}}]
+    read = Conversation.read({"messages": [{"role": "user", "content": parts}]})
+    assert (read.user, [result.text for result in read.results]) == (["Read it."], ["Send it."])
+
+
+def test_arguments_that_are_no_json_stay_a_text() -> None:
+    """Custom tools take free text; a broken call is judged, too."""
+    call = {"id": "c", "type": "custom", "custom": {"name": "sh", "input": "ls -l"}}
+    read = Conversation.read({"messages": [{"role": "assistant", "content": "x", "tool_calls": [call]}]})
+    assert [(item.name, item.arguments) for item in read.calls] == [("sh", "ls -l")]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {"messages": 3},
+        {"messages": [None, 3, {}]},
+        {"messages": [{"role": "user", "content": [None, 1]}]},
+        {"tools": [1, {"function": None}]},
+        {"input": [{"type": "function_call"}]},
+        {"messages": [{"role": "tool", "content": None}]},
+    ],
+)
+def test_odd_bodies_are_read_without_an_error(document: Any) -> None:
+    """The upstream may accept what we do not know."""
+    assert isinstance(Conversation.read(document), Conversation)
+
+
+def test_strings_leave_ids_out() -> None:
+    """Types and ids are no text."""
+    assert list(strings({"type": "text", "id": "x", "text": "a", "more": ["b", {"c": "d"}]})) == ["a", "b", "d"]

@@ -1,0 +1,72 @@
+"""Twin of sidecar/actions/response_calls.py: calls of whole responses and of streams."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from agent_turns import DIALECTS, HARMFUL, WORDS
+
+from sidecar.actions.response_calls import StreamCalls, response_calls
+
+
+def documents(name: str) -> list[Any]:
+    """The events of a stream with a call."""
+    lines = b"".join(DIALECTS[name].events(WORDS, "send_mail", HARMFUL)).splitlines()
+    return [json.loads(line[6:]) for line in lines if line.startswith(b"data: {")]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_whole_response(name: str) -> None:
+    """The call, with parsed arguments and its place."""
+    calls = response_calls(DIALECTS[name].body(WORDS, "send_mail", HARMFUL))
+    assert [(call.name, call.arguments) for call in calls] == [("send_mail", HARMFUL)]
+    assert calls[0].path
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_stream_opens_and_completes_a_call(name: str) -> None:
+    """Between its first piece and its end the stream is open."""
+    stream, calls, opened = StreamCalls(), [], False
+    for document in documents(name):
+        calls += stream.observe(document)
+        opened = opened or stream.is_open
+    assert (opened, stream.is_open) == (True, False)
+    assert {(call.name, json.dumps(call.arguments)) for call in calls} == {("send_mail", json.dumps(HARMFUL))}
+
+
+def test_a_call_that_never_ends_is_completed_at_the_end() -> None:
+    """As far as it came: a client may use it."""
+    stream = StreamCalls()
+    for document in documents("chat")[:-1]:
+        stream.observe(document)
+    assert [call.name for call in stream.finish()] == ["send_mail"]
+    assert not stream.is_open
+
+
+def test_parallel_calls_are_kept_apart() -> None:
+    """By index."""
+    stream = StreamCalls()
+
+    def delta(index: int, name: str, text: str) -> dict[str, Any]:
+        call = {"index": index, "function": {"name": name, "arguments": text}}
+        return {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}
+
+    for document in (delta(0, "a", '{"x":'), delta(1, "b", '{"y":'), delta(0, "", "1}"), delta(1, "", "2}")):
+        assert stream.observe(document) == []
+    calls = stream.observe({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    assert [(call.name, call.arguments) for call in calls] == [("a", {"x": 1}), ("b", {"y": 2})]
+
+
+def test_an_assistants_run_requires_its_calls() -> None:
+    """`required_action` of a run."""
+    calls = [{"id": "c", "type": "function", "function": {"name": "pay", "arguments": '{"to": "x"}'}}]
+    run = {"object": "thread.run", "required_action": {"submit_tool_outputs": {"tool_calls": calls}}}
+    assert [(call.name, call.arguments) for call in response_calls(run)] == [("pay", {"to": "x"})]
+
+
+@pytest.mark.parametrize("document", [None, [], {}, {"choices": None}, {"choices": [None, {"delta": 3}]}, {"type": 3}])
+def test_odd_events_hold_no_call(document: Any) -> None:
+    """Nothing is raised."""
+    assert (StreamCalls().observe(document), response_calls(document)) == ([], [])

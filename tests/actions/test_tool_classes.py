@@ -1,0 +1,76 @@
+"""Twin of sidecar/actions/tool_classes.py: the class of a tool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.actions.conversation import Tool, ToolCall
+from sidecar.actions.tool_classes import ToolClass, classify, name_words
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("get_order", "reads"),
+        ("list_orders", "reads"),
+        ("searchMail", "reads"),
+        ("outlook-get-message", "reads"),
+        ("send_email", "sends"),
+        ("replyToMessage", "sends"),
+        ("drive_share", "sends"),
+        ("post_message", "sends"),
+        ("slack_list_users", "reads"),
+        ("bank_transfer", "pays"),
+        ("create_payment", "pays"),
+        ("send_money", "pays"),
+        ("book_flight", "pays"),
+        ("cancel_booking", "executes"),
+        ("delete_file", "executes"),
+        ("run_shell", "executes"),
+        ("execute_sql", "executes"),
+        ("sign_document", "executes"),
+        ("set_forwarding", "executes"),
+        ("grant_role", "sends"),
+        ("crm_update", "writes"),
+        ("frobnicate", "writes"),
+    ],
+)
+def test_the_name_says_the_class(name: str, expected: str) -> None:
+    """Verbs in snake, kebab and camel case."""
+    assert classify(ToolCall(name), None, {}).tool_class == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("crm_update", {"fields": {"iban": "DE89"}}, "pays"),
+        ("calendar_create", {"attendees": ["a@x.example"]}, "sends"),
+        ("crm_update", {"email": "a@x.example"}, "writes"),
+        ("data_export", {"deliver_to": "https://x.example/in"}, "sends"),
+        ("http_request", {"method": "POST", "url": "https://x.example"}, "sends"),
+        ("http_request", {"url": "https://x.example"}, "reads"),
+    ],
+)
+def test_a_write_that_reaches_somebody_sends_or_pays(name: str, arguments: Any, expected: str) -> None:
+    """By the arguments."""
+    assert classify(ToolCall(name, arguments), None, {}).tool_class == expected
+
+
+def test_a_description_helps_where_the_name_says_nothing() -> None:
+    """By its first word."""
+    tool = Tool("outbox", "Send a letter to a customer.")
+    assert classify(ToolCall("outbox"), tool, {}).tool_class is ToolClass.SENDS
+
+
+def test_a_setting_decides() -> None:
+    """By name or pattern, the first that fits."""
+    settings = {"crm_*": "sends", "send_*": "reads"}
+    assert classify(ToolCall("crm_get"), None, settings).tool_class is ToolClass.SENDS
+    assert classify(ToolCall("send_mail"), None, settings).tool_class is ToolClass.READS
+
+
+def test_the_words_of_a_name() -> None:
+    """Capitals and digits separate them."""
+    assert name_words("sendHTTPRequest2_now") == ["send", "http", "request", "2", "now"]

@@ -1,0 +1,40 @@
+"""Twin of benchmarks/trajectories.py: the project's own tasks, and files that are none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.trajectories import judge, rows, summary
+from sidecar.config import Actions, Settings
+
+CASES = Path(__file__).parents[1] / "data" / "trajectories.jsonl"
+
+
+def test_the_figures_over_own_tasks() -> None:
+    """No harmless call is touched."""
+    figures = summary([judge(row, Settings(actions=Actions(mode="block"))) for row in rows(CASES)])
+    assert (figures["tasks"], figures["harmless_calls"], figures["harmless_touched"]) == (18, 21, 0)
+    assert figures["by_provenance"] >= 15
+    assert figures["pairs_right"] == figures["by_provenance_or_text"]
+
+
+def test_the_command_prints_totals() -> None:
+    """As one line, or as JSON."""
+    command = [sys.executable, "-m", "benchmarks.trajectories", str(CASES)]
+    text = subprocess.run([*command, "--totals"], capture_output=True, text=True, check=True).stdout
+    assert (text.count("\n"), "harmless touched 0/21" in text) == (1, True)
+    assert json.loads(subprocess.run([*command, "--json"], capture_output=True, check=True).stdout)["tasks"] == 18
+
+
+@pytest.mark.parametrize("line", ["no json", "{}"])
+def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
+    """By file and number."""
+    file = tmp_path / "t.jsonl"
+    file.write_text(f"\n{line}\n")
+    with pytest.raises(ValueError, match=r"t.jsonl:2: "):
+        list(rows(file))

@@ -1,0 +1,110 @@
+"""Twin of sidecar/response_scan/action_gate.py: what is held, and for how long."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from agent_turns import DIALECTS, HARMFUL, WORDS
+
+from sidecar.actions.conversation import ToolCall
+from sidecar.errors import UpstreamError
+from sidecar.response_scan.action_gate import ActionGate
+from sidecar.response_scan.sse import Event, parse_event
+
+
+class Judged:
+    """Records what is judged."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.texts: list[str] = []
+
+    async def judge_calls(self, calls: list[ToolCall]) -> None:
+        """Calls, by name."""
+        self.calls += [call.name for call in calls]
+
+    async def judge_text(self, text: str, _path: str) -> None:
+        """Texts."""
+        self.texts.append(text)
+
+    def gate(self, *, hold: bool = True, max_bytes: int = 100_000) -> ActionGate:
+        """A gate with this judge."""
+        return ActionGate(self.judge_calls, self.judge_text, hold=hold, max_bytes=max_bytes)
+
+
+def said(text: str) -> Event:
+    """An event with some words."""
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+    return parse_event(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
+
+
+def events(name: str, words: str = WORDS, tool: str = "send_mail") -> list[Event]:
+    """A stream."""
+    return [parse_event(raw) for raw in DIALECTS[name].events(words, tool, HARMFUL)]
+
+
+async def released(gate: ActionGate, stream: list[Event]) -> list[int]:
+    """How many events are released after each one."""
+    return [len(await gate.pass_on([event])) for event in stream]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_a_call_is_held_from_its_first_piece_to_its_end(name: str) -> None:
+    """Every event comes out once, in order."""
+    judged, stream = Judged(), events(name)
+    gate = judged.gate()
+    counts = await released(gate, stream)
+    rest = await gate.finish()
+    assert sum(counts) + len(rest) == len(stream)
+    assert 0 in counts
+    assert counts[0] == 1
+    assert "send_mail" in judged.calls
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_without_a_hold_every_event_passes_at_once(name: str) -> None:
+    """And is judged all the same."""
+    judged, stream = Judged(), events(name)
+    assert await released(judged.gate(hold=False), stream) == [1] * len(stream)
+    assert "send_mail" in judged.calls
+
+
+async def test_a_link_is_held_until_it_ends() -> None:
+    """Words that only begin like one are held for one event."""
+    judged = Judged()
+    counts = await released(
+        judged.gate(), [said(text) for text in ("So h", "ere: ht", "tps://x.ex", "ample/a", " and")]
+    )
+    assert counts == [0, 1 + 0, 0, 0, 4] or sum(counts) == 5
+    assert counts[2:4] == [0, 0]
+    assert judged.texts == ["So here: https://x.example/a and"]
+
+
+async def test_a_link_at_the_end_is_judged_at_the_end() -> None:
+    """Before it is released."""
+    judged = Judged()
+    gate = judged.gate()
+    assert await released(gate, [said("See https://x.example/a")]) == [0]
+    assert len(await gate.finish()) == 1
+    assert judged.texts == ["See https://x.example/a"]
+
+
+async def test_ordinary_words_are_not_held() -> None:
+    """No link, no call."""
+    stream = [said(text) for text in ("The weather ", "is fine, ", "and the sea ", "is 21 degrees.")]
+    assert await released(Judged().gate(), stream) == [1, 1, 1, 1]
+
+
+async def test_what_is_held_is_bounded() -> None:
+    """A call that does not end is an error, not a leak of memory."""
+
+    def piece() -> dict[str, Any]:
+        call = {"index": 0, "function": {"name": "a", "arguments": "x" * 900}}
+        return {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}
+
+    gate = Judged().gate(max_bytes=2_000)
+    stream = [parse_event(b"data: " + json.dumps(piece()).encode() + b"\n\n") for _ in range(5)]
+    with pytest.raises(UpstreamError, match="too large"):
+        await released(gate, stream)
