@@ -63,12 +63,12 @@ async def _examine(covered: Path | None, *, connect: bool, config_file: Path | N
         raise ConfigError("the configuration would not start", problems)
     output.progress_line("testing the rules by their own examples and loading the layers ...", quiet=quiet)
     async with open_scanner(settings) as built:
-        unproved = await _unproved(built.written) if settings.layers.rules.enabled else []
+        unproved = await _unproved(built.source_policy) if settings.layers.rules.enabled else []
         coverage = await _coverage(built, settings, rows) if covered else None
         if connect:
             output.progress_line("trying the connections ...", quiet=quiet)
         tried = {name: problem async for name, problem in preflight.connections(settings, built)} if connect else None
-        own = [rule for rule in built.written.rules if rule.id not in built.written.shipped]
+        own = [rule for rule in built.source_policy.rules if rule.id not in built.source_policy.shipped]
         mentions = [problem for rule in own for problem in await selftest.unblocked_mentions(rule)]
         unknown = unknown_rules(settings, [rule.id for rule in built.policy.rules])
         return {

@@ -44,10 +44,10 @@ async def doctor(file: Path | None, namespace: str | None, selector: str | None,
     if not report:
         raise SidecarError("there are no pods in it" + (f" with the labels {selector}" if selector else ""))
     if as_json:
-        emit([{"pod": name, "findings": [one._asdict() for one in found]} for name, found in report])
+        emit([{"pod": name, "findings": [finding._asdict() for finding in findings]} for name, findings in report])
     else:
         _show(report)
-    return 1 if any(one.level == "error" for _, found in report for one in found) else 0
+    return 1 if any(finding.level == "error" for _, findings in report for finding in findings) else 0
 
 
 def _read(file: Path | None) -> str:
@@ -125,7 +125,7 @@ def _is_selected(pod: dict[str, Any], selector: str | None) -> bool:
 
 
 def _show(report: Report) -> None:
-    for name, found in report:
+    for name, findings in report:
         output.out.print(f"[bold]{escape(name)}[/]")
-        for level, text in found:
+        for level, text in findings:
             output.out.print(f"  [{_COLOURS[level]}]{level}[/]  {escape(text)}")

@@ -107,10 +107,10 @@ def with_annotations(options: Options, annotations: Mapping[str, object]) -> Opt
     problems += [f"{name} must be a whole number" for name in _NUMBERS if not texts.get(name, "1").isdecimal()]
     if problems:
         raise InjectError("the sidecar cannot be injected", problems)
-    chosen: dict[str, Any] = {field: texts[name] for name, field in _TEXTS.items() if name in texts}
-    chosen |= {field: texts[name] == "true" for name, field in _SWITCHES.items() if name in texts}
-    chosen |= {field: int(texts[name][:9]) for name, field in _NUMBERS.items() if name in texts}
-    return replace(options, **chosen, settings=_merged(options.settings, texts))
+    values: dict[str, Any] = {field: texts[name] for name, field in _TEXTS.items() if name in texts}
+    values |= {field: texts[name] == "true" for name, field in _SWITCHES.items() if name in texts}
+    values |= {field: int(texts[name][:9]) for name, field in _NUMBERS.items() if name in texts}
+    return replace(options, **values, settings=_merged(options.settings, texts))
 
 
 def _unknown(name: str) -> str:

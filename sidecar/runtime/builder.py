@@ -40,12 +40,12 @@ _log = logs.get("pipeline")
 class Scanner:
     """The built scanner: its engine, the policy that it was built from, missing layers, and what it depends on.
 
-    `policy` has the overrides of the settings `rules`, `written` is the one of the files.
+    `policy` has the overrides of the settings `rules`, `source_policy` is the one of the files.
     """
 
     engine: Engine
     policy: Policy
-    written: Policy
+    source_policy: Policy
     degraded: tuple[str, ...] = ()
     dependencies: tuple[tuple[str, Dependency], ...] = ()
 
@@ -78,15 +78,15 @@ async def open_scanner(
     Raises `PolicyError`, `ModelError` or `ConfigError`; nothing is left open then.
     """
     server = server or (ServerContext(secret) if secret is not None else None)
-    written = await asyncio.to_thread(policy.load, settings.policies)
-    rules = apply_switches(written, settings.rules)
+    source_policy = await asyncio.to_thread(policy.load, settings.policies)
+    rules = apply_switches(source_policy, settings.rules)
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)
         if settings.layers.llm_judge.url is not None:
             stages.append(await _judge(settings, rules, server, stack))
         if selftests:
-            await _run_selftests(written, rules, [stage.layer for stage in stages], server)
+            await _run_selftests(source_policy, rules, [stage.layer for stage in stages], server)
         result_cache = await _open_cache(settings, server, stack)
         stages = [_cached(stage, result_cache, server, rules) for stage in stages]
         gate = limits.counted_bulkhead(settings.scan.concurrency, settings.scan.queue)
@@ -99,10 +99,12 @@ async def open_scanner(
             stack.push_async_callback(shadow_scanner.close)
             engine.observer = shadow_scanner.observe
         judges = (("judge", stage.layer) for stage in stages if stage.layer.name is LayerName.LLM_JUDGE)
-        yield Scanner(engine, rules, written, tuple(degraded), dependencies(("redis", result_cache), *judges))
+        yield Scanner(engine, rules, source_policy, tuple(degraded), dependencies(("redis", result_cache), *judges))
 
 
-async def _run_selftests(written: Policy, rules: Policy, layers: Sequence[Layer], server: ServerContext | None) -> None:
+async def _run_selftests(
+    source_policy: Policy, rules: Policy, layers: Sequence[Layer], server: ServerContext | None
+) -> None:
     """Run the rule self-tests; a command such as `check` tests all of them.
 
     A server skips the rules that passed before, and the patterns that come with the product: these were tested with it.
@@ -110,27 +112,29 @@ async def _run_selftests(written: Policy, rules: Policy, layers: Sequence[Layer]
     local = [layer for layer in layers if layer.name is not LayerName.LLM_JUDGE]
     passed = server.passed_rules if server else set[Rule]()
     if server:
-        passed.update(rule for rule in written.rules if rule.patterns and rule.id in written.shipped)
-    tested, tested_layers = await _as_written(written, rules, local)
+        passed.update(rule for rule in source_policy.rules if rule.patterns and rule.id in source_policy.shipped)
+    tested, tested_layers = await _as_written(source_policy, rules, local)
     if problems := await selftest.run_selftests(tested, tested_layers, passed):
         raise PolicyError("policies fail their own examples", problems)
     if problems := await selftest.canary(local):
         raise ModelError("; ".join(problems))
 
 
-async def _as_written(written: Policy, rules: Policy, layers: Sequence[Layer]) -> tuple[Policy, list[Layer]]:
+async def _as_written(source_policy: Policy, rules: Policy, layers: Sequence[Layer]) -> tuple[Policy, list[Layer]]:
     """The policy and layers to test: without the overrides of the settings `rules`, which must not fail a start.
 
     The examples of a `hidden_in` rule need other rules, so switching these off would fail it. A `similar_to` rule needs
     no other rule, and stays as overridden: a second model would have to be loaded for it.
     """
-    if written is rules:
-        return written, list(layers)
-    pairs = zip(written.rules, rules.rules, strict=True)
+    if source_policy is rules:
+        return source_policy, list(layers)
+    pairs = zip(source_policy.rules, rules.rules, strict=True)
     tested = tuple(overridden if overridden.similar_to else rule for rule, overridden in pairs)
-    policy_tested = written.model_copy(update={"rules": tested})
+    policy_tested = source_policy.model_copy(update={"rules": tested})
     return policy_tested, [
-        await asyncio.to_thread(RulesLayer, written, unaided=layer.unaided) if isinstance(layer, RulesLayer) else layer
+        await asyncio.to_thread(RulesLayer, source_policy, unaided=layer.unaided)
+        if isinstance(layer, RulesLayer)
+        else layer
         for layer in layers
     ]
 

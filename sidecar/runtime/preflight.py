@@ -58,8 +58,8 @@ async def _pepper(settings: Settings) -> None:
 
 
 async def _upstreams(settings: Settings) -> None:
-    for one in _remote(settings):
-        await (await upstream.open(one)).close()
+    for service in _remote(settings):
+        await (await upstream.open(service)).close()
 
 
 async def _limits(settings: Settings) -> None:
@@ -104,8 +104,8 @@ async def _in_time(probe: Callable[[], Awaitable[str | None]]) -> str | None:
 
 def _probes(settings: Settings, scanner: Scanner) -> Iterable[Probe]:
     yield "store", lambda: Store.try_connect(settings.store.url)
-    for one in _remote(settings):
-        yield f"upstream {one.url}", lambda one=one: _try_upstream(one)  # type: ignore[misc]
+    for service in _remote(settings):
+        yield f"upstream {service.url}", lambda service=service: _try_upstream(service)  # type: ignore[misc]
     for name, url in (("limits", settings.limits.url), ("cache", settings.cache.url)):
         if url != "memory://":
             yield name, lambda url=url: _try_redis(url)  # type: ignore[misc]
@@ -120,7 +120,9 @@ def _remote(settings: Settings) -> list[Upstream]:
     """The upstreams and MCP servers over HTTP, each once."""
     overrides = [terms.merged_with(settings.upstream) for terms in settings.models.values() if terms.upstream]
     return [
-        one for one in (settings.upstream, *overrides, *settings.mcp.servers.values()) if one.url.startswith("http")
+        service
+        for service in (settings.upstream, *overrides, *settings.mcp.servers.values())
+        if service.url.startswith("http")
     ]
 
 

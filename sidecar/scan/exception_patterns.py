@@ -32,19 +32,21 @@ class PatternExceptions:
         The rules are empty if no exception applies.
         """
         valid = [terms for terms in self._terms if _is_meant(terms, request, key_ids)]
-        separate = [NOTHING if one.joined else self._rules(one, valid, request.tools) for one in request.segments]
+        separate = [
+            NOTHING if segment.joined else self._rules(segment, valid, request.tools) for segment in request.segments
+        ]
         if not any(separate):
             return request, ()
         texts = _by_text(request.segments, tuple(separate))
         segments, found = list(request.segments), list(separate)
-        for number, one in enumerate(request.segments):
-            held = {part: rules for part in one.parts if (rules := texts.get((part, one.source)))}
+        for number, segment in enumerate(request.segments):
+            held = {part: rules for part in segment.parts if (rules := texts.get((part, segment.source)))}
             if held:
                 # A rule that only some of these texts are excepted from counts on the whole: an attack may be split.
                 common = frozenset.intersection(*held.values())
                 if common:
                     found[number] = common
-                    segments.append(without(one, held))
+                    segments.append(without(segment, held))
                     found.append(NOTHING)
         return replace(request, segments=tuple(segments)), tuple(found)
 
@@ -57,9 +59,9 @@ def _by_text(
 ) -> dict[tuple[str, Source], frozenset[str]]:
     """The rules excepted on a text wherever a source says it."""
     texts: dict[tuple[str, Source], frozenset[str]] = {}
-    for one, rules in zip(segments, separate, strict=True):
-        if not one.joined:
-            texts[one.text, one.source] = texts.get((one.text, one.source), rules) & rules
+    for segment, rules in zip(segments, separate, strict=True):
+        if not segment.joined:
+            texts[segment.text, segment.source] = texts.get((segment.text, segment.source), rules) & rules
     return texts
 
 
@@ -96,4 +98,4 @@ def merge(first: Rules, second: Rules) -> Rules:
     """The excepted rules of both; one of them may be empty."""
     if not (first and second):
         return first or second
-    return tuple(one | other for one, other in zip(first, second, strict=True))
+    return tuple(left | right for left, right in zip(first, second, strict=True))

@@ -20,8 +20,8 @@ OLDEST_EVERY = 4
 class _Client(Generic[T]):
     """The waiting tasks of one client, each with the number of its arrival; in each queue the first waits longest."""
 
-    def __init__(self, used: float) -> None:
-        self.used = used
+    def __init__(self, seconds_used: float) -> None:
+        self.seconds_used = seconds_used
         self._turns, self._arrivals = 0, count()
         self._new: deque[tuple[int, T]] = deque()
         self._begun: deque[tuple[int, T]] = deque()
@@ -60,23 +60,23 @@ class FairQueue(Generic[T]):
     def add(self, client: str, task: T) -> None:
         """A new task, before the client's other ones."""
         if client not in self._clients:
-            self._clients[client] = _Client(min((other.used for other in self._clients.values()), default=0.0))
+            self._clients[client] = _Client(min((known.seconds_used for known in self._clients.values()), default=0.0))
         self._clients[client].add(task)
         self._length += 1
 
     def take(self) -> tuple[str, T]:
         """The next task, and its client. Call `give_back` or `finish` before the next `take`."""
-        name, client = min((item for item in self._clients.items() if item[1]), key=lambda item: item[1].used)
+        name, client = min((item for item in self._clients.items() if item[1]), key=lambda item: item[1].seconds_used)
         return name, client.take()
 
     def give_back(self, client: str, task: T, seconds: float) -> None:
         """The task that was taken has run for this time and is not complete: it comes after the client's others."""
-        self._clients[client].used += seconds
+        self._clients[client].seconds_used += seconds
         self._clients[client].give_back(task)
 
     def finish(self, client: str, seconds: float) -> None:
         """The task that was taken is complete."""
-        self._clients[client].used += seconds
+        self._clients[client].seconds_used += seconds
         self._length -= 1
         if not self._clients[client]:
             del self._clients[client]

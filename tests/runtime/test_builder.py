@@ -81,8 +81,8 @@ async def test_no_override_of_rules_stops_a_start(override: dict[str, object], s
     """Rules are tested as they are written, also those whose examples need another rule that is overridden."""
     overridden = [rule.id for rule in policy.load().rules if not rule.hidden_in]
     async with open_scanner(settings(rules=dict.fromkeys(overridden, override)), server=server) as built:
-        assert {rule.id for rule in built.written.rules} == {rule.id for rule in built.policy.rules}
-        assert built.policy.revision != built.written.revision
+        assert {rule.id for rule in built.source_policy.rules} == {rule.id for rule in built.policy.rules}
+        assert built.policy.revision != built.source_policy.revision
 
 
 async def test_an_override_does_not_hide_a_broken_rule(tmp_path: Path) -> None:
