@@ -219,8 +219,7 @@ def _log_fields(row: DecisionRow) -> dict[str, Any]:
     fields = {name: value for name in _LOGGED_FIELDS if (value := getattr(row, name)) not in _EMPTY}
     if row.model and not _is_name(row.model):
         fields["model"] = "*"
-    deciding = dict.fromkeys(finding["rule"] for finding in row.findings if finding["decides"])
-    if deciding:
+    if row.findings and (deciding := dict.fromkeys(item["rule"] for item in row.findings if item["decides"])):
         fields["rules"] = " ".join(list(deciding)[:MAX_LOGGED_RULES])
     return fields
 

@@ -73,6 +73,7 @@ class Snapshot:
         scans = ScanService(scanner.engine, settings, shared.decision_log)
         pins = shared.server.pins
         self.mcp = McpProxy(settings, scans, gatekeeper, Catalogue(pins) if pins is not None else None)
+        self._has_mcp = bool(settings.mcp.servers)
         self._stack = AsyncExitStack()
         self._requests = 0
         self._idle = asyncio.Event()
@@ -106,7 +107,7 @@ class Snapshot:
             return await handler(request)
         if self._envoy is not None and self._envoy.handles(request):
             return await self._envoy.handle(request)
-        if self.mcp.handles(request):
+        if self._has_mcp and self.mcp.handles(request):
             return await self.mcp.handle(request)
         if is_sidecar_path(request.path) and not self._proxy.serves(request):
             raise no_route_error(

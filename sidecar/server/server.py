@@ -263,7 +263,10 @@ def _is_too_large(error: BaseException | None) -> bool:
 @web.middleware
 async def _bounded_head(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse headers that arrived within one read and are too large together; the parser bounds only single fields."""
-    if sum(len(name) + len(value) + FIELD_OVERHEAD for name, value in request.raw_headers) <= HEAD_BYTES:
+    size = 0
+    for name, value in request.raw_headers:
+        size += len(name) + len(value) + FIELD_OVERHEAD
+    if size <= HEAD_BYTES:
         return await handler(request)
     _log.warning("request_unreadable", status=431, kind="HeadersTooLarge")
     response = _Unnamed(status=431, body=_body(_TOO_LARGE, 431), content_type="application/json")

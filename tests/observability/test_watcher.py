@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prometheus_client import Gauge
 
 from sidecar import config
-from sidecar.observability.metrics import DECISIONS, JUDGE_BUDGET, UNSCANNED
+from sidecar.observability import watcher
+from sidecar.observability.metrics import DECISIONS, UNSCANNED
 from sidecar.observability.watcher import Alert, Watcher
+
+
+@pytest.fixture(autouse=True)
+def judge_budget(monkeypatch: pytest.MonkeyPatch) -> Gauge:
+    """A gauge of its own: a judge of another test in the same process still reports its budget in the common one."""
+    gauge = Gauge("judge_budget", "The share that is left.", ("kind",), registry=None)
+    monkeypatch.setattr(watcher, "JUDGE_BUDGET", gauge)
+    return gauge
 
 
 class Process:
@@ -78,16 +88,14 @@ async def test_a_degradation_that_lasts_begins_and_ends() -> None:
     assert await process.names() == []
 
 
-async def test_a_spent_budget_and_a_full_log_are_states() -> None:
+async def test_a_spent_budget_and_a_full_log_are_states(judge_budget: Gauge) -> None:
     """They are reported at their beginning and at their end."""
     process = Process()
     process.full = 0.95
-    JUDGE_BUDGET.labels("calls").set(0.0)
-    try:
-        assert await process.names() == [("budget_spent", "firing"), ("log_full", "firing")]
-        assert "95%" in process.sent[1].summary
-    finally:
-        JUDGE_BUDGET.labels("calls").set(1.0)
+    judge_budget.labels("calls").set(0.0)
+    assert await process.names() == [("budget_spent", "firing"), ("log_full", "firing")]
+    assert "95%" in process.sent[1].summary
+    judge_budget.labels("calls").set(1.0)
     process.full = 0.2
     assert await process.names() == [("budget_spent", "resolved"), ("log_full", "resolved")]
     process.full = 0.95
