@@ -16,9 +16,10 @@ from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
-from sidecar.file_scan.discovery import find_files, read_file
+from sidecar.file_scan.discovery import TextFile, find_files, is_error, path_name, read_file
 from sidecar.file_scan.results import FileResult, Level, result_of
 from sidecar.file_scan.sarif import sarif
+from sidecar.file_scan.walk import FoundFile
 from sidecar.policy import Policy
 from sidecar.runtime.builder import open_scanner
 from sidecar.scan.service import ScanService
@@ -53,6 +54,10 @@ async def scan(
     """Scan one TEXT, standard input with "-", or the files and folders at PATH as untrusted text.
 
     An argument that is a file or a folder is a PATH. Exit code 0: allow, 1: block, 2: error.
+
+    2 also stands for a file that was not scanned: larger than limits.body_bytes or unreadable, a folder that cannot be
+    listed, and, if it was named or is text that coding agents read, a binary, a pipe, a link to nothing or out of the
+    folder. Other binaries and such links are skipped and named; they change no exit code.
     """
     settings = load_settings(config_file)
     if shape or agent_files or len(texts) > 1 or (texts[0] != "-" and _exists(texts[0])):
@@ -89,7 +94,7 @@ def _read_stdin() -> str:
         raise ConfigError("standard input cannot be read", [f"not UTF-8 at byte {error.start}"]) from None
 
 
-async def _scan_files(files: Sequence[tuple[Path, bool]], settings: Settings, shape: Format, fail_on: Level) -> int:
+async def _scan_files(files: Sequence[FoundFile], settings: Settings, shape: Format, fail_on: Level) -> int:
     async with open_scanner(settings, selftests=False) as built:
         results = await _results(files, ScanService(built.engine, settings), settings)
         if shape == "text":
@@ -102,25 +107,27 @@ async def _scan_files(files: Sequence[tuple[Path, bool]], settings: Settings, sh
     return 1 if any(result.reaches(fail_on) for result in results) else 0
 
 
-async def _results(files: Sequence[tuple[Path, bool]], service: ScanService, settings: Settings) -> list[FileResult]:
+async def _results(files: Sequence[FoundFile], service: ScanService, settings: Settings) -> list[FileResult]:
     """A few at a time; the results are in the order of the files."""
     waiting, results = iter(enumerate(files)), dict[int, FileResult]()
     with output.progress() as bar:
         task = bar.add_task("scanning", total=len(files))
 
         async def work() -> None:
-            for index, (path, explicit) in waiting:
-                results[index] = await _result(path, service, settings, explicit=explicit)
+            for index, found in waiting:
+                results[index] = await _result(found, service, settings)
                 bar.advance(task)
 
         await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
     return [results[index] for index in sorted(results)]
 
 
-async def _result(path: Path, service: ScanService, settings: Settings, *, explicit: bool) -> FileResult:
-    file = await asyncio.to_thread(read_file, path, settings.limits.body_bytes)
+async def _result(found: FoundFile, service: ScanService, settings: Settings) -> FileResult:
+    file = TextFile(found.path, problem=found.problem)
+    if found.problem is None:
+        file = await asyncio.to_thread(read_file, found.path, settings.limits.body_bytes)
     if file.problem is not None:
-        return FileResult(path, problem=file.problem, error=explicit and file.problem != "binary")
+        return FileResult(found.path, problem=file.problem, error=is_error(found, file.problem))
     segment = Segment(file.text, Source.UNTRUSTED, "file")
     threshold = settings.scan.sources.untrusted.threshold
     verdict = await service.scan(ScanRequest((segment,) if file.text.strip() else ()))
@@ -131,7 +138,7 @@ def _values(result: FileResult) -> dict[str, Any]:
     """For `--format json`: no text of the file."""
     verdict = result.verdict
     return {
-        "path": result.path.as_posix(),
+        "path": path_name(result.path),
         "action": verdict.action if verdict and not result.problem else None,
         "risk_score": verdict.risk_score if verdict else None,
         "threats": list(verdict.threats) if verdict else [],

@@ -1,35 +1,22 @@
 """Which files are scanned, and their texts.
 
 A file that is named is always scanned; of a folder everything that is text, or only what coding agents read as their
-instructions. Links are not followed.
+instructions. Links are followed inside the folder that was named, and each file is scanned once.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import os
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar.errors import ConfigError
 from sidecar.extraction import embedded
+from sidecar.file_scan.walk import FoundFile, walk
 
-SKIPPED_FOLDERS = frozenset(
-    {".git", ".hg", ".mypy_cache", ".ruff_cache", ".svn", ".tox", ".venv", "__pycache__", "node_modules", "venv"}
-)
-_AGENT_FILES = """
-    agents.md agent.md agents.override.md claude.md claude.local.md gemini.md skill.md conventions.md .cursorrules
-    .windsurfrules .clinerules .roorules .goosehints .rules copilot-instructions.md *.instructions.md *.prompt.md
-    *.chatmode.md *.mdc .mcp.json mcp.json mcp.yaml mcp_config.json mcp-config.json claude_desktop_config.json
-    cline_mcp_settings.json .aider.conf.yml opencode.json
-"""
-AGENT_FILES = tuple(_AGENT_FILES.split())
-"""Names, in lower case, of files that coding agents read as instructions or as configuration of their tools."""
-AGENT_FOLDERS = frozenset(
-    {".agents", ".claude", ".clinerules", ".codex", ".cursor", ".gemini", ".kiro", ".roo", ".windsurf", "skills"}
-)
-"""Folders in which every file is one of these."""
+BINARY, SPECIAL = "binary", "no regular file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,42 +28,50 @@ class TextFile:
     problem: str | None = None
 
 
-def is_agent_file(path: Path, root: Path) -> bool:
-    """Whether coding agents read this file, below a folder that was named, of their own accord."""
-    name = path.name.lower()
-    folders = path.parts[len(root.parts) - 1 : -1]
-    return any(fnmatch.fnmatchcase(name, one) for one in AGENT_FILES) or not AGENT_FOLDERS.isdisjoint(folders)
-
-
-def find_files(paths: Iterable[Path], *, agent_files: bool = False) -> list[tuple[Path, bool]]:
-    """The files in order, each once, and whether it was named. Raises `ConfigError` for a path that does not exist."""
-    files: dict[Path, bool] = {}
+def find_files(paths: Iterable[Path], *, agent_files: bool = False) -> list[FoundFile]:
+    """The files in order, each once. Raises `ConfigError` for a path that does not exist."""
+    files: dict[Path, FoundFile] = {}
     for path in paths:
         if path.is_dir():
-            for file in _walk(path):
-                if not agent_files or is_agent_file(file, path):
-                    files.setdefault(file, False)
+            for file in walk(path):
+                if not agent_files or file.agent or file.path == path:
+                    files.setdefault(file.path, file)
         elif path.exists():
-            files[path] = True
+            files[path] = FoundFile(path, required=True)
         else:
-            raise ConfigError("sidecar scan", [f"{path}: no such file or folder"])
-    return list(files.items())
+            raise ConfigError("sidecar scan", [f"{path_name(path)}: no such file or folder"])
+    return list(files.values())
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(set(folders) - SKIPPED_FOLDERS)
-        yield from (file for name in sorted(names) if not (file := Path(place) / name).is_symlink() and file.is_file())
+def path_name(path: Path) -> str:
+    """The path as valid Unicode: bytes that are not UTF-8 become escapes of a backslash, `x` and two digits."""
+    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
 
 
 def read_file(path: Path, max_bytes: int) -> TextFile:
     """The text of a file, in the encoding that its bytes show."""
     try:
-        with path.open("rb") as file:
-            content = file.read(max_bytes + 1)
+        content = _content(path, max_bytes + 1)
     except OSError as error:
         return TextFile(path, problem=error.strerror or type(error).__name__)
-    if len(content) > max_bytes:
+    if content is None:
+        return TextFile(path, problem=SPECIAL)
+    whole = len(content) <= max_bytes
+    text = embedded.text_of(content if whole else content[: max_bytes // 2 * 2])  # UTF-16 has pairs of bytes
+    if text is None:
+        return TextFile(path, problem=BINARY)
+    if not whole:
         return TextFile(path, problem=f"larger than {max_bytes} bytes (limits.body_bytes)")
-    text = embedded.text_of(content)
-    return TextFile(path, problem="binary") if text is None else TextFile(path, text)
+    return TextFile(path, text)
+
+
+def _content(path: Path, size: int) -> bytes | None:
+    """The first bytes; None for pipes, sockets and devices, at which a program could wait without end."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        return file.read(size) if stat.S_ISREG(mode) else None
+
+
+def is_error(found: FoundFile, problem: str) -> bool:
+    """Whether a file that was not scanned is an error; of other files only binaries and special files are none."""
+    return found.required or found.failed or (found.problem is None and problem not in {BINARY, SPECIAL})

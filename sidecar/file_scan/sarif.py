@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sidecar import __version__
 from sidecar.file_scan.results import FileResult, Place
@@ -38,7 +41,7 @@ def _result(result: FileResult, place: Place, index: int, titles: Mapping[str, s
         "endLine": place.end.line,
         "endColumn": place.end.column,
     }
-    location = {"artifactLocation": {"uri": result.path.as_posix()}, "region": region}
+    location = {"artifactLocation": {"uri": _uri(result.path)}, "region": region}
     return {
         "ruleId": place.rule,
         "ruleIndex": index,
@@ -49,13 +52,18 @@ def _result(result: FileResult, place: Place, index: int, titles: Mapping[str, s
     }
 
 
+def _uri(path: Path) -> str:
+    """A reference as RFC 3986 defines it: blanks, other delimiters and bytes that are not ASCII are escaped."""
+    return quote(os.fsencode(path.as_posix()))
+
+
 def _invocation(results: Sequence[FileResult]) -> dict[str, Any]:
     """Whether all was scanned, and what was not."""
     notes = [
         {
             "level": "error" if result.error else "note",
             "message": {"text": f"not scanned: {result.problem}"},
-            "locations": [{"physicalLocation": {"artifactLocation": {"uri": result.path.as_posix()}}}],
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(result.path)}}}],
         }
         for result in results
         if result.problem

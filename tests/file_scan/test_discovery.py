@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from sidecar.errors import ConfigError
-from sidecar.file_scan.discovery import find_files, is_agent_file, read_file
+from sidecar.file_scan.discovery import BINARY, SPECIAL, find_files, is_error, path_name, read_file
+from sidecar.file_scan.walk import FoundFile
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 def names(folder: Path, **options: bool) -> list[str]:
     """What is found, relative to the folder."""
-    return sorted(path.relative_to(folder).as_posix() for path, _ in find_files([folder], **options))
+    return sorted(file.path.relative_to(folder).as_posix() for file in find_files([folder], **options))
 
 
 def test_all_files_of_a_folder_are_found_but_those_of_tools(folder: Path) -> None:
@@ -41,13 +43,12 @@ def test_agent_files_are_those_that_agents_read_of_their_own_accord(folder: Path
         *(".cursor/rules/a.txt", ".github/copilot-instructions.md", ".mcp.json", "AGENTS.md"),
         *("skills/pdf/SKILL.md", "skills/pdf/fill.py", "src/claude.md"),
     ]
-    assert not is_agent_file(folder / "README.md", folder)
-    assert is_agent_file(folder / "skills" / "x.txt", folder / "skills")
 
 
 def test_a_named_file_is_found_once_and_a_missing_one_is_an_error(folder: Path) -> None:
     """Even one that no agent reads."""
-    assert find_files([folder / "README.md", folder / "README.md"], agent_files=True) == [(folder / "README.md", True)]
+    found = find_files([folder / "README.md", folder / "README.md"], agent_files=True)
+    assert found == [FoundFile(folder / "README.md", required=True)]
     with pytest.raises(ConfigError, match=r"nothing\.md: no such file"):
         find_files([folder / "nothing.md"])
 
@@ -60,3 +61,20 @@ def test_what_has_no_text_is_named_with_its_reason(tmp_path: Path) -> None:
     assert read_file(tmp_path / "b.md", 10_000).text.endswith("Hello there, reader.")
     assert "limits.body_bytes" in (read_file(tmp_path / "b.md", 5).problem or "")
     assert read_file(tmp_path, 5).problem == "Is a directory"
+    os.mkfifo(tmp_path / "pipe")
+    assert read_file(tmp_path / "pipe", 5).problem == SPECIAL
+
+
+def test_binaries_of_a_folder_are_no_error_unless_they_had_to_be_scanned() -> None:
+    """A text that is too large is one everywhere."""
+    path = Path("a")
+    assert not any(is_error(FoundFile(path, agent=True), problem) for problem in (BINARY, SPECIAL))
+    assert all(is_error(FoundFile(path, required=True), problem) for problem in (BINARY, SPECIAL))
+    assert is_error(FoundFile(path), "larger than 5 bytes")
+    assert not is_error(FoundFile(path, problem="link to nothing"), "link to nothing")
+    assert is_error(FoundFile(path, problem="Permission denied", failed=True), "Permission denied")
+
+
+def test_the_name_of_a_path_is_unicode() -> None:
+    """Foreign bytes are escaped, the rest is as it is written."""
+    assert path_name(Path(os.fsdecode(b"a b/\xff.md"))) == r"a b/\xff.md"

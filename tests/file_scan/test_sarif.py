@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,11 @@ def test_what_was_not_scanned_is_said() -> None:
     assert not invocation["executionSuccessful"]
     assert [note["level"] for note in invocation["toolExecutionNotifications"]] == ["note", "error"]
     assert sarif(RESULTS[:2], {})["runs"][0]["invocations"][0]["executionSuccessful"]
+
+
+def test_a_place_is_a_reference_as_the_standard_of_urls_defines_it() -> None:
+    """Delimiters and bytes that are no Unicode are escaped."""
+    paths = [Path("a b#c%41:d.md"), Path(os.fsdecode(b"x/a\xff.md"))]
+    notes = sarif([FileResult(path, problem="binary") for path in paths], {})["runs"][0]["invocations"][0]
+    places = [note["locations"][0]["physicalLocation"] for note in notes["toolExecutionNotifications"]]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["a%20b%23c%2541%3Ad.md", "x/a%FF.md"]
