@@ -10,6 +10,7 @@ Paths are relative to `params`, `result` or `error`: `content.0.text`, `tools.3.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,9 @@ from sidecar.util import json
 
 Message = dict[str, Any]
 PARTS = ("params", "result", "error")
+MIN_WORDS = 4
+"""From so many on, an id is scanned: it reads as a sentence."""
+_NO_WORD = re.compile(r"[_.:/@+=~-]+")
 _STRUCTURED = "structuredContent"
 _CLIENT_SOURCES = {
     "initialize": Source.APPLICATION,
@@ -114,7 +118,11 @@ class _Reader:
         self.add("", at, prose=False)
 
     def _string(self, text: str, at: Location) -> None:
-        if text in ENUMS.get(at.name, ()) or (at.name in IDS and looks_like_id(text)):
+        if text in ENUMS.get(at.name, ()):
+            return
+        if at.name in IDS and looks_like_id(text):
+            if words := _words(text):
+                self.add(words, at, prose=False)
             return
         if self._add_embedded(text, at):
             return
@@ -133,6 +141,12 @@ class _Reader:
         if content.text is None:
             self.media.append(at.path)
         return is_media_field and (content.text is not None or len(text) > MIN_MEDIA_LENGTH)
+
+
+def _words(text: str) -> str:
+    """The words of an id that may be a sentence, written without blanks; empty for any other id."""
+    parts = _NO_WORD.split(text)
+    return " ".join(parts) if sum(len(part) > 1 and part.isalpha() for part in parts) >= MIN_WORDS else ""
 
 
 def _is_free_form(name: str, value: JsonValue) -> bool:

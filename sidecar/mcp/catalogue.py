@@ -14,12 +14,17 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from sidecar.extraction.field_table import fold
+from sidecar.mcp.messages import shorten
 from sidecar.observability.metrics import MCP_DRIFT
 from sidecar.storage import Pin
 from sidecar.util import json, logs
 
 SHADOWED = "shadowed"
 MAX_CURSORS = 1_000
+MAX_TOOLS = 1_000
+"""Pins of one server; a tool beyond is not stored, and counts as added."""
+UNKNOWN_PAGE = ""
+"""In place of the cursor of a list that answers no known request: any page, perhaps the only one."""
 MAX_SHOWN = 100
 """Characters of a name in logs and messages."""
 _log = logs.get("mcp")
@@ -67,34 +72,49 @@ class Catalogue:
 
         `cursor`: that of the request. Drift is logged and counted when it is first seen.
         """
-        tools = {name: digest(tool) for tool in _tools(result) if (name := tool.get("name")) and isinstance(name, str)}
-        following, now = result.get("nextCursor"), datetime.now(UTC)
-        everything = await self._pins.query()
-        pins = {pin.tool: pin for pin in everything if pin.server == server}
-        drift = _shadowed(server, tools, everything)
-        if not pins or (cursor is not None and (server, cursor) in self._first_pages):
+        tools, now = _digests(result), datetime.now(UTC)
+        pins = {pin.tool: pin for pin in await self._pins.query(server)}
+        is_first, following = self._continues(server, cursor) or not pins, result.get("nextCursor")
+        if is_first:
             self._note_page(server, following)
-            await self._pins.add([Pin(server, tool, value, value, now) for tool, value in tools.items()])
-            self._report(server, drift)
-            return drift
-        is_complete = cursor is None and following is None
+        is_complete = not is_first and cursor is None and following is None
         latest = dict(tools) | ({tool: None for tool in pins if tool not in tools} if is_complete else {})
-        changed = {tool: value for tool, value in latest.items() if tool not in pins or pins[tool].latest != value}
-        await self._pins.add([Pin(server, tool, None, value, now, now) for tool, value in tools.items()])
+        new = {tool: value for tool, value in tools.items() if tool not in pins}
+        stored = await self._store(server, _new_pins(server, new, now, is_first=is_first), MAX_TOOLS - len(pins))
+        changed = {tool: value for tool, value in latest.items() if tool in pins and pins[tool].latest != value}
         if changed:
             await self._pins.see(server, changed, now)
-        drifted = [Drift(tool, kind) for tool, value in latest.items() if (kind := _kind(pins.get(tool), value))]
-        self._report(server, [change for change in (*drift, *drifted) if change.tool in changed])
-        return [*drift, *drifted]
+        drift = _shadowed(server, tools, await self._pins.query())
+        pins |= stored
+        drift += [Drift(tool, kind) for tool, value in latest.items() if (kind := _kind(pins.get(tool), value))]
+        self._report(server, [change for change in drift if change.tool in changed or change.tool in stored])
+        return drift
 
     async def drift_of(self, server: str, tool: str) -> Drift | None:
         """The drift of one tool, as of the latest list."""
-        pins = [pin for pin in await self._pins.query(server) if pin.tool == tool and pin.drift]
-        return Drift(tool, pins[0].drift or "") if pins else None
+        pins = {pin.tool: pin for pin in await self._pins.query(server)}
+        if (pin := pins.get(tool)) is None:
+            return Drift(tool, "added") if len(pins) >= MAX_TOOLS else None
+        return Drift(tool, pin.drift) if pin.drift else None
+
+    async def _store(self, server: str, pins: list[Pin], room: int) -> dict[str, Pin]:
+        """Store new pins as far as there is room; returns those."""
+        if len(pins) > room:
+            _log.warning("mcp_tools_not_pinned", server=server, number=len(pins) - max(0, room), limit=MAX_TOOLS)
+        stored = pins[: max(0, room)]
+        await self._pins.add(stored)
+        return {pin.tool: pin for pin in stored}
+
+    def _continues(self, server: str, cursor: str | None) -> bool:
+        """Whether a page follows one of the first list: once, or a later list could use the same cursor."""
+        if cursor is None or (server, cursor) not in self._first_pages:
+            return False
+        del self._first_pages[server, cursor]
+        return True
 
     def _note_page(self, server: str, following: object) -> None:
-        if isinstance(following, str):
-            self._first_pages[server, following] = None
+        if isinstance(following, str) and following != UNKNOWN_PAGE:
+            self._first_pages[server, shorten(following)] = None
         while len(self._first_pages) > MAX_CURSORS:
             del self._first_pages[next(iter(self._first_pages))]
 
@@ -123,6 +143,26 @@ def shadows(pins: Iterable[Pin]) -> dict[tuple[str, str], list[str]]:
         for pin in same
         if (others := sorted({one.server for one in same} - {pin.server}))
     }
+
+
+def _digests(result: Mapping[str, Any]) -> dict[str, str]:
+    """The digest of each tool by its name; of one that is listed twice, of all its definitions."""
+    found: dict[str, set[str]] = {}
+    for tool in _tools(result):
+        if (name := tool.get("name")) and isinstance(name, str):
+            found.setdefault(shorten(name), set()).add(digest(tool))
+    return {name: values.pop() if len(values) == 1 else _joined(values) for name, values in found.items()}
+
+
+def _new_pins(server: str, tools: Mapping[str, str], at: datetime, *, is_first: bool) -> list[Pin]:
+    """The pins of tools of the first list, or of tools that were added later."""
+    if is_first:
+        return [Pin(server, tool, value, value, at) for tool, value in tools.items()]
+    return [Pin(server, tool, None, value, at, at) for tool, value in tools.items()]
+
+
+def _joined(digests: Iterable[str]) -> str:
+    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
 def _tools(result: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,9 +1,9 @@
 """Servers over Streamable HTTP at `/mcp/NAME`: every message is scanned, everything else passes byte for byte.
 
 Sessions, resumption and versions are headers (`Mcp-Session-Id`, `Last-Event-ID`, `MCP-Protocol-Version`), which pass
-unchanged both ways. The answer to a POST is JSON or an event stream, the answer to a GET an event stream; each of its
-events is scanned as it arrives. A request that is refused is answered at once, and one of the server's is answered to
-it with a POST of the same session.
+unchanged both ways; of a status the number passes. The answer to a POST is JSON or an event stream, the answer to a GET
+an event stream; each of its events is scanned as it arrives. A request that is refused is answered at once, and one of
+the server's is answered to it with a POST of the same session.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class _Answer:
             for name in ("Content-Length", "Content-Encoding", "Content-Type"):
                 headers.popall(name, None)
             headers["Content-Type"] = "application/json"
-        return web.Response(status=response.status, reason=response.reason or None, headers=headers, body=checked)
+        return web.Response(status=response.status, headers=headers, body=checked)
 
     async def _read(self, response: UpstreamResponse) -> bytes:
         chunks, size = [], 0
@@ -207,7 +207,7 @@ class _Answer:
         return body if inspection.forward is plain else inspection.forward or _nothing()
 
     async def _stream(self, response: UpstreamResponse, headers: Mapping[str, str]) -> web.StreamResponse:
-        client = web.StreamResponse(status=response.status, reason=response.reason or None, headers=headers)
+        client = web.StreamResponse(status=response.status, headers=headers)
         scanner = EventScanner(self._session, self._context, self._reply)
         try:
             await client.prepare(self._request)

@@ -8,13 +8,12 @@ says so, a refused notification is dropped. What is not refused passes byte for 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError, StoreError, Unavailable
 from sidecar.extraction.mcp_fields import METHODS
 from sidecar.extraction.mcp_message import extract
-from sidecar.mcp.catalogue import Catalogue, Drift
+from sidecar.mcp.catalogue import UNKNOWN_PAGE, Catalogue, Drift
 from sidecar.mcp.messages import Message, Packet, Pending, Request, encode, find_id, is_request, is_response, parse
 from sidecar.mcp.refusals import PARSE_ERROR, UNSCANNED, Refusal, answer, drift_refusal, place_of
 from sidecar.scan.selection import Selector
@@ -140,8 +139,8 @@ class Session:
             refusal = self._failure(error, context)
         if refusal is None and not self._scans.monitors(context.key):
             refusal = await self._drift_of_call(request, message, context, from_server=from_server)
-        if refusal is None and from_server and method == "tools/list" and isinstance(message.get("result"), dict):
-            refusal = await self._pin(message["result"], request, context)
+        if refusal is None and from_server and method in {"tools/list", None}:  # None: an answer to no known request
+            refusal = await self._pin(message.get("result"), request, context)
         return refusal
 
     async def _scan(
@@ -196,13 +195,13 @@ class Session:
         self._scans.record(context, ScanOutcome(verdict, "block"), 200)
         return context.decision
 
-    async def _pin(self, result: dict[str, Any], request: Request | None, context: ScanContext) -> Refusal | None:
+    async def _pin(self, result: object, request: Request | None, context: ScanContext) -> Refusal | None:
         """Compare a list of tools with its pins; a refusal if it drifted and the settings say so."""
         catalogue, server = self._scanner.catalogue, self._scanner.server
-        if catalogue is None:
+        if catalogue is None or not isinstance(result, dict) or "tools" not in result:
             return None
         try:
-            drift = await catalogue.observe(server, result, request.cursor if request else None)
+            drift = await catalogue.observe(server, result, request.cursor if request else UNKNOWN_PAGE)
         except StoreError as error:
             return self._pins_unavailable(error, context)
         dangerous = [one for one in drift if one.is_dangerous]

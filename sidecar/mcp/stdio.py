@@ -1,15 +1,16 @@
 """Wraps a server that speaks over standard input and output: one message a line, in both directions.
 
 The wrapper is what the client starts; it starts the server. Messages of one direction are scanned in their order, so a
-notification never overtakes a result. Standard error is the server's own. When the client closes its end the server is
-asked to end: first by the end of its input, then by SIGTERM, then by SIGKILL.
+notification never overtakes a result. A server that reads nothing is still read: answers to its refused requests wait
+in a queue. Standard error is the server's own. When the client closes its end the server is asked to end: first by the
+end of its input, then by SIGTERM, then by SIGKILL.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
+import queue
 import threading
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Sequence
@@ -28,6 +29,8 @@ GRACE_SECONDS = 5.0
 _CHUNK = 64 * 1024
 MAX_CHUNKS = 16
 """Chunks of standard input that are read ahead."""
+MAX_REPLIES = 1_000
+"""Answers that wait until the server reads them; any more are dropped."""
 _log = logs.get("mcp")
 
 
@@ -107,15 +110,44 @@ class StandardInput:
 
 
 class Output:
-    """Standard output, written from a thread: it may be a file or a terminal, and a reader may be slow."""
+    """Standard output, written by a thread that nobody waits for at exit: its reader may be slow or read nothing."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
+        threading.Thread(target=self._write_all, daemon=True).start()
 
     async def write(self, content: bytes) -> None:
         """Write all of it. Raises `OSError` if nobody reads any more."""
-        await asyncio.to_thread(self._write, content)
+        done = self._loop.create_future()
+        self._jobs.put((content, done))
+        await done
 
-    def _write(self, content: bytes) -> None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+    def _write_all(self) -> None:
+        while True:
+            content, done = self._jobs.get()
+            error = _write(content)
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(_settle, done, error)
+
+
+def _write(content: bytes) -> OSError | None:
+    rest = memoryview(content)
+    try:
+        while rest:  # not through sys.stdout, whose lock a blocked thread would hold at exit
+            rest = rest[os.write(1, rest) :]
+    except OSError as error:
+        return error
+    return None
+
+
+def _settle(done: asyncio.Future[None], error: OSError | None) -> None:
+    if done.cancelled():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
 
 
 class Wrapper:
@@ -127,11 +159,14 @@ class Wrapper:
         self._max_bytes = scanner.settings.limits.body_bytes
         self._context = ScanContext("", "mcp", f"/mcp/{scanner.server}")
         self._writing = {True: asyncio.Lock(), False: asyncio.Lock()}
+        self._server_name = scanner.server
+        self._replies: asyncio.Queue[bytes] = asyncio.Queue(MAX_REPLIES)
 
     async def run(self) -> int:
         """Relay until one side ends; returns the exit code of the server."""
         tasks = Background()
         to_server, to_client = tasks.spawn(self._to_server()), tasks.spawn(self._to_client())
+        tasks.spawn(self._answer_server())
         try:
             await asyncio.wait({to_server, to_client}, return_when=asyncio.FIRST_COMPLETED)
             if not to_client.done():
@@ -164,7 +199,21 @@ class Wrapper:
         if inspection.forward is not None:
             await self._write(inspection.forward, to_server=not from_server)
         if inspection.reply is not None:
-            await self._write(inspection.reply, to_server=from_server)
+            await self._reply(inspection.reply, to_server=from_server)
+
+    async def _reply(self, content: bytes, *, to_server: bool) -> None:
+        if not to_server:
+            return await self._write(content, to_server=False)
+        try:
+            self._replies.put_nowait(content)
+        except asyncio.QueueFull:
+            _log.warning("mcp_reply_dropped", server=self._server_name)
+        return None
+
+    async def _answer_server(self) -> None:
+        with suppress(OSError):
+            while True:
+                await self._write(await self._replies.get(), to_server=True)
 
     async def _write(self, content: bytes, *, to_server: bool) -> None:
         async with self._writing[to_server]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from sidecar.storage.database import Database
 from sidecar.storage.schema import mcp_pins as table
@@ -55,10 +55,13 @@ class Pins:
 
     async def see(self, server: str, latest: Mapping[str, str | None], at: datetime) -> None:
         """Note the latest definitions of tools, None for those that are gone."""
+        if not latest:
+            return
+        row = (table.c.server == server) & (table.c.tool == bindparam("of_tool"))
+        statement = update(table).where(row).values(latest=bindparam("seen"), changed_at=at)
+        rows = [{"of_tool": tool, "seen": digest} for tool, digest in latest.items()]
         async with self._database.write() as connection:
-            for tool, digest in latest.items():
-                row = (table.c.server == server) & (table.c.tool == tool)
-                await connection.execute(update(table).where(row).values(latest=digest, changed_at=at))
+            await connection.execute(statement, rows)
 
     async def accept(self, server: str, tool: str | None, at: datetime) -> int:
         """Pin the latest definitions of a server, or of one of its tools; returns how many changed."""

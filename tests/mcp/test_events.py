@@ -61,6 +61,24 @@ async def test_a_refused_request_of_the_server_is_answered_and_not_sent() -> Non
     assert json.loads(replies[0])["id"] == "s1"
 
 
+async def test_a_refused_event_behind_a_byte_order_mark_is_replaced() -> None:
+    """The mark is no part of the first line."""
+    (event,), _ = await events(b"\xef\xbb\xbfdata: " + EVIL + b"\n\n")
+    assert b"EVIL" not in event
+    assert json.loads(event.removeprefix(b"data: "))["error"]
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"])
+async def test_an_event_with_other_ends_of_lines_outside_its_data_is_dropped(end: str) -> None:
+    """Some clients divide there; within the data the texts are scanned anyhow."""
+    for start in (": c", "id: 1", "retry: 1", "event: x"):
+        chunk = f"{start}{end}data: ".encode() + EVIL
+        assert await events(chunk + b"\n\n") == ([], [])
+        assert await events(chunk + b"\ndata: " + FINE + b"\n\n") == ([], [])
+    fine = b"data: " + FINE.replace(b"fine", "\u2028 \x85".encode()) + b"\n\n"
+    assert await events(fine) == ([fine], [])
+
+
 @pytest.mark.parametrize("chunk", [b"data: " + FINE + b"\n\rdata: " + EVIL + b"\n\n", b"data: no message\n\n"])
 async def test_an_event_that_clients_read_differently_is_dropped(chunk: bytes) -> None:
     """`failure.input.malformed`."""

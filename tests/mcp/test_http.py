@@ -209,6 +209,15 @@ async def test_errors_of_the_server_pass_with_their_status(answer: web.Response,
         assert headers.get("WWW-Authenticate") == answer.headers.get("WWW-Authenticate")
 
 
+async def test_the_reason_phrase_of_the_server_does_not_pass() -> None:
+    """Nor with a stream."""
+    async with running() as place:
+        for media in ("application/json", "text/event-stream"):
+            place.server.answers = [web.Response(status=403, reason="EVIL", content_type=media)]
+            async with place.session.post(f"{place.base}/mcp/notes", data=call("rain"), headers=JSON) as answer:
+                assert (answer.status, answer.reason) == (403, "Forbidden")
+
+
 async def test_what_cannot_be_served_is_a_clear_error() -> None:
     """An unknown server, a method, a body of another type, a server that is away, a body that is no message."""
     async with running() as place:

@@ -7,7 +7,18 @@ import json
 import pytest
 
 from sidecar.errors import BodyError
-from sidecar.mcp.messages import MAX_PENDING, Pending, Request, encode, find_id, is_request, is_response, parse
+from sidecar.mcp.messages import (
+    MAX_KEPT,
+    MAX_PENDING,
+    Pending,
+    Request,
+    encode,
+    find_id,
+    is_request,
+    is_response,
+    parse,
+    shorten,
+)
 
 
 def test_one_message_or_a_batch_is_parsed() -> None:
@@ -28,6 +39,50 @@ def test_what_is_no_message_is_refused(raw: bytes) -> None:
     """Nor what two parsers read differently."""
     with pytest.raises(BodyError):
         parse(raw, depth=64)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"id": 1, "method": null, "result": {}}',
+        b'{"id": 1, "method": ""}',
+        b'{"id": 1, "method": "x", "result": {}}',
+        b'{"id": 1, "method": "x", "error": {}}',
+        b'{"id": 1, "Method": "x"}',
+        b'{"id": true, "method": "x"}',
+        b'{"id": {"a": 1}, "method": "x"}',
+        b'{"id": [1], "result": {}}',
+        b'{"id": "' + b"x" * 257 + b'", "method": "x"}',
+    ],
+)
+def test_what_could_be_taken_for_another_kind_is_refused(raw: bytes) -> None:
+    """A response is none beside a method, and an id is short and a string or a number."""
+    with pytest.raises(BodyError):
+        parse(raw, depth=64)
+
+
+def test_a_response_with_its_id_in_another_form_finds_its_request() -> None:
+    """As in clients that take the forms for each other."""
+    for sent, received in ((1, "1"), ("7", 7), (1, 1.0), (2.0, 2), (-3, "-3")):
+        pending = Pending()
+        pending.add({"id": sent, "method": "tools/list"})
+        assert pending.take(received) == Request("tools/list")
+    for other in (None, "x", 1.5, 1e300, "\u0661"):
+        pending = Pending()
+        pending.add({"id": 1, "method": "tools/list"})
+        assert pending.take(other) is None
+
+
+def test_what_is_kept_of_a_request_is_short() -> None:
+    """Names and cursors of any length stay apart."""
+    pending = Pending()
+    pending.add({"id": 1, "method": "m" * 999, "params": {"name": "n" * 999, "cursor": "c" * 999}})
+    request = pending.take(1)
+    assert request is not None
+    assert request == Request(shorten("m" * 999), shorten("n" * 999), shorten("c" * 999))
+    assert {len(request.method), len(request.tool), len(request.cursor or "")} == {MAX_KEPT}
+    assert shorten("c" * 999) != shorten("c" * 998)
+    assert shorten("c" * MAX_KEPT) == "c" * MAX_KEPT
 
 
 def test_names_that_resemble_those_of_the_chat_apis_are_allowed() -> None:

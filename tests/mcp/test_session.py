@@ -286,6 +286,39 @@ async def test_drift_is_refused_where_the_settings_say_so(store: Store, drift: s
     assert (await both.client(request("tools/call", {"name": "add"}))).reply is None
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"id": "1"},
+        {"id": 1.0},
+        {"id": 99},
+        {"id": None},
+        {},
+        {"id": 1, "method": None},
+        {"id": 1, "method": ""},
+        {"id": 1, "method": "notifications/progress"},
+        {"id": 1, "error": {}},
+    ],
+)
+async def test_a_list_in_any_form_is_compared_with_the_pins(store: Store, answer: dict[str, Any]) -> None:
+    """Other forms of the id, an answer that nobody asked for, and members that hide what it is."""
+    both = Both(Catalogue(store.pins), mcp={"drift": "block"})
+    await both.client(request("tools/list"))
+    await both.server(response({"tools": [{"name": "find", "description": "Finds notes."}]}))
+    await both.client(request("tools/list"))
+    changed = {"tools": [{"name": "find", "description": "CHANGED"}]}
+    inspection = await both.server({"jsonrpc": "2.0", "result": changed, **answer})
+    assert b"CHANGED" not in (inspection.forward or b"")
+
+
+async def test_a_list_of_another_request_is_no_list_of_tools(store: Store) -> None:
+    """The result of a method that is known, and is another one."""
+    both = Both(Catalogue(store.pins), mcp={"drift": "block"})
+    await both.client(request("prompts/list"))
+    assert b"Other" in ((await both.server(response({"tools": [{"name": "Other"}]}))).forward or b"")
+    assert await store.pins.query() == []
+
+
 async def test_pins_that_cannot_be_read_refuse_only_where_drift_does() -> None:
     """The database is away."""
     for drift in ("warn", "block"):

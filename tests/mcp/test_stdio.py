@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from inline_proxy import RecordedDecisionLog, WordScanner
 
 from sidecar.config import Settings
@@ -119,6 +121,71 @@ async def test_a_server_that_does_not_end_is_ended() -> None:
     client.input.feed_eof()
     async with asyncio.timeout(40):
         assert await running == -9
+
+
+async def test_a_server_that_reads_nothing_while_it_writes_is_read() -> None:
+    """Its refused requests wait for their answers; its output does not wait for them."""
+    ask = {"jsonrpc": "2.0", "id": "s1", "method": "sampling/createMessage", "params": {"systemPrompt": "EVIL"}}
+    note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 20_000}}
+    code = (
+        f"import sys, time\ntime.sleep(1)\nprint({json.dumps(ask)!r})\n"
+        f"for _ in range(60): print({json.dumps(note)!r})\nsys.stdout.flush()\n"
+        "for line in sys.stdin:\n  if 's1' in line or '\"id\": 99' in line: print(line, flush=True)"
+    )
+    client = Client()
+    running = await wrapped(client, [sys.executable, "-c", code])
+    client.send(*(call(number, q="x" * 20_000) for number in range(100)))
+    for _ in range(60):
+        assert (await client.read())["method"] == "notifications/message"
+    assert {(await client.read())["id"] for _ in range(2)} == {"s1", 99}
+    client.input.feed_eof()
+    assert await running == 0
+
+
+async def test_answers_that_the_server_never_reads_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those above `MAX_REPLIES`, so that memory is bounded."""
+    monkeypatch.setattr("sidecar.mcp.stdio.MAX_REPLIES", 1)
+    server = await start([sys.executable, "-c", ""])
+    service = ScanService(WordScanner(), Settings(), RecordedDecisionLog())  # type: ignore[arg-type]
+    wrapper = Wrapper(McpScanner(Settings(), service, "tiny"), server, asyncio.StreamReader(), Client())
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(3):
+            await wrapper._reply(b"{}", to_server=True)
+    assert [entry["event"] for entry in logged] == ["mcp_reply_dropped"] * 2
+    await server.wait()
+
+
+WRITER = """
+import asyncio, os
+from sidecar.mcp.stdio import Output
+async def main():
+    writing = asyncio.ensure_future(Output().write(b"x" * 1_000_000))
+    await asyncio.sleep(0.5)
+    writing.cancel()
+asyncio.run(main())
+"""
+
+
+async def test_a_client_that_reads_nothing_does_not_keep_the_wrapper_alive() -> None:
+    """A blocked write is left behind."""
+    unread, writable = os.pipe()
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, stdout=writable)
+    async with asyncio.timeout(20):
+        assert await process.wait() == 0
+    os.close(unread)
+    os.close(writable)
+
+
+async def test_output_is_written_whole_and_a_closed_reader_is_an_error() -> None:
+    """Whatever the size."""
+    code = WRITER.replace("writing.cancel()", "await writing")
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
+    content, _ = await process.communicate()
+    assert (len(content), process.returncode) == (1_000_000, 0)
+    closed = code.replace("async def main():", "os.close(1)\nasync def main():")
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", closed, stderr=asyncio.subprocess.PIPE)
+    _, stderr = await process.communicate()
+    assert b"OSError" in stderr
 
 
 async def test_a_program_that_does_not_exist_is_an_error_with_its_name() -> None:
