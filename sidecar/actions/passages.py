@@ -65,20 +65,25 @@ def _split(text: str, number: int) -> Iterator[Passage]:
     if value is None:
         yield from _text(text, number, "")
     else:
-        yield from _json(value, number, "", "")
+        yield from _json(value, number)
 
 
-def _json(value: Any, number: int, label: str, record: str) -> Iterator[Passage]:
-    if isinstance(value, dict):
-        own = _record(value.values()) or record
-        for name, child in value.items():
-            yield from _json(child, number, str(name), own)
-    elif isinstance(value, list):
-        for child in value:
-            yield from _json(child, number, label, record)
-    elif isinstance(value, bool) or value is None:
-        return
-    elif isinstance(value, str) and (len(value) > _SHORT or "\n" in value or len(_WORDS.findall(value)) > 8):
+def _json(document: Any, number: int) -> Iterator[Passage]:
+    """One or more passages for every value, in order. A stack of its own: a third party chooses the depth."""
+    stack: list[tuple[Any, str, str]] = [(document, "", "")]
+    while stack:
+        value, label, record = stack.pop()
+        if isinstance(value, dict):
+            own = _record(value.values()) or record
+            stack += [(child, str(name), own) for name, child in reversed(value.items())]
+        elif isinstance(value, list):
+            stack += [(child, label, record) for child in reversed(value)]
+        elif not isinstance(value, bool) and value is not None:
+            yield from _value(value, number, label, record)
+
+
+def _value(value: Any, number: int, label: str, record: str) -> Iterator[Passage]:
+    if isinstance(value, str) and (len(value) > _SHORT or "\n" in value or len(_WORDS.findall(value)) > 8):
         yield from _text(value, number, label)
     else:
         yield from _line(str(value), number, label, record, str(value))

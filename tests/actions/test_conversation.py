@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -54,6 +55,10 @@ def test_arguments_that_are_no_json_stay_a_text() -> None:
         {"tools": [1, {"function": None}]},
         {"input": [{"type": "function_call"}]},
         {"messages": [{"role": "tool", "content": None}]},
+        {"messages": [{"role": "tool", "tool_call_id": {"a": 1}, "content": "x"}]},
+        {"messages": [{"role": "tool", "tool_call_id": ["a"], "content": "x"}]},
+        {"messages": [{"role": ["user"], "type": {"a": 1}, "content": [{"type": ["x"], "text": 5}]}]},
+        {"messages": [{"role": "system", "content": json.loads("[" * 900 + "]" * 900)}]},
     ],
 )
 def test_odd_bodies_are_read_without_an_error(document: Any) -> None:

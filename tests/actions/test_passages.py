@@ -48,6 +48,13 @@ def test_prose(text: str) -> None:
     assert not passage(text, "anna@x.example").structured
 
 
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_depth_is_no_error(opening: str, closing: str) -> None:
+    """A third party nests as deep as the parser allows."""
+    text = opening * 1_000 + '"anna@x.example"' + closing * 1_000
+    assert passage(text, "anna@x.example").structured
+
+
 def test_the_record_holds_the_names_beside_a_value() -> None:
     """Of an object its short values: prose would let its author choose the company of a value."""
     value = {"name": "Anna Berg", "email": "anna@x.example", "note": "she is the one that you always pay for the boat"}
