@@ -51,6 +51,19 @@ def leaves(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, st
         yield name, str(value)
 
 
+def is_larger(value: Any, limit: int) -> bool:
+    """Whether a value has more than so many characters in all texts and names; each value counts as one, too."""
+    stack, size = [value], 0
+    while stack and size <= limit:
+        item = stack.pop()
+        size += 1 + (len(item) if isinstance(item, str) else 0)
+        if isinstance(item, dict):
+            stack += [*item, *item.values()]
+        elif isinstance(item, list):
+            stack += item
+    return size > limit
+
+
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text.encode("utf-8", "surrogatepass")) if text.lstrip()[:1] in ("{", "[") else None

@@ -72,6 +72,7 @@ class Assessor:
         self._provenances = provenances
         self._request = UserRequest(provenances.user_text)
         self._suspicious = suspicious
+        self._links: dict[str, int] = {}
 
     def assess(self, call: ToolCall, kind: ToolKind) -> Assessment:
         """The strongest evidence among the call's arguments."""
@@ -170,7 +171,9 @@ class Assessor:
 
     def _link(self, place: Passage) -> int:
         """How many words of the user's stand beside a value."""
-        return len(self._user_words & frozenset(_TOKEN.findall(place.record.casefold())))
+        if place.record not in self._links:
+            self._links[place.record] = len(self._user_words & frozenset(_TOKEN.findall(place.record.casefold())))
+        return self._links[place.record]
 
     def _named(self, place: Passage) -> int:
         """How many names of the user's stand in a sentence; -1 for none, which is less than any field."""

@@ -15,7 +15,7 @@ from typing import Any
 import re2
 
 from sidecar.actions.argument_rules import LINK, PROVENANCE, ArgumentRules, action_policy
-from sidecar.actions.arguments import leaves
+from sidecar.actions.arguments import is_larger, leaves
 from sidecar.actions.assessment import Assessment, Assessor
 from sidecar.actions.conversation import Conversation, ToolCall
 from sidecar.actions.provenance import Provenances
@@ -68,7 +68,7 @@ class ActionJudge:
 
     def review(self, document: Any, suspicious: Iterable[str] = (), key_id: str | None = None) -> ActionReview:
         """The review of the response to a request with this body; `suspicious`: paths where layers found something."""
-        return ActionReview(self, Conversation.read(document), tuple(suspicious), key_id)
+        return ActionReview(self, document, tuple(suspicious), key_id)
 
 
 def action_judge(settings: Settings) -> ActionJudge | None:
@@ -80,18 +80,25 @@ def action_judge(settings: Settings) -> ActionJudge | None:
 
 @dataclass(slots=True)
 class ActionReview:
-    """Judges the actions in the response to one request."""
+    """Judges the actions in the response to one request, whose body is read when it is first needed."""
 
     judge: ActionJudge
-    conversation: Conversation
+    document: Any
     suspicious: Sequence[str] = ()
     key_id: str | None = None
+    _conversation: Conversation | None = field(default=None, repr=False)
     _assessor: Assessor | None = field(default=None, repr=False)
 
     @property
-    def size(self) -> int:
-        """Characters of third-party text, which the time for a judgement grows with."""
-        return sum(len(result.text) for result in self.conversation.results)
+    def conversation(self) -> Conversation:
+        """What the model was given."""
+        if self._conversation is None:
+            self._conversation = Conversation.read(self.document)
+        return self._conversation
+
+    def exceeds(self, limit: int) -> bool:
+        """Whether the body is larger than so many characters, which the time for a judgement grows with."""
+        return is_larger(self.document, limit)
 
     def call(self, call: ToolCall) -> list[ActionFinding]:
         """The findings on a tool call; none if the settings allow it."""

@@ -71,6 +71,14 @@ def test_links_in_the_words_of_an_answer() -> None:
     assert judge().review(body).text("See https://other.example/a?b=12345678901 too.", "p") == []
 
 
+def test_all_text_of_the_request_counts_as_its_size() -> None:
+    """Whoever wrote it, and before it is read."""
+    for body in (document("x" * 100), document("x", "y" * 100), document("x", system="z" * 100)):
+        review = judge().review(body)
+        assert (review.exceeds(100), review.exceeds(400)) == (True, False)
+        assert review._conversation is None
+
+
 def test_off_is_no_judge_and_unknown_rules_are_errors() -> None:
     """At the start, not at the first call."""
     assert action_judge(Settings()) is None
