@@ -162,8 +162,8 @@ def calls_of(item: Json, path: str) -> Iterator[ToolCall]:
 def parsed_call(name: Json, arguments: Json, call_id: Json, path: str) -> ToolCall:
     """A call whose arguments may be a JSON text."""
     if isinstance(arguments, str):
-        with suppress(json.DecodeError):
-            arguments = json.loads(arguments.encode("utf-8", "surrogatepass"))
+        with suppress(ValueError):
+            arguments = json.loads_leniently(arguments.encode("utf-8", "surrogatepass"))
     return ToolCall(_word(name), arguments, _word(call_id), path)
 
 
