@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -73,10 +73,12 @@ def _parsed(text: str) -> Any:
     return text
 
 
-def arguments_of(value: Any) -> Iterator[Argument]:
-    """The atoms of a call's arguments that say whom or what it reaches."""
+def arguments_of(value: Any, without: Set[str] = frozenset()) -> Iterator[Argument]:
+    """The atoms of a call's arguments that say whom or what it reaches. `without`: names of arguments to leave out."""
     seen: set[tuple[AtomKind, str]] = set()
     for name, text in leaves(value):
+        if name in without:
+            continue
         for atom in _atoms(name, text.strip()):
             if (atom.kind, atom.key) not in seen and len(seen) < MAX_ARGUMENTS:
                 seen.add((atom.kind, atom.key))

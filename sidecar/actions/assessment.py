@@ -9,7 +9,7 @@ it presses for the action or moves it elsewhere, and that another value fits wha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from functools import cached_property
 from typing import NamedTuple
 
@@ -74,10 +74,10 @@ class Assessor:
         self._suspicious = suspicious
         self._links: dict[str, int] = {}
 
-    def assess(self, call: ToolCall, kind: ToolKind) -> Assessment:
-        """The strongest evidence among the call's arguments."""
-        best = self._whole_call(call, kind)
-        for argument in arguments_of(call.arguments):
+    def assess(self, call: ToolCall, kind: ToolKind, allowed: Set[str] = frozenset()) -> Assessment:
+        """The strongest evidence among the call's arguments, those aside that the settings allow by name."""
+        best = Assessment() if allowed else self._whole_call(call, kind)
+        for argument in arguments_of(call.arguments, allowed):
             evidence = self._evidence(argument.atom, call, kind)
             score = round(sum(evidence.values()), 2)
             if score > best.score:

@@ -16,7 +16,8 @@ from sidecar.actions.conversation import Result
 from sidecar.util import json
 
 MAX_PASSAGES = 4_000
-"""Passages of one conversation; the last results come first."""
+"""Passages of one conversation; the last results come first. Text beyond is read as prose, in pieces."""
+MAX_PIECE, PIECE_OVERLAP = 600, 100
 MAX_RECORD = 600
 _SHORT = 120
 MAX_RECORD_WORDS = 8
@@ -47,14 +48,22 @@ class Passage:
 
 
 def passages_of(results: list[Result]) -> list[Passage]:
-    """The passages of all results, those of the last result first."""
+    """The passages of all results, those of the last result first. One that is cut comes a second time as prose."""
     passages: list[Passage] = []
     for number in range(len(results) - 1, -1, -1):
         for passage in _split(results[number].text, number):
             passages.append(passage)
             if len(passages) >= MAX_PASSAGES:
-                return passages
+                return passages + [
+                    piece for rest in range(number, -1, -1) for piece in _pieces(results[rest].text, rest)
+                ]
     return passages
+
+
+def _pieces(text: str, number: int) -> Iterator[Passage]:
+    for start in range(0, len(text), MAX_PIECE - PIECE_OVERLAP):
+        piece = text[start : start + MAX_PIECE]
+        yield Passage(piece, number, False, "", "", piece, tuple(text_atoms(piece)))
 
 
 def _split(text: str, number: int) -> Iterator[Passage]:
