@@ -49,7 +49,7 @@ def leaves(arguments: Any) -> Iterator[tuple[str, str]]:
         elif isinstance(value, list):
             stack += [(name, child) for child in reversed(value)]
         elif isinstance(value, str | int | float) and not isinstance(value, bool):
-            yield name, str(value)
+            yield name, json.encodable(str(value))
 
 
 def is_larger(value: Any, limit: int) -> bool:

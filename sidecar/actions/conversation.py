@@ -111,7 +111,7 @@ class Conversation:
 
     def _add_application(self, content: Json) -> None:
         """Text of the application; passages that it retrieved are third parties'."""
-        for text in strings(content):
+        for text in map(json.encodable, strings(content)):
             passages = retrieved_passages.passages(text)
             for passage in passages:
                 text = text.replace(passage, "\n")  # noqa: PLW2901 - the rest is what the application says itself

@@ -55,6 +55,11 @@ def loads_leniently(raw: bytes) -> Any:
             raise ValueError("nested too deep") from None
 
 
+def encodable(text: str) -> str:
+    """A text without lone surrogates, which JSON can hold and UTF-8 (so RE2) cannot."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def dumps(
     value: object, memory: int = SMALL, *, default: Callable[[object], object] | None = None, option: int | None = None
 ) -> bytes:

@@ -58,6 +58,7 @@ def test_arguments_that_are_no_json_stay_a_text() -> None:
         {"messages": [{"role": "tool", "content": None}]},
         {"messages": [{"role": "tool", "tool_call_id": {"a": 1}, "content": "x"}]},
         {"messages": [{"role": "tool", "tool_call_id": ["a"], "content": "x"}]},
+        {"messages": [{"role": "system", "content": "Context: \ud83d <document>x\ud83d</document>"}]},
         {"messages": [{"role": ["user"], "type": {"a": 1}, "content": [{"type": ["x"], "text": 5}]}]},
         {"messages": [{"role": "system", "content": json.loads("[" * 900 + "]" * 900)}]},
     ],
