@@ -17,6 +17,7 @@ from sidecar.errors import PolicyError
 from sidecar.policy import Policy, Rule, load
 from sidecar.policy.rules import compiled, shipped_folder
 from sidecar.policy.switches import apply_switches, is_action_rule
+from sidecar.util.json import encodable
 
 FOLDER = "actions"
 PROVENANCE, LINK = "ACT-PROVENANCE", "ACT-LINK"
@@ -24,8 +25,6 @@ BY_PROVENANCE = frozenset({PROVENANCE, LINK})
 """Ids of findings that no pattern makes; they can be switched off as rules can."""
 LINK_RULE = "ACT-105"
 """The rule that applies to the text of an answer, too."""
-MAX_TEXT = 64 * 1024
-"""Characters of one argument that are searched."""
 
 
 def action_policy() -> Policy:
@@ -66,4 +65,5 @@ class ArgumentRules:
 
 def meets(rule: Rule, text: str) -> bool:
     """Whether a pattern of the rule matches in the text."""
-    return any(compiled(pattern).search(text[:MAX_TEXT]) for pattern in rule.patterns)
+    text = encodable(text)
+    return any(compiled(pattern).search(text) for pattern in rule.patterns)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +20,10 @@ CODE_ARGUMENTS = re.compile(r"(?i)^(?:.*_)?(?:command|cmd|code|script|sql|query|
 """Arguments that a machine runs."""
 TARGETS = frozenset({AtomKind.EMAIL, AtomKind.URL, AtomKind.HOST, AtomKind.ACCOUNT, AtomKind.PHONE})
 """Kinds that say whom an action reaches."""
+IN_LONG_VALUES = frozenset({AtomKind.EMAIL, AtomKind.URL, AtomKind.HOST, AtomKind.ACCOUNT})
 MAX_VALUE = 200
+"""Characters up to which a value as a whole may be a phone number, path or identifier."""
 MAX_ARGUMENTS = 200
-MAX_DEPTH = 8
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?|\d{1,2}:\d{2}(?::\d{2})?|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _ACCOUNT_NAME = re.compile(r"(?i)account|iban|routing|sort_?code|konto|clabe|wallet|bic")
 _WORD = re.compile(r"[^\W\d_]{1,20}")
@@ -36,32 +38,47 @@ class Argument:
     atom: Atom
 
 
-def leaves(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The values in the arguments with their names; JSON in a text is read, too."""
-    if isinstance(value, dict) and depth < MAX_DEPTH:
-        for key, child in value.items():
-            yield from leaves(child, str(key), depth + 1)
-    elif isinstance(value, list) and depth < MAX_DEPTH:
-        for child in value:
-            yield from leaves(child, name, depth + 1)
-    elif isinstance(value, str):
-        inner = _parsed(value)
-        yield from [(name, value)] if inner is None else leaves(inner, name, depth + 1)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield name, str(value)
+def leaves(arguments: Any) -> Iterator[tuple[str, str]]:
+    """The values in the arguments with their names, however deep; JSON in a text is read, too."""
+    stack: list[tuple[str, Any]] = [("", arguments)]
+    while stack:
+        name, value = stack.pop()
+        value = _parsed(value) if isinstance(value, str) else value
+        if isinstance(value, dict):
+            stack += [(str(key), child) for key, child in reversed(value.items())]
+        elif isinstance(value, list):
+            stack += [(name, child) for child in reversed(value)]
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            yield name, json.encodable(str(value))
+
+
+def is_larger(value: Any, limit: int) -> bool:
+    """Whether a value has more than so many characters in all texts and names; each value counts as one, too."""
+    stack, size = [value], 0
+    while stack and size <= limit:
+        item = stack.pop()
+        size += 1 + (len(item) if isinstance(item, str) else 0)
+        if isinstance(item, dict):
+            stack += [*item, *item.values()]
+        elif isinstance(item, list):
+            stack += item
+    return size > limit
 
 
 def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text.encode("utf-8", "surrogatepass")) if text.lstrip()[:1] in ("{", "[") else None
-    except json.DecodeError:
-        return None
+    """The object or list that a text holds as JSON, or the text."""
+    if text.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            return json.loads_leniently(text.encode("utf-8", "surrogatepass"))
+    return text
 
 
-def arguments_of(value: Any) -> Iterator[Argument]:
-    """The atoms of a call's arguments that say whom or what it reaches."""
+def arguments_of(value: Any, without: Set[str] = frozenset()) -> Iterator[Argument]:
+    """The atoms of a call's arguments that say whom or what it reaches. `without`: names of arguments to leave out."""
     seen: set[tuple[AtomKind, str]] = set()
     for name, text in leaves(value):
+        if name in without:
+            continue
         for atom in _atoms(name, text.strip()):
             if (atom.kind, atom.key) not in seen and len(seen) < MAX_ARGUMENTS:
                 seen.add((atom.kind, atom.key))
@@ -72,7 +89,10 @@ def _atoms(name: str, text: str) -> Iterator[Atom]:
     if CODE_ARGUMENTS.match(name) and " " in text:
         yield Atom(AtomKind.COMMAND, folded(text).rstrip(";"), text)
         return
-    if PROSE_ARGUMENTS.match(name) or len(text) > MAX_VALUE:
+    if PROSE_ARGUMENTS.match(name):
+        return
+    if len(text) > MAX_VALUE:
+        yield from (atom for atom in text_atoms(text) if atom.kind in IN_LONG_VALUES and _is_target(atom, name))
         return
     if _DATE.fullmatch(text) or (_NUMBER.fullmatch(text) and len(text) < 6) or _WORD.fullmatch(text):
         return

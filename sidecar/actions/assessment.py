@@ -9,7 +9,7 @@ it presses for the action or moves it elsewhere, and that another value fits wha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from functools import cached_property
 from typing import NamedTuple
 
@@ -72,11 +72,12 @@ class Assessor:
         self._provenances = provenances
         self._request = UserRequest(provenances.user_text)
         self._suspicious = suspicious
+        self._links: dict[str, int] = {}
 
-    def assess(self, call: ToolCall, kind: ToolKind) -> Assessment:
-        """The strongest evidence among the call's arguments."""
-        best = self._whole_call(call, kind)
-        for argument in arguments_of(call.arguments):
+    def assess(self, call: ToolCall, kind: ToolKind, allowed: Set[str] = frozenset()) -> Assessment:
+        """The strongest evidence among the call's arguments, those aside that the settings allow by name."""
+        best = Assessment() if allowed else self._whole_call(call, kind)
+        for argument in arguments_of(call.arguments, allowed):
             evidence = self._evidence(argument.atom, call, kind)
             score = round(sum(evidence.values()), 2)
             if score > best.score:
@@ -170,7 +171,9 @@ class Assessor:
 
     def _link(self, place: Passage) -> int:
         """How many words of the user's stand beside a value."""
-        return len(self._user_words & frozenset(_TOKEN.findall(place.record.casefold())))
+        if place.record not in self._links:
+            self._links[place.record] = len(self._user_words & frozenset(_TOKEN.findall(place.record.casefold())))
+        return self._links[place.record]
 
     def _named(self, place: Passage) -> int:
         """How many names of the user's stand in a sentence; -1 for none, which is less than any field."""

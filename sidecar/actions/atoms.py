@@ -123,19 +123,18 @@ def _hosts(text: str) -> Iterator[Atom]:
 
 
 def _numbers(text: str) -> Iterator[Atom]:
-    covered: list[tuple[int, int]] = []
+    covered = bytearray(len(text) + 1)
     for pattern in (_IBAN, _WALLET):
         for hit in pattern.finditer(text):
             key = re.sub(r"[\W_]", "", hit.group())
             if pattern is _IBAN:
                 key = key[: IBAN_LENGTHS.get(key[:2], 0)]
             if len(key) >= MIN_IBAN and sum(map(str.isdigit, key)) >= MIN_DIGITS:
-                covered.append(hit.span())
+                covered[hit.start() : hit.end()] = b"\1" * len(hit.group())
                 yield Atom(AtomKind.ACCOUNT, key, hit.group(), hit.start(), hit.end())
     for hit in _NUMBER.finditer(text):
-        if any(start <= hit.start() < end for start, end in covered):
-            continue
-        yield from _number_atoms(hit.group(), hit.start(), hit.end())
+        if not covered[hit.start()]:
+            yield from _number_atoms(hit.group(), hit.start(), hit.end())
 
 
 def _number_atoms(text: str, start: int, end: int) -> Iterator[Atom]:

@@ -58,6 +58,7 @@ class Conversation:
     results: list[Result] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     tools: dict[str, Tool] = field(default_factory=dict)
+    _by_id: dict[str, ToolCall] = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, document: Json) -> Conversation:
@@ -80,8 +81,10 @@ class Conversation:
                 self._add_turn(turn, f"{path}.{number}")
 
     def _add_turn(self, turn: dict[str, Json], path: str) -> None:
-        self.calls += calls_of(turn, path)
-        kind, role = str(turn.get("type") or "message"), turn.get("role")
+        calls = list(calls_of(turn, path))
+        self.calls += calls
+        self._by_id |= {call.id: call for call in calls if call.id}
+        kind, role = _word(turn.get("type")) or "message", _word(turn.get("role"))
         if role in {"system", "developer"}:
             self._add_application(turn.get("content"))
         elif role in {"tool", "function"} or kind.endswith("_output"):
@@ -101,14 +104,14 @@ class Conversation:
             place = f"{path}.content.{number}"
             if not isinstance(part, dict):
                 author += [part] if isinstance(part, str) else []
-            elif str(part.get("type")) in _THIRD_PARTY or str(part.get("type")).endswith("_result"):
+            elif (kind := _word(part.get("type"))) in _THIRD_PARTY or kind.endswith("_result"):
                 self._add_result(part.get("content", part), place, part)
             elif isinstance(text := part.get("text"), str):
                 author.append(text)
 
     def _add_application(self, content: Json) -> None:
         """Text of the application; passages that it retrieved are third parties'."""
-        for text in strings(content):
+        for text in map(json.encodable, strings(content)):
             passages = retrieved_passages.passages(text)
             for passage in passages:
                 text = text.replace(passage, "\n")  # noqa: PLW2901 - the rest is what the application says itself
@@ -116,8 +119,8 @@ class Conversation:
             self.application.append(text)
 
     def _add_result(self, content: Json, path: str, item: dict[str, Json]) -> None:
-        ids = {item.get(name) for name in ("tool_call_id", "tool_use_id", "call_id")}
-        call = next((call for call in reversed(self.calls) if call.id and call.id in ids), None)
+        ids = [_word(item.get(name)) for name in ("tool_call_id", "tool_use_id", "call_id")]
+        call = next((self._by_id[name] for name in ids if name in self._by_id), None)
         text = content if isinstance(content, str) else "\n".join(strings(content))
         if text:
             self.results.append(Result(text[-MAX_CHARACTERS:], path, call))
@@ -125,15 +128,15 @@ class Conversation:
 
 def strings(value: Json) -> Iterator[str]:
     """The texts in a value, without ids and types."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from strings(item)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            if name not in _SETTINGS:
-                yield from strings(item)
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, list):
+            stack += reversed(item)
+        elif isinstance(item, dict):
+            stack += [child for name, child in reversed(item.items()) if name not in _SETTINGS]
 
 
 def calls_of(item: Json, path: str) -> Iterator[ToolCall]:
@@ -147,21 +150,26 @@ def calls_of(item: Json, path: str) -> Iterator[ToolCall]:
             yield parsed_call(inner.get("name"), arguments, call.get("id"), f"{path}.tool_calls.{number}")
     if isinstance(legacy := item.get("function_call"), dict):
         yield parsed_call(legacy.get("name"), legacy.get("arguments"), "", f"{path}.function_call")
-    kind = str(item.get("type") or "")
+    kind = _word(item.get("type"))
     if kind.endswith(("_call", "tool_use")):
         arguments = item.get("arguments", item.get("input", item.get("action")))
         yield parsed_call(item.get("name") or kind, arguments, item.get("call_id") or item.get("id"), path)
     for number, part in enumerate(_objects(item.get("content"))):
-        if str(part.get("type") or "").endswith("tool_use"):
+        if _word(part.get("type")).endswith("tool_use"):
             yield parsed_call(part.get("name"), part.get("input"), part.get("id"), f"{path}.content.{number}")
 
 
 def parsed_call(name: Json, arguments: Json, call_id: Json, path: str) -> ToolCall:
     """A call whose arguments may be a JSON text."""
     if isinstance(arguments, str):
-        with suppress(json.DecodeError):
-            arguments = json.loads(arguments.encode("utf-8", "surrogatepass"))
-    return ToolCall(str(name or ""), arguments, str(call_id or ""), path)
+        with suppress(ValueError):
+            arguments = json.loads_leniently(arguments.encode("utf-8", "surrogatepass"))
+    return ToolCall(_word(name), arguments, _word(call_id), path)
+
+
+def _word(value: Json) -> str:
+    """A value of the API that is a text; an empty one for anything else."""
+    return value if isinstance(value, str) else ""
 
 
 def _objects(value: Json) -> list[dict[str, Json]]:

@@ -7,7 +7,7 @@ response scanner acts on the findings.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import re2
 
 from sidecar.actions.argument_rules import LINK, PROVENANCE, ArgumentRules, action_policy
-from sidecar.actions.arguments import leaves
+from sidecar.actions.arguments import is_larger, leaves
 from sidecar.actions.assessment import Assessment, Assessor
 from sidecar.actions.conversation import Conversation, ToolCall
 from sidecar.actions.provenance import Provenances
@@ -23,7 +23,6 @@ from sidecar.actions.tool_classes import ToolClass, ToolKind, classify
 from sidecar.config import ActionAllowance, Actions, Settings
 from sidecar.types import Finding, Label, LayerName
 
-MAX_LINKS = 100
 MAX_SHOWN = 80
 """Characters of an argument that a refusal names."""
 _LINK = re.compile(r"(?i)https?://[^\s<>\"'`\\|{}^\[\]]+")
@@ -68,7 +67,7 @@ class ActionJudge:
 
     def review(self, document: Any, suspicious: Iterable[str] = (), key_id: str | None = None) -> ActionReview:
         """The review of the response to a request with this body; `suspicious`: paths where layers found something."""
-        return ActionReview(self, Conversation.read(document), tuple(suspicious), key_id)
+        return ActionReview(self, document, tuple(suspicious), key_id)
 
 
 def action_judge(settings: Settings) -> ActionJudge | None:
@@ -80,24 +79,33 @@ def action_judge(settings: Settings) -> ActionJudge | None:
 
 @dataclass(slots=True)
 class ActionReview:
-    """Judges the actions in the response to one request."""
+    """Judges the actions in the response to one request, whose body is read when it is first needed."""
 
     judge: ActionJudge
-    conversation: Conversation
+    document: Any
     suspicious: Sequence[str] = ()
     key_id: str | None = None
+    _conversation: Conversation | None = field(default=None, repr=False)
     _assessor: Assessor | None = field(default=None, repr=False)
 
     @property
-    def size(self) -> int:
-        """Characters of third-party text, which the time for a judgement grows with."""
-        return sum(len(result.text) for result in self.conversation.results)
+    def conversation(self) -> Conversation:
+        """What the model was given."""
+        if self._conversation is None:
+            self._conversation = Conversation.read(self.document)
+        return self._conversation
+
+    def exceeds(self, limit: int) -> bool:
+        """Whether the body is larger than so many characters, which the time for a judgement grows with."""
+        return is_larger(self.document, limit)
 
     def call(self, call: ToolCall) -> list[ActionFinding]:
-        """The findings on a tool call; none if the settings allow it."""
-        if any(_allows(entry, call, self.key_id) for entry in self.judge.settings.allow):
+        """The findings on a tool call; of one that the settings allow, on the arguments that they do not name."""
+        entries = [entry for entry in self.judge.settings.allow if _allows(entry, call, self.key_id)]
+        if any(not entry.arguments for entry in entries):
             return []
-        return [*self._by_provenance(call), *self._by_text(call)]
+        allowed = frozenset(name for entry in entries for name in entry.arguments)
+        return [*self._by_provenance(call, allowed), *self._by_text(call, allowed)]
 
     def text(self, text: str, path: str) -> list[ActionFinding]:
         """The findings on the links in a text of the answer."""
@@ -106,15 +114,15 @@ class ActionReview:
         rules = [ActionFinding(rule.id, rule.score, path) for rule in self.judge.rules.in_text(text)]
         return [*rules, *self._links(text, path)]
 
-    def assess(self, call: ToolCall) -> tuple[ToolKind, Assessment]:
-        """The class of a call, and its evidence whatever the settings say."""
+    def assess(self, call: ToolCall, allowed: Set[str] = frozenset()) -> tuple[ToolKind, Assessment]:
+        """The class of a call, and its evidence whatever the settings say. `allowed`: arguments that are none."""
         kind = classify(call, self.conversation.tools.get(call.name), self.judge.settings.tools)
-        return kind, self._prepared().assess(call, kind)
+        return kind, self._prepared().assess(call, kind, allowed)
 
-    def _by_provenance(self, call: ToolCall) -> Iterator[ActionFinding]:
+    def _by_provenance(self, call: ToolCall, allowed: Set[str]) -> Iterator[ActionFinding]:
         if not self.conversation.results or PROVENANCE in self.judge.rules.off:
             return
-        kind, assessment = self.assess(call)
+        kind, assessment = self.assess(call, allowed)
         is_judged = kind.tool_class in self.judge.settings.classes or kind.tool_class is ToolClass.READS
         if not is_judged or assessment.score < self.judge.settings.threshold:
             return
@@ -122,14 +130,16 @@ class ActionReview:
         score, evidence = min(1.0, assessment.score), tuple(assessment.evidence)
         yield ActionFinding(PROVENANCE, score, call.path, call.name, name, value, evidence)
 
-    def _by_text(self, call: ToolCall) -> Iterator[ActionFinding]:
+    def _by_text(self, call: ToolCall, allowed: Set[str]) -> Iterator[ActionFinding]:
         for rule, argument in self.judge.rules.in_arguments(call.arguments):
+            if argument in allowed:
+                continue
             yield ActionFinding(rule.id, rule.score, call.path, call.name, argument)
 
     def _links(self, text: str, path: str) -> Iterator[ActionFinding]:
         if not self.judge.settings.links or not self.conversation.results or LINK in self.judge.rules.off:
             return
-        for url in list(dict.fromkeys(hit.rstrip(_TRAILING) for hit in _LINK.findall(text)))[:MAX_LINKS]:
+        for url in dict.fromkeys(hit.rstrip(_TRAILING) for hit in _LINK.findall(text)):
             assessment = self._prepared().assess_link(url)
             if assessment.score >= self.judge.settings.threshold:
                 score, evidence = min(1.0, assessment.score), tuple(assessment.evidence)

@@ -16,7 +16,8 @@ from sidecar.actions.conversation import Result
 from sidecar.util import json
 
 MAX_PASSAGES = 4_000
-"""Passages of one conversation; the last results come first."""
+"""Passages of one conversation; the last results come first. Text beyond is read as prose, in pieces."""
+MAX_PIECE, PIECE_OVERLAP = 600, 100
 MAX_RECORD = 600
 _SHORT = 120
 MAX_RECORD_WORDS = 8
@@ -47,14 +48,22 @@ class Passage:
 
 
 def passages_of(results: list[Result]) -> list[Passage]:
-    """The passages of all results, those of the last result first."""
+    """The passages of all results, those of the last result first. One that is cut comes a second time as prose."""
     passages: list[Passage] = []
     for number in range(len(results) - 1, -1, -1):
         for passage in _split(results[number].text, number):
             passages.append(passage)
             if len(passages) >= MAX_PASSAGES:
-                return passages
+                return passages + [
+                    piece for rest in range(number, -1, -1) for piece in _pieces(results[rest].text, rest)
+                ]
     return passages
+
+
+def _pieces(text: str, number: int) -> Iterator[Passage]:
+    for start in range(0, len(text), MAX_PIECE - PIECE_OVERLAP):
+        piece = text[start : start + MAX_PIECE]
+        yield Passage(piece, number, False, "", "", piece, tuple(text_atoms(piece)))
 
 
 def _split(text: str, number: int) -> Iterator[Passage]:
@@ -65,20 +74,25 @@ def _split(text: str, number: int) -> Iterator[Passage]:
     if value is None:
         yield from _text(text, number, "")
     else:
-        yield from _json(value, number, "", "")
+        yield from _json(value, number)
 
 
-def _json(value: Any, number: int, label: str, record: str) -> Iterator[Passage]:
-    if isinstance(value, dict):
-        own = _record(value.values()) or record
-        for name, child in value.items():
-            yield from _json(child, number, str(name), own)
-    elif isinstance(value, list):
-        for child in value:
-            yield from _json(child, number, label, record)
-    elif isinstance(value, bool) or value is None:
-        return
-    elif isinstance(value, str) and (len(value) > _SHORT or "\n" in value or len(_WORDS.findall(value)) > 8):
+def _json(document: Any, number: int) -> Iterator[Passage]:
+    """One or more passages for every value, in order. A stack of its own: a third party chooses the depth."""
+    stack: list[tuple[Any, str, str]] = [(document, "", "")]
+    while stack:
+        value, label, record = stack.pop()
+        if isinstance(value, dict):
+            own = _record(value.values()) or record
+            stack += [(child, str(name), own) for name, child in reversed(value.items())]
+        elif isinstance(value, list):
+            stack += [(child, label, record) for child in reversed(value)]
+        elif not isinstance(value, bool) and value is not None:
+            yield from _value(value, number, label, record)
+
+
+def _value(value: Any, number: int, label: str, record: str) -> Iterator[Passage]:
+    if isinstance(value, str) and (len(value) > _SHORT or "\n" in value or len(_WORDS.findall(value)) > 8):
         yield from _text(value, number, label)
     else:
         yield from _line(str(value), number, label, record, str(value))

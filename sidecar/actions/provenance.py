@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from enum import StrEnum
 from functools import cached_property
 
@@ -57,6 +56,26 @@ class Provenances:
                 index.setdefault((atom.kind, atom.key), []).append(passage)
         return index
 
+    @cached_property
+    def _folded(self) -> list[str]:
+        return [folded(passage.text) for passage in self.passages]
+
+    @cached_property
+    def _fields(self) -> dict[AtomKind, list[tuple[Atom, Passage]]]:
+        """The atoms in fields by kind."""
+        index: dict[AtomKind, list[tuple[Atom, Passage]]] = {}
+        for passage in self.passages:
+            for atom in passage.atoms if passage.structured else ():
+                index.setdefault(atom.kind, []).append((atom, passage))
+        return index
+
+    @cached_property
+    def _senders(self) -> dict[int, set[str]]:
+        hosts: dict[int, set[str]] = {}
+        for atom, passage in self._fields.get(AtomKind.EMAIL, []):
+            hosts.setdefault(passage.result, set()).add(atom.key.rpartition("@")[2])
+        return hosts
+
     def _tool_texts(self) -> Iterable[str]:
         for tool in self._conversation.tools.values():
             yield tool.description
@@ -82,25 +101,16 @@ class Provenances:
         if atom.kind is AtomKind.COMMAND:
             return [place for place in self.passages if atom.key in folded(place.around)]
         key = (atom.key.rpartition("/")[2] or atom.key) if atom.kind is AtomKind.PATH else atom.key
-        pattern = _whole(key)
-        return [place for place in self.passages if key in (text := folded(place.text)) and pattern.search(text)]
+        texts = zip(self.passages, self._folded, strict=True)
+        return [place for place, text in texts if stands_in(key, text)]
 
     def others(self, atom: Atom) -> Iterable[tuple[Atom, Passage]]:
         """Atoms of the same kind in fields of third-party text, with their passages."""
-        for passage in self.passages:
-            for other in passage.atoms if passage.structured else ():
-                if other.kind is atom.kind and other.key != atom.key:
-                    yield other, passage
+        return ((other, passage) for other, passage in self._fields.get(atom.kind, []) if other.key != atom.key)
 
-    def senders(self, result: int) -> frozenset[str]:
+    def senders(self, result: int) -> Set[str]:
         """The hosts of the addresses in the fields of one result: whom a mail is from, who is in a record."""
-        return frozenset(
-            atom.key.rpartition("@")[2]
-            for place in self.passages
-            if place.result == result and place.structured
-            for atom in place.atoms
-            if atom.kind is AtomKind.EMAIL
-        )
+        return self._senders.get(result, frozenset())
 
 
 class _Texts:
@@ -120,8 +130,18 @@ class _Texts:
     def __contains__(self, atom: object) -> bool:
         if not isinstance(atom, Atom):
             return False
-        return (atom.kind, atom.key) in self._keys or bool(_whole(folded(atom.text)).search(self._folded))
+        return (atom.kind, atom.key) in self._keys or stands_in(folded(atom.text), self._folded)
 
 
-def _whole(text: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
+def stands_in(value: str, text: str) -> bool:
+    """Whether a value stands in a text, not as a part of a longer word."""
+    start = text.find(value)
+    while start >= 0:
+        if not _in_word(text[start - 1 : start]) and not _in_word(text[start + len(value) : start + len(value) + 1]):
+            return True
+        start = text.find(value, start + 1)
+    return False
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character == "_"

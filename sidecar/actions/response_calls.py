@@ -9,8 +9,6 @@ from typing import Any
 from sidecar.actions.conversation import ToolCall, calls_of, parsed_call
 
 Json = Any
-MAX_OPEN = 256
-"""Calls of one stream that are put together at once; further ones are judged when the stream ends."""
 
 
 def response_calls(document: Json) -> list[ToolCall]:
@@ -38,6 +36,7 @@ class _OpenCall:
     name: str = ""
     arguments: str = ""
     value: Json = None
+    id: str = ""
 
     def finished(self) -> ToolCall:
         return parsed_call(self.name, self.arguments or self.value, "", self.path)
@@ -48,6 +47,7 @@ class StreamCalls:
 
     def __init__(self) -> None:
         self._open: dict[str, _OpenCall] = {}
+        self._replaced = 0
 
     @property
     def is_open(self) -> bool:
@@ -79,23 +79,27 @@ class StreamCalls:
         if isinstance(delta, dict):
             for number, part in enumerate(_objects(delta.get("tool_calls"))):
                 place = f"{prefix}delta.tool_calls.{part.get('index', number)}"
-                self._append(place, part.get("function") or part.get("custom"))
+                self._append(place, part.get("function") or part.get("custom"), part.get("id"))
             self._append(f"{prefix}delta.function_call", delta.get("function_call"))
         if choice.get("finish_reason") is None:
             return list(calls_of(choice.get("message"), f"{prefix}message"))
         return self._close([place for place in self._open if place.startswith(prefix)])
 
-    def _append(self, place: str, part: Json) -> None:
+    def _append(self, place: str, part: Json, call_id: Json = None) -> None:
         if not isinstance(part, dict):
             return
         call = self._opened(place)
+        if isinstance(call_id, str) and call_id:
+            if call.id not in {"", call_id} and part.get("name"):  # another call at the same index
+                self._replaced += 1
+                self._open[f"{place}.{self._replaced}"] = self._open.pop(place)
+                call = self._opened(place)
+            call.id = call_id
         call.name += part["name"] if isinstance(part.get("name"), str) else ""
         for name in ("arguments", "input"):
             call.arguments += part[name] if isinstance(part.get(name), str) else ""
 
     def _opened(self, place: str) -> _OpenCall:
-        if place not in self._open and len(self._open) >= MAX_OPEN:
-            place = next(iter(self._open))
         return self._open.setdefault(place, _OpenCall(place))
 
     def _response_event(self, kind: str, document: dict[str, Json]) -> list[ToolCall]:

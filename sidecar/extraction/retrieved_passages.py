@@ -85,10 +85,14 @@ def _tagged_ranges(text: str) -> Iterator[tuple[int, int]]:
     """The ranges between an opening tag and its last closing tag."""
     name_matches = ((mark, _NAME.match(mark.group(1))) for mark in _TAG.finditer(text))
     marks = ((mark, name.group()) for mark, name in name_matches if name and _NAMES.search(name.group()))
+    last: dict[str, int] = {}
     for mark, name in islice(marks, MAX_MARKS):
-        closing = re2.compile(rf"(?i)[<\[]/[ \t]*{re2.escape(name.split()[0])}")
-        if closing_tags := list(closing.finditer(text, mark.end())):
-            yield mark.end(), closing_tags[-1].start()  # the last one: a passage may contain a closing tag to escape
+        word = name.split()[0]
+        if word not in last:  # the last one: a passage may contain a closing tag to escape
+            closing = re2.compile(rf"(?i)[<\[]/[ \t]*{re2.escape(word)}")
+            last[word] = max((tag.start() for tag in closing.finditer(text, mark.end())), default=-1)
+        if last[word] >= mark.end():
+            yield mark.end(), last[word]
 
 
 def _fenced_ranges(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

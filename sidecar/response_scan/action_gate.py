@@ -17,8 +17,11 @@ from sidecar.response_scan.sse import Event
 JudgeCalls = Callable[[list[ToolCall]], Awaitable[None]]
 JudgeText = Callable[[str, str], Awaitable[None]]
 WINDOW = 2_048
-"""Characters of a text in which a link is looked for, and up to which an unfinished one is held."""
-_OPEN_LINK = re.compile(r"(?i)(?<![a-z])(?:h|ht|htt|https?|https?:|https?:/|https?://[^\s<>\"'`\\|{}^\[\])]{0,2000})$")
+"""Characters of a text that are kept for its next piece, and up to which an unfinished link is held."""
+CONTEXT = 64
+"""Characters before a link that are judged with it."""
+_BEGINNING = re.compile(r"(?i)(?<![a-z])(?:h|ht|htt|https?|https?:|https?:/)$")
+_LINK = re.compile(r"(?i)https?://[^\s<>\"'`\\|{}^\[\])]*")
 
 
 class ActionGate:
@@ -64,18 +67,33 @@ class ActionGate:
 
     async def _add_text(self, channel: str, text: str, *, whole: bool) -> None:
         """Judge a text up to its last finished link."""
-        window = text if whole else (self._texts.get(channel, "") + text)[-WINDOW:]
-        was_open = channel in self._open_links
+        known = "" if whole else self._texts.get(channel, "")
+        window = known + text
+        is_new = whole or channel in self._open_links or "://" in text
         self._open_links.discard(channel)
+        end = len(window) if whole else _finished(window)
+        if end < len(window):
+            self._open_links.add(channel)
+        finished, rest = window[:end], window[end:]
+        is_judged = is_new and "://" in finished
         if not whole:
-            self._texts[channel] = window
-            if _OPEN_LINK.search(window):
-                self._open_links.add(channel)
-        if "://" in window and (whole or was_open or "://" in text) and channel not in self._open_links:
-            await self._judge_text(window, channel)
+            before = finished[-CONTEXT:].rpartition("://")[2] if is_judged else finished
+            self._texts[channel] = (before + rest)[-WINDOW:]
+        if is_judged:
+            await self._judge_text(finished, channel)
 
     def _release(self) -> list[Event]:
         events = list(self._queue)
         self._queue.clear()
         self._held_bytes = 0
         return events
+
+
+def _finished(text: str) -> int:
+    """The length of a text without a link, or the beginning of one, that its next piece may go on with."""
+    links = deque(_LINK.finditer(text), maxlen=1)
+    last = links[0] if links else None
+    if last and last.end() == len(text):
+        return last.start() if len(last.group()) < WINDOW else len(text)
+    beginning = _BEGINNING.search(text, max(0, len(text) - len("https:/") - 1))
+    return beginning.start() if beginning else len(text)

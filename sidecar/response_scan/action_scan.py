@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from sidecar.actions.arguments import is_larger
 from sidecar.actions.conversation import ToolCall
 from sidecar.actions.judge import ActionFinding, ActionReview
 from sidecar.actions.response_calls import response_calls
@@ -22,13 +24,15 @@ from sidecar.util.timeouts import with_timeout
 
 HEADER = "x-sidecar-actions"
 MAX_INLINE = 8 * 1024
-"""Characters of tool results up to which actions are judged without a thread."""
+"""Characters of the request, or of what is judged, up to which this is done without a thread."""
+MAX_JUDGED = 512
+"""Tool calls of one response that are judged; more than these are like a judgement that takes too long."""
 Withhold = Callable[[Iterable[Finding], str | None], None]
 """Stores findings; with a message it raises, which withholds the response."""
 _log = logs.get("actions")
 
 
-@dataclass(slots=True)
+@dataclass
 class ActionScanner:
     """Judges the actions of one response. `monitor`: nothing is withheld."""
 
@@ -38,6 +42,8 @@ class ActionScanner:
     withhold: Withhold
     monitor: bool = False
     found: list[ActionFinding] = field(default_factory=list)
+    _known: set[tuple[str, ...]] = field(default_factory=set, repr=False)
+    _count: int = 0
 
     @property
     def withholds(self) -> bool:
@@ -74,12 +80,16 @@ class ActionScanner:
     async def judge_calls(self, calls: Iterable[ToolCall]) -> None:
         """Judge tool calls."""
         for call in calls:
-            self._act_on(await self._judged(self.review.call, call))
+            self._count += 1
+            if self._count > MAX_JUDGED:
+                raise TimeoutError
+            is_large = is_larger(call.arguments, MAX_INLINE)
+            self._act_on(await self._judged(is_large, self.review.call, call))
 
     async def judge_text(self, text: str, path: str) -> None:
         """Judge the links in a text."""
         if "://" in text:
-            self._act_on(await self._judged(self.review.text, text, path))
+            self._act_on(await self._judged(len(text) > MAX_INLINE, self.review.text, text, path))
 
     def log(self) -> None:
         """Count and log the findings, without the values of arguments."""
@@ -88,13 +98,20 @@ class ActionScanner:
             names = {"tool": action.tool[:64], "argument": action.argument[:64], "evidence": list(action.evidence)}
             _log.warning("action_found", decision=self.call_id, outcome=self.outcome, rule=action.rule, **names)
 
-    async def _judged(self, judge: Callable[..., list[ActionFinding]], *args: object) -> list[ActionFinding]:
-        if self.review.size <= MAX_INLINE:
+    @cached_property
+    def _is_large(self) -> bool:
+        return self.review.exceeds(MAX_INLINE)
+
+    async def _judged(
+        self, is_large: bool, judge: Callable[..., list[ActionFinding]], *args: object
+    ) -> list[ActionFinding]:
+        if not is_large and not self._is_large:
             return judge(*args)
         return await with_timeout(self.settings.scan.deadline, asyncio.to_thread(judge, *args))
 
     def _act_on(self, actions: Iterable[ActionFinding]) -> None:
-        new = [action for action in actions if all(action.repeated != known.repeated for known in self.found)]
+        new = [action for action in actions if action.repeated not in self._known]
         self.found += new
+        self._known |= {action.repeated for action in new}
         findings = [action.finding for action in new]
         self.withhold(findings, self.message if new and self.withholds else None)

@@ -114,12 +114,9 @@ def parse_event(raw: bytes) -> Event:
 def load_json(data: bytes) -> JsonValue:
     """A JSON value, parsed as leniently as clients do: NaN and lone surrogates pass. Raises `Unreadable`."""
     try:
-        value: JsonValue = jsons.loads(data)
-    except jsons.DecodeError:
-        try:
-            value = json.loads(data)
-        except (ValueError, RecursionError):
-            raise Unreadable from None
+        value: JsonValue = jsons.loads_leniently(data)
+    except ValueError:
+        raise Unreadable from None
     return value
 
 

@@ -7,6 +7,7 @@ is raised if it is missing, which costs only the one request. The estimates were
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Any
@@ -41,6 +42,22 @@ def loads(raw: bytes | str, memory: int = 0) -> Any:
         if "memory" in error.msg:  # the one allocation failure that orjson reports
             raise MemoryError from None
         raise
+
+
+def loads_leniently(raw: bytes) -> Any:
+    """Parse as clients do: NaN and lone surrogates pass. Raises `ValueError` or `MemoryError`."""
+    try:
+        return loads(raw)
+    except DecodeError:
+        try:
+            return json.loads(raw)
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+
+
+def encodable(text: str) -> str:
+    """A text without lone surrogates, which JSON can hold and UTF-8 (so RE2) cannot."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def dumps(

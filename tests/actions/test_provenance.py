@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from action_conversations import conversation
+from growth import assert_linear
 
 from sidecar.actions.arguments import arguments_of
 from sidecar.actions.atoms import Atom, AtomKind, folded
 from sidecar.actions.conversation import ToolCall
-from sidecar.actions.provenance import Provenance, Provenances
+from sidecar.actions.provenance import Provenance, Provenances, stands_in
 
 
 def of(value: str, name: str = "to") -> Atom:
@@ -57,6 +58,25 @@ def test_a_command_is_found_in_its_line() -> None:
     texts = Provenances(conversation("Hi", "Run this:\n\n    make all | tee log.txt\n"))
     command = Atom(AtomKind.COMMAND, folded("make all | tee log.txt"), "make all | tee log.txt")
     assert len(texts.places(command)) > 0
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "expected"), [("ab", "ab", True), ("ab", "xab ab", True), ("ab", "xab ab_ aba", False)]
+)
+def test_a_value_stands_in_a_text_as_a_whole(value: str, text: str, expected: bool) -> None:
+    """Not as a part of a word."""
+    assert stands_in(value, text) is expected
+
+
+def test_senders_of_many_results_take_linear_time() -> None:
+    """They are collected once."""
+
+    def look(size: int) -> None:
+        texts = Provenances(conversation("Hi", *(f"From: Bo <bo@x{number}.example>" for number in range(size))))
+        for number in range(size):
+            texts.senders(number)
+
+    assert_linear(look, 200)
 
 
 def test_the_senders_of_a_result_are_the_hosts_in_its_fields() -> None:

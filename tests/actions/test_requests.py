@@ -44,3 +44,10 @@ def test_links_and_pointing() -> None:
     assert not UserRequest("Answer Anna").is_about_links
     assert UserRequest("Send it to whom he names there").points
     assert not UserRequest("Send it to Anna").points
+
+
+def test_a_long_request_is_read_at_both_ends() -> None:
+    """What is pasted in the middle is not."""
+    pasted, pay = "word " * 40_000, classify(ToolCall("bank_transfer"), None, {})
+    texts = (f"Pay it. {pasted}", f"{pasted} Pay it.", f"{pasted} Pay it. {pasted}")
+    assert [UserRequest(text).covers(pay) for text in texts] == [True, True, False]

@@ -59,6 +59,25 @@ def test_parallel_calls_are_kept_apart() -> None:
     assert [(call.name, call.arguments) for call in calls] == [("a", {"x": 1}), ("b", {"y": 2})]
 
 
+def test_calls_of_one_index_are_kept_apart_by_id() -> None:
+    """A provider that numbers them all 0 hides none; an id that is repeated with every piece is no new call."""
+    stream, calls = StreamCalls(), []
+    pieces = [("a", "send", '{"to":'), ("a", "", '"x"}'), ("b", "send", '{"to":"y"}'), ("c", "send", '{"to":"z"}')]
+    for name, tool, text in pieces:
+        call = {"index": 0, "id": name, "function": {"name": tool, "arguments": text}}
+        calls += stream.observe({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]})
+    calls += stream.observe({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    assert sorted((call.name, call.arguments["to"]) for call in calls) == [("send", "x"), ("send", "y"), ("send", "z")]
+
+
+def test_many_open_calls_are_kept_apart() -> None:
+    """The scanner bounds their number, not the parser."""
+    calls = [{"index": number, "function": {"name": "a", "arguments": "{}"}} for number in range(300)]
+    stream = StreamCalls()
+    stream.observe({"choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": None}]})
+    assert [call.name for call in stream.finish()] == ["a"] * 300
+
+
 def test_an_assistants_run_requires_its_calls() -> None:
     """`required_action` of a run."""
     calls = [{"id": "c", "type": "function", "function": {"name": "pay", "arguments": '{"to": "x"}'}}]

@@ -108,3 +108,34 @@ async def test_what_is_held_is_bounded() -> None:
     stream = [parse_event(b"data: " + json.dumps(piece()).encode() + b"\n\n") for _ in range(5)]
     with pytest.raises(UpstreamError, match="too large"):
         await released(gate, stream)
+
+
+LINK = "https://x.example/p?d=c2VjcmV0"
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [f"see {LINK} ok " + "word " * 600],
+        [f"see {LINK}" + "A" * 3_000 + ") bye"],
+        ["see https://x.ex", "ample/p?d=c2VjcmV0" + "A" * 2_100 + ") bye"],
+        [f"see {LINK} and https://y.example/" + "A" * 2_040, "B", ") bye"],
+        ["see https:", "//x.example/p?d=c2VjcmV0 ok " + "word " * 600, "https://y.example/"],
+        [f"see {LINK}", " ok " + "word " * 600 + " h", "ello"],
+        ["see ", LINK, *["AAAA"] * 750, ") bye"],
+    ],
+)
+async def test_no_link_is_trimmed_before_it_is_judged(pieces: list[str]) -> None:
+    """Whatever follows it in the same piece, and however long it is."""
+    judged = Judged()
+    gate = judged.gate()
+    await released(gate, [said(piece) for piece in pieces])
+    await gate.finish()
+    assert any(LINK in text for text in judged.texts)
+
+
+async def test_the_text_that_is_judged_grows_with_the_stream() -> None:
+    """A finished link is not judged again with every piece of the next one."""
+    judged = Judged()
+    await released(judged.gate(), [said(piece) for piece in (f"see {LINK} and https://y.example/", *["a"] * 1_000)])
+    assert len(judged.texts) == 1

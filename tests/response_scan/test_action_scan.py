@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import anthropic
 import openai
 import pytest
+from action_conversations import document, judge
 from agent_turns import ATTACKER, DIALECTS, HARMFUL, HARMLESS, USER, WORDS
 from inline_proxy import InlineProxy, Reply, post, run_proxy
 from recording import Recording, Script, recording, respond, stream
 
+from sidecar.actions.conversation import ToolCall
+from sidecar.actions.judge import ActionFinding
+from sidecar.config import Actions, Settings
 from sidecar.observability.metrics import REGISTRY
+from sidecar.response_scan.action_scan import MAX_INLINE, MAX_JUDGED, ActionScanner
 
 PATIENT = {"upstream": {"first_byte_timeout": 20.0, "idle_timeout": 20.0}}
 Arguments = dict[str, Any]
@@ -245,3 +252,33 @@ async def test_the_anthropic_sdk_raises_or_returns_the_call() -> None:
 def test_the_conversation_asks_for_no_mail() -> None:
     """The tests above mean what they say."""
     assert "send" not in USER
+
+
+def scanner(body: Arguments) -> ActionScanner:
+    """A scanner that withholds nothing."""
+    return ActionScanner(
+        Settings(actions=Actions(mode="flag")), "d", judge().review(body), lambda _found, _message: None
+    )
+
+
+@pytest.mark.parametrize("user", ["Hi", "x" * (2 * MAX_INLINE)])
+async def test_a_long_request_is_judged_in_a_thread(user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of the user counts, too."""
+    threads: list[object] = []
+
+    async def to_thread(work: Callable[..., list[ActionFinding]], *args: object) -> list[ActionFinding]:
+        threads.append(work)
+        return work(*args)
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    await scanner(document(user, "See x.example")).judge_calls([ToolCall("send_mail", {"to": "a@x.example"})])
+    assert len(threads) == (len(user) > MAX_INLINE)
+
+
+async def test_the_calls_that_are_judged_are_bounded() -> None:
+    """Further ones are like a judgement that takes too long."""
+    calls = [ToolCall(f"run{number}", {"command": "rm -rf /"}) for number in range(MAX_JUDGED + 1)]
+    judging = scanner(document("Hi"))
+    with pytest.raises(TimeoutError):
+        await judging.judge_calls(calls)
+    assert len(judging.found) == MAX_JUDGED

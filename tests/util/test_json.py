@@ -57,3 +57,21 @@ def test_the_memory_estimate_grows_with_density() -> None:
     text, dense = b'["' + b"a" * 9_996 + b'"]', b"[" + b"[]," * 3_332 + b"[]]"
     assert 10 * len(text) < json.memory_for(text) - json.SMALL < 30 * len(text)
     assert json.memory_for(dense) > 100 * len(dense)
+
+
+@pytest.mark.parametrize("raw", [b'{"n": NaN}', b'["\\ud83d"]', b"[-Infinity]", b"[1]"])
+def test_lenient_parsing_reads_what_clients_read(raw: bytes) -> None:
+    """NaN and lone surrogates."""
+    assert json.loads_leniently(raw)
+
+
+@pytest.mark.parametrize("raw", [b"{", b"[" * 100_000, b"\xff"])
+def test_lenient_parsing_has_one_kind_of_error(raw: bytes) -> None:
+    """Nesting that is too deep, too."""
+    with pytest.raises(ValueError, match=r"JSON|nested|decode|unexpected|delimited|Expecting"):
+        json.loads_leniently(raw)
+
+
+def test_a_lone_surrogate_is_made_encodable() -> None:
+    """Nothing else is changed."""
+    assert [json.encodable(text) for text in ("a", "é😀", "é\ud83d")] == ["a", "é😀", "é?"]
