@@ -12,6 +12,7 @@ of `actions` (`mode: block`), in OpenAI's form; nothing else scans the texts.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import sys
 from collections.abc import Iterable, Iterator
@@ -55,7 +56,8 @@ class Outcome:
 
 def rows(path: Path) -> Iterator[Row]:
     """The tasks of a file. Raises `ValueError` that names the line."""
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    for number, line in enumerate(content.decode().splitlines(), 1):
         if not line.strip():
             continue
         try:
