@@ -156,7 +156,8 @@ class Finding:
     digest: str = ""
     """Digest of the segment's whole text (`scan.exceptions`), set if the finding can cause a block."""
     fallback: bool = False
-    """A hint because a model scores the same text: the engine lets it decide where none does (`fallback` rules)."""
+    """A hint because a model scores the same text. It decides where none does, and where such findings fill the text
+    (`sidecar.scan.fallbacks`)."""
 
 
 @dataclass(frozen=True, slots=True)

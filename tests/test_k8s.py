@@ -359,7 +359,7 @@ def test_the_job_of_a_pod_is_its_workload(kind: str, controller: str, job: str) 
 
 
 def test_alerts_and_dashboard_of_the_cluster_are_those_of_the_documentation() -> None:
-    """`python -m tools.reference` writes the copies; whoever changes the originals runs that."""
+    """`python -m tools.reference` writes the copies: run it after a change of the originals."""
     for path, text in monitoring.files().items():
         assert path.read_text("utf-8") == text
     (rule,) = (one for one in built("monitoring") if one["kind"] == "PrometheusRule")

@@ -16,7 +16,7 @@ import uvloop
 from sidecar import config
 from sidecar.cli import output
 from sidecar.config import Settings
-from sidecar.config.sources import ENV_PREFIX
+from sidecar.config.sources import variable
 from sidecar.errors import ProblemsError, SidecarError
 from sidecar.util import json, logs
 from sidecar.util.units import parse_duration
@@ -76,9 +76,8 @@ def names_setting(setting: str) -> Callable[[click.Context, click.Parameter, str
 
     def refuse(_context: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
-            variable = ENV_PREFIX + setting.upper().replace(".", "__")
             option = parameter.opts[0]
-            raise click.UsageError(f"{option} is the setting {setting}: config.yaml, or {variable}={value}")
+            raise click.UsageError(f"{option} is the setting {setting}: config.yaml, or {variable(setting)}={value}")
 
     return refuse
 

@@ -15,6 +15,7 @@ from sidecar.cli import output
 from sidecar.cli.common import JSON, async_command, emit
 from sidecar.errors import YAML_ERRORS, ConfigError, InjectError, SidecarError
 from sidecar.util import yaml
+from sidecar.util.files import describe_failure
 
 if TYPE_CHECKING:
     from sidecar.kubernetes.bypass import Finding
@@ -54,8 +55,7 @@ def _read(file: Path | None) -> str:
     try:
         return sys.stdin.read() if str(file) == "-" else Path(str(file)).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        raise ConfigError(f"{file} cannot be read", [reason]) from None
+        raise ConfigError(f"{file} cannot be read", [describe_failure(error)]) from None
 
 
 def _ask_kubectl(namespace: str, selector: str | None) -> str:

@@ -19,7 +19,7 @@ from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row, UnitScanner
 from sidecar.harden import Mutation, Result, Search
-from sidecar.harden.fragment import policy_file
+from sidecar.harden.fragment import HEAD, policy_file
 from sidecar.harden.mutations import class_names, singles
 from sidecar.harden.proposals import Proposals, propose
 from sidecar.harden.report import Figures, report
@@ -90,6 +90,9 @@ def _require_folder(file: Path | None) -> None:
         raise ConfigError("--rules", [f"{file}: there is no folder {file.parent}"])
     if file is not None and file.suffix != ".yaml":
         raise ConfigError("--rules", [f"{file}: the name of a policy file ends in .yaml"])
+    if file is not None and file.exists() and not (file.is_file() and file.read_bytes().startswith(HEAD.encode())):
+        reason = "exists and was not written by sidecar harden; remove it, or name another file"
+        raise ConfigError("--rules", [f"{file}: {reason}"])
 
 
 def _rows(file: Path) -> tuple[list[Row], list[str]]:

@@ -60,9 +60,7 @@ def exposures(settings: Settings) -> list[str]:
             f"admin.host: {settings.admin.host} serves metrics, probes and the login to the network, in plain HTTP"
         )
     if settings.log.prompts == "full":
-        messages.append(
-            "log.prompts: full keeps every prompt; any_request reads the database or a backup can read them"
-        )
+        messages.append("log.prompts: full keeps every prompt; all who read the database or a backup can read them")
     return messages
 
 

@@ -17,6 +17,11 @@ ENV_PREFIX = "SIDECAR__"
 _SERVICE_VARIABLE = re.compile(r"SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP|SCTP)")
 
 
+def variable(setting: str) -> str:
+    """The environment variable of a setting: `SIDECAR__LISTEN__PORT` of `listen.port`."""
+    return ENV_PREFIX + setting.upper().replace(".", "__")
+
+
 def read_file(path: Path | None) -> dict[str, Any]:
     """The settings of a file, default `config.yaml` if there is one. Raises `ConfigError`."""
     file = path or Path("config.yaml")

@@ -8,11 +8,12 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from sidecar.dashboard.exceptions import SUGGESTED_LIFETIME, exceptable, suggestion
+from sidecar.dashboard.exceptions import exceptable, suggestion
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, add_security_headers
 from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.policy import Policy, Rule
+from sidecar.scan.exceptions import MAX_LIFETIME
 from sidecar.storage import DecisionRow, Filter, export
 from sidecar.storage.exports import CONTENT_TYPES, ExportFormat
 from sidecar.types import Label, LayerName
@@ -114,7 +115,7 @@ class Decisions:
             key=row[0] if row else None,
             rules=_rules(self._policy(), entry),
             excepted=(marks := sorted({rule for rule, _ in exceptable(entry)})),
-            suggestion=suggestion(entry, marks, (datetime.now(UTC) + SUGGESTED_LIFETIME).date()),
+            suggestion=suggestion(entry, marks, (datetime.now(UTC) + MAX_LIFETIME).date()),
             text=_text(entry),
             now=self._policy().revision,
         )

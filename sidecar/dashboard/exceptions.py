@@ -16,13 +16,12 @@ from sidecar.dashboard.pages import is_hidden
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
 from sidecar.scan.aggregation import all_rules_of
-from sidecar.scan.exceptions import MAX_LIFETIME, RuleExceptions
+from sidecar.scan.exceptions import RuleExceptions
 from sidecar.storage import DecisionRow, Role, RuleException
 from sidecar.types import LayerName
 
 MAX_SUGGESTED = 5_000
 """Characters of a text for which an entry of the settings is suggested."""
-SUGGESTED_LIFETIME = MAX_LIFETIME
 
 
 class Exceptions:

@@ -17,6 +17,7 @@ from sidecar import config
 from sidecar.decision_log.sink import Event, SinkError, describe
 from sidecar.errors import ConfigError
 from sidecar.util import json
+from sidecar.util.files import describe_failure
 
 PATH = "/services/collector/event"
 SOURCE = "prompt-sidecar"
@@ -74,8 +75,7 @@ def read_secret(path: Path | None, setting: str) -> str:
     try:
         value = path.read_text("utf-8").strip() if path else ""
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        raise ConfigError(f"{setting} cannot be read", [f"{path}: {reason}"]) from None
+        raise ConfigError(f"{setting} cannot be read", [f"{path}: {describe_failure(error)}"]) from None
     if not value or not value.isprintable():
         raise ConfigError(f"{setting} cannot be used", [f"{path}: must hold one line of text"])
     return value

@@ -80,8 +80,6 @@ class SyslogReceiver:
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         async with asyncio.timeout(CONNECT_SECONDS):
             reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
-        # The server sends nothing; reading is how its end of the connection is noticed.
-        writer.transport.set_write_buffer_limits(high=64 * 1024)
         return reader, writer
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -100,10 +100,13 @@ class DecisionLog:
     def record(self, decision: Decision) -> None:
         """Log, count and queue. Never waits, and never raises for a failing database."""
         row = decision_row(decision)
+        fields = _log_fields(row)
         with suppress(OSError):  # standard error was closed: no reason to reject requests
-            self._logger.info("decision_made", **_log_fields(row))
-        for sink in self._sinks:
-            sink.put(event(row))
+            self._logger.info("decision_made", **fields)
+        if self._sinks:
+            event = sink_event(row, fields)
+            for sink in self._sinks:
+                sink.put(event)
         _update_metrics(decision)
         tracing.record(decision)
         if self._store is None:
@@ -208,10 +211,10 @@ class DecisionLog:
         self._secret = await store.secrets.current(SECRET, datetime.now(UTC), SECRET_LIFE)
 
 
-def event(row: DecisionRow) -> Event:
-    """The metadata of a row for further receivers: the fields of its log line, its time, and the rules that matched."""
-    rules = sorted({str(finding["rule"]) for finding in row.findings or []})
-    return {"time": row.at.timestamp(), "event": "decision_made", **_log_fields(row), "rules": rules}
+def sink_event(row: DecisionRow, fields: Mapping[str, Any]) -> Event:
+    """What further receivers get: the fields of the row's log line, its time, and all rules that matched."""
+    matched = sorted({str(finding["rule"]) for finding in row.findings or []})
+    return {"time": row.at.timestamp(), "event": "decision_made", **fields, "matched": matched}
 
 
 def _log_fields(row: DecisionRow) -> dict[str, Any]:

@@ -7,6 +7,7 @@ whether one is mounted. Who could bypass the sidecar is found by `sidecar.kubern
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any
 
 from sidecar.kubernetes import bypass
@@ -115,9 +116,13 @@ def _key(spec: Object, sidecar: Object) -> Finding:
     return Finding("error", "names a file with the provider's key, and mounts no Secret")
 
 
+def _is_within(path: str, folder: object) -> bool:
+    return isinstance(folder, str) and PurePosixPath(path).is_relative_to(folder)
+
+
 def _volume_at(spec: Object, sidecar: Object, path: str) -> Object:
     """The volume that a path of the sidecar lies in; empty if it is none."""
-    mounts = [mount for mount in items(sidecar, "volumeMounts") if path.startswith(f"{mount.get('mountPath')}")]
+    mounts = [mount for mount in items(sidecar, "volumeMounts") if _is_within(path, mount.get("mountPath"))]
     deepest = max(mounts, key=lambda mount: len(str(mount["mountPath"])), default={})
     volumes = items(spec, "volumes")
     return next((volume for volume in volumes if deepest and volume.get("name") == deepest.get("name")), {})

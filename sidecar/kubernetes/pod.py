@@ -9,10 +9,10 @@ from collections.abc import Collection
 from copy import deepcopy
 from urllib.parse import urlsplit
 
+from sidecar.config.sources import ENV_PREFIX, variable
 from sidecar.errors import InjectError
 from sidecar.kubernetes.base_urls import point
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.pod_settings import variable
 from sidecar.kubernetes.spec import NAME, OURS, PORTS, REDIRECT, Spec, applications, items, sidecar_of, used_ports
 
 USER = 65532
@@ -162,12 +162,12 @@ def _env(options: Options, ports: tuple[int, int]) -> list[Spec]:
         plain["POLICIES"] = f"[shipped, {POLICIES}]"
     if ports != PORTS[0]:
         plain["ADMIN__PORT"] = str(ports[1])
-    plain |= {variable(key): value for key, value in options.settings}
+    plain |= {variable(key).removeprefix(ENV_PREFIX): value for key, value in options.settings}
     if _THREADS in plain:
         return _variables(plain)
     # There is no CPU limit, so threads follow the CPU request, rounded up to whole processors.
     threads = {"resourceFieldRef": {"containerName": NAME, "resource": "requests.cpu"}}
-    return [*_variables(plain), {"name": f"SIDECAR__{_THREADS}", "valueFrom": threads}]
+    return [*_variables(plain), {"name": ENV_PREFIX + _THREADS, "valueFrom": threads}]
 
 
 def _listen_variables(options: Options, ports: tuple[int, int]) -> dict[str, str]:
@@ -188,7 +188,7 @@ def _names(host: str) -> list[str]:
 
 
 def _variables(settings: dict[str, str]) -> list[Spec]:
-    return [{"name": f"SIDECAR__{name}", "value": value} for name, value in settings.items()]
+    return [{"name": ENV_PREFIX + name, "value": value} for name, value in settings.items()]
 
 
 def _mounts(options: Options) -> list[Spec]:

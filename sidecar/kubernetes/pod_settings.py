@@ -12,6 +12,7 @@ import re2
 import yaml
 
 from sidecar.config import Settings, check
+from sidecar.config.sources import variable
 from sidecar.util import validation
 
 Pairs = tuple[tuple[str, str], ...]
@@ -35,11 +36,6 @@ def parse(lines: Iterable[str]) -> Pairs:
     return tuple({key.strip(): value.strip() for key, _, value in pairs}.items())
 
 
-def variable(key: str) -> str:
-    """The variable of a setting, without its prefix."""
-    return key.upper().replace(".", "__")
-
-
 def problems(pairs: Pairs, *, alone: bool) -> list[str]:
     """What is wrong with them. `alone`: there is no file that holds further settings, so they must fit together."""
     if len(pairs) > MAX_SETTINGS:
@@ -52,18 +48,14 @@ def problems(pairs: Pairs, *, alone: bool) -> list[str]:
     unknown = [f"{key}: unknown setting" for key in files if key.removesuffix("_file") not in names]
     values = {key: value for key, value in pairs if key not in files}
     if alone:
-        return unknown + check({_name(key): value for key, value in values.items()})
+        return unknown + check({variable(key): value for key, value in values.items()})
     return unknown + [problem for key, value in values.items() for problem in _own_problems(key, value)]
 
 
 def _own_problems(key: str, value: str) -> list[str]:
     """The problems of one setting, without those of how it fits to others."""
-    problems_of_it = check({_name(key): value})
+    problems_of_it = check({variable(key): value})
     return [problem for problem in problems_of_it if problem.startswith(f"{key}:") or "unknown setting" in problem]
-
-
-def _name(key: str) -> str:
-    return f"SIDECAR__{variable(key)}"
 
 
 def _has_alias(value: str) -> bool:

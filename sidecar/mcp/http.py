@@ -110,8 +110,8 @@ class McpProxy:
         }
 
     def handles(self, request: web.Request) -> bool:
-        """Whether the path is one of a server."""
-        return request.rel_url.raw_path.startswith(PREFIX)
+        """Whether the path is one of a server; without servers none is."""
+        return bool(self._routes) and request.rel_url.raw_path.startswith(PREFIX)
 
     async def close(self) -> None:
         """Close the connections to the servers."""

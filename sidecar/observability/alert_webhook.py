@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
@@ -18,9 +19,10 @@ from sidecar.errors import ConfigError
 from sidecar.observability.metrics import ALERTS
 from sidecar.observability.watcher import Alert
 from sidecar.util import json, logs
+from sidecar.util.files import describe_failure
 from sidecar.util.tasks import Background
 
-ATTEMPTS, FIRST_PAUSE, SECONDS = 4, 1.0, 10.0
+ATTEMPTS, FIRST_PAUSE, SECONDS = 4, 2.0, 10.0
 MAX_WAITING = 20
 _ICONS = {"critical": ":red_circle:", "warning": ":large_orange_circle:"}
 _log = logs.get("alerts")
@@ -44,27 +46,28 @@ class AlertWebhook:
             ALERTS.labels(alert.name, "dropped").inc()
             return
         self._waiting += 1
-        self._background.spawn(self._deliver(alert)).add_done_callback(self._done)
+        self._background.spawn(self._deliver(alert)).add_done_callback(partial(self._done, alert.name))
 
     async def close(self) -> None:
-        """Drop what waits, and close connections."""
+        """Drop what waits, which is counted, and close connections."""
         await self._background.close()
         await self._session.close()
 
-    def _done(self, _: object) -> None:
+    def _done(self, name: str, delivery: asyncio.Task[str]) -> None:
         self._waiting -= 1
+        ALERTS.labels(name, "dropped" if delivery.cancelled() else delivery.result()).inc()
 
-    async def _deliver(self, alert: Alert) -> None:
+    async def _deliver(self, alert: Alert) -> str:
+        """Send it, several times if need be; the outcome."""
         body = FORMATS[self._settings.format](alert, self._instance)
         for attempt in range(ATTEMPTS):
             if attempt:
-                await asyncio.sleep(FIRST_PAUSE * 2**attempt)
+                await asyncio.sleep(FIRST_PAUSE * 2 ** (attempt - 1))
             problem = await self._post(body)
             if problem is None:
-                ALERTS.labels(alert.name, "sent").inc()
-                return
-        ALERTS.labels(alert.name, "failed").inc()
+                return "sent"
         _log.error("alert_not_sent", alert=alert.name, reason=problem)
+        return "failed"
 
     async def _post(self, body: Body) -> str | None:
         """Why it was not taken; None if it was."""
@@ -72,7 +75,7 @@ class AlertWebhook:
         data = json.dumps(body)
         try:
             async with self._session.post(self._url, data=data, headers=headers, allow_redirects=False) as answer:
-                return None if answer.ok and answer.status < 300 else f"HTTP {answer.status}"
+                return None if answer.status < 300 else f"HTTP {answer.status}"
         except (ClientError, TimeoutError, OSError) as error:
             return type(error).__name__
 
@@ -85,8 +88,8 @@ def read_url(settings: config.Alerts) -> str:
         url = Path(str(settings.url_file)).read_text("utf-8").strip()
         return config.Alerts(url=url).url or ""
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        raise ConfigError("alerts.url_file cannot be read", [f"{settings.url_file}: {reason}"]) from None
+        problem = f"{settings.url_file}: {describe_failure(error)}"
+        raise ConfigError("alerts.url_file cannot be read", [problem]) from None
     except ValueError:
         way = "must hold http://HOST/PATH or https://HOST/PATH"
         raise ConfigError("alerts.url_file cannot be used", [f"{settings.url_file}: {way}"]) from None

@@ -148,6 +148,7 @@ class Sidecar:
         stack.push_async_callback(exceptions.close)
         server = ServerContext(secret, exceptions, self.store.disagreements, pins=self.store.pins)
         self._shared = SharedResources(self.keyring, limiter, decision_log, server)
+        stack.callback(self._shared.refused_keys.close)
         await self._install(settings)
         stack.push_async_callback(self._retire_all)
         await self._reloader.start()

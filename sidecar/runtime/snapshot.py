@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -30,6 +30,7 @@ from sidecar.runtime.builder import Scanner, ServerContext, open_scanner
 from sidecar.scan.service import ScanService
 from sidecar.server.health import data_routes
 from sidecar.server.middleware import Gatekeeper, is_sidecar_path, no_route_error
+from sidecar.server.refused_keys import RefusedKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class SharedResources:
     limiter: limits.Limiter
     decision_log: DecisionLog
     server: ServerContext
+    refused_keys: RefusedKeys = field(default_factory=RefusedKeys)
 
 
 class Snapshot:
@@ -56,7 +58,7 @@ class Snapshot:
         self.settings, self.engine, self.policy = settings, scanner.engine, scanner.policy
         self.degraded = scanner.degraded
         self.dependencies = (*scanner.dependencies, *dependencies(("upstream", upstream_client)))
-        gatekeeper = Gatekeeper(shared.keyring, shared.limiter, settings)
+        gatekeeper = Gatekeeper(shared.keyring, shared.limiter, settings, shared.refused_keys)
         api = ScanApi(scanner.engine, shared.decision_log, gatekeeper, settings)
         personal = personal_rules(scanner.policy) if settings.scans_for_pii else None
         compat_routes = compat.routes(scanner.engine, shared.decision_log, gatekeeper, settings, personal)
@@ -73,7 +75,6 @@ class Snapshot:
         scans = ScanService(scanner.engine, settings, shared.decision_log)
         pins = shared.server.pins
         self.mcp = McpProxy(settings, scans, gatekeeper, Catalogue(pins) if pins is not None else None)
-        self._has_mcp = bool(settings.mcp.servers)
         self._stack = AsyncExitStack()
         self._requests = 0
         self._idle = asyncio.Event()
@@ -107,7 +108,7 @@ class Snapshot:
             return await handler(request)
         if self._envoy is not None and self._envoy.handles(request):
             return await self._envoy.handle(request)
-        if self._has_mcp and self.mcp.handles(request):
+        if self.mcp.handles(request):
             return await self.mcp.handle(request)
         if is_sidecar_path(request.path) and not self._proxy.serves(request):
             raise no_route_error(

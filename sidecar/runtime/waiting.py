@@ -52,8 +52,10 @@ async def _wait(settings: Settings, stop: asyncio.Event, reports: WorkerReports 
     current, pause = problem, FIRST_PAUSE
     alone = reports is None or not reports.is_any_running
     async with _probes(settings, lambda: current, shared=reports is not None) if alone else AsyncExitStack():
-        while not await _stopped_within(stop, pause):
+        while True:
             _log.error("store_unreachable", reason=current, again_in=pause)
+            if await _stopped_within(stop, pause):
+                return
             pause = min(pause * 2, LONGEST_PAUSE)
             try:
                 await (await Store.open(settings.store.url)).close()

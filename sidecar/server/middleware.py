@@ -168,12 +168,15 @@ class Gatekeeper:
     429 instead of a 401. Keys in this process's cache pass: an attacker cannot lock out others at the same address.
     """
 
-    def __init__(self, keyring: KeyRing, limiter: Limiter, settings: Settings) -> None:
+    def __init__(
+        self, keyring: KeyRing, limiter: Limiter, settings: Settings, refused_keys: RefusedKeys | None = None
+    ) -> None:
+        """`refused_keys`: those of all configurations of the process, whose counts outlive a reload."""
         self._keyring = keyring
         self._limiter = limiter
         self._limits = settings.limits
         self._failures = settings.auth.failures
-        self._refused = RefusedKeys()
+        self._refused = refused_keys or RefusedKeys()
         self._proxies = settings.listen.trusted_proxies
         self._key_required = settings.auth.inline == "required"
 

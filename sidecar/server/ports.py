@@ -9,7 +9,7 @@ import socket
 from collections.abc import Sequence
 
 from sidecar.config import Settings
-from sidecar.config.sources import ENV_PREFIX
+from sidecar.config.sources import variable
 from sidecar.errors import ConfigError
 
 MAX_PORT, STEP = 65_535, 1_000
@@ -24,16 +24,12 @@ async def check_ports(settings: Settings, *, share: bool = False) -> None:
     ports = [("listen.port", listen.host, listen.port), ("admin.port", admin.host, admin.port)]
     ports += [("listen.grpc_port", listen.host, listen.grpc_port)] if listen.grpc_port else []
     problems = [
-        f"{setting}: {host}:{port}: {os.strerror(code)}; choose another, e.g. {_variable(setting)}={_other(port)}"
+        f"{setting}: {host}:{port}: {os.strerror(code)}; choose another, e.g. {variable(setting)}={_other(port)}"
         for setting, host, port in ports
         if port and (code := await _bind_error(host, port, share=share))
     ]
     if problems:
         raise ConfigError("cannot listen", problems)
-
-
-def _variable(setting: str) -> str:
-    return ENV_PREFIX + setting.upper().replace(".", "__")
 
 
 def _other(port: int) -> int:

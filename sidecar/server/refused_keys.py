@@ -40,15 +40,25 @@ class RefusedKeys:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self._flush)
 
+    def close(self) -> None:
+        """Log what was counted since the last lines, at the end of the process."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._write_counts()
+
     def _flush(self) -> None:
         """Log what was counted. An address without a further refusal is new again when it comes back."""
-        previous, self._counts, self._timer = self._counts, {}, None
+        self._timer = None
+        self._write_counts()
+        if self._counts:
+            self._timer = asyncio.get_running_loop().call_later(self._interval, self._flush)
+
+    def _write_counts(self) -> None:
+        previous, self._counts = self._counts, {}
         for address, counts in previous.items():
             if counts:
                 self._counts[address] = Counter()
                 _write(address, counts)
-        if self._counts:
-            self._timer = asyncio.get_running_loop().call_later(self._interval, self._flush)
 
 
 def _write(address: str, counts: Counter[tuple[str, str]]) -> None:

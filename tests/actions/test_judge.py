@@ -97,7 +97,7 @@ def test_links_in_the_words_of_an_answer() -> None:
 
 
 def test_all_text_of_the_request_counts_as_its_size() -> None:
-    """Whoever wrote it, and before it is read."""
+    """Of every source, before the conversation is read from it."""
     for body in (document("x" * 100), document("x", "y" * 100), document("x", system="z" * 100)):
         review = judge().review(body)
         assert (review.exceeds(100), review.exceeds(400)) == (True, False)

@@ -49,8 +49,8 @@ def test_the_models_own_words_do_not_make_a_value_trusted() -> None:
 def test_a_path_is_found_by_its_last_part() -> None:
     """A listing names files without their folder."""
     texts = Provenances(conversation("Hi", '{"files": ["a.pdf", "soil.pdf"]}'))
-    assert texts.provenance(of("/work/soil.pdf", "path")) is Provenance.UNTRUSTED
-    assert texts.provenance(of("/work/oil.pdf", "path")) is Provenance.NOWHERE
+    assert texts.provenance(of("/reports/soil.pdf", "path")) is Provenance.UNTRUSTED
+    assert texts.provenance(of("/reports/oil.pdf", "path")) is Provenance.NOWHERE
 
 
 def test_a_command_is_found_in_its_line() -> None:

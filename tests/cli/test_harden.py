@@ -121,6 +121,15 @@ def test_wrong_input_is_one_message(home: Path, rows: Sequence[object], options:
     assert (done.exit_code, "Traceback" in done.stderr, message in done.stderr) == (2, False, True), done.stderr
 
 
+def test_a_policy_of_ones_own_is_not_overwritten(home: Path, tmp_path: Path) -> None:
+    """A file that an earlier run wrote may be; the message names the other."""
+    own = tmp_path / "own.yaml"
+    own.write_text("rules: []\n", "utf-8")
+    done = harden(home, ROWS, "--rules", own)
+    assert (done.exit_code, own.read_text("utf-8")) == (2, "rules: []\n")
+    assert f"{own}: exists and was not written by sidecar harden" in done.stderr.replace("\n", "")
+
+
 def test_a_file_that_is_not_there(home: Path) -> None:
     """Its name, and exit code 2."""
     done = command("harden", home / "none.jsonl", "--config", home / "config.yaml")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from sidecar.config.sources import override, read_file, unknown_variables
+from sidecar.config.sources import override, read_file, unknown_variables, variable
 from sidecar.errors import ConfigError
 
 
@@ -93,3 +93,8 @@ def test_anything_else_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"c\.yaml"):
         read_file(tmp_path / "c.yaml")
+
+
+def test_the_variable_of_a_setting() -> None:
+    """Sections are parted by two underscores."""
+    assert variable("layers.llm_judge.url") == "SIDECAR__LAYERS__LLM_JUDGE__URL"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.kubernetes.pod_settings import parse, problems, variable
+from sidecar.kubernetes.pod_settings import parse, problems
 
 
 def test_lines_are_read_as_an_annotation_has_them() -> None:
     """Blank lines and comments count for nothing, a value may hold an equals sign, the last of a key counts."""
     lines = ["", "# how", "scan.threshold = 0.7", "log.retention=7d", "block.message=a=b", "log.retention=3d"]
     assert parse(lines) == (("scan.threshold", "0.7"), ("log.retention", "3d"), ("block.message", "a=b"))
-    assert variable("layers.llm_judge.url") == "LAYERS__LLM_JUDGE__URL"
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,6 @@ def test_decisions_and_alerts_reach_their_receivers_without_a_prompt(tmp_path: P
     assert hook["alert"] == "block_spike"
     events = [json.loads(line)["event"] for path, body in got if path != "/hook" for line in body.splitlines()]
     assert {event["action"] for event in events} == {"block"}
-    assert all(event["rules"] for event in events)
+    assert all(event["matched"] for event in events)
     assert {json.loads(text.partition(" - ")[2])["id"] for text in messages} == {event["id"] for event in events}
     assert CANARY not in str(got) + str(messages) + running.output

@@ -177,7 +177,7 @@ async def test_a_failed_key_that_was_valid_counts_too(limiter: Limiter, tmp_path
 async def test_the_use_of_a_revoked_key_is_logged_with_its_id_and_address(
     limiter: Limiter, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever still has it is found; neither its value nor a guessed one is written anywhere."""
+    """A client that still uses it is found; neither its value nor a guessed one is written anywhere."""
     async with gate(tmp_path, limiter) as running:
         key, guess = await running.ring.authenticate(running.values[0]), generate()[0]
         await running.ring.revoke(key.id)

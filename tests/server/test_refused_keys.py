@@ -57,3 +57,14 @@ async def test_many_addresses_share_a_line(capsys: pytest.CaptureFixture[str], m
     assert [line["client"] for line in lines(capsys)] == ["192.0.2.0", "192.0.2.1", "others"]
     await asyncio.sleep(0.2)
     assert [(line["client"], line["count"]) for line in lines(capsys)] == [("others", 7)]
+
+
+async def test_the_end_of_the_process_logs_what_was_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not only at the end of the minute; without a count there is no line."""
+    logs.configure("json", "info")
+    refused = RefusedKeys()
+    refused.close()
+    refused.note("192.0.2.1", refusal("unknown"))
+    refused.note("192.0.2.1", refusal("unknown"))
+    refused.close()
+    assert [line["count"] for line in lines(capsys)] == [1, 1]

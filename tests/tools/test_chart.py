@@ -44,7 +44,7 @@ def rendered(changes: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_templates_are_those_of_the_overlays() -> None:
-    """`python -m tools.chart` writes them; whoever changes k8s/ runs that."""
+    """`python -m tools.chart` writes them: run it after a change of k8s/."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed: `kubectl kustomize` builds the overlays")
     for path, text in chart.files().items():
