@@ -20,6 +20,8 @@ import yaml
 
 START_SECONDS = 180.0
 END_SECONDS = 30.0
+OUTPUT_SHOWN = 4_000
+"""Characters of a sidecar's output that a failed test shows."""
 
 
 def free_port() -> int:
@@ -76,7 +78,7 @@ class SidecarProcess:
     `launcher` is a command prefix and `address` the host to connect to, for a process in a separate network.
     """
 
-    started: ClassVar[list[subprocess.Popen[bytes]]] = []
+    started: ClassVar[list[tuple[SidecarProcess, subprocess.Popen[bytes]]]] = []
     folder: Path
     settings: Mapping[str, object]
     arguments: tuple[str, ...] = ()
@@ -122,7 +124,7 @@ class SidecarProcess:
             self.process = subprocess.Popen(
                 command, stdout=output, stderr=output, cwd=self.folder, env=clean_environment(), process_group=0
             )
-        self.started.append(self.process)
+        self.started.append((self, self.process))
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
@@ -141,8 +143,9 @@ class SidecarProcess:
 
     @classmethod
     def kill(cls, keep: int = 0) -> None:
-        """Kill all started process groups except the first `keep`."""
-        for process in cls.started[keep:]:
+        """Kill all started process groups except the first `keep`; prints, for a failed test, how they were."""
+        for sidecar, process in cls.started[keep:]:
+            print(f"sidecar on {sidecar.base}, exit code {process.poll()}:\n{sidecar.output[-OUTPUT_SHOWN:]}")  # noqa: T201 - for the report
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

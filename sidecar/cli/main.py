@@ -25,7 +25,7 @@ from sidecar.cli.scan import scan
 from sidecar.cli.setting_warnings import warnings
 from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.errors import SidecarError
+from sidecar.errors import SidecarError, StoreError
 from sidecar.observability.worker_reports import WorkerReports
 from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
@@ -99,7 +99,10 @@ async def _serve(config_file: Path | None, reports: WorkerReports | None, *, fir
         app.reload_on_signal(running)
         malloc.trim()
         if first_key:
-            await _greet(running, source)
+            try:
+                await _greet(running, source)
+            except StoreError as error:  # no reason to stop: it serves, and the next start prints what is missing
+                logs.get("cli").warning("greeting_incomplete", error=error)
         await stop.wait()
     return 0
 

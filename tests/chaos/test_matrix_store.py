@@ -134,9 +134,10 @@ async def test_a_start_on_a_read_only_store(tmp_path: Path, postgres: servers.Po
         running = await asyncio.to_thread(SidecarProcess(tmp_path, values).start)
         async with aiohttp.ClientSession() as session:
             assert (await World(running.base, session).inline()).status == 200
+            await patiently(lambda: "greeting_incomplete" in running.output, 60)
             async with session.get(running.admin + "/ready") as ready:
                 assert ready.status == 200
-        await asyncio.to_thread(running.stop)
+        assert await asyncio.to_thread(running.stop) == 0
     read_only(postgres, url.rpartition("/")[2], "off")
 
 
