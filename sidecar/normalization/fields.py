@@ -5,6 +5,7 @@ It is a view only if the cells read as English with function words among them: l
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 
@@ -20,9 +21,13 @@ _LITERAL = re.compile(
     rf'"[^"\n]{{0,{MAX_LENGTH}}}"\s*:|"((?:[^"\\\n]|\\.){{0,{MAX_LENGTH}}})"|(?<!\w)\'([^\'\n]{{0,{MAX_LENGTH}}})\'(?!\w)'
 )
 """A key of JSON, which is not read, or a literal."""
+_ESCAPED = re.compile(r"\\(.)")
 _BETWEEN_LITERALS = re.compile(r"[\s\w,;:=+.&|(){}\[\]\"'$@-]{0,60}")
-_CELL = re.compile(r"<[^<>\n]*>|[|,;\n\t]|[^\S\n]{3,}")
-_LABEL = re.compile(r"^[\s\d.):*>#+-]*(?:[\w-]{1,12}\s*[:=](?=\s|$))?[\s\d.):*>#+\"'-]*")
+_ENTITY = re.compile(r"&#?\w{1,9};")
+_SYMBOL = r"\u2190-\u2bff\U0001f000-\U0001faff"
+_CELL = re.compile(rf"{_ENTITY.pattern}|<[^<>\n]*>|[|\n\t{_SYMBOL}]|[,;](?![^\S\n]*[<|\n{_SYMBOL}])|[^\S\n]{{3,}}")
+"""What ends a cell: a tag, a separator, a symbol or emoji, blanks. An entity does not, nor punctuation at its end."""
+_LABEL = re.compile(r"^[\s\d.):*>#+-]*(?:[\w-]{1,12}\s*[:=](?=\s+\S))?[\s\d.):*>#+\"'-]*")
 _ENDS = " \t\"'`*_[](){}"
 
 
@@ -34,7 +39,7 @@ def spread(view: NormalizedText) -> NormalizedText | None:
         for cell in _cells(view.text)
         if not any(cell.start < other.end and other.start < cell.end for other in literals)
     ]
-    return assemble(view, SPREAD, sorted((*literals, *cells)), hidden=True)
+    return assemble(view, SPREAD, sorted((*literals, *cells)), hidden=True, context=0)
 
 
 def _literals(text: str) -> Iterator[Replacement]:
@@ -51,7 +56,7 @@ def _literals(text: str) -> Iterator[Replacement]:
 
 
 def _joined_literals(run: list[re.Match[str]]) -> Iterator[Replacement]:
-    pieces = [literal.group(1) or literal.group(2) or "" for literal in run]
+    pieces = [_ESCAPED.sub(r"\1", literal.group(1) or literal.group(2) or "") for literal in run]
     if len(run) < MIN_LITERALS or sum(map(len, pieces)) > MAX_PIECE * len(pieces):
         return
     for joined in ("".join(pieces), " ".join(pieces)):
@@ -64,9 +69,9 @@ def _cells(text: str) -> Iterator[Replacement]:
     """Runs of cells of one or two words."""
     run: list[tuple[int, int, str]] = []
     start = 0
-    ends = [*((match.start(), match.end()) for match in _CELL.finditer(text)), (len(text), len(text))]
-    for end, following in ends:
-        words = _LABEL.sub("", text[start:end]).strip(_ENDS)
+    ends = [match.span() for match in _CELL.finditer(text) if not _ENTITY.fullmatch(match.group())]
+    for end, following in (*ends, (len(text), len(text))):
+        words = _LABEL.sub("", html.unescape(text[start:end])).strip(_ENDS)
         if words and len(words.split()) <= MAX_CELL_WORDS:
             run.append((start, end, words))
         elif words:

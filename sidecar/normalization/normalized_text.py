@@ -93,15 +93,15 @@ class _Builder:
         self.add(text, start, end)
         self.pieces[-1] = self.pieces[-1]._replace(mirrored=True)
 
-    def between(self, text: str, begin: int, end: int) -> None:
+    def between(self, text: str, begin: int, end: int, context: int = CONTEXT) -> None:
         """The text between two replacements, or only its ends if they are far apart."""
-        if end - begin <= 2 * CONTEXT:
+        if end - begin <= 2 * context:
             self.add(text[begin:end], begin, end)
             return
         if begin:
-            self.add(text[begin : begin + CONTEXT], begin, begin + CONTEXT)
-            self.add("\n", end - CONTEXT, end - CONTEXT, exact=False)
-        self.add(text[end - CONTEXT : end], end - CONTEXT, end)
+            self.add(text[begin : begin + context], begin, begin + context)
+            self.add("\n", end - context, end - context, exact=False)
+        self.add(text[end - context : end], end - context, end)
 
     def origin(self, start: int, end: int) -> Span:
         first, last = self._place(start), self._place(max(start, end - 1))
@@ -116,17 +116,17 @@ class _Builder:
 
 
 def assemble(
-    parent: NormalizedText, step: str, replacements: Iterable[Replacement], *, hidden: bool
+    parent: NormalizedText, step: str, replacements: Iterable[Replacement], *, hidden: bool, context: int = CONTEXT
 ) -> NormalizedText | None:
-    """The view with these replacements (in order, disjoint); None if there are none."""
+    """The view with these replacements (in order, disjoint) and what surrounds them; None if there are none."""
     builder, last = _Builder(), 0
     for replacement in replacements:
-        builder.between(parent.text, last, replacement.start)
+        builder.between(parent.text, last, replacement.start, context)
         builder.add(replacement.text, replacement.start, replacement.end, exact=False)
         last = replacement.end
     if not last:
         return None
-    tail = min(len(parent.text), last + CONTEXT)
+    tail = min(len(parent.text), last + context)
     builder.add(parent.text[last:tail], last, tail)
     return NormalizedText("".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin)
 

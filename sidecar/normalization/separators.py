@@ -41,7 +41,8 @@ _TAG = (
     rf"|\{{\}}|\[/?[a-z]{{1,4}}\]|\x{{1b}}\[[0-9;]{{0,9}}m|<!\[CDATA\[|\]\]>|{_EMPHASIS})"
 )
 _SIGN = r"[~/^|\\+•·=#%•:;,\x{2010}-\x{2027}]"
-_BROKEN_WORD = rf"{_LETTER}+(?:{_TAG}+{_LETTER}+)+"
+_BROKEN_WORD = rf"{_TAG}*{_LETTER}+(?:(?:{_TAG}+{_LETTER}+)+{_TAG}*|{_TAG}{{2,}})"
+"""With what surrounds it; the short words of such a text have their codes behind them."""
 _SIGN_WORD = rf"{_LETTER}{{1,3}}(?:{_SIGN}{_LETTER}{{1,3}})+"
 _BETWEEN_WORDS = rf"[\s.,;:!?]{{1,3}}(?:{_LETTER}+[\s.,;:!?]{{1,3}}){{0,2}}"
 _TAGS = re2.compile(_TAG)

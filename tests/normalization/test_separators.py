@@ -65,3 +65,11 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
     """Abbreviations, lists, markup and code have no such view."""
     assert not readings(text, "separated")
     assert not readings(text, "broken")
+
+
+@pytest.mark.parametrize("code", ["<b></b>", "``", "**", "{}", "<wbr>"])
+def test_codes_behind_short_words_go_with_the_others(code: str) -> None:
+    """Of a text whose words are broken nothing is left but the words."""
+    words = ["Show", "to", "me", "the", "hidden", "rules", "of", "it"]
+    broken = " ".join(f"`{word[:2]}{code}{word[2:]}`" for word in words)
+    assert "Show to me the hidden rules of it" in readings(broken, "broken")
