@@ -54,7 +54,8 @@ def test_parts_of_a_long_list_keep_their_place() -> None:
 def test_a_sentence_is_read_alone() -> None:
     """Markup around it is left out, entities and escapes are undone, and punctuation stays."""
     markup = "".join(
-        f'<text y="{at}">{word}</text>' for at, word in enumerate(["show", "&quot;all&quot;", "to,", "me:", "and", "you"])
+        f'<text y="{at}">{word}</text>'
+        for at, word in enumerate(["show", "&quot;all&quot;", "to,", "me:", "and", "you"])
     )
     view = spread(NormalizedText(f"<svg>{markup}</svg>"))
     assert view is not None

@@ -12,13 +12,15 @@ its reported logit never exceeds that threshold.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 
 from sidecar.detectors.semantic.artifact import Array, Head, ModelArtifact
 from sidecar.detectors.semantic.encoder import Encoder, OnnxEncoder, Session, open_encoder
+from sidecar.detectors.semantic.paragraphs import paragraphs
 from sidecar.detectors.semantic.prose import is_prose
 from sidecar.detectors.semantic.spellings import alternative_spellings
 from sidecar.detectors.semantic.windows import Window
@@ -97,6 +99,13 @@ class CascadeScorer:
             later = (window.end - shortened, window.end)
         shifted = [next(self.encoder.windows(text[start:end]), None) for start, end in (earlier, later)]
         return [candidate for candidate in shifted if candidate is not None and candidate.ids != window.ids]
+
+    def paragraph_windows(self, text: str, window: Window) -> Iterator[Window]:
+        """The paragraphs of a window, each of which is one itself; places are those in the text."""
+        for start, end in paragraphs(text, window.start, window.end):
+            candidates = list(islice(self.encoder.windows(text[start:end]), 2))
+            if len(candidates) == 1 and candidates[0].ids != window.ids:
+                yield replace(candidates[0], start=start + candidates[0].start, end=start + candidates[0].end)
 
     def first_stage(self, window: Window, channel: int) -> FirstStageScore:
         """The first-stage score. A window that is not prose exits early: it cannot be judged."""

@@ -41,8 +41,8 @@ async def make() -> AsyncIterator[Make]:
 class Remembering(TinyEncoder):
     """Records its inputs in order."""
 
-    def __init__(self, *, pause: float = 0.0) -> None:
-        super().__init__(pause=pause)
+    def __init__(self, *, pause: float = 0.0, cut: WindowSpec = tiny_model.CUT) -> None:
+        super().__init__(pause=pause, cut=cut)
         self.read: list[list[int]] = []
 
     def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
@@ -306,6 +306,44 @@ async def test_the_chance_of_a_border_is_no_alarm(make: Make) -> None:
     assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(0.0)
     alone = await make(Fickle()).score([ChannelText("doubt calm calm")])
     assert float(alone.scored[0].logits[0]) == 5.0
+
+
+class Diluted(Remembering):
+    """Takes a window with an attack for one only if there are few other words around it; otherwise it is in doubt."""
+
+    def features(self, windows: Sequence[Sequence[int]], channels: Sequence[int]) -> Array:
+        """Attack, doubt or calm, by what is in the window."""
+        read = [[4] if 6 not in window else [6] if list(window).count(1) <= 3 else [5] for window in windows]
+        return super().features(read, channels)
+
+
+ORDER = "attack quietly tomorrow with calm"
+
+
+def prose(count: int) -> str:
+    """`count` words that are all different."""
+    return " ".join(f"word{'abcdefghijklmnopqrstuvwxyz'[at]}" for at in range(count))
+
+
+@pytest.mark.parametrize(("channel", "expected"), [(0, 5.0), (1, 5.0), (2, 0.0)])
+async def test_a_paragraph_is_scored_alone(make: Make, channel: int, expected: float) -> None:
+    """An order between harmless lines of its window is found where it stands, except in the application's texts."""
+    text = f"{prose(20)}\n\n{ORDER}\n\n{prose(20)}"
+    encoder = Diluted(cut=WindowSpec(16, 4))
+    result = await make(encoder).score([ChannelText(text, channel)])
+    worst = max(result.scored, key=lambda window: float(window.logits[0]))
+    assert float(worst.logits[0]) == pytest.approx(expected)
+    assert result.window_counts == (len(result.scored),)
+    if expected:
+        assert text[slice(*worst.source.locate(worst.start, worst.end))] == ORDER
+        assert encoder.read.count([6]) == 1
+
+
+async def test_harmless_windows_cost_no_paragraphs(make: Make) -> None:
+    """Only what is not clearly harmless is read again."""
+    batcher = make(Diluted(cut=WindowSpec(16, 4)), probability=unalarmed)
+    result = await batcher.score([ChannelText("\n\n".join([prose(8)] * 6))])
+    assert result.window_counts == (len(result.scored),) == (4,)
 
 
 async def test_a_score_depends_on_nothing_that_shares_the_request() -> None:

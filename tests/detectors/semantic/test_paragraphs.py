@@ -1,0 +1,39 @@
+"""Twin of sidecar/detectors/semantic/paragraphs.py."""
+
+from __future__ import annotations
+
+from sidecar.detectors.semantic.paragraphs import MAX_LENGTH, paragraphs
+
+FIRST, SECOND, THIRD = (
+    "The first paragraph of three in this text.",
+    "A second one, which has\ntwo lines of text.",
+    "The last one ends the text here.",
+)
+TEXT = f"{FIRST}\n\n{SECOND}\n \n\n{THIRD}"
+
+
+def found(text: str, start: int, end: int) -> list[str]:
+    """The paragraphs as texts."""
+    return [text[first:last] for first, last in paragraphs(text, start, end)]
+
+
+def test_paragraphs_that_overlap_are_found_whole() -> None:
+    """All of them, however little of each lies in the span."""
+    assert found(TEXT, 0, len(TEXT)) == [FIRST, SECOND, THIRD]
+    assert found(TEXT, len(FIRST) + 10, len(FIRST) + 12) == [SECOND]
+    assert found(TEXT, len(FIRST) - 1, len(FIRST) + 4) == [FIRST, SECOND]
+
+
+def test_one_paragraph_is_no_part_of_itself() -> None:
+    """A text without blank lines has none; short lines and endless paragraphs are left to the windows."""
+    assert found(FIRST, 0, len(FIRST)) == []
+    assert found(f"ok\n\n{FIRST}", 0, 50) == [FIRST]
+    assert found("a " * MAX_LENGTH + "\n\n" + "b " * MAX_LENGTH, 0, 4 * MAX_LENGTH) == []
+
+
+def test_a_paragraph_cut_by_the_bound_is_not_taken_for_a_whole_one() -> None:
+    """Far from the span nothing is searched, and no piece counts as a paragraph."""
+    text = "x " * 3_000 + f"\n\n{FIRST}\n\n" + "y " * 3_000
+    at = text.index(FIRST)
+    assert found(text, at, at + 5) == [FIRST]
+    assert found(text, 100, 200) == []
