@@ -97,10 +97,15 @@ EXAMPLES = {
 """Command lines by command name; a test checks them against the actual commands."""
 
 
-def show_examples(command: click.Command, name: str = "") -> None:
+def epilog(name: str) -> str | None:
+    """The examples of a command, as the end of its help."""
+    lines = EXAMPLES.get(name)
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)]) if lines else None
+
+
+def show_examples(command: click.Command, name: str) -> None:
     """Add its examples to the help of a command and of all subcommands."""
-    if lines := EXAMPLES.get(name):
-        command.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+    command.epilog = epilog(name) or command.epilog
     if isinstance(command, click.Group):
         for word, below in command.commands.items():
             show_examples(below, f"{name} {word}".strip())

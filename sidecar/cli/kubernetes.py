@@ -6,22 +6,20 @@ from collections.abc import Callable, Coroutine
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from aiohttp import ClientError, ClientSession, ClientTimeout
 from rich.markup import escape
 
 from sidecar.cli import output
 from sidecar.cli.common import async_command
 from sidecar.errors import YAML_ERRORS, ConfigError, SidecarError
 from sidecar.kubernetes import pod_settings
+from sidecar.kubernetes.manifests import dump_all, load_all
+from sidecar.kubernetes.objects import Request, Result, inject_all, uninject_all
 from sidecar.kubernetes.options import OPTIONAL, Options
-from sidecar.runtime import app
 from sidecar.util import logs, yaml
-
-if TYPE_CHECKING:
-    from sidecar.kubernetes.objects import Result
+from sidecar.util.signals import stop_on_signal
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 _OPTIONS = (
@@ -95,8 +93,6 @@ async def inject_command(options: Options, explicit: set[str], file: Any, paths:
     (`--secret ""` removes one) and with `--reset`; what is lost is named. An object that fails is left out, and
     the exit code is 2.
     """
-    from sidecar.kubernetes.objects import Request, inject_all  # noqa: PLC0415 - a server does without
-
     named = "upstream" in explicit
     kept = frozenset(_NAMES) - explicit
     request = Request(options, is_upstream_named=named, kept=kept, reset=reset, paths=_paths(paths))
@@ -109,14 +105,10 @@ async def inject_command(options: Options, explicit: set[str], file: Any, paths:
 @async_command
 async def uninject_command(file: Any, paths: tuple[str, ...]) -> int:
     """Remove the sidecar from every pod into which `sidecar inject` or the webhook has put it."""
-    from sidecar.kubernetes.objects import uninject_all  # noqa: PLC0415 - a server does without
-
     return _write(uninject_all(_read(file), _paths(paths)))
 
 
 def _read(file: Any) -> list[object]:
-    from sidecar.kubernetes.manifests import load_all  # noqa: PLC0415 - a server does without
-
     try:
         documents = [document for document in load_all(file.read()) if document is not None]
     except (yaml.YamlError, *YAML_ERRORS) as error:
@@ -140,8 +132,6 @@ def _write(results: list[Result]) -> int:
         output.err.print(f"[{colour}]{result.state}[/]  {escape(result.name)}: {escape(result.reason)}")
         for note in result.notes:
             output.err.print(f"[yellow]note[/]  {escape(result.name)}: {escape(note)}")
-    from sidecar.kubernetes.manifests import dump_all  # noqa: PLC0415 - a server does without
-
     written = [result.document for result in results if result.state != "failed"]
     if written:
         click.echo(dump_all(written), nl=False)
@@ -168,11 +158,10 @@ async def webhook_command(
     namespace: str | None,
 ) -> int:
     """Serve the mutating admission webhook until SIGTERM: pods that request a sidecar get one on creation."""
-    from sidecar.kubernetes.objects import Request  # noqa: PLC0415 - a server does without
-    from sidecar.kubernetes.webhook import Place, Webhook  # noqa: PLC0415
+    from sidecar.kubernetes.webhook import Place, Webhook  # noqa: PLC0415 - the others serve nothing
 
     logs.configure("json", "info")
-    stop = app.stop_on_signal()
+    stop = stop_on_signal()
     request = Request(options, default=False, is_upstream_named="upstream" in explicit)
     async with Webhook(Place(cert, key, host, port, health_port), request, own_namespace=namespace):
         await stop.wait()
@@ -184,6 +173,8 @@ async def webhook_command(
 @async_command
 async def quit_command(url: str) -> int:
     """Stop the sidecar in this pod, as a Job's last step without native sidecars; needs `admin.quit: true`."""
+    from aiohttp import ClientError, ClientSession, ClientTimeout  # noqa: PLC0415 - the others ask nobody
+
     try:
         async with ClientSession(timeout=ClientTimeout(total=30)) as session, session.post(f"{url}/quit") as answer:
             if answer.status == 202:

@@ -2,137 +2,35 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pathlib import Path
-
 import click
 
-from sidecar import __version__, config, policy
-from sidecar.cli import common, greeting
-from sidecar.cli.admin import admin
-from sidecar.cli.check import check
-from sidecar.cli.common import CONFIG, async_command, load_settings
-from sidecar.cli.doctor import doctor
-from sidecar.cli.evaluate import evaluate
-from sidecar.cli.examples import completion_command, show_examples
-from sidecar.cli.harden import harden
-from sidecar.cli.keys import keys
-from sidecar.cli.kubernetes import inject_command, quit_command, uninject_command, webhook_command
-from sidecar.cli.mcp import mcp
-from sidecar.cli.redirect import redirect_command
-from sidecar.cli.review import review
-from sidecar.cli.scan import scan
-from sidecar.cli.setting_warnings import warnings
-from sidecar.dashboard import base_url, bootstrap
-from sidecar.detectors.rules.layer import RulesLayer
-from sidecar.errors import SidecarError, StoreError
-from sidecar.observability.worker_reports import WorkerReports
-from sidecar.policy.switches import apply_switches
-from sidecar.runtime import app, malloc
-from sidecar.runtime.waiting import opened
-from sidecar.runtime.workers import fork_workers
-from sidecar.util import logs
-from sidecar.util.shared_slots import SharedSlots
+from sidecar import __version__
+from sidecar.cli.examples import epilog
+from sidecar.cli.lazy_commands import LazyCommands
+
+COMMANDS = LazyCommands(
+    {
+        "admin": "admin:admin",
+        "check": "check:check",
+        "completion": "examples:completion_command",
+        "doctor": "doctor:doctor",
+        "eval": "evaluate:evaluate",
+        "harden": "harden:harden",
+        "inject": "kubernetes:inject_command",
+        "keys": "keys:keys",
+        "mcp": "mcp:mcp",
+        "quit": "kubernetes:quit_command",
+        "redirect": "redirect:redirect_command",
+        "review": "review:review",
+        "scan": "scan:scan",
+        "serve": "serve:serve",
+        "uninject": "kubernetes:uninject_command",
+        "webhook": "kubernetes:webhook_command",
+    }
+)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(commands=COMMANDS, epilog=epilog(""), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sidecar")
 def main() -> None:
     """Scan prompts before they reach a large language model."""
-
-
-@main.command()
-@CONFIG
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes on one port.")
-@click.option(
-    "--first-key/--no-first-key",
-    default=True,
-    help="Print the addresses, and a first API key and link to the dashboard when the store holds none.",
-)
-@click.option("--host", hidden=True, expose_value=False, callback=common.names_setting("listen.host"))
-@click.option("--port", hidden=True, expose_value=False, callback=common.names_setting("listen.port"))
-def serve(config_file: Path | None, workers: int, first_key: bool) -> None:
-    """Serve the scan API and the inline proxy until SIGTERM.
-
-    By default on 127.0.0.1:8080, and the dashboard on 127.0.0.1:8081. Ports and all else are settings, in config.yaml
-    or in the environment: SIDECAR__LISTEN__PORT=9000 is listen.port.
-    """
-    malloc.tune()
-    number, reports = 0, None
-    if workers > 1:
-        _shared, slots = _loaded(config_file), SharedSlots(workers)
-        malloc.trim()
-        number = fork_workers(workers, lambda worker: bool(slots.read(worker)))
-        reports = WorkerReports(slots, number)
-        logs.name_worker(number)
-    _serve(config_file, reports, first_key=first_key and not number)
-
-
-def _loaded(config_file: Path | None) -> object:
-    """Load what all workers share before the fork; errors are reported by each worker itself."""
-    with suppress(SidecarError):
-        settings = load_settings(config_file)
-        return (
-            RulesLayer(apply_switches(policy.load(settings.policies), settings.rules))
-            if settings.layers.rules.enabled
-            else None
-        )
-    return None
-
-
-@async_command
-async def _serve(config_file: Path | None, reports: WorkerReports | None, *, first_key: bool) -> int:
-    settings = load_settings(config_file)
-    stop = app.stop_on_signal()
-    for warning in warnings(settings):
-        logs.get("cli").warning("setting_risky", setting=warning)
-    source = config_file or Path("config.yaml")
-    facts = {"upstream": settings.upstream.url, "mode": settings.mode, "settings": greeting.settings_source(source)}
-    logs.get("cli").info("start_begun", version=__version__, **facts)
-
-    def make() -> app.Sidecar:
-        return app.Sidecar(settings, reports=reports, config_file=source, read=lambda: config.load(config_file))
-
-    async with opened(make, settings, stop, reports) as running:
-        if running is None:
-            return 0
-        app.reload_on_signal(running)
-        malloc.trim()
-        if first_key:
-            try:
-                await _greet(running, source)
-            except StoreError as error:  # no reason to stop: it serves, and the next start prints what is missing
-                logs.get("cli").warning("greeting_incomplete", error=error)
-        await stop.wait()
-    return 0
-
-
-async def _greet(running: app.Sidecar, source: Path) -> None:
-    """Print what is in force, a first key and the dashboard's first link, where there are none yet."""
-    api_keys, dashboard = await running.keyring.list(), base_url(running.settings, running.admin_port)
-    greeting.greet(running.settings, running.data_port, dashboard, source)
-    if api_keys:
-        greeting.show_number_of_keys(len(api_keys))
-    else:
-        _, value = await running.keyring.create("first key", environment="development")
-        greeting.show_first_key(value, running.settings, running.data_port)
-    if link := await bootstrap(running.store, dashboard):
-        greeting.show_link(link)
-
-
-main.add_command(admin)
-main.add_command(check)
-main.add_command(doctor)
-main.add_command(evaluate)
-main.add_command(harden)
-main.add_command(inject_command)
-main.add_command(uninject_command)
-main.add_command(quit_command)
-main.add_command(redirect_command)
-main.add_command(webhook_command)
-main.add_command(mcp)
-main.add_command(review)
-main.add_command(keys)
-main.add_command(scan)
-main.add_command(completion_command)
-show_examples(main)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from sidecar.auth.api_keys import ApiKey
-from sidecar.config import Settings
-from sidecar.policy import Policy
 from sidecar.types import Action, Finding, Verdict
+
+if TYPE_CHECKING:
+    from sidecar.auth.api_keys import ApiKey
+    from sidecar.config import Settings
+    from sidecar.policy import Policy
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -312,25 +311,6 @@ class Sidecar:
         checks = GrpcAuthorization(self.settings, handler, lambda: self.settings.compat.envoy)
         self._stack.push_async_callback(self._close_site, checks.close)
         self.grpc_port = await checks.listen(port, share=self._share_ports)
-
-
-def stop_on_signal() -> asyncio.Event:
-    """An event set on SIGTERM or SIGINT; a second signal ends the process at once. Call before opening anything.
-
-    SIGHUP is ignored until `reload_on_signal`, so that an early reload request does not end the process.
-    """
-    stop = asyncio.Event()
-
-    def on_signal() -> None:
-        if stop.is_set():
-            os._exit(1)
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    loop.add_signal_handler(signal.SIGHUP, lambda: None)
-    return stop
 
 
 def reload_on_signal(running: Sidecar) -> None:

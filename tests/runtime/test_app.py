@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
 import grpc
@@ -94,22 +92,6 @@ async def test_a_port_in_use_is_a_clear_error(tmp_path: Path) -> None:
         with pytest.raises(SidecarError, match=str(running.data_port)):
             async with Sidecar(taken):
                 pass
-
-
-def test_a_hang_up_during_the_start_ends_nothing() -> None:
-    """SIGHUP before there is anything to reload is ignored, in the webhook for good; SIGTERM still stops."""
-    script = """
-import asyncio, os, signal
-from sidecar.runtime import app
-async def main():
-    stop = app.stop_on_signal()
-    os.kill(os.getpid(), signal.SIGHUP)
-    await asyncio.sleep(0.05)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await stop.wait()
-asyncio.run(main())
-"""
-    assert subprocess.run([sys.executable, "-c", script], timeout=100, check=False).returncode == 0
 
 
 async def state(running: Sidecar) -> tuple[int, str, str, dict[str, float]]:
