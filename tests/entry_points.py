@@ -9,9 +9,11 @@ from typing import Any
 
 import grpc
 import httpx2 as httpx
+from click.testing import CliRunner
 from support import SidecarProcess
 
 from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
+from sidecar.cli.main import main
 
 COMPAT = ("moderations", "llm_guard", "lakera", "litellm", "agentgateway", "envoy")
 CHAT = "/v1/chat/completions"
@@ -125,7 +127,7 @@ class EntryPoints:
 
     def command_line(self, text: str) -> Reply:
         """`sidecar scan`."""
-        code = self.sidecar.cli("scan", text, "--config", str(self.sidecar.config)).returncode
+        code = CliRunner().invoke(main, ["scan", text, "--config", str(self.sidecar.config)]).exit_code
         return Reply(code != 0, status=503 if code == 2 else 200)
 
 

@@ -38,23 +38,18 @@ def sidecar(home: Path, *arguments: str, **environ: str) -> subprocess.Completed
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def test_check_proves_the_policies_and_shows_the_failure_policy(home: Path) -> None:
-    """All is well: exit 0, rules counted, one line per situation."""
-    done = sidecar(home, "check")
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"ok\s+\d+ rules passed", done.stdout)
-    assert "failure.input.oversize" in done.stdout
-
-
-def test_check_counts_every_rule_on_a_file(home: Path, tmp_path: Path) -> None:
-    """As tables, and as JSON for scripts."""
+def test_check_proves_the_policies_and_counts_every_rule_on_a_file(home: Path, tmp_path: Path) -> None:
+    """All is well: exit 0, rules counted, one line per situation; which rules fired, as a table and as JSON."""
     (tmp_path / "rows.jsonl").write_text(json.dumps({"text": ATTACK, "labels": ["prompt_injection"]}) + "\n", "utf-8")
     shown = sidecar(home, "check", "--coverage", str(tmp_path / "rows.jsonl"))
     assert shown.returncode == 0, shown.stderr
+    assert re.search(r"ok\s+\d+ rules passed", shown.stdout)
+    assert "failure.input.oversize" in shown.stdout
     assert "INJ-100" in shown.stdout
     assert "never fired" in shown.stdout
-    report = json.loads(sidecar(home, "check", "--coverage", str(tmp_path / "rows.jsonl"), "--json").stdout)
-    assert "INJ-100" in {figures["rule"] for figures in report["coverage"]["fired"]}
+    arguments = ("--coverage", str(tmp_path / "rows.jsonl"), "--json", "--config", configured(tmp_path))
+    report = json.loads(sidecar(home, "check", *arguments).stdout)
+    assert {figures["rule"] for figures in report["coverage"]["fired"]} == {"INJ-1"}
 
 
 def test_check_lists_all_problems_and_ends_with_2(home: Path, tmp_path: Path) -> None:
@@ -92,9 +87,10 @@ def test_check_warns_of_a_pattern_of_ones_own_that_no_match_line_meets(home: Pat
     done = sidecar(home, "check", "--config", str(config))
     assert done.returncode == 0, done.stderr
     assert "X-1: pattern 2 of 2 is met by no match line ([gj]iraffe)" in done.stdout
-    found = json.loads(sidecar(home, "check", "--config", str(config), "--json").stdout)["warnings"]
-    assert [warning.partition(" is")[0] for warning in found][:1] == ["X-1: pattern 2 of 2"]
-    assert "literal: true" in found[1]
+    alone = own_policies(tmp_path, str(tmp_path / "p.yaml"))
+    found = json.loads(sidecar(home, "check", "--config", str(alone), "--json").stdout)["warnings"]
+    assert [warning.partition(" is")[0] for warning in found if "X-1" in warning][:1] == ["X-1: pattern 2 of 2"]
+    assert any("literal: true" in warning for warning in found)
 
 
 async def test_an_unproved_pattern_of_a_shipped_rule_is_an_error(tmp_path: Path) -> None:

@@ -322,7 +322,7 @@ ORDER = "attack quietly tomorrow with calm"
 
 def prose(count: int) -> str:
     """`count` words that are all different."""
-    return " ".join(f"word{'abcdefghijklmnopqrstuvwxyz'[at]}" for at in range(count))
+    return " ".join(f"unremarkable{'abcdefghijklmnopqrstuvwxyz'[at]}" for at in range(count))
 
 
 @pytest.mark.parametrize(("channel", "expected"), [(0, 5.0), (1, 5.0), (2, 0.0)])

@@ -9,7 +9,8 @@ FIRST, SECOND, THIRD = (
     "A second one, which has\ntwo lines of text.",
     "The last one ends the text here.",
 )
-TEXT = f"{FIRST}\n\n{SECOND}\n \n\n{THIRD}"
+LONG = "More words. " * 120
+TEXT = f"{FIRST}\n\n{SECOND}\n \n\n{THIRD}\n\n{LONG}"
 
 
 def found(text: str, start: int, end: int) -> list[str]:
@@ -19,15 +20,15 @@ def found(text: str, start: int, end: int) -> list[str]:
 
 def test_paragraphs_that_overlap_are_found_whole() -> None:
     """All of them, however little of each lies in the span."""
-    assert found(TEXT, 0, len(TEXT)) == [FIRST, SECOND, THIRD]
+    assert found(TEXT, 0, TEXT.index(LONG) - 2) == [FIRST, SECOND, THIRD]
     assert found(TEXT, len(FIRST) + 10, len(FIRST) + 12) == [SECOND]
     assert found(TEXT, len(FIRST) - 1, len(FIRST) + 4) == [FIRST, SECOND]
 
 
-def test_one_paragraph_is_no_part_of_itself() -> None:
-    """A text without blank lines has none; short lines and endless paragraphs are left to the windows."""
-    assert found(FIRST, 0, len(FIRST)) == []
-    assert found(f"ok\n\n{FIRST}", 0, 50) == [FIRST]
+def test_short_texts_lines_and_endless_paragraphs_are_left_to_the_windows() -> None:
+    """None of a text that is about one window, no short line, nothing longer than a window."""
+    assert found(f"{FIRST}\n\n{SECOND}", 0, 50) == []
+    assert found(f"ok\n\n{FIRST}\n\n{LONG}", 0, 40) == [FIRST]
     assert found("a " * MAX_LENGTH + "\n\n" + "b " * MAX_LENGTH, 0, 4 * MAX_LENGTH) == []
 
 
