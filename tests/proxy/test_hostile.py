@@ -14,8 +14,9 @@ from recording import recording, respond
 pytestmark = pytest.mark.slow
 ALLOWED_ERRORS = {502, 503, 504}
 AT_ONCE = 16
-LONGEST = 1.0
-"""Seconds per request: the deadlines of head and body (0.3 s each) and the server's work."""
+LONGEST = 5.0
+"""Seconds per request: the deadlines of head and body (0.3 s each) and the work on all that are sent at once, which a busy
+machine makes several times as long. What has no deadline takes the 60 seconds of `send`."""
 TICK = 0.01
 
 
@@ -62,7 +63,7 @@ async def send(endpoint: InlineProxy, raw: bytes, clock: Clock) -> tuple[float, 
 
 
 async def test_no_disguised_body_is_forwarded_unscanned(capfd: pytest.CaptureFixture[str]) -> None:
-    """Of over 2,000 requests with an attack none is forwarded, gets a 5xx of the sidecar, or hangs over 1 s."""
+    """Of over 2,000 requests with an attack none is forwarded, gets a 5xx of the sidecar, or hangs."""
     cases = list(corpus())
     queue = asyncio.Queue[bytes]()
     for case in cases:
