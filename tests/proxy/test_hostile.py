@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 ALLOWED_ERRORS = {502, 503, 504}
 AT_ONCE = 16
 LONGEST = 5.0
-"""Seconds per request: the deadlines of head and body (0.3 s each) and the work on all that are sent at once, which a busy
-machine makes several times as long. What has no deadline takes the 60 seconds of `send`."""
+"""Seconds per request: the deadlines of head and body (0.3 s each) and the work on all that are sent at once, which a
+busy machine makes several times as long. What has no deadline takes the 60 seconds of `send`."""
 TICK = 0.01
 
 
