@@ -4,12 +4,12 @@ A request is scored in steps of some milliseconds: all windows by the first stag
 the second, the most suspicious first, within a budget. No window exits early where a `fallback` rule has a hit. A
 window of a longer text that the second stage takes for an attack is scored again with two other borders, and the two
 highest scores are averaged: a score that is an artifact of a border falls, and an attack remains one wherever it
-stands. The paragraphs of a window that is not clearly harmless are scored alone, too, except in the application's
-texts, whose own paragraphs are orders. Clients share the time of the thread, and the requests of a client take turns,
-mostly new ones first, so a short prompt waits neither for a long document nor for another client. A text is read in
-chunks and its windows are created one by one: only the windows pending for the second stage are held. A request is
-answered after its last window, or after one that reaches the threshold of its caller. A request whose caller has left
-is dropped; its scores stay cached for a retry.
+stands. The paragraphs of a window that is not clearly harmless are scored alone, too, and a third party's lines, but
+nothing of the application's, whose own paragraphs are orders. Clients share the time of the thread, and the requests
+of a client take turns, mostly new ones first, so a short prompt waits neither for a long document nor for another
+client. A text is read in chunks and its windows are created one by one: only the windows pending for the second stage
+are held. A request is answered after its last window, or after one that reaches the threshold of its caller. A request
+whose caller has left is dropped; its scores stay cached for a retry.
 
 Invariants: only the worker thread touches a job after it is queued; every job is answered exactly once, unless its
 caller has left; and at most `budget` windows of a job are pending, always the most suspicious ones.
@@ -41,10 +41,10 @@ TIME_SLICE = 0.01
 """Seconds for which one request is scored before the next one has its turn."""
 RESCORE_FROM = 0.25
 """Probability from which a window of a longer text is scored again with other borders."""
-PARAGRAPHS_FROM = 0.05
-"""Probability from which the paragraphs of a window are scored alone."""
-APPLICATION = 2
-"""The channel of the application."""
+PARTS_FROM = 0.05
+"""Probability from which the paragraphs and lines of a window are scored alone."""
+THIRD_PARTY, APPLICATION = 1, 2
+"""Channels."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
 _COMMON_ENCODINGS = frozenset({"url", "leet"})
@@ -135,7 +135,7 @@ class _Job:
     pending: list[_PendingWindow] = field(default_factory=list)
     early_exits: dict[int, ScoredWindow] = field(default_factory=dict)
     scored: list[ScoredWindow] = field(default_factory=list)
-    paragraphs: set[tuple[int, int]] = field(default_factory=set)
+    parts: set[tuple[int, int, int]] = field(default_factory=set)
     steps: Iterator[None] | None = None
     stopped_early: bool = False
 
@@ -292,22 +292,22 @@ class Batcher:
             if self._keep(job, source, window, score):
                 return
             yield
-            if channel != APPLICATION and self._calibrated(score.logits, channel) >= PARAGRAPHS_FROM:
-                total_cost += yield from self._paragraphs(job, source, window)
+            if channel != APPLICATION and self._calibrated(score.logits, channel) >= PARTS_FROM:
+                total_cost += yield from self._parts(job, source, window)
                 if job.stopped_early:
                     return
 
-    def _paragraphs(self, job: _Job, source: TextView, window: Window) -> Generator[None, None, int]:
-        """Score the paragraphs of a window that no other window had, and return the cost."""
-        cost = 0
-        for paragraph in self._scorer.paragraph_windows(source.view.text, window):
-            if (place := (id(source.view), paragraph.start)) in job.paragraphs:
+    def _parts(self, job: _Job, source: TextView, window: Window) -> Generator[None, None, int]:
+        """Score the parts of a window that no other window had, and return the cost."""
+        cost, channel = 0, job.texts[source.text].channel
+        for part in self._scorer.parts(source.view.text, window, lines=channel == THIRD_PARTY):
+            if (place := (id(source.view), part.start, part.end)) in job.parts:
                 continue
-            job.paragraphs.add(place)
+            job.parts.add(place)
             job.window_counts[source.text] += 1
-            score = self._second_stage_score(paragraph, job.texts[source.text].channel)
+            score = self._second_stage_score(part, channel)
             cost += score.cost
-            if self._keep(job, source, paragraph, score):
+            if self._keep(job, source, part, score):
                 break
             yield
         return cost

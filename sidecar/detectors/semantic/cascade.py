@@ -20,7 +20,7 @@ import numpy as np
 
 from sidecar.detectors.semantic.artifact import Array, Head, ModelArtifact
 from sidecar.detectors.semantic.encoder import Encoder, OnnxEncoder, Session, open_encoder
-from sidecar.detectors.semantic.paragraphs import paragraphs
+from sidecar.detectors.semantic.paragraphs import parts
 from sidecar.detectors.semantic.prose import is_prose
 from sidecar.detectors.semantic.spellings import alternative_spellings
 from sidecar.detectors.semantic.windows import Window
@@ -100,9 +100,9 @@ class CascadeScorer:
         shifted = [next(self.encoder.windows(text[start:end]), None) for start, end in (earlier, later)]
         return [candidate for candidate in shifted if candidate is not None and candidate.ids != window.ids]
 
-    def paragraph_windows(self, text: str, window: Window) -> Iterator[Window]:
-        """The paragraphs of a window, each of which is one itself; places are those in the text."""
-        for start, end in paragraphs(text, window.start, window.end):
+    def parts(self, text: str, window: Window, *, lines: bool) -> Iterator[Window]:
+        """The paragraphs of a window, and with `lines` their lines, each of which is a window itself."""
+        for start, end in parts(text, window.start, window.end, lines=lines):
             candidates = list(islice(self.encoder.windows(text[start:end]), 2))
             if len(candidates) == 1 and candidates[0].ids != window.ids:
                 yield replace(candidates[0], start=start + candidates[0].start, end=start + candidates[0].end)

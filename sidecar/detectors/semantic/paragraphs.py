@@ -1,4 +1,4 @@
-"""Paragraphs of a text, to be scored alone: a short order among ordinary prose lowers the score of its window."""
+"""Paragraphs and lines of a text, to be scored alone: a short order among other text lowers the score of its window."""
 
 from __future__ import annotations
 
@@ -6,19 +6,31 @@ import re
 from collections.abc import Iterator
 
 MIN_LENGTH, MAX_LENGTH = 30, 1_200
-"""Characters of a paragraph that is scored alone. A longer one fills windows of its own."""
+"""Characters of a part that is scored alone. A longer one fills windows of its own."""
 MIN_TEXT = 500
-"""Characters of a text whose paragraphs are scored alone: of a shorter one, such as two subtitles, all counts."""
-_BREAK = re.compile(r"\n[^\S\n]*\n\s*")
+"""Characters of a text whose parts are scored alone: of a shorter one, such as two subtitles, all counts."""
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
+_LINE = re.compile(r"\n\s*")
 
 
-def paragraphs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The spans of the paragraphs, between blank lines, that overlap `text[start:end]`; none if the text is short."""
+def parts(text: str, start: int, end: int, *, lines: bool) -> Iterator[tuple[int, int]]:
+    """The spans of the paragraphs that overlap `text[start:end]`, and of their lines; none if the text is short.
+
+    Paragraphs end at blank lines. In logs, code, tables and lists a line is what a paragraph is in prose.
+    """
     if len(text) < MIN_TEXT:
         return
+    paragraphs = dict.fromkeys(_between(_PARAGRAPH, text, start, end))
+    yield from paragraphs
+    if lines:
+        yield from (line for line in _between(_LINE, text, start, end) if line not in paragraphs)
+
+
+def _between(breaks: re.Pattern[str], text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The whole spans between breaks that overlap `text[start:end]`."""
     left, right = max(0, start - MAX_LENGTH), min(len(text), end + MAX_LENGTH)
     first = left
-    for gap in (*_BREAK.finditer(text, left, right), None):
+    for gap in (*breaks.finditer(text, left, right), None):
         last = gap.start() if gap else right
         is_whole = (first > left or left == 0) and (gap is not None or right == len(text))
         if is_whole and first < end and last > start and MIN_LENGTH <= last - first <= MAX_LENGTH:

@@ -339,6 +339,14 @@ async def test_a_paragraph_is_scored_alone(make: Make, channel: int, expected: f
         assert encoder.read.count([6]) == 1
 
 
+@pytest.mark.parametrize(("channel", "expected"), [(0, 0.0), (1, 5.0)])
+async def test_a_line_of_a_third_party_is_scored_alone(make: Make, channel: int, expected: float) -> None:
+    """Logs, code and tables have no paragraphs; a user's line breaks mean little."""
+    text = f"{prose(20)}\n{ORDER}\n{prose(20)}"
+    result = await make(Diluted(cut=WindowSpec(16, 4))).score([ChannelText(text, channel)])
+    assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(expected)
+
+
 async def test_harmless_windows_cost_no_paragraphs(make: Make) -> None:
     """Only what is not clearly harmless is read again."""
     batcher = make(Diluted(cut=WindowSpec(16, 4)), probability=unalarmed)

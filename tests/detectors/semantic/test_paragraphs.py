@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.detectors.semantic.paragraphs import MAX_LENGTH, paragraphs
+from sidecar.detectors.semantic.paragraphs import MAX_LENGTH, parts
 
 FIRST, SECOND, THIRD = (
     "The first paragraph of three in this text.",
@@ -13,9 +13,9 @@ LONG = "More words. " * 120
 TEXT = f"{FIRST}\n\n{SECOND}\n \n\n{THIRD}\n\n{LONG}"
 
 
-def found(text: str, start: int, end: int) -> list[str]:
-    """The paragraphs as texts."""
-    return [text[first:last] for first, last in paragraphs(text, start, end)]
+def found(text: str, start: int, end: int, *, lines: bool = False) -> list[str]:
+    """The parts as texts."""
+    return [text[first:last] for first, last in parts(text, start, end, lines=lines)]
 
 
 def test_paragraphs_that_overlap_are_found_whole() -> None:
@@ -23,6 +23,14 @@ def test_paragraphs_that_overlap_are_found_whole() -> None:
     assert found(TEXT, 0, TEXT.index(LONG) - 2) == [FIRST, SECOND, THIRD]
     assert found(TEXT, len(FIRST) + 10, len(FIRST) + 12) == [SECOND]
     assert found(TEXT, len(FIRST) - 1, len(FIRST) + 4) == [FIRST, SECOND]
+
+
+def test_lines_are_parts_where_they_are_asked_for() -> None:
+    """Behind the paragraphs, each once, without the short ones."""
+    line = "12:03 WARN the disk of node 7 is nearly full"
+    text = f"{FIRST}\n\n{line}\nok\n  {line} again\n\n{LONG}"
+    assert found(text, 0, 100) == [FIRST, f"{line}\nok\n  {line} again"]
+    assert found(text, 0, 100, lines=True) == [FIRST, f"{line}\nok\n  {line} again", line, f"{line} again"]
 
 
 def test_short_texts_lines_and_endless_paragraphs_are_left_to_the_windows() -> None:
