@@ -14,9 +14,8 @@ from recording import recording, respond
 pytestmark = pytest.mark.slow
 ALLOWED_ERRORS = {502, 503, 504}
 AT_ONCE = 16
-LONGEST = 5.0
-"""Seconds per request: the deadlines of head and body (0.3 s each) and the work on all that are sent at once, which a
-busy machine makes several times as long. What has no deadline takes the 60 seconds of `send`."""
+LONGEST = 1.0
+"""Seconds per request: the deadlines of head and body (0.3 s each) and the server's work."""
 TICK = 0.01
 
 
@@ -63,7 +62,7 @@ async def send(endpoint: InlineProxy, raw: bytes, clock: Clock) -> tuple[float, 
 
 
 async def test_no_disguised_body_is_forwarded_unscanned(capfd: pytest.CaptureFixture[str]) -> None:
-    """Of over 2,000 requests with an attack none is forwarded, gets a 5xx of the sidecar, or hangs."""
+    """Of over 2,000 requests with an attack none is forwarded, gets a 5xx of the sidecar, or hangs over 1 s."""
     cases = list(corpus())
     queue = asyncio.Queue[bytes]()
     for case in cases:
@@ -77,7 +76,7 @@ async def test_no_disguised_body_is_forwarded_unscanned(capfd: pytest.CaptureFix
             case = queue.get_nowait()
             took, statuses = await send(endpoint, case, clock)
             if took > LONGEST:
-                slow.append((case[:200], took))
+                slow.append(case)
             if any(status >= 500 and status not in ALLOWED_ERRORS for status in statuses):
                 broken.append((case[:200], statuses))
 
@@ -86,6 +85,8 @@ async def test_no_disguised_body_is_forwarded_unscanned(capfd: pytest.CaptureFix
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
                 group.create_task(worker(endpoint))
+        # Beside fifteen others on a busy machine the work of all counts; alone, only its own.
+        hanging = [case[:200] for case in slow if (await send(endpoint, case, clock))[0] > LONGEST]
         ticking.cancel()
         bodies = [(received.line, received.body[:200]) for received in upstream.requests if received.body]
     written = "".join(capfd.readouterr())
@@ -94,7 +95,7 @@ async def test_no_disguised_body_is_forwarded_unscanned(capfd: pytest.CaptureFix
     assert broken == []
     assert "Traceback" not in written
     assert "EVIL" not in written
-    assert slow == []
+    assert hanging == []
 
 
 async def test_the_corpus_would_be_seen_if_it_went_up() -> None:
