@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sidecar.detectors.semantic.paragraphs import MAX_LENGTH, parts
 
 FIRST, SECOND, THIRD = (
@@ -31,6 +33,20 @@ def test_lines_are_parts_where_they_are_asked_for() -> None:
     text = f"{FIRST}\n\n{line}\nok\n  {line} again\n\n{LONG}"
     assert found(text, 0, 100) == [FIRST, f"{line}\nok\n  {line} again"]
     assert found(text, 0, 100, lines=True) == [FIRST, f"{line}\nok\n  {line} again", line, f"{line} again"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<div><p>Hello.</p><!-- {FIRST} --><p class='x'>Bye.</p></div> {LONG}",
+        f"<ul><li>One.</li><li>{FIRST}</li></ul> {LONG}",
+        '{"id": 7, "note": "' + FIRST + '", "more": "' + LONG + '"}',
+        '{"text": "One.\\n' + FIRST + "\\n" + LONG + '"}',
+    ],
+)
+def test_elements_comments_and_fields_are_lines(text: str) -> None:
+    """Of pages and results that have no line breaks."""
+    assert FIRST in found(text, 0, len(text), lines=True)
 
 
 def test_short_texts_lines_and_endless_paragraphs_are_left_to_the_windows() -> None:
