@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,7 +83,8 @@ def find_id(raw: bytes) -> object:
     """The id of a message that could not be parsed, from its beginning or its end; None if it is not found."""
     for part in (raw[:_ID_BYTES], raw[-_ID_BYTES:]):
         if match := _ID.search(part):
-            return json.loads(match[1])
+            with suppress(json.DecodeError):  # 007, or bytes that are not UTF-8
+                return json.loads(match[1])
     return None
 
 

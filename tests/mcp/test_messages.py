@@ -125,6 +125,9 @@ def test_requests_that_are_never_answered_are_forgotten() -> None:
         (b'{"result": {"text": "' + b"x" * 9000 + b'"}, "id":"a-1"}', "a-1"),
         (b'{"id": "\\u0041", ', None),
         (b"Listening on port 3", None),
+        (b'{"id": 007, "result": {}}', None),
+        (b'{"id": "\xff", "result": {}}', None),
+        (b'{"id": 007, "result": {"text": "' + b"x" * 9000 + b'"}, "id": 7}', 7),
     ],
 )
 def test_the_id_of_an_unreadable_message_is_found(raw: bytes, found: object) -> None:

@@ -247,6 +247,9 @@ async def test_what_is_no_message_is_dropped_or_answered() -> None:
     await both.client(CALL)
     answer = read((await both.server(b'{"id": 1, "result": {}, "result": {}}')).forward)
     assert (answer["id"], answer["result"]["isError"]) == (1, True)
+    for odd in (b'{"id": 007', b'{"id": "\xff"}'):
+        assert await both.server(odd) == Inspection(None)
+        assert read((await both.client(odd)).reply)["id"] is None
     opened = Both(failure={"input": {"malformed": "allow"}})
     assert await opened.server(b"Listening on port 3") == Inspection(b"Listening on port 3")
 
