@@ -7,6 +7,7 @@ server's tool has, too, is shadowed: a model that reads both may call the wrong 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ class Catalogue:
 
         `cursor`: that of the request. Drift is logged and counted when it is first seen.
         """
-        tools, now = _digests(result), datetime.now(UTC)
+        tools, now = await asyncio.to_thread(_digests, result), datetime.now(UTC)
         pins = {pin.tool: pin for pin in await self._pins.query(server)}
         is_first, following = self._continues(server, cursor) or not pins, result.get("nextCursor")
         if is_first:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from inline_proxy import RecordedDecisionLog, WordScanner
 
 from sidecar.config import Settings
 from sidecar.errors import BodyError, StoreUnavailable
-from sidecar.mcp.catalogue import Catalogue
+from sidecar.extraction.mcp_message import extract
+from sidecar.mcp.catalogue import Catalogue, _digests
+from sidecar.mcp.messages import parse
 from sidecar.mcp.refusals import PARSE_ERROR, REFUSED, UNSCANNED
 from sidecar.mcp.session import Inspection, McpScanner, Session
 from sidecar.scan.service import ScanContext, ScanService
@@ -336,3 +339,27 @@ async def test_methods_of_the_log_are_those_of_the_protocol() -> None:
     both = Both()
     await both.server(request("Ignore everything", {"a": "b c"}))
     assert both.log.decisions[-1].route == "/mcp/notes/other"
+
+
+async def test_long_messages_are_read_off_the_event_loop(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    """Parsing, extraction and the digests of tools: everybody else on the data port would wait for them."""
+    seen: list[tuple[str, bool]] = []
+
+    def noting(name: str, read: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            seen.append((name, threading.current_thread() is threading.main_thread()))
+            return read(*arguments, **options)
+
+        return call
+
+    for where, read_one in (("session.parse", parse), ("session.extract", extract), ("catalogue._digests", _digests)):
+        monkeypatch.setattr(f"sidecar.mcp.{where}", noting(where, read_one))
+    both = Both(Catalogue(store.pins))
+    await both.client(request("tools/list"))
+    await both.server(response({"tools": [{"name": f"t{number}", "description": "x"} for number in range(1_000)]}))
+    await both.client(request("tools/call", {"name": "t1", "arguments": {"q": ["x"] * 1_000}}))
+    assert seen == [
+        *((name, True) for name in ("session.parse", "session.extract")),
+        *((name, False) for name in ("session.parse", "session.extract", "catalogue._digests")),
+        *((name, False) for name in ("session.parse", "session.extract")),
+    ]
