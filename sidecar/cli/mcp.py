@@ -88,13 +88,12 @@ async def _wrap(command: Sequence[str], name: str, config_file: Path | None) -> 
     server = await start(command)
     try:
         async with _scanner(settings, name) as scanner:
-            return await Wrapper(scanner, server, StandardInput(), Output()).run()
+            await Wrapper(scanner, server, StandardInput(), Output()).run()
     except asyncio.CancelledError:
         return 128 + signal.SIGTERM
     finally:
-        if server.stdin is not None:
-            server.stdin.close()
-        await stop(server)
+        code = await stop(server)
+    return code
 
 
 def _cancel_on_sigterm() -> None:

@@ -26,7 +26,6 @@ from sidecar.server.reasons import refusal_message
 from sidecar.types import Action, LayerName, ScanRequest, Segment, Verdict
 from sidecar.util import logs
 
-ENTRYPOINT = "mcp"
 _log = logs.get("mcp")
 
 
@@ -120,8 +119,7 @@ class Session:
     def _request_of(self, message: Message, *, from_server: bool) -> Request | None:
         """The request that a message is, or answers."""
         if is_request(message):
-            self._pending[from_server].add(message)
-            return Request.of(message)
+            return self._pending[from_server].add(message)
         return self._pending[not from_server].take(message["id"]) if is_response(message) else None
 
     async def _refusal(
@@ -132,7 +130,6 @@ class Session:
         context = replace(
             context,
             decision=context.decision or new_decision_id(),
-            entrypoint=ENTRYPOINT,
             route=f"{context.route}/{method if method in METHODS else 'other'}",
         )
         try:
@@ -201,7 +198,7 @@ class Session:
 
     def _record_failure(self, context: ScanContext, cause: str) -> str:
         """Record a refusal without a scan; returns the id of the decision."""
-        context = replace(context, decision=context.decision or new_decision_id(), entrypoint=ENTRYPOINT)
+        context = replace(context, decision=context.decision or new_decision_id())
         verdict = Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=cause)
         self._scans.record(context, ScanOutcome(verdict, "block"), 200)
         return context.decision

@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from inline_proxy import RecordedDecisionLog, WordScanner
@@ -21,7 +21,7 @@ from sidecar.mcp.messages import parse
 from sidecar.mcp.refusals import PARSE_ERROR, REFUSED, UNSCANNED
 from sidecar.mcp.session import Inspection, McpScanner, Session
 from sidecar.scan.service import ScanContext, ScanService
-from sidecar.storage import Pin, Store
+from sidecar.storage import Pin, Pins, Store
 
 CONTEXT = ScanContext("", "mcp", "/mcp/notes")
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(2000)).decode()
@@ -328,7 +328,7 @@ async def test_a_list_of_another_request_is_no_list_of_tools(store: Store) -> No
 async def test_pins_that_cannot_be_read_refuse_only_where_drift_does() -> None:
     """The database is away."""
     for drift in ("warn", "block"):
-        both = Both(Catalogue(ClosedPins()), mcp={"drift": drift})
+        both = Both(Catalogue(cast("Pins", ClosedPins())), mcp={"drift": drift})
         await both.client(request("tools/list"))
         inspection = await both.server(response({"tools": [{"name": "find"}]}))
         assert ("error" in read(inspection.forward)) == (drift == "block")
